@@ -7,8 +7,8 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use crate::error::Error;
 
-/// `cargo` of the toolchain that started this program. CI builds once, so cargo keeps no
-/// incremental state there.
+/// Returns a command for the `cargo` of the toolchain that started this program. CI builds once, so
+/// cargo keeps no incremental state there.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     if std::env::var_os("CI").is_some() {
@@ -17,15 +17,15 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Runs a command to its end; a status other than 0 is an error.
+/// Runs a command to its end. A status other than 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     announce(command);
     let status = command.status().map_err(|source| not_started(command, source))?;
     succeeded(command, status)
 }
 
-/// Runs a command and hands every line of its standard output to `line`, which has printed by
-/// then; returns the status, whatever it is.
+/// Runs a command, prints its standard output, and passes each printed line to `line`. Returns the
+/// exit status, whether 0 or not.
 pub(crate) fn run_lines(
     command: &mut Command,
     mut line: impl FnMut(&str),
@@ -44,7 +44,7 @@ pub(crate) fn run_lines(
     child.wait().map_err(|source| not_started(command, source))
 }
 
-/// Runs a command that prints facts and returns its standard output.
+/// Runs a command and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     announce(command);
     let output =
@@ -53,20 +53,20 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether a command can be run and succeeds; its output is thrown away.
+/// Returns whether a command can be run and succeeds. Its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     announce(command);
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
-/// Whether this process runs as root.
+/// Returns whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
-/// Whether a program of this name can be typed.
+/// Returns whether a program of this name is in a folder of PATH.
 pub(crate) fn is_in_path(name: impl AsRef<OsStr>) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name.as_ref()).is_file())

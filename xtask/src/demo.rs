@@ -1,8 +1,9 @@
 //! `cargo xtask demo`: the main job of ferroxfs, as an ordinary user, on volumes that it makes.
 //!
-//! Owns: the scenes, and that each comes out right. The demo makes all that it shows, asks nothing,
-//! needs no network, and prints each command before a shell runs it. Only `xfs_repair`, the judge
-//! of the recovered volume, is not ours: where it is missing, the demo says so.
+//! Owns: the scenes, and checking the result of each scene. The demo makes everything that it
+//! shows, asks nothing, needs no network, and prints each command before a shell runs it. Only
+//! `xfs_repair`, the judge of the recovered volume, is not ours: where it is missing, the demo says
+//! so.
 //!
 //! - **I1** The output has at most [`MOST_LINES`] lines. The verdict is the last one.
 
@@ -21,7 +22,7 @@ use crate::command;
 use crate::demo::screen::Screen;
 use crate::error::Error;
 
-/// The demo fits on a screen of this many lines.
+/// The most lines of the demo, so that it fits on a screen.
 const MOST_LINES: usize = 40;
 
 /// The program to show, and the folder to work in.
@@ -51,8 +52,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     demo.verdict()
 }
 
-/// Plays the demo as an ordinary user, in a folder that this user may enter, with copies of the
-/// program and of this one. Only root can do that.
+/// Plays the demo as an ordinary user, in a folder that this user may enter, with copies of
+/// `program` and of xtask. Only root can call this function.
 pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
     const USER: u32 = 65534;
     let place = std::env::temp_dir().join(format!("ferroxfs-demo-{}", std::process::id()));
@@ -81,7 +82,8 @@ fn build(root: &Path) -> Result<PathBuf, Error> {
     Ok(root.join("target/quick/ferroxfs"))
 }
 
-/// The folder of the demo. One that the user chose must be empty; ours is emptied.
+/// Returns the folder of the demo. A folder that the user chose must be empty. The default folder
+/// is emptied.
 fn empty_folder(root: &Path, options: &Options) -> Result<PathBuf, Error> {
     let ours = root.join("target/demo");
     if options.folder.is_none() && ours.exists() {
@@ -95,19 +97,19 @@ fn empty_folder(root: &Path, options: &Options) -> Result<PathBuf, Error> {
     fs::canonicalize(&folder).map_err(Error::file(&folder))
 }
 
-/// The demo while it runs.
+/// The state of the demo while it runs.
 struct Demo {
     screen: Screen,
     began: Instant,
     root: PathBuf,
     folder: PathBuf,
-    /// PATH of the shell. The program shown comes first.
+    /// PATH of the shell. The folder of the shown program comes first.
     path: OsString,
     came_out: usize,
     left_out: usize,
 }
 
-/// A command that has ended.
+/// The result of a command that has ended.
 struct Ended {
     output: Output,
     took: Duration,
@@ -118,12 +120,12 @@ impl Ended {
         self.took.as_secs_f64()
     }
 
-    /// Standard output alone.
+    /// Returns the standard output alone.
     fn printed(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).trim().to_owned()
     }
 
-    /// Standard output and standard error.
+    /// Returns the standard output and the standard error.
     fn text(&self) -> String {
         let both = [self.output.stdout.as_slice(), &self.output.stderr].concat();
         String::from_utf8_lossy(&both).trim_end().to_owned()
@@ -148,7 +150,7 @@ impl Demo {
         }
     }
 
-    /// Prints how a reader gets to where the commands run.
+    /// Prints the commands with which a reader enters the folder in which the demo runs.
     fn set_out(&mut self, root: &Path, program: &Path) {
         let programs = program.parent().unwrap_or(program);
         let shown = |path: &Path| match path.strip_prefix(root) {
@@ -161,7 +163,7 @@ impl Demo {
         self.screen.command(&line);
     }
 
-    /// Prints a command line, has a shell run it, and returns how it ended.
+    /// Prints a command line, runs it in a shell, and returns the result.
     fn try_shell(&mut self, line: &str) -> Result<Ended, Error> {
         self.screen.command(line);
         let began = Instant::now();
@@ -182,13 +184,13 @@ impl Demo {
         Ok(ended)
     }
 
-    /// Ends a scene whose result is right.
+    /// Prints the result of a scene that succeeded.
     fn came_out(&mut self, result: &str) {
         self.came_out += 1;
         self.screen.good(&format!("✓ {result}"));
     }
 
-    /// Names a part that this machine cannot show.
+    /// Prints the name of a part that this machine cannot show, and the reason.
     fn left_out(&mut self, part: &str, reason: &str) {
         self.left_out += 1;
         self.screen.bad(&format!("left out: {part}: {reason}"));

@@ -6,7 +6,7 @@ use crate::report::Report;
 /// The checks that need no network.
 const LOCAL: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// Runs cargo-deny, or says why a check is skipped.
+/// Runs cargo-deny, or reports the reason why a check is skipped.
 pub(crate) fn check(report: &mut Report) {
     if !command::is_in_path("cargo-deny") {
         let reason = "cargo-deny is not installed (cargo install cargo-deny)";

@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: the program to install, as files under `target/dist`.
 //!
-//! Owns: building one static binary, what is made of it (a Debian package, a bill of materials,
-//! checksums), the bound on its size, and trying the result in an empty root. Does **not** own:
-//! uploading anything.
+//! Owns: building one static binary, the files made from that binary (a Debian package, a bill of
+//! materials, checksums), the limit on its size, and trying the result in an empty root. Does
+//! **not** own: uploading anything.
 //!
 //! - The same checkout and toolchain give the same files, byte for byte: times come from
 //!   `SOURCE_DATE_EPOCH` or the last commit, and no path of this machine is in the binary.
@@ -25,7 +25,7 @@ use crate::error::Error;
 
 /// The target of the binary. Its C library, musl, is linked in.
 const TARGET: &str = "x86_64-unknown-linux-musl";
-/// The name of that processor in Debian.
+/// The name of the target's architecture in Debian.
 const ARCHITECTURE: &str = "amd64";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The profile of cargo that compiles the binary.
+    /// Returns the cargo profile that compiles the binary.
     fn profile(self) -> &'static str {
         if self.quick { "quick" } else { "dist" }
     }
@@ -49,22 +49,22 @@ impl Options {
     }
 }
 
-/// Files of one run.
+/// The files that one run of `dist` has made.
 pub(crate) struct Dist {
     /// The static binary.
     pub(crate) program: PathBuf,
     folder: PathBuf,
     package: PathBuf,
-    /// Seconds since 1970 that every file carries.
+    /// The timestamp of every file, in seconds since 1970.
     epoch: String,
 }
 
-/// Installs what building needs; an error says what this machine lacks.
+/// Installs the tools that the build needs. An error names the tool that this machine lacks.
 pub(crate) fn install() -> Result<(), Error> {
     binary::install()
 }
 
-/// Builds everything, prints what there is, and tries it.
+/// Builds all files, prints their names, and tries the package.
 pub(crate) fn run(root: &Path, options: Options) -> Result<Dist, Error> {
     let folder = options.folder(root);
     if folder.exists() {
@@ -90,7 +90,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<Dist, Error> {
     Ok(dist)
 }
 
-/// The time that the files carry: `SOURCE_DATE_EPOCH`, or that of the last commit.
+/// Returns the timestamp of the files: `SOURCE_DATE_EPOCH`, or that of the last commit.
 fn epoch(root: &Path) -> Result<String, Error> {
     if let Ok(given) = std::env::var("SOURCE_DATE_EPOCH") {
         return Ok(given);

@@ -17,13 +17,13 @@ pub(crate) struct Options {
     count: usize,
 }
 
-/// A doc comment and its place.
+/// A doc comment, with its file and line.
 #[derive(Debug, PartialEq, Eq)]
 struct DocComment {
     path: String,
     line: usize,
     text: String,
-    /// The line of code below it, which names the item; empty for a module's header.
+    /// The line of code below the comment, which names the item. Empty for a module's header.
     item: String,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The doc comments of a file: runs of `///` lines and of `//!` lines.
+/// Returns the doc comments of a file: runs of `///` lines and of `//!` lines.
 fn doc_comments(path: &str, text: &str) -> Vec<DocComment> {
     let mut comments: Vec<DocComment> = Vec::new();
     let mut marker = "";
@@ -68,7 +68,7 @@ fn doc_comments(path: &str, text: &str) -> Vec<DocComment> {
     comments
 }
 
-/// Takes `count` comments, each at most once.
+/// Draws `count` comments at random, each at most once.
 fn draw(mut comments: Vec<DocComment>, options: &Options) -> Vec<DocComment> {
     let mut state = options.seed;
     let mut drawn = Vec::new();
@@ -79,7 +79,7 @@ fn draw(mut comments: Vec<DocComment>, options: &Options) -> Vec<DocComment> {
     drawn
 }
 
-/// The next number of SplitMix64.
+/// Returns the next number of the generator SplitMix64.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

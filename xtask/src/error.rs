@@ -1,9 +1,9 @@
-//! Why a chore stopped.
+//! Errors of chores.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The reason for which a chore failed; printed as one line.
+/// The reason for which a chore failed. It is printed as one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// A file could not be read or written.
@@ -33,16 +33,16 @@ pub(crate) enum Error {
     /// The files of `dist` need a time that does not depend on when they are made.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
-    /// Some rule of `tidy` does not hold; the findings have been printed.
+    /// A rule of `tidy` does not hold. The findings have been printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),
-    /// Some test failed; the report has been printed.
+    /// A test failed. The report has been printed.
     #[error("tests failed")]
     TestsFailed,
 }
 
 impl Error {
-    /// Ties an I/O error to the file that it is about.
+    /// Returns a conversion of an I/O error about a file.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }

@@ -1,8 +1,8 @@
 //! The project's chores, behind `cargo xtask`.
 //!
-//! This program only starts other programs and adds up what they say; every command that it runs
-//! is printed first, so that a reader can run it by hand. It is the one place that may need root
-//! or the network, and it says what it skips when it has neither.
+//! This program only starts other programs and adds up their results. It prints every command
+//! before it runs it, so that a reader can run the command by hand. Only this program may need root
+//! or the network. Without them it reports the checks that it skips.
 
 mod command;
 mod demo;

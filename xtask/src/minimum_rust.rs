@@ -1,5 +1,5 @@
-//! The oldest Rust that Cargo.toml promises. It must build the workspace. Its format and its
-//! warnings count: a newer version may warn of more.
+//! The oldest Rust that Cargo.toml promises. It must build the workspace. Its rustfmt and its
+//! clippy decide about format and warnings. A newer version may warn of more.
 
 use std::process::Command;
 
@@ -8,17 +8,19 @@ use crate::error::Error;
 
 const VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Parts of the toolchain that the checks call, and by which word cargo knows them.
+/// The toolchain components that the checks need, each with its cargo subcommand.
 const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];
 
-/// A toolchain of the minimum version that has all that the checks call.
+/// A toolchain of the minimum version that has all components that the checks need.
 pub(crate) struct MinimumRust {
-    /// Whether it is the one that runs us, which has built most of the workspace already.
+    /// Whether this toolchain is the one that runs xtask, which has built most of the workspace
+    /// already.
     runs_us: bool,
 }
 
 impl MinimumRust {
-    /// Installs what is missing, with rustup; says in an error what that could not do.
+    /// Installs the missing parts with rustup. An error describes the part that could not be
+    /// installed.
     pub(crate) fn install() -> Result<Self, Error> {
         let version = command::output(command::cargo().arg("--version"))?;
         let minimum = Self { runs_us: is_minimum(&version) };
@@ -38,13 +40,13 @@ impl MinimumRust {
         command::run(self.cargo().args(["fmt", "--all", "--check"]))
     }
 
-    /// Runs clippy over everything; warnings are errors.
+    /// Runs clippy over the whole workspace. Warnings are errors.
     pub(crate) fn clippy(&self) -> Result<(), Error> {
         let mut clippy = self.build("clippy");
         command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
     }
 
-    /// Makes the documentation of everything; warnings are errors.
+    /// Makes the documentation of the whole workspace. Warnings are errors.
     pub(crate) fn doc(&self) -> Result<(), Error> {
         let mut doc = self.build("doc");
         doc.args(["--no-deps", "--document-private-items"]).env("RUSTDOCFLAGS", "-D warnings");
@@ -55,7 +57,8 @@ impl MinimumRust {
         command::succeeds(self.cargo().args([word, "--version"]))
     }
 
-    /// A build must not throw away what the toolchain that runs us has built.
+    /// Returns a cargo command of this toolchain. Its build must not discard the results of the
+    /// toolchain that runs xtask.
     fn build(&self, word: &str) -> Command {
         let mut build = self.cargo();
         build.args([word, "--workspace", "--quiet"]);
@@ -77,7 +80,8 @@ impl MinimumRust {
     }
 }
 
-/// Whether that is what `cargo --version` says of the minimum version, whatever its patch level.
+/// Returns whether `line` is the output of `cargo --version` of the minimum version, at any patch
+/// level.
 fn is_minimum(line: &str) -> bool {
     let rest = line.split(' ').nth(1).and_then(|version| version.strip_prefix(VERSION));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

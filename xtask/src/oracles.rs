@@ -1,10 +1,10 @@
 //! `cargo xtask oracles`: a newer xfsprogs than the machine's own, unpacked under `target/`.
 //!
-//! apt-get does the work, in folders of our own: it knows the machine's mirror, checks the
-//! signature of the suite's index and the digest of every package against that. Nothing is
-//! installed: the packages are unpacked with the C library that they were built for, and run
-//! through its loader. So this needs no root, and takes nothing from the system but its mirror
-//! and its keys.
+//! apt-get does the work, in folders of our own. It knows the machine's mirror, checks the
+//! signature of the suite's index, and checks the digest of every package against that index.
+//! Nothing is installed: the packages are unpacked with the C library that they were built for, and
+//! run through its loader. So this command needs no root, and uses only the mirror and the keys of
+//! the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::error::Error;
 /// The Debian suite whose xfsprogs is the newest.
 const SUITE: &str = "sid";
 
-/// Folder of the unpacked programs, below the workspace.
+/// Returns the folder of the unpacked programs, below the workspace.
 pub(crate) fn folder(root: &Path) -> PathBuf {
     root.join("target/oracles")
 }
 
-/// One of the unpacked programs, started through the loader that is unpacked beside it.
+/// Returns a command for an unpacked program, which is started through the unpacked loader.
 pub(crate) fn program(root: &Path, name: &str) -> Command {
     let unpacked = folder(root).join(format!("xfsprogs-{SUITE}/usr"));
     let architecture = std::env::consts::ARCH;
@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     fs::remove_dir_all(&state).map_err(Error::file(&state))
 }
 
-/// The mirror of Debian that this machine is set up for; other repositories stand beside it.
+/// Returns the Debian mirror that this machine is configured for, among other repositories.
 fn mirror() -> Result<String, Error> {
     let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let mirrors = command::output(Command::new("apt-get").args(arguments))?;
@@ -65,8 +65,8 @@ fn mirror() -> Result<String, Error> {
     mirrors.lines().find(is_debian).map(str::to_owned).ok_or(Error::NoMirror)
 }
 
-/// apt-get over a state of its own, which believes that nothing is installed: then it fetches
-/// every library that the programs need.
+/// Returns a command for apt-get with a state of its own, in which nothing is installed. So apt-get
+/// fetches every library that the programs need.
 fn apt_get(state: &Path) -> Command {
     let mut apt_get = Command::new("apt-get");
     let state = state.display();

@@ -6,7 +6,7 @@ use crate::command;
 use crate::error::Error;
 use crate::report::Report;
 
-/// Programs that serve the tests as oracles, or that they call, by Debian package.
+/// Programs that the tests use as oracles or call, by Debian package.
 const PACKAGES: [&str; 18] = [
     "acl",
     "attr",
@@ -28,7 +28,8 @@ const PACKAGES: [&str; 18] = [
     "zstd",
 ];
 
-/// Installs what is missing, as root; else says what is missing and which tests that costs.
+/// Installs the missing packages, as root. Without root, reports the missing packages and the tests
+/// that are skipped without them.
 pub(crate) fn install(report: &mut Report) {
     let missing = missing_packages();
     if missing.is_empty() {

@@ -17,7 +17,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Takes down the outcome of one check.
+    /// Records the outcome of one check.
     pub(crate) fn check(&mut self, name: &str, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => self.passed += 1,
@@ -29,15 +29,15 @@ impl Report {
         }
     }
 
-    /// Takes down one check that could not be made here.
+    /// Records one check that could not be made here.
     pub(crate) fn skip(&mut self, name: &str, reason: &str) {
         println!("skipped: {name}: {reason}");
         self.skipped += 1;
         self.reasons.push(format!("{name}: {reason}"));
     }
 
-    /// Takes down one line that a test binary printed: its summary, a failed test, or the reason
-    /// for which it skipped one (`skipped: name: reason`).
+    /// Records one line that a test binary printed: its summary, a failed test, or the reason for
+    /// which it skipped a test (`skipped: name: reason`).
     pub(crate) fn test_line(&mut self, line: &str) {
         if let Some(reason) = line.strip_prefix("skipped: ") {
             self.reasons.push(reason.to_owned());
@@ -52,18 +52,18 @@ impl Report {
         }
     }
 
-    /// Takes down how long a part of the run took.
+    /// Records the duration of a part of the run.
     pub(crate) fn took(&mut self, part: &str, time: Duration) {
         self.times.push((part.to_owned(), time));
     }
 
-    /// How many tests failed so far.
+    /// Returns the number of tests that failed so far.
     pub(crate) fn failed(&self) -> u64 {
         self.failed
     }
 }
 
-/// The number before `word` in `ok. 3 passed; 0 failed; 1 ignored; …`.
+/// Returns the number before `word` in `ok. 3 passed; 0 failed; 1 ignored; …`.
 fn count(counts: &str, word: &str) -> u64 {
     let mut words = counts.split([' ', ';']).filter(|word| !word.is_empty()).peekable();
     while let Some(number) = words.next() {

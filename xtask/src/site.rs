@@ -63,7 +63,7 @@ no-section-label = true
 /// A page of the site.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
-    /// Relative to the project.
+    /// The path of the file, relative to the project.
     path: String,
     title: String,
 }
@@ -96,7 +96,7 @@ fn stage(root: &Path, site: &Path) -> Result<(), Error> {
     fs::write(&settings, SETTINGS).map_err(Error::file(&settings))
 }
 
-/// mdBook's table of contents.
+/// Returns the table of contents for mdBook.
 fn summary(chapters: &[(&str, Vec<Page>)], first: &Page, last: &[Page]) -> String {
     let mut text = format!("# Summary\n\n[{}]({})\n", first.title, first.path);
     for (title, pages) in chapters {
@@ -131,7 +131,7 @@ fn pages(root: &Path, paths: &[&str]) -> Result<Vec<Page>, Error> {
     Ok(pages)
 }
 
-/// The title of a page is its first heading.
+/// Reads a page of the site. Its title is its first heading.
 fn page(root: &Path, path: &str) -> Result<Page, Error> {
     let file = root.join(path);
     let text = fs::read_to_string(&file).map_err(Error::file(&file))?;
@@ -139,7 +139,7 @@ fn page(root: &Path, path: &str) -> Result<Page, Error> {
     Ok(Page { path: path.to_owned(), title: title.to_owned() })
 }
 
-/// The Markdown files of the root and of docs/, relative to the project, in order.
+/// Returns the Markdown files of the root and of docs/, relative to the project, in order.
 fn documents(root: &Path) -> Result<Vec<String>, Error> {
     let mut documents = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -159,7 +159,7 @@ fn documents(root: &Path) -> Result<Vec<String>, Error> {
     Ok(documents)
 }
 
-/// The path of mdBook. Installs it under target/ if it is not there.
+/// Returns the path of mdBook. Installs mdBook under target/ if it is not found.
 fn find_or_install(root: &Path) -> Result<PathBuf, Error> {
     if command::is_in_path("mdbook") {
         return Ok(PathBuf::from("mdbook"));

@@ -41,7 +41,7 @@ const COUNTING: [&str; 19] = [
     "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,xfs-alloc/count,ferroxfs/count",
 ];
 
-/// Tests of whole operations that count the same.
+/// Tests of whole operations that also run with atomic writes and locks counted.
 const COUNTING_OPERATIONS: [&str; 7] =
     ["-p", "xfs-workload", "--test", "it", "--features", "count", "counted::"];
 
@@ -49,16 +49,16 @@ const COUNTING_OPERATIONS: [&str; 7] =
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "xfs-icache", "model::"];
 
-/// How many cases the tests that take long try.
+/// The number of cases that long-running tests try.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cases {
-    /// Few enough for every run.
+    /// A number that is small enough for every run.
     Some,
-    /// Enough for a proof.
+    /// A number that is large enough for a proof.
     Many,
 }
 
-/// Runs everything and prints the report.
+/// Runs all checks and tests, and prints the report.
 pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
     let mut report = Report::default();
@@ -134,8 +134,8 @@ fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
     count(report, &mut cargo, which);
 }
 
-/// The tests that try the schedules of real code: every lock belongs to the schedule explorer, so
-/// they are a build of their own.
+/// Runs the tests that try the schedules of real code. Every lock belongs to the schedule explorer,
+/// so these tests need a build of their own.
 fn models(report: &mut Report) {
     let mut cargo = command::cargo();
     cargo.args(["test", "--target-dir", "target/model"]).args(MODELS);

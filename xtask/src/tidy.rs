@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the rules of this project that a machine can check and no other tool does.
 //!
-//! Each rule is a pure function from a file (or from the dependency graph) to findings; this file
-//! collects the files, runs the rules and prints what they found. The rules that rustfmt, rustc and
+//! Each rule is a pure function from a file (or from the dependency graph) to findings; this module
+//! collects the files, runs the rules and prints the findings. The rules that rustfmt, rustc and
 //! clippy check are in `rustfmt.toml`, `clippy.toml` and the lint table.
 
 mod documents;
@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 use crate::command;
 use crate::error::Error;
 
-/// A place where a rule does not hold.
+/// A violation of a rule, with its file and line.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// The file, relative to the workspace; or the package, for a rule about dependencies.
+    /// The path of the file, relative to the workspace. For a rule about dependencies, the package.
     place: String,
-    /// The line, counted from 1; 0 when the finding is about the whole file.
+    /// The line, counted from 1. It is 0 if the finding is about the whole file.
     line: usize,
-    /// Which rule, and how to keep it.
+    /// The rule, and how to keep it.
     rule: String,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Finding {
 /// A text file of the project.
 #[derive(Debug)]
 struct File {
-    /// Relative to the workspace, with `/` between folders.
+    /// The path, relative to the workspace, with `/` between folders.
     path: String,
     text: String,
 }
@@ -61,18 +61,18 @@ impl File {
         self.path.ends_with(".md")
     }
 
-    /// Whether the file holds nothing but tests.
+    /// Returns whether the file contains only tests.
     fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 
-    /// The file name without its folders.
+    /// Returns the file name without its folders.
     fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 }
 
-/// Checks every rule over the whole project; prints the findings.
+/// Checks every rule over the whole project, and prints the findings.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let files = collect(root)?;
     let metadata = command::output(
@@ -102,19 +102,20 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy(findings.len())) }
 }
 
-/// The Rust files of the project: path, relative to the workspace, and text.
+/// Returns the Rust files of the project, each with its path relative to the workspace and its
+/// text.
 pub(crate) fn rust_files(root: &Path) -> Result<Vec<(String, String)>, Error> {
     let files = collect(root)?.into_iter().filter(File::is_rust);
     Ok(files.map(|file| (file.path, file.text)).collect())
 }
 
-/// Whether a path, relative to the workspace, exists.
+/// Returns a function that reports whether a path, relative to the workspace, exists.
 fn listed(root: &Path) -> impl Fn(&str) -> bool {
     let root = root.to_path_buf();
     move |path| root.join(path).exists()
 }
 
-/// Paths of this machine that must not have slipped into the project.
+/// Returns paths of this machine that must not appear in the project.
 fn private_paths(root: &Path) -> Vec<String> {
     let home = std::env::var("HOME").unwrap_or_default();
     [home, root.to_string_lossy().into_owned()]
@@ -124,7 +125,7 @@ fn private_paths(root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Every text file of the project, apart from what is built or fetched.
+/// Returns every text file of the project, except built or fetched files.
 fn collect(root: &Path) -> Result<Vec<File>, Error> {
     let mut files = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -148,7 +149,7 @@ fn collect(root: &Path) -> Result<Vec<File>, Error> {
     Ok(files)
 }
 
-/// Folders of generated files.
+/// Returns whether a folder holds generated or fetched files.
 fn is_foreign(folder: &Path) -> bool {
     let names = [".git", "target", "fuzz/corpus", "fuzz/artifacts"];
     names.iter().any(|name| folder.ends_with(name))

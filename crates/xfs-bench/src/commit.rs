@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     runs: u32,
 }
 
-/// Runs everything and prints a table.
+/// Runs all measurements and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let processors = Processors::available()?;
     println!("| objects | threads | slots | commits per second | volume-wide writes per commit |");

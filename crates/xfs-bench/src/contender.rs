@@ -15,21 +15,21 @@ use crate::error::BenchError;
 /// The way in which a contender reports the number of inodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
-    /// One line of output per path or inode.
+    /// The output has one line per path or inode.
     Lines,
-    /// Its output is a number.
+    /// The output is one number.
     Number,
-    /// One row of a Parquet file per inode.
+    /// The output is a Parquet file with one row per inode.
     ParquetRows,
 }
 
 /// A program that lists the inodes of a volume.
 pub(crate) struct Contender {
-    /// The name in the table.
+    /// The name of the contender in the table.
     pub(crate) name: &'static str,
-    /// Its command, without the destination of its output.
+    /// The command of the contender, without the destination of its output.
     pub(crate) command: Command,
-    /// The way in which its rows are counted.
+    /// The way in which the contender's rows are counted.
     pub(crate) count: Count,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Figure {
     pub(crate) processor: Duration,
     /// Peak memory of that run in bytes.
     pub(crate) peak_bytes: u64,
-    /// The number of rows that it listed.
+    /// The number of rows that the contender listed.
     pub(crate) rows: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The speed of writing, overwriting and reading large files, and of small random writes.
 //!
-//! The contenders are the library with an image, the bare bytes of a file like the image (what the
-//! device can do), and the kernel's XFS with direct I/O on an image of the same kind. They take
+//! The contenders are the library with an image, the bare bytes of a file like the image (the limit
+//! of the device), and the kernel's XFS with direct I/O on an image of the same kind. They take
 //! turns after each slice of a few MiB, which ends with a sync. So other load on the machine, and
 //! write-back of the host, affects all of them. All files are written once before, in turns, so
 //! that no contender waits for memory or space that the host uses for the first time.
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 
 /// Size of a random write.
 const PIECE_BYTES: usize = 4096;
-/// Memory for direct I/O must be aligned to this.
+/// The alignment that direct I/O requires of memory.
 const ALIGNMENT: usize = 4096;
 /// Seed of the random offsets, the same for all contenders.
 const SEED: u64 = 0x5eed;
@@ -70,8 +70,8 @@ impl StepTimes {
         self.slices.iter().sum()
     }
 
-    /// Returns the median over the slices of the speed ratio to another contender. Short
-    /// disturbances do not affect it.
+    /// Returns the median over the slices of the speed ratio to another contender, or `None` if
+    /// there are no slices. Short disturbances do not affect the median.
     fn median_ratio(&self, other: &Self) -> Option<f64> {
         let pairs = self.slices.iter().zip(&other.slices);
         let mut ratios: Vec<_> =
@@ -110,7 +110,7 @@ struct SliceWork {
     file: usize,
 }
 
-/// Measures and prints a table.
+/// Measures all steps and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     println!(
         "| run | step | ours | device | kernel, direct | ours / device | median of slices | \
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Returns ours, the device and the kernel, in this order.
+/// Returns the contenders: the library, the bare device and the kernel, in this order.
 fn contenders(
     arguments: &Arguments,
     folder: &Path,
@@ -173,7 +173,7 @@ fn print(arguments: &Arguments, run: u32, step: DataStep, taken: &[StepTimes]) {
     );
 }
 
-/// Runs a step of all contenders, which take turns. The order changes too.
+/// Runs a step of all contenders, which take turns. The order of the contenders also changes.
 fn measure(
     arguments: &Arguments,
     step: DataStep,
@@ -264,7 +264,7 @@ impl Arguments {
         self.pieces.div_ceil(self.slices())
     }
 
-    /// Returns the megabytes, or the number of random writes, of a step.
+    /// Returns the amount of work in a step: megabytes, or the number of random writes.
     fn amount(&self, step: DataStep) -> f64 {
         let each = match step {
             DataStep::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,

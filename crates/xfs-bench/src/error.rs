@@ -26,10 +26,10 @@ pub(crate) enum BenchError {
     Failed {
         /// The contender.
         name: String,
-        /// Its exit status.
+        /// Exit status of the contender.
         status: ExitStatus,
     },
-    /// The library failed.
+    /// An operation of the library failed.
     #[error(transparent)]
     Volume(#[from] xfs_buffer::Error),
     /// A volume could not be opened.

@@ -3,9 +3,9 @@
 //!
 //! Each thread works in a directory of its own, on an image in memory. Before all steps except the
 //! first the volume is closed and opened again, so that the caches are cold. The time of creation
-//! ends when the log has been forced, and that of removal when the inodes are free. Ours uses the
-//! library, the kernel's uses system calls. N threads, and our log's threads, are confined to N
-//! processors. The kernel's own threads are not.
+//! ends when the log has been forced, and that of removal when the inodes are free. Our XFS is used
+//! through the library, and the kernel's through system calls. N threads, and our log's threads,
+//! are confined to N processors. The kernel's own threads are not.
 
 mod mounted;
 
@@ -54,7 +54,7 @@ struct StepOutcome {
     counted: Counted,
 }
 
-/// Runs everything and prints a table.
+/// Runs all steps and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let processors = Processors::available()?;
     println!(
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Formats a number for a table, if there is one.
+/// Formats a number for a table, or a mark for `None`.
 pub(crate) fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
@@ -106,15 +106,15 @@ impl Arguments {
     }
 }
 
-/// Opens a target on the volume in an image.
+/// A function that opens a target on the volume in an image.
 pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn WorkTarget>, WorkloadError>;
 
-/// Opens ours.
+/// Opens the volume in an image with the library.
 fn library(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Library::open(Store::open(image)?, OpenOptions::new())?))
 }
 
-/// Opens the kernel's.
+/// Mounts the volume in an image in the kernel.
 fn kernel(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Mounted::new(image)?))
 }
@@ -158,7 +158,7 @@ fn measure(
     Ok(StepOutcome { elapsed, counted: target.counted()?.since(&before) })
 }
 
-/// Makes an empty volume with room for the files.
+/// Makes an empty volume with room for the files of `work`.
 pub(crate) fn make(folder: &Path, parent: u8, work: &Work) -> Result<PathBuf, BenchError> {
     let image = folder.join("image");
     let file = File::create(&image).map_err(BenchError::file(&image))?;

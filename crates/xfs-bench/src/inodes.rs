@@ -1,9 +1,9 @@
-//! The speed of listing all inodes, bypassing the inode cache and through it, and of evicting them,
-//! compared with the kernel's bulkstat.
+//! The speed of listing all inodes, bypassing the inode cache and through the cache, and of
+//! evicting them, compared with the kernel's bulkstat.
 //!
 //! The volume is in memory and has an allocation group per thread, with a directory of files in
 //! each. A thread lists whole groups. Each run starts with cold caches. The cache itself counts the
-//! inodes that entered and left it.
+//! inodes that entered and left the cache.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -83,11 +83,12 @@ struct InodesOutcome {
     time: Duration,
     /// The statistics of our volume.
     statistics: Statistics,
-    /// Resident memory, at the end of the timed part for a listing and before it for an eviction.
+    /// Resident memory in bytes. For a listing, at the end of the timed part. For an eviction,
+    /// before that part.
     memory_bytes: u64,
 }
 
-/// Runs everything and prints a table.
+/// Runs all operations and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let processors = Processors::available()?;
     let mut folder = None;
@@ -127,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Makes a volume with a directory of files in each group.
+/// Makes a volume with a directory of `files` files in each allocation group.
 fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError> {
     let image = folder.join("image");
     let file = std::fs::File::create(&image).map_err(BenchError::file(&image))?;
@@ -195,7 +196,7 @@ fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     Ok(InodesOutcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
 }
 
-/// The same, but measures the time to close the volume, as an unmount does.
+/// Brings all inodes into the cache, and measures the time to close the volume, as an unmount does.
 fn close(volume: Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(&volume, threads)?;
     let (memory_bytes, statistics) = (resident_bytes(), volume.statistics()?);

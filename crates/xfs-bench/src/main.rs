@@ -1,7 +1,7 @@
 //! Benchmarks against the kernel and other readers of XFS, in one run.
 //!
-//! Owns: making the volumes, running every contender as a separate process, checking that each saw
-//! every inode, and the table. Does **not** own: a judgement. The figures go into
+//! Owns: making the volumes, running every contender as a separate process, checking that each
+//! contender saw every inode, and the table. Does **not** own: a judgement. The figures go into
 //! docs/benchmarks.md with the command that produced them.
 //!
 //! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk space
@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 
 use crate::error::BenchError;
 
-/// The same allocator as in the command, so that the measured program is the shipped one.
+/// The allocator. It is that of the `ferroxfs` command, so that the measured code runs as shipped.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

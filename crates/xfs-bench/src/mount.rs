@@ -3,7 +3,7 @@
 //!
 //! Each client is a thread with a directory of its own, and uses system calls. Images are in memory
 //! that has been touched before, because a first touch takes longer than the measured work. Before
-//! walking and reading, everything is mounted again, so that the clients' kernel has cold caches.
+//! walking and reading, the volume is mounted again, so that the clients' kernel has cold caches.
 //! The time of a step ends with the last client.
 
 mod system;
@@ -50,10 +50,10 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MountStep {
     Create,
-    /// With the data of stat(2).
+    /// Lists directories, with the data of stat(2) for each file.
     Walk,
-    /// Also with the birth time, as statx(2) returns it on request. No listing of FUSE has it, so
-    /// each file needs a request.
+    /// Lists directories, also with the birth time that statx(2) returns on request. No listing of
+    /// FUSE has the birth time, so each file needs a request.
     WalkBirth,
     Unlink,
     Write,
@@ -75,7 +75,7 @@ const RATIOS: [(&str, &str); 3] =
 const CHUNK_BYTES: usize = 1 << 20;
 
 impl MountStep {
-    /// Returns whether everything is mounted again before the step.
+    /// Returns whether the volume is mounted again before the step.
     fn begins_cold(self) -> bool {
         matches!(self, Self::Walk | Self::WalkBirth | Self::Read)
     }
@@ -96,7 +96,7 @@ impl MountStep {
     }
 }
 
-/// Runs everything and prints a table.
+/// Runs all steps on all systems and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let mut columns = Vec::new();
     for mut system in systems(arguments) {
@@ -221,7 +221,7 @@ fn perform(step: MountStep, directory: &Path, arguments: &Arguments) -> io::Resu
     }
 }
 
-/// Calls `look` for each file of a directory, and checks their number.
+/// Calls `look` for each file of a directory, and checks the number of files.
 fn walk(
     directory: &Path,
     files: u64,

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     alone: bool,
 }
 
-/// Runs everything and prints a table.
+/// Runs all measurements and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let processors = Processors::available()?;
     let folder = tempfile::tempdir_in(&arguments.folder);

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 /// The cost of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// From the start to the last close or unmount.
+    /// Wall time from the start to the last close or unmount.
     wall: Duration,
     /// User and system time of the processes. Work of the kernel's own threads is missing.
     processor: Duration,
@@ -46,7 +46,7 @@ pub(crate) struct Cost {
     peak_bytes: u64,
 }
 
-/// Runs everything and prints one table per job.
+/// Runs all jobs and prints one table per job.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let scratch = tempfile::tempdir_in(&arguments.folder);
     let scratch = scratch.map_err(BenchError::file(&arguments.folder))?;
@@ -66,8 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Prints one row per contender. The ratio is the time of the job's first contender over that of
-/// the row.
+/// Prints one row per contender. The ratio is the time of the job's first contender divided by the
+/// time of the row.
 fn print(rows: &[(PopulateJob<'_>, Vec<Cost>)]) {
     println!(
         "| job | contender | seconds (median) | fastest | processor s | peak MB | ours / this |"

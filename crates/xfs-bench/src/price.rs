@@ -1,9 +1,9 @@
 //! The cost of parent pointers: creating, linking and removing empty files with and without them.
 //!
-//! Times are processor times of this process. For the kernel's XFS they include its work inside
-//! system calls, but not the later work of its own threads. Instructions are counted by valgrind,
-//! over all user-space code of a run including the log's threads. The count of the previous steps
-//! is subtracted.
+//! Times are processor times of this process. For the kernel's XFS, these times include the
+//! kernel's work inside system calls, but not the later work of its own threads. Instructions are
+//! counted by valgrind, over all user-space code of a run including the log's threads. The count of
+//! the previous steps is subtracted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -114,7 +114,7 @@ impl Amount {
     }
 }
 
-/// Measures and prints a table.
+/// Measures all steps and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     println!(
         "| who | parent pointers | step | processor time each, µs | instructions each | transactions \
@@ -223,7 +223,7 @@ fn counted_by_valgrind(
     }
 }
 
-/// Runs the first steps, and nothing else.
+/// Runs the first steps of the sequence without measuring them.
 pub(crate) fn run_once(arguments: &RunArguments) -> Result<(), BenchError> {
     let work = arguments.amount.work();
     let mut target = arguments.path.open(&arguments.image)?;

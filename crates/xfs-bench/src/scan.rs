@@ -1,4 +1,4 @@
-//! Listing every inode of a volume, with every contender.
+//! The speed of listing every inode of a volume, for every contender.
 
 use std::fs;
 use std::path::Path;

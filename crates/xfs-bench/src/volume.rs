@@ -1,7 +1,7 @@
-//! The volumes that are listed.
+//! The volumes that the scan benchmark lists.
 //!
-//! Both are made by the newest mkfs.xfs, with parent pointers and with 32-bit extent counters. One
-//! of the peers silently stops at 64-bit counters.
+//! Both volumes are made by the newest mkfs.xfs, with parent pointers and with 32-bit extent
+//! counters. One of the peers silently stops at 64-bit counters.
 
 use std::fs::{self, File};
 use std::io::Write;

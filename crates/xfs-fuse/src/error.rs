@@ -13,19 +13,19 @@ pub enum MountError {
     /// The machine has no FUSE device, or denies access to it.
     #[error("/dev/fuse: {source}")]
     NoDevice {
-        /// The error of opening it.
+        /// The error of opening the device.
         source: io::Error,
     },
     /// fusermount3 could not be started.
     #[error("fusermount3: {source}")]
     NoHelper {
-        /// The error of starting it.
+        /// The error of starting fusermount3.
         source: io::Error,
     },
     /// fusermount3 failed.
     #[error("{said}")]
     Helper {
-        /// Its message.
+        /// The error message of fusermount3.
         said: String,
     },
     /// The mount point cannot be used.
@@ -39,15 +39,15 @@ pub enum MountError {
     /// An ordinary user asks for an option that only root may use.
     #[error("{option}: only root may mount with this option")]
     Privileged {
-        /// The option.
+        /// The name of the option.
         option: &'static str,
     },
     /// The kernel's FUSE is too old.
     #[error("this kernel speaks version {major}.{minor} of FUSE; 7.36 (Linux 5.17) is needed")]
     OldKernel {
-        /// Its major version.
+        /// Major version of the kernel's FUSE protocol.
         major: u32,
-        /// Its minor version.
+        /// Minor version of the kernel's FUSE protocol.
         minor: u32,
     },
     /// io_uring was asked for, and the kernel's FUSE does not support or enable it.
@@ -81,7 +81,7 @@ pub enum MountError {
 }
 
 impl MountError {
-    /// Returns advice for the user, where there is some.
+    /// Returns advice for the user, or `None` if there is none for this error.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -129,7 +129,7 @@ impl MountError {
     }
 }
 
-/// Returns whether the kernel supports io_uring for FUSE but has it disabled.
+/// Returns whether the kernel supports FUSE over io_uring but has it disabled.
 fn is_switched_off() -> bool {
     std::fs::read_to_string(RINGS_SWITCH).is_ok_and(|switch| switch.trim() == "N")
 }

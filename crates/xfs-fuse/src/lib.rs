@@ -54,7 +54,7 @@ pub struct Service {
     pub threads: usize,
     /// Number of further workers that take over while others wait for the volume's device.
     pub spare: usize,
-    /// Carries the requests and the answers.
+    /// The kind of channel that carries the requests and the answers.
     pub channel: ChannelKind,
 }
 
@@ -79,6 +79,7 @@ pub struct Mount<H: Handler = Server> {
 #[derive(Debug, Default)]
 pub struct Unmounted {
     /// Open root of the mount, through which the kernel can be asked to write its cached pages.
+    /// `None` if there are no such pages, or another program has made the mount.
     root: Option<OwnedFd>,
 }
 
@@ -115,7 +116,7 @@ impl<H: Handler> Mount<H> {
         self.session.handler()
     }
 
-    /// Returns a handle by which another thread can make [`wait`](Self::wait) return.
+    /// Returns a handle with which another thread can make [`wait`](Self::wait) return.
     #[must_use]
     pub fn halter(&self) -> Halter {
         self.session.halter()
@@ -126,7 +127,8 @@ impl<H: Handler> Mount<H> {
         self.session.wait(timeout)
     }
 
-    /// Returns the first failure of a worker, once.
+    /// Returns the first failure of a worker. A later call returns `None` until another worker
+    /// fails.
     pub fn failure(&self) -> Option<io::Error> {
         self.session.failure()
     }
@@ -173,8 +175,9 @@ impl<H: Handler> Mount<H> {
         !self.session.is_broken() && !self.session.handler().unwritten_nodes().is_empty()
     }
 
-    /// syncfs makes the kernel send everything, including times, but does not wait until it has
-    /// been served. Write errors are reported to the program that wrote the data.
+    /// Makes the kernel send everything, including times, with syncfs. syncfs does not wait until
+    /// the server has served these requests. Write errors are reported to the program that wrote
+    /// the data.
     fn settle(&self, root: Option<&OwnedFd>) {
         let sent = root.map_or(Ok(()), |root| rustix::fs::syncfs(root).map_err(io::Error::from));
         if let Err(error) = sent.and(self.session.settle()) {
@@ -183,7 +186,7 @@ impl<H: Handler> Mount<H> {
     }
 
     /// Ends the service and returns the handler. If a cut connection left the mount in place,
-    /// another process clears it away, possibly after this process has ended.
+    /// another process removes that mount, possibly after this process has ended.
     pub fn finish(self) -> Option<H> {
         let Self { session, point } = self;
         let handler = session.finish();

@@ -1,9 +1,9 @@
 //! A server that answers at once, over the same transport, as a baseline for benchmarks.
 //!
-//! It shows a root with directories `0`, `1`, …, and in each directory the files that clients have
-//! made. Clients must name them `0`, `1`, … in this order and remove them in the same order. All
-//! files have the same fixed length. Written data is dropped, and reads return zeros. The server
-//! keeps two counters per directory.
+//! The server shows a root with directories `0`, `1`, …, and in each directory the files that
+//! clients have made. Clients must name them `0`, `1`, … in this order and remove them in the same
+//! order. All files have the same fixed length. Written data is dropped, and reads return zeros.
+//! The server keeps two counters per directory.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct Null {
     file_bytes: u64,
 }
 
-/// The meaning of a node.
+/// The file or directory that a node stands for.
 enum Node {
     Root,
     Directory(usize),
@@ -44,7 +44,7 @@ enum Node {
 }
 
 impl Null {
-    /// Creates a server with this many directories, and files of this length.
+    /// Creates a server with `directories` directories, and files of `file_bytes` bytes.
     #[must_use]
     pub fn new(directories: usize, file_bytes: u64) -> Self {
         let directories = (0..directories).map(|_| CachePadded::default()).collect();
@@ -172,7 +172,7 @@ impl Null {
     }
 }
 
-/// Parses a name that is a number.
+/// Parses a name that is a decimal number.
 fn number(name: &std::ffi::OsStr) -> Result<u64, Errno> {
     name.to_str().and_then(|name| name.parse().ok()).ok_or(Errno::NOENT)
 }

@@ -14,7 +14,7 @@ use crate::server::{AccessTimes, Checks, Durability, Settings};
 use crate::transport::MountFacts;
 use crate::{ChannelKind, Service};
 
-/// The fewest threads by default: one may be waiting for the volume's device.
+/// The fewest threads by default. One of them may be waiting for the volume's device.
 const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache. With less, every operation would read its metadata again.
@@ -30,7 +30,7 @@ const NO_SYMLINKS: u64 = 0x2000;
 /// Options for the volume, the mount and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    /// `None` if neither `ro` nor `rw` was given.
+    /// Whether the volume is read-only. `None` if neither `ro` nor `rw` was given.
     read_only: Option<bool>,
     no_recovery: bool,
     offset: Option<u64>,
@@ -42,10 +42,11 @@ pub struct MountOptions {
     dev: bool,
     no_exec: bool,
     no_symlinks: bool,
-    /// Requests for durability. Each has its own word, and the words do not cancel each other.
+    /// Requests for durability. Each has its own option word, and these words do not cancel each
+    /// other.
     sync_all: bool,
     sync_names: bool,
-    /// Files whose access times stay. These words do not cancel each other either.
+    /// Whether access times stay. The option words of these fields do not cancel each other either.
     no_times: bool,
     no_directory_times: bool,
     threads: Option<usize>,
@@ -60,27 +61,27 @@ pub enum OptionError {
     /// The option does not exist.
     #[error("{name}: unknown mount option")]
     Unknown {
-        /// Its name.
+        /// Name of the option.
         name: String,
     },
     /// The kernel's XFS has the option, and ferroxfs does not support it.
     #[error("{name}: this mount option is not supported: {reason}")]
     Refused {
-        /// Its name.
+        /// Name of the option.
         name: String,
-        /// The reason.
+        /// The reason for the refusal.
         reason: &'static str,
     },
     /// The option lacks its value.
     #[error("{name}: value missing: expected {}", values(name))]
     ValueMissing {
-        /// Its name.
+        /// Name of the option.
         name: String,
     },
-    /// The option has no such value.
+    /// The option does not accept the given value.
     #[error("{name}: invalid value {value:?}: expected {}", values(name))]
     Value {
-        /// Its name.
+        /// Name of the option.
         name: String,
         /// The given value.
         value: String,
@@ -88,9 +89,9 @@ pub enum OptionError {
     /// Two options exclude each other.
     #[error("{first} and {second} exclude each other")]
     Conflict {
-        /// The first.
+        /// The first option.
         first: &'static str,
-        /// The second.
+        /// The second option.
         second: &'static str,
     },
 }
@@ -169,8 +170,7 @@ const LABELS: &str = "security labels come from the files";
 const ELSEWHERE: &str =
     "use the options of mount(8) on the existing mount (--bind, --make-private)";
 
-/// Options of mount(8) that it handles itself, or that have no effect, or that are always in
-/// effect.
+/// Options that mount(8) handles itself, that have no effect, or that are always in effect.
 const IGNORED: [&str; 29] = [
     "defaults",
     "auto",
@@ -237,8 +237,8 @@ impl MountOptions {
         })
     }
 
-    /// mount(8) passes options in the order of the command line. Of two that exclude each other,
-    /// the later one counts.
+    /// Adds one option. mount(8) passes options in the order of the command line. Of two options
+    /// that exclude each other, the later one counts.
     fn add_word(&mut self, name: &str) -> Result<(), OptionError> {
         match name {
             "ro" => self.read_only = Some(true),
@@ -348,7 +348,8 @@ impl MountOptions {
         Ok(open)
     }
 
-    /// Checks whether the server can check permissions, if it is asked to.
+    /// Checks that no other option keeps the server from checking permissions, if it must check
+    /// them.
     fn check_checks(&self) -> Result<(), OptionError> {
         if self.settings.checks == Checks::Kernel {
             return Ok(());

@@ -6,10 +6,10 @@
 //! kernel keeps file locks by itself, since no other program writes to the volume.
 //!
 //! A node is an inode number, except for the root, which is node 1. The server has no table of the
-//! nodes that the kernel knows. It finds an inode that has a name by its number. An inode that has
-//! lost its last name is kept in [`UnlinkedNodes`] until the kernel forgets it, and in [`Handles`]
-//! while it is open. So the server keeps nothing per node, and no inode number is reused while the
-//! kernel still means the old file by it.
+//! nodes that the kernel knows. It finds an inode that has a name by its inode number. An inode
+//! that has lost its last name is kept in [`UnlinkedNodes`] until the kernel forgets it, and in
+//! [`Handles`] while it is open. So the server keeps nothing per node, and no inode number is
+//! reused while the kernel still refers to the old file by that number.
 
 mod access;
 mod attributes;
@@ -60,30 +60,32 @@ const FREED_AT_ONCE: usize = 32;
 /// How a volume is presented, and when changes become durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The volume is never written to.
+    /// Whether the volume is never written to.
     pub read_only: bool,
-    /// The owner that all files appear to have. A new file belongs to the owner of its directory.
+    /// The user ID of the owner that all files appear to have. A new file then belongs to the owner
+    /// of its directory. `None` shows the owners on the volume.
     pub uid: Option<u32>,
-    /// The group that all files appear to have.
+    /// The group ID that all files appear to have. `None` shows the groups on the volume.
     pub gid: Option<u32>,
     /// The changes that are durable before they are answered.
     pub durability: Durability,
     /// The policy for access times.
     pub access_times: AccessTimes,
-    /// Access times wait in memory and are written later.
+    /// Whether access times wait in memory and are written later.
     #[doc(alias = "lazytime")]
     pub lazy_times: bool,
-    /// Written data waits in the kernel's page cache, acknowledged before it has space.
+    /// Whether written data waits in the kernel's page cache, acknowledged before space is reserved
+    /// for it.
     pub writeback: bool,
-    /// The party that checks permissions.
+    /// Whether the kernel or the server checks permissions.
     pub checks: Checks,
 }
 
 /// The changes that are durable before they are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Only those for which fsync, O_SYNC or a similar call asks. Others become durable within
-    /// seconds.
+    /// Only changes for which fsync, O_SYNC or a similar call asks. Other changes become durable
+    /// within seconds.
     #[default]
     Asked,
     /// Also changes of names and inodes.
@@ -97,13 +99,13 @@ pub enum Durability {
 /// The policy for access times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
-    /// An access time is updated if it is older than the last change, or than a day.
+    /// An access time is updated if it is older than the last change, or older than a day.
     #[default]
     Relative,
-    /// The same for files, but access times of directories stay.
+    /// Access times of files are updated as with `Relative`. Access times of directories stay.
     #[doc(alias = "nodiratime")]
     Files,
-    /// Access times stay.
+    /// No access time is updated.
     Never,
 }
 
@@ -111,7 +113,7 @@ pub enum AccessTimes {
 pub struct Server {
     volume: Volume,
     settings: Settings,
-    /// Tells whether the mount has been made read-only, if the mount point is known.
+    /// Reports whether the mount has been made read-only. `None` if the mount point is unknown.
     read_only_probe: Option<ReadOnlyProbe>,
     identity: Identity,
     /// Set after a shutdown on request, which wrote everything first.
@@ -160,21 +162,21 @@ impl Server {
         })
     }
 
-    /// Names the file that holds the volume, for programs that query the mount.
+    /// Sets the file that holds the volume, for programs that query the mount.
     #[must_use]
     pub fn in_image(self, image: &Path) -> Self {
         Self { identity: self.identity.with_image(image), ..self }
     }
 
-    /// Names the mount point, by its absolute path. If the mount has been made read-only, the
-    /// server refuses to set a label and writes no access time.
+    /// Sets the absolute path of the mount point. If the mount has been made read-only, the server
+    /// refuses to set a label and writes no access time.
     #[must_use]
     pub fn mounted_at(self, folder: Option<PathBuf>) -> Self {
         Self { read_only_probe: folder.map(ReadOnlyProbe::of), ..self }
     }
 
     /// Returns whether the mount has been made read-only. The kernel then keeps programs from
-    /// writing. This check is for writes of the server itself.
+    /// writing. This check is for writes by the server itself.
     fn is_mounted_read_only(&self) -> bool {
         self.read_only_probe.as_ref().is_some_and(ReadOnlyProbe::is_read_only)
     }
@@ -183,8 +185,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`Volume::close`]. After a shutdown on request there is none, as everything that had to
-    /// be kept is in the log.
+    /// As [`Volume::close`]. After a shutdown on request there is no error, as everything that had
+    /// to be kept is in the log.
     pub fn close(self) -> Result<(), Error> {
         self.write_waiting_times();
         let Self { volume, unlinked, handles, checker, shut_down, .. } = self;
@@ -209,12 +211,12 @@ impl Server {
         self.volume.node_trusted(self.number(node)).map_err(errno)
     }
 
-    /// Returns the inode number of a node.
+    /// Returns the inode number that a node stands for.
     fn number(&self, node: u64) -> InodeNumber {
         if node == ROOT_NODE { self.root() } else { InodeNumber(node) }
     }
 
-    /// Returns the node of an inode number.
+    /// Returns the node that stands for an inode number.
     fn node_of(&self, number: InodeNumber) -> u64 {
         node_of(number, self.root())
     }
@@ -304,7 +306,7 @@ impl Server {
         Ok(())
     }
 
-    /// The kernel sends this only if the transport is not /dev/fuse.
+    /// Serves SYNCFS. The kernel sends this request only if the transport is not /dev/fuse.
     fn sync(&self) -> Result<(), Errno> {
         self.write_waiting_times();
         if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
@@ -390,7 +392,7 @@ impl Handler for Server {
     }
 }
 
-/// Returns the node of an inode number, on a volume with this root.
+/// Returns the node that stands for an inode number, on a volume whose root is inode `root`.
 fn node_of(number: InodeNumber, root: InodeNumber) -> u64 {
     if number == root { ROOT_NODE } else { number.0 }
 }

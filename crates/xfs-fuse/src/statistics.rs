@@ -62,7 +62,7 @@ struct RequestSums {
 }
 
 impl RequestSums {
-    /// Returns the number of requests.
+    /// Returns the number of requests with this opcode.
     fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
@@ -81,8 +81,8 @@ impl Statistics {
         self.bytes.add(direction as usize, count as u64);
     }
 
-    /// Runs `work` and counts the request. ENOSYS, by which a server says that it need not be
-    /// asked, is not a failure.
+    /// Runs `work` and counts the request. ENOSYS, with which a server says that the kernel need
+    /// not send such requests, is not a failure.
     pub(crate) fn measure(
         &self,
         opcode: Opcode,
@@ -150,8 +150,8 @@ impl Statistics {
     }
 }
 
-/// Adds the volume's own counters. The volume has no file locks here: the kernel keeps them for the
-/// mount.
+/// Appends the volume's own counters. The volume has no file locks here: the kernel keeps them for
+/// the mount.
 pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);

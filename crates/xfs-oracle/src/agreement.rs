@@ -16,7 +16,7 @@ const TRIED_OPERATIONS: usize = 1_000_000;
 /// The first operation that a model and a subject answered differently.
 #[derive(Debug)]
 pub struct Disagreement {
-    /// The operations up to and including that one.
+    /// The operations up to and including the one with different answers.
     pub history: Vec<Operation>,
     what: String,
 }
@@ -40,12 +40,12 @@ pub struct AgreementRun {
 }
 
 impl AgreementRun {
-    /// Creates the run of a seed on an empty volume, or an empty folder of one.
+    /// Creates the run of a seed on an empty volume, or in an empty folder of a volume.
     pub fn new(seed: u64, features: Features) -> Self {
         Self::with(Generator::new(seed, features), features)
     }
 
-    /// Creates a run of the history that a generator makes.
+    /// Creates a run of the history that `generator` produces.
     pub fn with(generator: Generator, features: Features) -> Self {
         Self { model: Model::new(features), generator, history: Vec::new() }
     }
@@ -65,11 +65,11 @@ impl AgreementRun {
         &self.history
     }
 
-    /// Performs this many further operations on both.
+    /// Performs the given number of further operations on the model and the subject.
     ///
     /// # Errors
     ///
-    /// The first one that they answer differently.
+    /// The first operation that the model and the subject answer differently.
     pub fn perform(
         &mut self,
         operations: usize,
@@ -128,7 +128,7 @@ pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 ///
 /// # Errors
 ///
-/// The first operation that they answer differently.
+/// The first operation that the model and the subject answer differently.
 pub fn replay(
     history: &[Operation],
     features: Features,
@@ -145,13 +145,14 @@ pub fn replay(
 }
 
 impl Disagreement {
-    /// Creates the disagreement that a volume's tree is wrong after this history.
+    /// Creates the disagreement for a volume whose tree is wrong after `history`.
     pub fn of_trees(history: &[Operation], what: String) -> Self {
         Self { history: history.to_vec(), what }
     }
 
     /// Returns a disagreement with a shorter history that ends with the same operation. `trial`
-    /// runs a history on an empty volume and returns the difference, if there is one.
+    /// runs a history on an empty volume. It returns the description of the difference, or `None`
+    /// if there is none.
     pub fn shortened(self, mut trial: impl FnMut(&[Operation]) -> Option<String>) -> Self {
         let Some((last, rest)) = self.history.split_last() else { return self };
         let whole = |rest: &[Operation]| -> Vec<_> { rest.iter().chain([last]).cloned().collect() };
@@ -162,7 +163,7 @@ impl Disagreement {
         Self { history, what }
     }
 
-    /// Returns the difference, without the history.
+    /// Returns the description of the difference, without the history.
     pub fn what(&self) -> &str {
         &self.what
     }

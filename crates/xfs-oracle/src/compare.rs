@@ -6,12 +6,12 @@ use std::fmt::{Debug, Write};
 use crate::ioctl::{ExtentFlags, FileExtent};
 use crate::view::{InodeView, OpenAttributes, Time, Tree};
 
-/// Inodes with an attribute change that was pending in the log at the crash, and which each side
-/// then completed by itself. The kernel gives such an inode the time of its recovery, and we give
-/// it that of the operation. Each side also chooses where a new attribute block lies.
+/// Inodes with an attribute change that was pending in the log at the crash. Each side completed
+/// that change by itself. The kernel gives such an inode the time of the recovery, and we give it
+/// the time of the operation. Each side also chooses where a new attribute block lies.
 #[derive(Debug, Default)]
 pub struct Resumed {
-    /// Their inode numbers.
+    /// The inode numbers of these inodes.
     pub inodes: BTreeSet<u64>,
     /// The time when the kernel's recovery began.
     pub since: Time,
@@ -21,12 +21,12 @@ pub struct Resumed {
 #[derive(Debug)]
 pub struct Differences {
     found: Vec<String>,
-    /// Names of the reference side and of the other one.
+    /// Names of the reference side and of the other side.
     sides: [&'static str; 2],
 }
 
 impl Default for Differences {
-    /// Between the kernel and us.
+    /// Creates an empty list between the kernel and us.
     fn default() -> Self {
         Self::of(["kernel", "we"])
     }
@@ -38,12 +38,12 @@ impl Differences {
         Self { found: Vec::new(), sides }
     }
 
-    /// Compares every inode of the kernel's tree with that of ours.
+    /// Compares every inode of the kernel's tree with the same inode of our tree.
     pub fn between(kernel: &Tree, ours: &Tree) -> Self {
         Self::between_recovered(kernel, ours, &Resumed::default())
     }
 
-    /// The same for a volume that each side has recovered by itself.
+    /// Compares the two trees of a volume that each side has recovered by itself.
     pub fn between_recovered(kernel: &Tree, ours: &Tree, resumed: &Resumed) -> Self {
         let mut differences = Self::default();
         differences.field("volume", "root", &kernel.root, &ours.root);
@@ -71,7 +71,7 @@ impl Differences {
         self.found.push(difference);
     }
 
-    /// Adds a difference if the kernel's value is not ours.
+    /// Adds a difference if the kernel's value of a field differs from ours.
     pub fn field<T: PartialEq + Debug>(&mut self, place: &str, name: &str, kernel: &T, ours: &T) {
         if kernel != ours {
             let [right, other] = self.sides;

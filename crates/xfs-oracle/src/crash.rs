@@ -1,9 +1,9 @@
-//! Volumes that the kernel left with a dirty log: filled under load and shut down.
+//! Volumes that the kernel left with a dirty log: a workload changed them until the shutdown.
 //!
-//! There are two loads. The first one creates, links, renames, changes and removes names, and sets
-//! small attributes. It writes no contents and frees no inode, so the log has mostly complete work:
-//! no intents without completions, and no unlinked inodes. The second one does everything, and the
-//! volume is shut down with unlinked files open.
+//! There are two workloads. The first one creates, links, renames, changes and removes names, and
+//! sets small attributes. It writes no contents and frees no inode, so the log has mostly complete
+//! work: no intents without completions, and no unlinked inodes. The second one performs every
+//! operation, and the volume is shut down with unlinked files open.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ use crate::run::run;
 use crate::subject::Kernel;
 use crate::xfsprogs::Xfsprogs;
 
-/// Names per directory.
+/// Number of different names per directory.
 const NAMES: usize = 40;
 const DIRECTORIES: usize = 12;
 
-/// The load before the shutdown.
+/// The workload before the shutdown.
 #[derive(Clone, Copy, Debug)]
 pub enum CrashLoad {
-    /// Names and small attributes. Nothing is freed.
+    /// Creates, links, renames and removes names, and sets small attributes. Frees no inode.
     Names,
-    /// Every operation.
+    /// Performs every operation of a history.
     Everything(Features),
 }
 
-/// The load of a volume and its shutdown.
+/// A recipe for a crashed volume: its mkfs options, the workload, and the kind of shutdown.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashRecipe {
     /// Name for reports.
@@ -42,18 +42,18 @@ pub struct CrashRecipe {
     pub options: &'static str,
     /// Whether the log has a device of its own.
     pub external_log: bool,
-    /// The load.
+    /// The workload before the shutdown.
     pub load: CrashLoad,
-    /// Number of operations.
+    /// Number of operations of the workload.
     pub operations: usize,
     /// Number of operations between two syncs.
     pub sync_every: usize,
-    /// Whether the shutdown flushes the log.
+    /// Whether the shutdown flushes the log first.
     pub flushes: bool,
 }
 
 impl CrashRecipe {
-    /// Makes such a volume in `folder`. A seed determines the load.
+    /// Makes a crashed volume in `folder`. `seed` determines the operations of the workload.
     pub fn make(&self, folder: &Path, seed: u64) -> Result<Image, OracleError> {
         let data = sparse(folder.join("crashed.xfs"), 400 << 20)?;
         let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
@@ -96,7 +96,8 @@ impl CrashRecipe {
         self.go_down(path)
     }
 
-    /// The files that are open at the shutdown may have lost their names.
+    /// Performs every operation, then shuts the volume down. Files that are open at the shutdown
+    /// may have lost their names.
     fn change_everything(
         &self,
         path: &Path,
@@ -133,14 +134,16 @@ impl NamesLoad {
         self.random.below(limit as u64) as usize
     }
 
-    /// Returns a name, long enough that directories leave their inodes.
+    /// Returns the path of a random name. The names are long enough that directories grow out of
+    /// their inodes.
     fn name(&mut self) -> PathBuf {
         let (directory, name) = (self.below(DIRECTORIES), self.below(NAMES));
         let tail = "x".repeat(name);
         self.root.join(format!("directory-{directory}/name-{name}-{tail}"))
     }
 
-    /// Performs one operation. Many fail because a name exists or does not, which does not matter.
+    /// Performs one operation. Many operations fail because a name exists or is missing, which does
+    /// not matter.
     fn step(&mut self) -> Result<(), OracleError> {
         let (path, other) = (self.name(), self.name());
         let chosen = self.below(16);
@@ -167,7 +170,7 @@ impl NamesLoad {
     }
 }
 
-/// Returns whether an operation failed for a reason that no load may meet.
+/// Returns whether an operation failed for a reason that must not occur in a workload.
 fn is_fatal(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     matches!(error, Errno::IO | Errno::NOSPC | Errno::ROFS)

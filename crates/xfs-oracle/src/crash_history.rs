@@ -1,4 +1,4 @@
-//! The states that a crash may leave: every state of a history, and what each sync promised.
+//! The states that a crash may leave: every state of a history, and the promises of each sync.
 //!
 //! Owns: judging a recovered volume. Does **not** own: devices, cuts, recovery.
 //!
@@ -7,17 +7,17 @@
 //! A history of one thread was cut at a position of its device. The recovered volume must have:
 //!
 //! - **I1** names, links, modes, owners, flags and attributes as after one operation of the
-//!   history, the same one for all. No operation is half done, and none is present without those
-//!   before it.
-//! - **I2** A state no older than any sync promised that returned before the cut, and no newer than
-//!   the operations that had begun by then.
-//! - **I3** For each file, a size that it had since the last sync that covered it, and in each of
-//!   its sectors the contents of one of these states. No byte of another file, and no byte from
-//!   before the sync.
+//!   history, the same operation for all. No operation is half done, and no operation is present
+//!   without all earlier ones.
+//! - **I2** A state that is not older than the promise of any sync that returned before the cut.
+//!   The state is not newer than the operations that had begun by then.
+//! - **I3** For each file, a size that the file had since the last sync that covered it. Each
+//!   sector has the contents of one of the states since that sync. No byte of another file, and no
+//!   byte from before the sync.
 //!
 //! Contents may be older than names, because unsynced data is written at any time. Operations that
-//! move contents (collapse, insert, exchange) take several steps, so after one of them a sector may
-//! be anywhere in its file.
+//! move contents (collapse, insert, exchange) take several steps, so after such an operation a
+//! sector may be anywhere in its file.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -29,7 +29,7 @@ use crate::view::Tree;
 /// A history with all its states.
 #[derive(Debug)]
 pub struct CrashHistory {
-    /// The state after each operation. The first one precedes all operations.
+    /// The state after each operation. The first state precedes all operations.
     states: Vec<HistoryState>,
     promises: Vec<SyncPromise>,
     /// Number of operations that led to the first state.
@@ -39,7 +39,7 @@ pub struct CrashHistory {
 #[derive(Debug)]
 struct HistoryState {
     model: Model,
-    /// Position of the device when the operation that led here began.
+    /// Position of the device when the operation that led to this state began.
     began: usize,
     /// The files whose contents the operation moved.
     moved: Vec<NodeId>,
@@ -51,7 +51,8 @@ struct SyncPromise {
     position: usize,
     /// The oldest state that names may have.
     names: usize,
-    /// The oldest state that the contents of `file` may have, or of all files if it is `None`.
+    /// The oldest state that the contents of `file` may have, or the contents of all files if
+    /// `file` is `None`.
     contents: usize,
     file: Option<NodeId>,
 }
@@ -74,8 +75,8 @@ impl CrashHistory {
         self.len() == 0
     }
 
-    /// Returns the position of the device when the operation began that last changed names before a
-    /// sync promised them. Returns `None` if no promised name was changed.
+    /// Returns the position of the device at the start of the last operation that changed names
+    /// which a sync promised afterwards. Returns `None` if no promised name was changed.
     pub fn before_promised_change(&self) -> Option<usize> {
         let promised = self.promises.iter().map(|promise| promise.names).max()?;
         let names = self.states.get(promised)?.model.paths();
@@ -110,8 +111,8 @@ impl CrashHistory {
         }
     }
 
-    /// Adds an operation that failed, with the state to which it would have led. It may have been
-    /// done or not, and it promised nothing.
+    /// Adds an operation that failed, with the state to which the operation would have led. The
+    /// operation may have been performed or not, and promised nothing.
     pub fn note_attempt(&mut self, operation: &Operation, model: &Model, began: usize) {
         let moved = moved(operation, model);
         self.states.push(HistoryState { model: model.clone(), began, moved });
@@ -188,8 +189,8 @@ impl CrashHistory {
         Ok(())
     }
 
-    /// Returns the states whose names a volume shows, the latest first. States in which every name
-    /// refers to the same file count once.
+    /// Returns the states whose names a volume shows, the latest first. Adjacent states in which
+    /// every name refers to the same file count once.
     fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<Vec<usize>, String> {
         let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
         let matches = |model: &Model| model.differences_of_names(tree).into_result();
@@ -271,7 +272,8 @@ impl SectorHistory<'_> {
     }
 }
 
-/// Returns whether a version has these bytes at an offset. Past its end it has zeros.
+/// Returns whether a version of the file has these bytes at an offset. Past its end, a version has
+/// zeros.
 fn holds(version: &Bytes, offset: u64, sector: &[u8]) -> bool {
     let mut bytes = version.read(offset, sector.len() as u64);
     bytes.resize(sector.len(), 0);

@@ -3,8 +3,8 @@
 /// The unit in which contents are checked for zeros.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// Length and CRC-32C of some bytes, small enough to keep for every file of a volume. It finds
-/// mistakes, but is no protection against an adversary.
+/// Length and CRC-32C of some bytes, small enough to keep for every file of a volume. The digest
+/// finds mistakes, but is no protection against an adversary.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     length: u64,
@@ -12,7 +12,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds further bytes. The division of bytes into calls does not matter.
+    /// Adds further bytes. The digest does not depend on how the bytes are divided into calls.
     pub fn update(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
         self.crc = crc32c::crc32c_append(self.crc, bytes);

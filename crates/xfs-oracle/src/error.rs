@@ -5,7 +5,7 @@ use std::io;
 /// A failure of the machinery around a test, never a difference between us and the reference.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// The machine lacks something, so the test must be skipped with this reason.
+    /// The machine lacks a requirement, so the test must be skipped with this reason.
     #[error("{0}")]
     Unavailable(String),
     /// The kernel behaves differently from its model.
@@ -14,17 +14,17 @@ pub enum OracleError {
     /// A program failed.
     #[error("{line}: {status}: {stderr}")]
     Command {
-        /// The command line.
+        /// The command line of the program.
         line: String,
-        /// Its exit status.
+        /// Exit status of the program.
         status: std::process::ExitStatus,
-        /// Its standard error.
+        /// Standard error of the program.
         stderr: String,
     },
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// The action.
+        /// The action that failed.
         what: String,
         /// The system's error.
         source: io::Error,

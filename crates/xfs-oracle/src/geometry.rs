@@ -10,7 +10,7 @@ use crate::populate::{age, fill, populate};
 use crate::run::run;
 use crate::xfsprogs::Xfsprogs;
 
-/// One seed for all, so that volumes differ only by their geometry.
+/// One seed for all volumes, so that they differ only by their geometry.
 const SEED: u64 = 1;
 
 /// The mkfs.xfs that a geometry needs.
@@ -22,10 +22,10 @@ enum MkfsVersion {
     Newer,
 }
 
-/// The treatment of a volume in addition to its options.
+/// The treatment of a volume, in addition to its mkfs options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeometryFeature {
-    /// None.
+    /// No further treatment.
     Plain,
     /// The log has a device of its own.
     ExternalLog,
@@ -41,7 +41,8 @@ pub enum GeometryFeature {
     Fragmented,
 }
 
-/// Without these btrees no space is reserved in each group, so a volume can really be full.
+/// Options without the btrees for which space is reserved in each group, so that a volume can be
+/// really full.
 const NOTHING_RESERVED: &str = "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 const PARENT_NOTHING_RESERVED: &str = "-n parent=1 -m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 
@@ -52,7 +53,7 @@ const FRAGMENTED: &str = "-b size=4096 -n parent=1 -m rmapbt=1,reflink=1 -i exch
 pub struct Geometry {
     /// Name for reports.
     pub name: &'static str,
-    /// The treatment in addition to filling.
+    /// The treatment, in addition to filling the volume.
     pub feature: GeometryFeature,
     mkfs: MkfsVersion,
     options: &'static str,
@@ -118,16 +119,17 @@ impl Geometry {
         },
     ];
 
-    /// Kinds of volumes for tests that fragment the free space themselves. One of them reserves
-    /// nothing, so that no space stays in one piece. Their directory blocks are no larger than
-    /// filesystem blocks, because no recovery handles directory blocks that are split over extents.
+    /// Kinds of volumes for tests that fragment the free space themselves. One kind reserves no
+    /// space in the groups, so that no space stays in one piece. Their directory blocks are no
+    /// larger than filesystem blocks, because no recovery handles directory blocks that are split
+    /// over extents.
     pub const FRAGMENTED: [Self; 2] = [
         Self { feature: GeometryFeature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
         Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
     ];
 
     /// Makes a volume of this kind in `folder` and fills it through the kernel. Returns
-    /// [`OracleError::Unavailable`] if this kernel cannot mount it.
+    /// [`OracleError::Unavailable`] if this kernel cannot mount the volume.
     pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
         let image = self.make(folder)?;
         let mount = image.mount_if_possible()?;
@@ -185,7 +187,7 @@ impl Geometry {
 }
 
 impl Image {
-    /// Makes a sparse copy in `folder`.
+    /// Makes a sparse copy of the image in `folder`.
     pub fn copy(&self, folder: &Path) -> Result<Self, OracleError> {
         let copy = |from: &Path| -> Result<PathBuf, OracleError> {
             let to = folder.join(from.file_name().unwrap_or_default());
@@ -196,7 +198,7 @@ impl Image {
         Ok(Self { data: copy(&self.data)?, log })
     }
 
-    /// Returns the complaints of the newer `xfs_repair -n`, or `None` if there are none.
+    /// Returns the complaints of the newer `xfs_repair -n`, or `None` if it has none.
     pub fn findings(&self) -> Result<Option<String>, OracleError> {
         let mut repair = Xfsprogs::newer()?.command("xfs_repair");
         repair.arg("-n");
@@ -209,8 +211,8 @@ impl Image {
         Ok((!output.status.success()).then_some(said))
     }
 
-    /// Returns how many transactions the newer xfs_logprint finds in the log, and how many items in
-    /// them.
+    /// Returns the numbers of transactions and of their items that the newer xfs_logprint finds in
+    /// the log.
     pub fn logged(&self) -> Result<(usize, usize), OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(["-t", "-i"]);
@@ -227,7 +229,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// Also if it complains.
+    /// The failure of xfs_logprint, or its complaint.
     pub fn printed_log(&self, options: &[&str]) -> Result<String, OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(options);

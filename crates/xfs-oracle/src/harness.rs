@@ -1,8 +1,8 @@
 //! A test harness for tests that may discover at run time that they cannot run.
 //!
-//! It replaces Rust's own harness (`harness = false`) and prints the same lines. For each test that
-//! the machine cannot run it also prints `skipped: NAME: REASON` and counts it as ignored.
-//! Arguments are parts of the names of the tests to run. Options are ignored.
+//! The harness replaces Rust's own one (`harness = false`) and prints the same lines. For each test
+//! that the machine cannot run, the harness also prints `skipped: NAME: REASON` and counts the test
+//! as ignored. Arguments are parts of the names of the tests to run. Options are ignored.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,10 +22,10 @@ pub struct Trial {
 /// The reason why a test did not pass.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The machinery failed, or the machine lacks something.
+    /// The test machinery failed, or the machine lacks a requirement.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// Our code is wrong.
+    /// Our code is wrong, as this message describes.
     #[error("{0}")]
     Failed(String),
 }

@@ -19,9 +19,9 @@ bitflags! {
     /// `fsx_xflags` of a file, as in FS_IOC_FSGETXATTR.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
     pub struct FileFlags: u32 {
-        /// The contents are on the realtime device.
+        /// The file's contents are on the realtime device.
         const REALTIME = 0x1;
-        /// fallocate has given space to the file.
+        /// fallocate has preallocated space for the file.
         const PREALLOCATED = 0x2;
         /// Nothing about the file may change.
         const IMMUTABLE = 0x8;
@@ -87,15 +87,15 @@ bitflags! {
     pub struct ExtentFlags: u32 {
         /// The last extent of the file.
         const LAST = 0x1;
-        /// Not on the device yet, or without an address of its own.
+        /// The data is not on the device yet, or has no address of its own.
         const UNKNOWN = 0x2;
-        /// Space is reserved, not allocated.
+        /// Space is reserved for the extent, but not allocated.
         const DELAYED = 0x4;
-        /// The bytes are in the inode.
+        /// The bytes of the extent are in the inode.
         const INLINE = 0x200;
-        /// Allocated, but reads as zeros.
+        /// Space is allocated, but reads as zeros.
         const UNWRITTEN = 0x800;
-        /// Other files use the same blocks.
+        /// Other files use the blocks of the extent.
         const SHARED = 0x2000;
         const _ = !0;
     }
@@ -104,13 +104,13 @@ bitflags! {
 /// One extent of a file, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {
-    /// Offset in the file.
+    /// Offset of the extent in the file.
     pub offset: u64,
-    /// Address on the device.
+    /// Address of the extent on the device.
     pub address: u64,
-    /// Length.
+    /// Length of the extent.
     pub length: u64,
-    /// The kernel's flags.
+    /// The kernel's flags of the extent.
     pub flags: ExtentFlags,
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn data_extents(file: impl AsFd) -> Result<Vec<FileExtent>> {
     extents(file, 0)
 }
 
-/// Returns the whole extent map of the attribute fork, empty if there is none.
+/// Returns the whole extent map of the attribute fork, empty if the file has no attribute fork.
 pub(crate) fn attribute_extents(file: impl AsFd) -> Result<Vec<FileExtent>> {
     match extents(file, ATTRIBUTE_FORK) {
         Err(Errno::NOENT) => Ok(Vec::new()),

@@ -1,15 +1,16 @@
 //! The kernel and xfsprogs as references for tests.
 //!
-//! Tests that compare us with them need volumes that they made, and their view of these volumes.
-//! This crate makes volumes of every geometry ([`Geometry`]), fills them through the kernel with
-//! everything that exists ([`populate()`]), and records the kernel's view ([`Tree`]). A test
-//! compares that with our view ([`Differences`]). A [`model`] predicts the result of every
-//! operation, and a [`Subject`] performs the operations.
+//! Tests that compare us with these references need volumes that the references made, and their
+//! view of these volumes. This crate makes volumes of every geometry ([`Geometry`]), fills them
+//! through the kernel with everything that exists ([`populate()`]), and records the kernel's view
+//! ([`Tree`]). A test compares the kernel's view with ours ([`Differences`]). A [`model`] predicts
+//! the result of every operation, and a [`Subject`] performs the operations.
 //!
 //! The crate depends on no other crate of the workspace, so that a mistake of ours cannot hide on
 //! both sides of a comparison.
 //!
-//! All of it needs root and Linux. [`ready`] returns the reason why a test must be skipped.
+//! All parts of the crate need root and Linux. [`ready`] returns the reason why a test must be
+//! skipped.
 
 mod agreement;
 mod compare;
@@ -44,7 +45,7 @@ pub use subject::{Kernel, SeekKind, Subject, scan};
 pub use view::{Contents, DirectoryEntry, InodeView, OpenAttributes, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
-/// Toggles these flags of a file, and sets its project.
+/// Toggles the flags `flags` of a file, and sets its project ID.
 pub fn change_flags(file: &std::fs::File, flags: u32, project: u32) -> rustix::io::Result<()> {
     let mut attributes = ioctl::file_attributes(file)?;
     attributes.flags ^= flags;
@@ -52,7 +53,7 @@ pub fn change_flags(file: &std::fs::File, flags: u32, project: u32) -> rustix::i
     ioctl::set_file_attributes(file, attributes)
 }
 
-/// Makes the first block of `to` share that of `from`.
+/// Makes the first block of `to` share the first block of `from`.
 pub fn share_contents(from: &std::fs::File, to: &std::fs::File) -> rustix::io::Result<()> {
     ioctl::clone_range(from, to, FIRST_BLOCK)
 }
@@ -80,8 +81,9 @@ pub fn ready() -> Result<(), OracleError> {
     Ok(())
 }
 
-/// The same, but also checks for a newer xfs_repair. For tests that check many images: a missing
-/// program would otherwise be reported as a failure of one image.
+/// Returns an error if this process cannot mount volumes, or if the newer xfs_repair is missing.
+/// Tests that check many images use this function, because a missing program would otherwise be
+/// reported as a failure of one image.
 pub fn ready_with_programs() -> Result<(), OracleError> {
     ready()?;
     Xfsprogs::newer().map(drop)

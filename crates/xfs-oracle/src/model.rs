@@ -44,33 +44,33 @@ pub type Answer = Result<Outcome, Errno>;
 /// A number that identifies a node for the lifetime of the model.
 pub type NodeId = u64;
 
-/// The root.
+/// The ID of the root.
 const ROOT: NodeId = 1;
 
 /// The expected value of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// It was set.
+    /// An operation set the time to this value.
     Set(Time),
-    /// An operation took it from the clock.
+    /// An operation took the time from the clock.
     Clock,
-    /// Unspecified.
+    /// The time is unspecified.
     Unknown,
 }
 
 /// The contents of a node.
 #[derive(Debug, Clone)]
 pub enum Body {
-    /// Names, and the parent directory.
+    /// A directory: its entries, and its parent directory.
     Directory {
         /// Entries without `.` and `..`.
         entries: BTreeMap<String, NodeId>,
-        /// The directory itself for the root.
+        /// The parent directory. For the root, the root itself.
         parent: NodeId,
     },
     /// A regular file.
     File(Bytes),
-    /// The target.
+    /// A symbolic link, with its target.
     Symlink(Vec<u8>),
     /// A device, a pipe or a socket.
     Special,
@@ -81,11 +81,11 @@ pub enum Body {
 pub struct Node {
     /// Mode, with the type.
     pub mode: u32,
-    /// Link count.
+    /// Link count of the inode.
     pub links: u32,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
     /// Major and minor number of a device.
     pub device: (u32, u32),
@@ -99,26 +99,26 @@ pub struct Node {
     pub attributes: BTreeMap<String, Arc<Vec<u8>>>,
     /// The contents.
     pub body: Body,
-    /// The file never had a name, and may be given one.
+    /// Whether the file never had a name and may be given one.
     is_linkable: bool,
-    /// Space was allocated for it, so its extent size hint is fixed.
+    /// Whether space was allocated for the file, so that its extent size hint is fixed.
     has_space: bool,
     /// The operation that last changed it, counted from 1.
     pub changed_by: u64,
 }
 
 impl Node {
-    /// Returns the type.
+    /// Returns the file type.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// Returns whether it is a directory.
+    /// Returns whether the node is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self.body, Body::Directory { .. })
     }
 
-    /// Returns the contents of a regular file.
+    /// Returns the contents of a regular file, or `None` for other types.
     pub fn contents(&self) -> Option<&Bytes> {
         match &self.body {
             Body::File(bytes) => Some(bytes),
@@ -126,7 +126,8 @@ impl Node {
         }
     }
 
-    /// Returns whether its flags forbid changing it, and the names that refer to it.
+    /// Returns whether the flags of the node forbid changing the node and the names that refer to
+    /// it.
     fn is_fixed(&self) -> bool {
         self.settings.flags.intersects(FileFlags::IMMUTABLE | FileFlags::APPEND)
     }
@@ -199,7 +200,7 @@ impl Model {
         }
     }
 
-    /// Returns an existing node.
+    /// Returns the node with this ID.
     pub fn node(&self, id: NodeId) -> Result<&Node, Errno> {
         self.nodes.get(&id).map(|node| &**node).ok_or(Errno::NOENT)
     }
@@ -209,7 +210,7 @@ impl Model {
         self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
 
-    /// Returns the node in a slot.
+    /// Returns the node that is open in a slot, if any.
     pub fn slot(&self, slot: usize) -> Option<NodeId> {
         self.slots.get(slot).copied().flatten()
     }
@@ -241,7 +242,7 @@ impl Model {
         id
     }
 
-    /// Returns the node for a change by this operation.
+    /// Returns the node for a change by the current operation.
     fn change(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let performed = self.performed;
         let node = self.nodes.get_mut(&id).map(Arc::make_mut).ok_or(Errno::NOENT)?;
@@ -264,7 +265,7 @@ impl Model {
     }
 
     /// Records that a refused operation may have updated the time, as the kernel does. No sync
-    /// promises anything about that.
+    /// promises anything about that time.
     fn touch_perhaps(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             Arc::make_mut(node).modified = Stamp::Unknown;

@@ -30,8 +30,8 @@ impl LoopDevice {
 }
 
 impl Drop for LoopDevice {
-    /// The kernel releases the image only when the device is not open any more. Otherwise the next
-    /// open of the image would find it in use.
+    /// Detaches the device and waits until it is not open any more. Only then does the kernel
+    /// release the image. Otherwise the next open of the image would find it in use.
     fn drop(&mut self) {
         report(run(Command::new("losetup").arg("--detach").arg(&self.path)));
         let name = self.path.file_name().unwrap_or_default();
@@ -52,7 +52,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts an image, with its external log if it has one and with further mount options.
+    /// Mounts an image, with its external log if there is one, and with further mount options.
     pub fn new(image: &Path, log: Option<&Path>, options: &[&str]) -> Result<Self, OracleError> {
         let device = LoopDevice::attach(image)?;
         let log = log.map(LoopDevice::attach).transpose()?;
@@ -78,14 +78,14 @@ impl Mount {
         self.folder.path()
     }
 
-    /// Unmounts and returns the result, which dropping cannot.
+    /// Unmounts and returns the result, which a drop cannot return.
     pub fn unmount(mut self) -> Result<(), OracleError> {
         self.mounted = false;
         self.umount().map(drop)
     }
 
-    /// A parallel test that starts a program duplicates all open files for a moment, which keeps
-    /// the mount busy.
+    /// Unmounts, with retries. A parallel test that starts a program duplicates all open files for
+    /// a moment, which keeps the mount busy.
     fn umount(&self) -> Result<String, OracleError> {
         patiently(|| run(Command::new("umount").arg(self.path())))
     }
@@ -99,7 +99,7 @@ impl Drop for Mount {
     }
 }
 
-/// A dropped guard cannot return an error.
+/// Prints an error, because a dropped guard cannot return one.
 fn report(outcome: Result<String, OracleError>) {
     if let Err(error) = outcome {
         eprintln!("{error}");

@@ -1,8 +1,8 @@
 //! Filling a mounted volume with everything that exists.
 //!
-//! Everything here uses the kernel, by plain system calls. A seed determines names, sizes and
-//! contents, for any geometry. Things that a geometry does not support (shared extents without
-//! reflink) are left out.
+//! The functions of this module use the kernel, by plain system calls. A seed determines names,
+//! sizes and contents, for any geometry. Features that a geometry does not support, such as shared
+//! extents without reflink, are left out.
 
 mod aging;
 mod attributes;
@@ -41,8 +41,8 @@ pub fn populate(root: &Path, seed: u64) -> Result<(), OracleError> {
 }
 
 impl Populate {
-    /// Creates a folder within this one, with randomness of its own, so that the work in one folder
-    /// does not affect the next one.
+    /// Creates a folder within this folder, with a random generator of its own, so that the work in
+    /// one folder does not affect the next one.
     fn inside(&mut self, name: &str) -> Result<Self, OracleError> {
         let folder = self.folder.join(name);
         fs::create_dir(&folder).context(|| folder.display().to_string())?;

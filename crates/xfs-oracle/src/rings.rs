@@ -8,10 +8,11 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::{Context, OracleError};
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// The lock under which a process changes the setting.
+/// The file whose lock a process holds while it changes the setting.
 const LOCK: &str = "ferroxfs-fuse-rings.lock";
 
-/// The setting, held at a value, and restored on drop. A mount needs it when it begins, not later.
+/// The setting, held at a value and restored on drop. A mount needs the setting only when the mount
+/// begins.
 #[derive(Debug)]
 pub struct FuseRings {
     before: String,
@@ -19,16 +20,17 @@ pub struct FuseRings {
 }
 
 impl FuseRings {
-    /// Turns it on.
+    /// Turns the setting on.
     ///
     /// # Errors
     ///
-    /// [`OracleError::Unavailable`] if the kernel has no such setting, or it cannot be changed.
+    /// [`OracleError::Unavailable`] if the kernel has no such setting, or the setting cannot be
+    /// changed.
     pub fn on() -> Result<Self, OracleError> {
         Self::hold("Y")
     }
 
-    /// Turns it off.
+    /// Turns the setting off.
     ///
     /// # Errors
     ///

@@ -28,12 +28,13 @@ pub enum SeekKind {
     Hole,
 }
 
-/// Reads the data of a file from a sector on. `seek` returns `None` for ENXIO, and `read` returns
-/// all requested bytes from an offset on.
+/// Reads the data of a file from a sector on. `seek` returns an offset, or `None` for ENXIO. `read`
+/// returns all requested bytes from an offset on.
 ///
 /// # Errors
 ///
-/// ENXIO past the end; EIO if a seek returns an offset before the requested one.
+/// ENXIO if the sector is past the end of the file. EIO if a seek returns an offset before the
+/// requested one.
 pub fn scan(
     (offset, size): (u64, u64),
     mut seek: impl FnMut(SeekKind, u64) -> Result<Option<u64>, Errno>,

@@ -25,19 +25,20 @@ pub struct Tree {
 /// One inode, as the kernel shows it.
 #[derive(Debug, Default)]
 pub struct InodeView {
-    /// Its paths from the root, without a leading `/`, sorted. The root's path is empty.
+    /// The paths of the inode from the root, without a leading `/`, sorted. The root's path is
+    /// empty.
     pub paths: Vec<Vec<u8>>,
     /// `st_mode`, with the type.
     pub mode: u32,
     /// Link count.
     pub links: u32,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
     /// Size in bytes.
     pub size: u64,
-    /// Space in units of 512 bytes.
+    /// Allocated space in units of 512 bytes.
     pub blocks: u64,
     /// Access time.
     pub accessed: Time,
@@ -49,15 +50,15 @@ pub struct InodeView {
     pub born: Time,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// The attributes that only regular files and directories have.
+    /// The attributes that only regular files and directories have. `None` for other types.
     pub opened: Option<OpenAttributes>,
-    /// Contents of a regular file.
+    /// Contents of a regular file. `None` for other types.
     pub contents: Option<Contents>,
     /// Entries of a directory without `.` and `..`, by name.
     pub entries: BTreeMap<Vec<u8>, DirectoryEntry>,
     /// Extended attributes with their namespaces, by name.
     pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Target of a symbolic link.
+    /// Target of a symbolic link. `None` for other types.
     pub target: Option<Vec<u8>>,
 }
 
@@ -66,7 +67,7 @@ pub struct InodeView {
 pub struct OpenAttributes {
     /// Flags of the file.
     pub flags: FileFlags,
-    /// Project.
+    /// Project ID.
     pub project_id: u32,
     /// Extent size hint in bytes.
     pub extent_size: u32,
@@ -74,9 +75,9 @@ pub struct OpenAttributes {
     pub cow_extent_size: u32,
     /// Number of data extents.
     pub extent_count: u32,
-    /// The map of its data. The kernel shows none for directories.
+    /// The extent map of the data fork. The kernel shows none for directories.
     pub extents: Vec<FileExtent>,
-    /// The map of its attributes.
+    /// The extent map of the attribute fork.
     pub attribute_extents: Vec<FileExtent>,
 }
 
@@ -102,9 +103,9 @@ impl Contents {
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// The inode that it names.
+    /// The number of the inode that the entry names.
     pub inode: u64,
-    /// Its type, from `d_type`.
+    /// The file type of the entry, from `d_type`.
     pub kind: FileType,
 }
 
@@ -124,8 +125,8 @@ impl From<StatxTimestamp> for Time {
 }
 
 impl Tree {
-    /// Walks a volume mounted at `root`. It should be mounted read-only. Then all of the shown
-    /// state is on the device, and access times stay.
+    /// Walks a volume mounted at `root`. It should be mounted read-only. Then all of the state
+    /// shown is on the device, and access times stay.
     pub fn walk(root: &Path) -> Result<Self, OracleError> {
         let mut tree = Self::default();
         let (number, node) = node(root, Vec::new())?;

@@ -1,4 +1,4 @@
-//! The programs of xfsprogs: those of the system, and unpacked other versions.
+//! The programs of xfsprogs: the system's own version, and other versions that were unpacked.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

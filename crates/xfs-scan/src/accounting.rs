@@ -16,7 +16,7 @@ use crate::paths::DirectoryTable;
 use crate::row::{ByteList, RowView};
 
 impl AccountBy {
-    /// Returns the word in the output.
+    /// Returns the word for this kind in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -27,20 +27,21 @@ impl AccountBy {
     }
 }
 
-/// One row of accounting.
+/// One row of accounting: the sums of one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The kind of account.
+    /// The kind of this account.
     pub by: AccountBy,
-    /// The uid, the project or the directory's inode number.
+    /// The user ID, the project ID or the directory's inode number.
     pub key: u64,
-    /// Number of inodes that belong to it.
+    /// Number of inodes charged to the account.
     pub inodes: u64,
-    /// Sum of their sizes in bytes.
+    /// Sum of the sizes of these inodes in bytes.
     pub size: u64,
-    /// Sum of their allocated space in units of 512 bytes, with a shared block counted once.
+    /// Sum of the allocated space of these inodes in units of 512 bytes. A shared block counts
+    /// once.
     pub blocks: u64,
-    /// How many of those units are shared with another file.
+    /// Number of the units in `blocks` that are shared with another file.
     pub shared_blocks: u64,
     /// The directory's path, empty for other kinds.
     pub paths: ByteList,
@@ -64,7 +65,7 @@ impl AccountSums {
     }
 }
 
-/// A shared extent of an inode, and the accounts to which it would be charged.
+/// A shared extent of an inode, and the accounts to which the extent would be charged.
 #[derive(Clone, Copy, Debug)]
 struct SharedClaim {
     /// One key for each requested kind of account.
@@ -191,7 +192,7 @@ fn with_descendants(
 struct ClaimedBlocks(BTreeMap<u64, u64>);
 
 impl ClaimedBlocks {
-    /// Claims a run of blocks. Returns how many of them were claimed before.
+    /// Claims a run of blocks. Returns how many of these blocks were claimed before.
     fn claim(&mut self, start: u64, length: u64) -> u64 {
         let (mut run_start, mut run_end) = (start, start.saturating_add(length));
         let end = run_end;

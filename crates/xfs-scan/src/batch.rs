@@ -1,4 +1,4 @@
-//! The rows of one unit of work, with the names that belong to them.
+//! The rows of one unit of work, with their names.
 //!
 //! Owns: the arena of the rows' items (links, target, attribute names), and its format.
 //!
@@ -12,8 +12,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The items of a row are contiguous, and the row has their range. An arena stays below 4
-//!   GiB.
+//! - **I1** The items of a row are contiguous, and the row records their range. An arena stays
+//!   below 4 GiB.
 
 use crate::row::Row;
 
@@ -66,8 +66,8 @@ impl Batch {
         self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
     }
 
-    /// Makes the arena from `start` on the items of `row`. Returns `false`, and leaves the row
-    /// without items, if their range does not fit (**I1**).
+    /// Assigns the bytes of the arena from `start` on to `row` as its items. Returns `false`, and
+    /// leaves the row without items, if their range does not fit (**I1**).
     #[inline]
     pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
         let length = self.arena.len().saturating_sub(start);

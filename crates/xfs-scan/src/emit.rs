@@ -1,7 +1,7 @@
 //! From stored rows to the output.
 //!
-//! Owns: giving each row its paths, and passing it to the encoder, the summary and the accounts.
-//! Does **not** own: what they do with it.
+//! Owns: giving each row its paths, and passing the row to the encoder, the summary and the
+//! accounts. Does **not** own: what these do with the row.
 
 use xfs_format::AgNumber;
 use xfs_format::inode::FileType;
@@ -18,18 +18,18 @@ use crate::{AccountBy, Finding, FindingCode, ScanError};
 
 /// A piece is completed when it exceeds this size. Rows of usual length never reach it.
 const PIECE_BYTES: usize = 16 << 20;
-/// Bytes of paths of one inode that are shown. More is a finding.
+/// Most bytes of paths that are shown of one inode. More bytes are a finding.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
 /// State that the emitting workers share.
 pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
-    /// `None` if nothing is written.
+    /// The encoding of the output. `None` if no rows are written.
     pub(crate) encoding: Option<&'a Encoding>,
-    /// `None` if paths are not needed.
+    /// The directories of the volume. `None` if paths are not needed.
     pub(crate) directories: Option<&'a DirectoryTable>,
-    /// The time from which ages are counted back, if a summary is needed.
+    /// The time from which the summary counts ages back. `None` if no summary is needed.
     pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
 }
@@ -37,7 +37,7 @@ pub(crate) struct EmitContext<'a> {
 /// A part of the encoded rows of some batches, in order.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
-    /// Lines in the spill file, and the facts that belong to them.
+    /// Lines of rows in the spill file, and the facts that were collected with them.
     Spilled(SpillRange, Vec<Fact>),
 }
 
@@ -159,10 +159,10 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Encodes rows into pieces, one after the other.
+/// Encodes rows into consecutive pieces of output.
 struct PieceWriter<'a> {
     context: &'a EmitContext<'a>,
-    /// `None` if nothing is written.
+    /// The encoder of the current piece. `None` if no rows are written.
     encoder: Option<Box<dyn RowEncoder + 'a>>,
     is_empty: bool,
     full: Vec<EmittedPart>,

@@ -22,11 +22,11 @@ pub enum Field {
     Mode,
     /// Number of links.
     Nlink,
-    /// Owner.
+    /// User ID of the owner.
     Uid,
-    /// Group.
+    /// Group ID.
     Gid,
-    /// Project.
+    /// Project ID.
     ProjectId,
     /// Size in bytes.
     Size,

@@ -40,14 +40,14 @@ pub enum FindingCode {
 }
 
 impl FindingCode {
-    /// Whether the finding says that the volume is damaged. The others are about the device, and
-    /// about limits of the scan.
+    /// Returns whether the finding says that the volume is damaged. Other findings are about the
+    /// device, or about limits of the scan.
     #[must_use]
     pub const fn is_corruption(self) -> bool {
         !matches!(self, Self::Io | Self::Unsupported | Self::PathTooLong | Self::TooManyPaths)
     }
 
-    /// Returns the word in the output.
+    /// Returns the word for this kind in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,19 +73,19 @@ impl FindingCode {
 /// One problem, and the rows that are missing because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The kind.
+    /// The kind of the problem.
     pub code: FindingCode,
-    /// The damaged structure, if there is one.
+    /// The kind of structure that is damaged, if any.
     pub structure: Option<&'static str>,
     /// The allocation group, if known.
     pub ag: Option<u32>,
-    /// The inode, or the first of the missing ones.
+    /// The number of the inode, or of the first inode without a row.
     pub ino: Option<u64>,
-    /// How many inode numbers from `ino` on have no row because of this. 0 if none is missing.
+    /// How many inodes from `ino` on have no row because of this problem. 0 if no row is missing.
     pub inode_count: u32,
     /// Address on the device, in units of 512 bytes.
     pub disk_address: Option<u64>,
-    /// Description, with the values.
+    /// Description of the problem, with the values found.
     pub message: String,
 }
 
@@ -105,7 +105,7 @@ impl Finding {
         }
     }
 
-    /// Creates the finding for an error of the layers below.
+    /// Creates the finding for an error of a lower layer.
     #[must_use]
     #[cold]
     pub fn from_error(error: &Error) -> Self {

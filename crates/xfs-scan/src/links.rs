@@ -31,7 +31,7 @@ pub(crate) struct LinkBuckets {
 }
 
 impl LinkBuckets {
-    /// Adds an entry. Returns `false` if no unit can have that inode.
+    /// Adds an entry. Returns `false` if no unit can contain the inode `child`.
     pub(crate) fn push(&mut self, plan: &Plan, child: InodeNumber, link: Link<'_>) -> bool {
         let Some(unit) = plan.unit_of(child.0) else { return false };
         if self.buckets.len() <= unit {
@@ -50,7 +50,7 @@ impl LinkBuckets {
         true
     }
 
-    /// Spills the buckets if they exceed the memory. Must be called regularly.
+    /// Spills the buckets if they exceed their share of the memory. Must be called regularly.
     pub(crate) fn spill_if_needed(&mut self, memory: &Memory) -> Result<(), ScanError> {
         while self.used > self.reserved {
             if memory.reserve(RESERVE_BYTES) {
@@ -108,8 +108,8 @@ impl LinkRuns {
     }
 }
 
-/// One entry, with its name borrowed from its bucket. The order is by child first, and total, so
-/// that the order of paths does not depend on the worker that found them.
+/// One entry, with its name borrowed from its bucket. Entries are ordered by child first. The order
+/// is total, so that the order of paths does not depend on the worker that found the entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LinkEntry<'a> {
     child: u64,

@@ -28,8 +28,8 @@ pub(crate) struct SpillRange {
 
 /// The memory for waiting data, and the spill file for the excess.
 ///
-/// Half of it is for rows and links, which can be spilled. The other half is for tables, which
-/// cannot.
+/// Half of the memory is for rows and links, which can be spilled. The other half is for tables,
+/// which cannot.
 pub(crate) struct Memory {
     limit: u64,
     used: AtomicU64<Volume>,
@@ -39,15 +39,15 @@ pub(crate) struct Memory {
     file_end: AtomicU64<Volume>,
 }
 
-/// A batch that waits.
+/// A batch that waits for its next step.
 pub(crate) enum StoredBatch {
-    /// In memory.
+    /// The batch is in memory.
     Kept(Batch),
-    /// In the spill file.
+    /// The batch is in the spill file.
     Spilled {
-        /// Its rows.
+        /// The range of the rows.
         rows: SpillRange,
-        /// Its arena.
+        /// The range of the arena.
         arena: SpillRange,
     },
 }
@@ -70,7 +70,8 @@ impl Memory {
         self.file_end.load(Ordering::Relaxed)
     }
 
-    /// Reserves memory for waiting data. Returns `false`, and reserves nothing, if it does not fit.
+    /// Reserves memory for waiting data. Returns `false`, and reserves nothing, if the bytes do not
+    /// fit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);

@@ -22,7 +22,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns whether rows are inodes only, so that other results go to a side output.
+    /// Returns whether the format has rows for inodes only, so that other results go to a side
+    /// output.
     #[must_use]
     pub const fn has_facts_apart(self) -> bool {
         matches!(self, Self::Csv | Self::Parquet)
@@ -54,11 +55,11 @@ pub struct UnknownFormat {
 /// The kinds of accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccountBy {
-    /// The owner (uid).
+    /// One account per owner (uid).
     Owner,
-    /// The project.
+    /// One account per project.
     Project,
-    /// Every directory, including everything below it.
+    /// One account per directory, including everything below the directory.
     Directory,
 }
 
@@ -70,7 +71,7 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 pub enum Spill {
     /// An unnamed file in this directory, created when it is first needed.
     In(PathBuf),
-    /// This file, for a program that drops the right to open files before it scans.
+    /// This open file, for a program that drops the right to open files before it scans.
     To(Arc<File>),
 }
 
@@ -79,7 +80,7 @@ impl Spill {
     ///
     /// # Errors
     ///
-    /// The error of creating it.
+    /// The error of creating the file.
     pub fn to_file_in(directory: &Path) -> io::Result<Self> {
         Ok(Self::To(Arc::new(tempfile::tempfile_in(directory)?)))
     }
@@ -99,10 +100,10 @@ pub struct ScanOptions {
     pub spill: Spill,
     /// The accounting rows to add after the inodes.
     pub accounts: Vec<AccountBy>,
-    /// Whether to make [`ScanReport::summary`](crate::ScanReport).
+    /// Whether to create [`ScanReport::summary`](crate::ScanReport).
     pub summary: bool,
-    /// Called by every worker from time to time. After it has returned `true`, the scan ends soon
-    /// with [`Cancelled`](crate::ScanError::Cancelled).
+    /// Every worker calls this function from time to time. After the function has returned `true`,
+    /// the scan ends soon with [`Cancelled`](crate::ScanError::Cancelled).
     pub cancel: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     /// Called by the calling thread with the progress of the scan.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,

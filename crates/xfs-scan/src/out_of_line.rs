@@ -1,7 +1,7 @@
 //! Data outside of inodes: directory blocks, large attribute forks, long symlink targets.
 //!
-//! Owns: finding that data, and reading attributes and targets in disk order. Does **not** own:
-//! their formats, and the directory blocks ([`directories`]).
+//! Owns: finding out-of-line data, and reading attributes and targets in disk order. Does **not**
+//! own: the on-disk formats, and the directory blocks ([`directories`]).
 //!
 //! # Invariants
 //!
@@ -36,22 +36,24 @@ use crate::reader::{ReadSelection, UnitRows, note_part, push_attr};
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode};
 
-/// Bytes of names kept per inode. More is a finding.
+/// Most bytes of names that are kept of one inode. More bytes are a finding.
 const MOST_ITEM_BYTES: usize = 64 << 20;
 
 /// An inode with data out of line.
 struct PendingInode {
-    /// Its position among the unit's rows.
+    /// Position of the inode's row in the unit.
     row: usize,
     inode: Inode,
-    /// Disk address of the first block of that data.
+    /// Disk address of the first block of the out-of-line data.
     first: DiskAddr,
     failures: u32,
-    /// Set for a directory whose index has blocks of its own (**I2**).
+    /// The comparison of entries with the index. Set for a directory whose index has blocks of its
+    /// own (**I2**).
     audit: Option<Audit>,
 }
 
-/// Returns the error that a directory has a name twice, or that its index differs.
+/// Returns the error for a directory that has a name twice, or whose index differs from its
+/// entries.
 fn duplicate_name(inode: &Inode, check: DirectoryCheck) -> Error {
     Corruption::new(Structure::Directory, StructureAddress::Inode(inode.number()), check).into()
 }
@@ -70,7 +72,7 @@ pub(crate) struct VolumeContext<'a> {
 pub(crate) struct OutOfLineReader<'a> {
     scope: &'a VolumeContext<'a>,
     pending: Vec<PendingInode>,
-    /// Directory entries, for volumes without parent pointers.
+    /// Directory entries found so far, for volumes without parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
     /// Blocks of the current directory that are split over several extents.
@@ -143,7 +145,7 @@ impl<'a> OutOfLineReader<'a> {
         self.links.spill_if_needed(self.scope.memory)
     }
 
-    /// Reads the attributes and the target of one inode, after the items that it already has.
+    /// Reads the attributes and the target of one inode, and appends them to its items.
     fn read_items(&self, part: &PendingInode, out: &mut UnitRows) {
         let (cache, selection) = (&self.scope.source.cache, self.scope.selection);
         let Some(row) = out.batch.rows.get(part.row) else { return };

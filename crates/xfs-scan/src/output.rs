@@ -26,7 +26,8 @@ use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};
 use crate::{Fields, Finding, Format, ScanError};
 
-/// Version of the output schema. It changes if a reader of the old one would be misled.
+/// Version of the output schema. The version changes if the new schema would mislead a reader of
+/// the old one.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// The head of an output.
@@ -36,7 +37,7 @@ pub struct Header {
     pub scan_time: i64,
 }
 
-/// The tail of an output. Its presence proves that the output was not cut off.
+/// The tail of an output. The presence of the tail proves that the output was not cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
     /// Number of inode rows.
@@ -49,7 +50,7 @@ pub struct Trailer {
 
 /// Encoded rows, ready to be appended.
 pub(crate) struct OutputPiece {
-    /// `None` if there are only facts.
+    /// The encoded rows. `None` if the piece has only facts.
     pub(crate) rows: Option<Rows>,
     /// Facts for which the format has no rows.
     pub(crate) facts: Vec<Fact>,
@@ -89,7 +90,7 @@ pub(crate) enum Encoding {
     Parquet(self::parquet::ParquetEncoding),
 }
 
-/// Line buffers to be reused: fresh memory from the host costs more than filling it.
+/// Line buffers for reuse. Fresh memory from the host costs more than filling a buffer.
 #[derive(Default)]
 pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>, Volume>);
 

@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! - **I1** A worker takes a unit only if it is less than the window ahead of the consumed units.
-//!   So the number of waiting results is bounded, however slow one unit is.
+//!   So the number of waiting results is bounded, even if one unit is slow.
 //! - **I2** The first failure, a cancellation or a worker's panic ends the run. No thread waits for
 //!   a result that will not come.
 //! - **I3** Only started workers count. If the system grants fewer threads than requested, those do
@@ -34,7 +34,7 @@ const WINDOW_PER_WORKER: usize = 2;
 pub(crate) struct WorkerPool<'a> {
     /// Number of worker threads.
     pub(crate) threads: usize,
-    /// Called before each unit. `true` cancels the run.
+    /// The function that is called before each unit. If it returns `true`, the run is cancelled.
     pub(crate) cancel: Option<&'a (dyn Fn() -> bool + Send + Sync)>,
 }
 
@@ -52,7 +52,7 @@ struct Shared<R> {
     result: Condvar<Volume>,
 }
 
-/// Records the end of a worker, also after a panic, and wakes all who wait (I2).
+/// Records the end of a worker, also after a panic, and wakes all waiting threads (I2).
 struct WorkerGuard<'a, R>(&'a Shared<R>);
 
 impl<R> Drop for WorkerGuard<'_, R> {

@@ -16,14 +16,14 @@
 use crate::batch::Link;
 use crate::row::ByteList;
 
-/// Longer paths of directories are not shown, and are findings.
+/// The longest path of a directory, in bytes, that is shown. A longer path is a finding.
 pub(crate) const MAX_PATH_BYTES: u32 = 64 << 10;
 
 /// Number of directory paths that a worker caches.
 const CACHED_PATHS: usize = 256;
 
 const NO_PARENT: u32 = u32::MAX;
-/// From this value on, a length means that there is no path.
+/// The lowest value of a path length that means "no path".
 const FIRST_BROKEN: u32 = u32::MAX - 4;
 const UNKNOWN: u32 = u32::MAX - 4;
 const IN_PROGRESS: u32 = u32::MAX - 3;
@@ -48,7 +48,7 @@ struct PartRecord {
 }
 
 impl DirectoryPart {
-    /// Returns the memory that the table needs for these, including its construction.
+    /// Returns the memory that the table needs for these directories, including its construction.
     pub(crate) fn memory_bytes(&self) -> usize {
         let each = size_of::<PartRecord>() + size_of::<Directory>() + size_of::<(u64, u32)>();
         self.records.len() * each + 2 * self.names.len()
@@ -72,10 +72,10 @@ impl DirectoryPart {
 struct Directory {
     ino: u64,
     name_start: usize,
-    /// Position in the table.
+    /// Position of the parent directory in the table.
     parent: u32,
     generation: u32,
-    /// Length of the path in bytes, 0 for the root, or the reason why there is none.
+    /// Length of the path in bytes, 0 for the root, or the reason why the directory has no path.
     path_length: u32,
     name_length: u8,
 }
@@ -158,7 +158,7 @@ impl DirectoryTable {
         positions
     }
 
-    /// Returns the path of a directory, empty if it has none.
+    /// Returns the path of a directory, or an empty path if no path leads to it.
     pub(crate) fn path(&self, ino: u64) -> Vec<u8> {
         let mut path = Vec::new();
         let position = self.position(ino);
@@ -194,7 +194,7 @@ impl DirectoryTable {
         }
     }
 
-    /// Sets the path length of every directory, or the reason why it has none.
+    /// Sets the path length of every directory, or the reason why the directory has no path.
     fn measure(&mut self) {
         let mut chain = Vec::new();
         for index in 0..self.directories.len() {
@@ -254,8 +254,8 @@ impl DirectoryTable {
     }
 }
 
-/// Returns the path length of a directory, greater than its parent's (I2), or the reason why it has
-/// none.
+/// Returns the path length of a directory, greater than its parent's (I2), or the reason why the
+/// directory has no path.
 fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if parent_length == CYCLE {
         return UNREACHABLE;
@@ -267,8 +267,8 @@ fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if length > MAX_PATH_BYTES { TOO_LONG } else { length }
 }
 
-/// Returns whether a link with generation `stated` means the directory with generation `actual`. 0
-/// matches any.
+/// Returns whether a link with generation `stated` refers to the directory with generation
+/// `actual`. A generation of 0 matches any.
 fn is_generation(stated: u32, actual: u32) -> bool {
     stated == 0 || stated == actual
 }

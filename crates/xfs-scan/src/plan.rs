@@ -1,7 +1,7 @@
 //! The read order: the inode chunks of a volume, divided into units of work.
 //!
-//! Owns: the list of chunks and its division. Does **not** own: the inode btrees, or reading
-//! inodes.
+//! Owns: the list of chunks, and dividing it into units. Does **not** own: the inode btrees, or
+//! reading inodes.
 //!
 //! The list takes 16 bytes per chunk of 64 inodes for the whole scan, which is 2.5 MB for ten
 //! million inodes. Its size is bounded by that of the inode btrees on disk.
@@ -33,7 +33,7 @@ const GROUPS_PER_ROUND: u32 = 1024;
 struct GroupChunks {
     chunks: Vec<InodeChunk>,
     findings: Vec<Finding>,
-    /// Whether even the root of the btree could not be read.
+    /// Whether the inode btree could not be read at all, not even its root.
     is_lost: bool,
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// Reads the inode btrees of all groups. Unreadable parts are findings.
     ///
-    /// A superblock may claim four thousand million groups. If a whole round of groups is lost, the
-    /// rest is one finding.
+    /// A superblock may claim four thousand million groups. If a whole round of groups is
+    /// unreadable, all later groups are one finding.
     pub(crate) fn read(
         source: &ScanSource,
         pool: &WorkerPool<'_>,

@@ -7,7 +7,8 @@
 //! # Invariants
 //!
 //! - **I1** Every inode that the inode btree marks as used becomes a row or is covered by a
-//!   finding. Internal inodes do not, nor inodes of a live volume that were freed meanwhile.
+//!   finding. Exceptions are internal inodes, and inodes of a live volume that were freed
+//!   meanwhile.
 
 use xfs_buffer::{Error, IoError};
 use xfs_dir::linux_names;
@@ -67,7 +68,7 @@ impl ReadSelection {
 struct InodeSpan {
     first: AgInode,
     count: u32,
-    /// Bit map of the used ones, from bit 0 on.
+    /// Bit map of the used inodes, from bit 0 on.
     allocated: u64,
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct UnitRows {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Reads units, one after the other.
+/// Reads the inodes of units for one worker.
 pub(crate) struct UnitReader<'a> {
     source: &'a ScanSource,
     context: VerifyContext<'a>,
@@ -221,8 +222,8 @@ impl<'a> UnitReader<'a> {
         note_corrupt(out, number, corruption);
     }
 
-    /// Handles an inode that is free though the inode btree marks it as used. On a live volume it
-    /// has been freed since the btree was read.
+    /// Handles an inode that is free though the inode btree marks it as used. On a live volume the
+    /// inode has been freed since the btree was read.
     #[cold]
     fn note_free(&self, out: &mut UnitRows, number: InodeNumber) {
         if self.source.cache.rereads() != 0 {
@@ -330,7 +331,7 @@ fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
 
 /// The pieces of a run that could not be read.
 struct RunErrors {
-    /// Offset of the piece in the run, and the error.
+    /// Offset of each unreadable piece in the run, and its error.
     failed: Vec<(usize, IoError)>,
 }
 
@@ -351,7 +352,7 @@ fn inode_byte_offset(geometry: &Geometry, group: AgNumber, inode: AgInode) -> u6
     start.0 * 512 + (u64::from(inode.0) << geometry.inode_log)
 }
 
-/// Returns the parts of a chunk that exist on disk and have used inodes.
+/// Returns the spans of a chunk that exist on disk and have used inodes.
 fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     let (present, allocated, start) = (chunk.present(), chunk.allocated(), chunk.start);
     let mut next = 0;
@@ -394,7 +395,7 @@ fn split_run<'s>(
     spans.split_at_checked(length)
 }
 
-/// The positions of the set bits.
+/// Iterator over the positions of the set bits.
 struct SetBits(u64);
 
 impl Iterator for SetBits {

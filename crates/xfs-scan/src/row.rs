@@ -15,8 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Nanoseconds between the start of the bigtime range and 1970.
 const EPOCH_NANOSECONDS: u64 = (1 << 31) * 1_000_000_000;
 
-/// A time as nanoseconds since 1901-12-13 20:45:52 UTC: the one range that holds both timestamp
-/// formats in 64 bits.
+/// A time as nanoseconds since 1901-12-13 20:45:52 UTC. This origin fits the times of both
+/// timestamp formats into 64 bits.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable,
 )]
@@ -30,7 +30,7 @@ impl Moment {
         Self(stamp.encode_bigtime().unwrap_or_default())
     }
 
-    /// Returns nanoseconds since 1970: whether they are negative, and the magnitude.
+    /// Returns the nanoseconds since 1970 as a sign (`true` if negative) and a magnitude.
     #[must_use]
     pub const fn sign_and_nanoseconds(self) -> (bool, u64) {
         (self.0 < EPOCH_NANOSECONDS, self.0.abs_diff(EPOCH_NANOSECONDS))
@@ -81,11 +81,11 @@ pub struct Row {
     pub mode: u32,
     /// Number of links.
     pub nlink: u32,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
-    /// Project.
+    /// Project ID.
     pub project_id: u32,
     /// Flags in the form of `FS_IOC_FSGETXATTR`.
     pub xflags: u32,
@@ -127,7 +127,7 @@ impl Row {
         }
     }
 
-    /// Returns the file type.
+    /// Returns the file type, or `None` if the mode has no valid type.
     #[must_use]
     pub const fn file_type(&self) -> Option<FileType> {
         FileType::from_mode(self.mode as u16)
@@ -160,9 +160,9 @@ impl Row {
 /// The volume to which a row belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLabel {
-    /// Its UUID.
+    /// UUID of the volume.
     pub uuid: Uuid,
-    /// Its label, without the padding. It may not be UTF-8.
+    /// Label of the volume, without its padding. A label need not be UTF-8.
     pub label: Vec<u8>,
 }
 
@@ -193,7 +193,7 @@ impl ByteList {
         self.push_with(|bytes| bytes.extend_from_slice(item));
     }
 
-    /// Adds one string, which `write` appends to the given bytes.
+    /// Adds one string. `write` appends its bytes to the vector that it is called with.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);
         self.ends.push(self.bytes.len());
@@ -205,13 +205,13 @@ impl ByteList {
         self.ends.len()
     }
 
-    /// Returns their total length.
+    /// Returns the total length of the strings in bytes.
     #[must_use]
     pub fn byte_length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the list has no strings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -227,19 +227,20 @@ impl ByteList {
 /// One inode as an output sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
-    /// Its row.
+    /// The stored attributes of the inode.
     pub row: &'a Row,
-    /// Its allocation group.
+    /// Allocation group of the inode.
     pub ag: u32,
     /// Logarithm of the number of 512-byte units in a filesystem block.
     pub block_units_log: u8,
-    /// All its paths. Empty for an orphan, and if paths were not requested.
+    /// All paths of the inode. Empty for an orphan, and if paths were not requested.
     pub paths: &'a ByteList,
-    /// Whether no path leads to it.
+    /// Whether no path leads to the inode.
     pub is_orphan: bool,
-    /// The target, if it was requested and the inode is a symbolic link.
+    /// The target of the symbolic link. `None` if the target was not requested, or the inode is of
+    /// another type.
     pub symlink: Option<&'a [u8]>,
-    /// The names of its attributes, if they were requested.
+    /// The names of the extended attributes. Empty if they were not requested.
     pub xattrs: &'a ByteList,
 }
 

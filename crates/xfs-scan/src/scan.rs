@@ -41,7 +41,7 @@ const ACCOUNTS_PER_PIECE: usize = 16 << 10;
 pub struct ScanReport {
     /// Number of inode rows.
     pub inodes: u64,
-    /// Number of findings. If there are any, rows are missing or a volume is damaged.
+    /// Number of findings. Unless it is 0, rows are missing or a volume is damaged.
     pub findings: u64,
     /// Number of findings that are corruption of a volume: not those of an unreadable device, of
     /// refused structures, or of limits of the scan.
@@ -54,7 +54,8 @@ pub struct ScanReport {
     pub summary: Option<Summary>,
 }
 
-/// Scans volumes, one after the other, into one output. Without an output only the summary is made.
+/// Scans volumes, one after the other, into one output. Without an output, only the summary is
+/// created.
 ///
 /// # Errors
 ///
@@ -359,7 +360,7 @@ impl ScanRun<'_, '_> {
     }
 }
 
-/// A reading worker. When it ends it hands over the links that it has found.
+/// The state of a reading worker. At its end the worker hands over the links that it has found.
 struct ReadWorker<'a> {
     reader: UnitReader<'a>,
     out_of_line: OutOfLineReader<'a>,

@@ -42,7 +42,7 @@ impl ScanSource {
         self.cache.geometry()
     }
 
-    /// Returns whether every inode stores the directories that name it.
+    /// Returns whether every inode stores pointers to the directories that name it.
     #[must_use]
     pub fn has_parent_pointers(&self) -> bool {
         self.geometry().has_incompat(IncompatFeatures::PARENT)

@@ -1,6 +1,6 @@
-//! A summary of volumes for people: who uses the space, for what, and since when.
+//! A summary of volumes for people: the owners that use the space, the sizes and the ages of files.
 //!
-//! Owns: the figures, and their printed form. Does **not** own: exact accounting of shared blocks
+//! Owns: the figures, and printing them. Does **not** own: exact accounting of shared blocks
 //! ([`accounting`](crate::accounting)). Space here is what each inode claims.
 //!
 //! # Memory
@@ -38,9 +38,9 @@ const SECONDS_PER_DAY: u64 = 86_400;
 pub struct InodeTotals {
     /// Number of inodes.
     pub inodes: u64,
-    /// Sum of their sizes in bytes.
+    /// Sum of the sizes of these inodes in bytes.
     pub size: u64,
-    /// Sum of their allocated space in bytes.
+    /// Sum of the allocated space of these inodes in bytes.
     pub allocated: u64,
 }
 
@@ -55,11 +55,11 @@ impl InodeTotals {
 /// One of the largest inodes by some measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankedInode {
-    /// Bytes, entries or extents.
+    /// The value by which inodes are ranked: bytes, entries or extents.
     pub measure: u64,
-    /// Its inode number.
+    /// The inode number.
     pub ino: u64,
-    /// Its first path, empty for an orphan.
+    /// The first path of the inode, empty for an orphan.
     pub path: Vec<u8>,
 }
 
@@ -120,7 +120,7 @@ pub struct Summary {
     biggest_files: TopInodes,
     most_extents: TopInodes,
     biggest_directories: TopInodes,
-    /// Entries of each directory, until the end of the volume.
+    /// Number of entries of each directory, by inode number. Complete at the end of the volume.
     entries: HashMap<u64, u32>,
 }
 

@@ -1,7 +1,7 @@
 //! Transactions in a log without a volume: how fast they commit, and how long a force takes.
 //!
-//! A transaction logs an inode and a part of a buffer, both of its own thread. With sharing, every
-//! eighth transaction also logs an object that all threads share. The log is in memory.
+//! A transaction logs an inode and a part of a buffer, both of its own thread. If `shares` is set,
+//! every eighth transaction also logs an object that all threads share. The log is in memory.
 
 mod object;
 
@@ -35,12 +35,12 @@ const BLOCK_BYTES: u64 = 512;
 /// creates.
 pub const LOG_BYTES: RangeInclusive<u64> = 8 << 20..=2038 << 20;
 
-/// Commits of many threads to one log.
+/// The parameters of the benchmark: commits of many threads to one log.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitLoad {
     /// Number of threads.
     pub threads: usize,
-    /// Number of slots of the log. With 1, all threads share a single list.
+    /// Number of slots of the log. With one slot, all threads share a single list.
     pub slots: usize,
     /// Number of commits of all threads together.
     pub commits: u64,
@@ -53,8 +53,8 @@ pub struct CommitLoad {
 }
 
 impl CommitLoad {
-    /// Runs the load until the log has been forced. So the time includes formatting and writing
-    /// checkpoints, and maintaining the active item list.
+    /// Runs the load until the log has been forced. So the measured time includes formatting and
+    /// writing checkpoints, and maintaining the active item list.
     ///
     /// # Errors
     ///

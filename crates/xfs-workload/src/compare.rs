@@ -1,10 +1,11 @@
-//! The measurements so far. The best of each is kept, and the work of all variants is compared.
+//! The measurements so far. The best run of each measurement is kept, and the work of all variants
+//! is compared.
 
 use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
 use crate::variant::Variant;
 
-/// The measurements so far.
+/// The measurements of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) measurements: Vec<Measurement>,
@@ -12,11 +13,11 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// Adds one run.
+    /// Adds the measurement of one run.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Disagreement`] if the run did other work than an earlier one or left
+    /// [`WorkloadError::Disagreement`] if the run did other work than an earlier run, or left
     /// another result (I1).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {

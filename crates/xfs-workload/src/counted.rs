@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Counter values. `None` means that the target does not count it.
+/// Counter values of a target. `None` means that the target does not count these events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Transactions, where each step of a chain is one.
+    /// Transactions. Each step of a chain counts as one.
     pub transactions: Option<u64>,
     /// Bytes written to the log.
     pub log_bytes: Option<u64>,
     /// Inodes that entered the inode cache.
     pub inodes_in: Option<u64>,
-    /// Inodes that left it.
+    /// Inodes that left the inode cache.
     pub inodes_out: Option<u64>,
     /// Writes to memory that threads share, in a build that counts them.
     pub shared: Option<SharedWrites>,
@@ -22,15 +22,15 @@ pub struct Counted {
 /// Atomic writes and lock acquisitions, by the scope of the memory that they write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedWrites {
-    /// A part of something that is split by thread.
+    /// Memory of one part of a structure that is split by thread.
     pub slot: ScopeCount,
-    /// One inode, one buffer, one open file.
+    /// Memory of one inode, one buffer or one open file.
     pub object: ScopeCount,
-    /// One allocation group, or one shard of a table.
+    /// Memory of one allocation group, or of one shard of a table.
     pub group: ScopeCount,
-    /// The whole volume.
+    /// Memory of the whole volume.
     pub volume: ScopeCount,
-    /// Those of the whole volume, by file and line.
+    /// Writes and lock acquisitions of volume-wide memory, by file and line of the code.
     #[serde(default)]
     pub volume_places: BTreeMap<String, u64>,
 }
@@ -45,7 +45,7 @@ pub struct ScopeCount {
 }
 
 impl ScopeCount {
-    /// Returns writes and locks together.
+    /// Returns the sum of writes and lock acquisitions.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.writes + self.locks
@@ -75,8 +75,8 @@ impl SharedWrites {
 }
 
 impl Counted {
-    /// Returns the sum of two volumes' counters. Shared writes are those of the whole process in
-    /// either.
+    /// Returns the sum of two volumes' counters. Both count shared writes of the whole process, so
+    /// these are not added.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
@@ -107,7 +107,8 @@ impl Counted {
     }
 }
 
-/// Returns the writes of all threads of this process so far, in a build that counts them.
+/// Returns the writes of all threads of this process so far. Returns `None` in a build that does
+/// not count them.
 #[cfg(feature = "count")]
 #[must_use]
 pub fn shared_writes() -> Option<SharedWrites> {
@@ -122,7 +123,8 @@ pub fn shared_writes() -> Option<SharedWrites> {
     })
 }
 
-/// Returns the writes of all threads of this process so far, in a build that counts them.
+/// Returns the writes of all threads of this process so far. Returns `None` in a build that does
+/// not count them.
 #[cfg(not(feature = "count"))]
 #[must_use]
 pub const fn shared_writes() -> Option<SharedWrites> {

@@ -11,7 +11,8 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds one file: its location, and the inode attributes that the workloads change.
+    /// Adds one file: the components of its path, and the inode attributes that the workloads
+    /// change.
     pub fn add(&mut self, place: &[&[u8]], mode: u32, nlink: u64, size: u64) {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         let mut hash = BASIS;
@@ -25,13 +26,13 @@ impl Digest {
         self.files += 1;
     }
 
-    /// Adds the sum of another thread.
+    /// Adds the digest of another thread.
     pub fn merge(&mut self, other: Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.files += other.files;
     }
 
-    /// Returns the number of files.
+    /// Returns the number of files in the digest.
     #[must_use]
     pub const fn files(self) -> u64 {
         self.files

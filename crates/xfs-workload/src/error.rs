@@ -20,9 +20,9 @@ pub enum WorkloadError {
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// The request.
+        /// The system call and its purpose.
         what: &'static str,
-        /// Its error.
+        /// The error of the system call.
         source: io::Error,
     },
     /// This machine, or this user, cannot make the measurement.
@@ -30,10 +30,10 @@ pub enum WorkloadError {
     Unavailable {
         /// The measurement.
         what: String,
-        /// The reason.
+        /// The reason why the measurement is not possible.
         why: String,
     },
-    /// Two variants that should have done the same did not.
+    /// Two variants that should have done the same work did different work.
     #[error("{0}")]
     Disagreement(String),
     /// The requested volume cannot be created.
@@ -42,7 +42,7 @@ pub enum WorkloadError {
     /// The log is too small or too large for the measurement.
     #[error("a log of {0} bytes cannot be measured: use 8m to 2038m")]
     LogSize(u64),
-    /// The library failed.
+    /// An operation of the library failed.
     #[error(transparent)]
     Volume(#[from] ferroxfs::Error),
     /// A volume could not be opened.

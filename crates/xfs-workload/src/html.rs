@@ -1,8 +1,8 @@
 //! A report as one HTML page: charts, and tables for readers who want the numbers.
 //!
 //! Owns: the layout of the page. Does **not** own: charts ([`chart`]), tables ([`crate::tables`]).
-//! The page is self-contained. It loads and runs nothing, and follows the light or dark scheme of
-//! the reader.
+//! The page is self-contained. The page loads and runs nothing, and follows the light or dark
+//! scheme of the reader.
 
 mod chart;
 
@@ -66,7 +66,7 @@ impl Page {
     }
 }
 
-/// Adds the main figure of each step, with as many threads as there are processors.
+/// Adds the main figure of each step, measured with as many threads as there are processors.
 fn headlines(page: &mut Page, report: &Report) {
     page.put("<div class=\"tiles\">");
     for section in report.sections() {
@@ -135,7 +135,7 @@ fn charts(page: &mut Page, report: &Report, section: &str) {
     page.put("</div>");
 }
 
-/// Adds one chart for a section of latencies, with one place per step.
+/// Adds one chart for a section of latencies, with one position on the horizontal axis per step.
 fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     let steps = report.steps(section);
     let lines = report.variants(section).into_iter().map(|variant| {
@@ -161,7 +161,7 @@ fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     page.put(&format!("<div class=\"charts\"><figure>\n{}</figure></div>", draw(&chart).svg));
 }
 
-/// Returns the class in the style sheet.
+/// Returns the class of a variant in the style sheet.
 const fn class(variant: Variant) -> &'static str {
     match variant {
         Variant::Ours => "ours",

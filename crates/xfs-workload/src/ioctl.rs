@@ -15,7 +15,7 @@ use crate::report::VolumeShape;
 /// The most inodes that one call of bulkstat returns.
 const BULKSTAT_MAX: usize = 4096;
 
-/// `struct xfs_bulkstat`: its inode number, and the rest, which is not read.
+/// `struct xfs_bulkstat`: the inode number, and the other fields, which are not read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawBulkstat {

@@ -1,4 +1,5 @@
-//! Workloads on XFS: ours through the library, the kernel's through system calls, in one run.
+//! Workloads on XFS, in one run: on our volumes through the library, and on the kernel's XFS
+//! through system calls.
 //!
 //! Owns: the workloads, the two kinds of volume that run them ([`WorkTarget`]), the measurements,
 //! the order of runs, and the report. Does **not** own: the source of the arguments, or a judgement
@@ -14,7 +15,7 @@
 //! # Invariants
 //!
 //! - **I1** All variants of a step do the same work. Their results are compared ([`Digest`]), and a
-//!   difference ends the run. Figures of different work are never shown together.
+//!   difference ends the run. Figures for different work are never shown together.
 //! - **I2** Time counts until all requested work is done, including deferred work: the log is
 //!   forced, and unlinked inodes are freed.
 //! - **I3** A measurement that could not be made is in the report, with the reason.

@@ -45,7 +45,8 @@ impl Machine {
     }
 }
 
-/// Returns the text after the colon of the first line that starts with `key`.
+/// Returns the text after the colon of the first line of a file that starts with `key`, if there is
+/// one.
 fn line_of(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;

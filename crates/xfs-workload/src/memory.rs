@@ -1,7 +1,7 @@
 //! Memory cgroups: a limit on the memory that the kernel uses for a process, including inodes.
 //!
-//! Owns: finding a place for such a group, for both versions, and removing the group. Does **not**
-//! own: the processes in it ([`mod@crate::worker`]), or its limit.
+//! Owns: finding a parent directory for such a group, for both versions of cgroups, and removing
+//! the group. Does **not** own: the processes in it ([`mod@crate::worker`]), or its limit.
 //!
 //! The kernel charges an inode to the group of the process that brought it into memory, and evicts
 //! it when that group reaches its limit. It charges cached metadata blocks to no group.
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait until a group is empty, after the last process in it has ended.
+/// The longest wait for a group to be empty after the last process in it has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A group of processes with a common memory limit. Dropping it removes the group (I4).
@@ -22,7 +22,7 @@ pub(crate) struct MemoryGroup {
     version: CgroupVersion,
 }
 
-/// The version of the kernel's interface.
+/// The version of the kernel's cgroup interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CgroupVersion {
     One,
@@ -34,7 +34,7 @@ enum CgroupVersion {
 pub(crate) struct MemoryUse {
     /// Total bytes.
     pub(crate) total_bytes: u64,
-    /// The part of kernel objects such as inodes, in bytes.
+    /// The part that kernel objects such as inodes use, in bytes.
     pub(crate) objects_bytes: u64,
 }
 
@@ -43,7 +43,7 @@ impl MemoryGroup {
     ///
     /// # Errors
     ///
-    /// The reason why there is no such group, for the report.
+    /// The reason why the group cannot be created, for the report.
     pub(crate) fn create(name: &str) -> Result<Self, String> {
         let read =
             |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
@@ -77,9 +77,9 @@ impl MemoryGroup {
     ///
     /// No process is killed for exceeding the limit. The kernel frees evicted objects with a delay,
     /// during which it believes that the group has nothing left to free. So version 1 is told not
-    /// to kill, and for version 2 the throttling limit is used. With version 1 a system call then
-    /// fails with ENOMEM. A process that needs a page for itself sleeps until there is memory,
-    /// which may be never. So a thread that waits for such a process needs a timeout.
+    /// to kill processes, and version 2 gets the throttling limit instead. With version 1 a system
+    /// call then fails with ENOMEM. A process that needs a page for itself sleeps until there is
+    /// memory, which may never happen. So a thread that waits for such a process needs a timeout.
     ///
     /// # Errors
     ///
@@ -95,8 +95,8 @@ impl MemoryGroup {
         }
     }
 
-    /// Moves a process into the group. Memory that the kernel allocates for it from then on counts
-    /// here.
+    /// Moves a process into the group. The group is charged for memory that the kernel allocates
+    /// for the process from then on.
     ///
     /// # Errors
     ///
@@ -147,9 +147,9 @@ fn parse(text: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// Returns the places where a group may be possible, from /proc/self/cgroup and
-/// /proc/self/mountinfo. The first is the group of this process, which version 2 refuses while it
-/// has processes. Its ancestors follow.
+/// Returns the directories in which a group may be possible, from /proc/self/cgroup and
+/// /proc/self/mountinfo. The first directory is the group of this process, which version 2 refuses
+/// while it has processes. Its ancestors follow.
 fn places(groups: &str, mounts: &str) -> Vec<(CgroupVersion, PathBuf)> {
     let mut places = Vec::new();
     for mount in mounts.lines().filter_map(CgroupMount::parse) {
@@ -182,7 +182,7 @@ fn folder_in(mount: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { mount.to_owned() } else { mount.join(below) }
 }
 
-/// A mount of groups with a memory controller.
+/// A mount of the cgroup filesystem with a memory controller.
 struct CgroupMount<'a> {
     version: CgroupVersion,
     root: &'a Path,
@@ -190,7 +190,7 @@ struct CgroupMount<'a> {
 }
 
 impl<'a> CgroupMount<'a> {
-    /// Parses a line of mountinfo. Returns `None` for other mounts.
+    /// Parses a line of mountinfo. Returns `None` for mounts of other filesystems.
     fn parse(line: &'a str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;
         let mut back = back.split(' ');

@@ -1,12 +1,13 @@
-//! The same work in several threads.
+//! Running the same work in several threads.
 
 use std::thread::{self, ScopedJoinHandle};
 
-/// Runs `work` in this many threads, each with its number. Returns the results in that order.
+/// Runs `work` in this many threads, and passes each thread its index. Returns the results in the
+/// order of the indexes.
 ///
 /// # Errors
 ///
-/// The error of the thread with the lowest number.
+/// The error of the thread with the lowest index.
 pub fn in_parallel<T: Send, E: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
@@ -19,7 +20,7 @@ pub fn in_parallel<T: Send, E: Send>(
 }
 
 /// Returns the results of threads. A scope does not report the panic of a thread that is joined by
-/// hand, so it is resumed here.
+/// hand, so the panic is resumed here.
 pub(crate) fn join<T, E>(handles: Vec<ScopedJoinHandle<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let outcomes = handles.into_iter().map(|handle| match handle.join() {
         Ok(outcome) => outcome,

@@ -21,7 +21,7 @@ pub enum Workload {
     Bulkstat,
     /// Removes files, with cold caches.
     Unlink,
-    /// Opens and closes one file from all threads.
+    /// Opens and closes one file in all threads at once.
     Open,
     /// Commits small transactions.
     Commit,
@@ -51,7 +51,7 @@ impl Workload {
         Self::Fsync,
     ];
 
-    /// Returns the name.
+    /// Returns the name of the workload.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Workload {
         }
     }
 
-    /// Returns a description of one line.
+    /// Returns a description of the workload in one line.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Workload {
         }
     }
 
-    /// Returns the workload of a name.
+    /// Returns the workload with this name, if there is one.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|workload| workload.name() == name)
@@ -113,20 +113,20 @@ impl Workload {
 /// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The workloads.
+    /// The workloads to run.
     pub workloads: Vec<Workload>,
-    /// The numbers of threads.
+    /// The numbers of threads with which each workload runs.
     pub threads: Vec<usize>,
     /// Files per thread, if each thread has a processor. More threads than processors share the
     /// files of as many threads as there are processors. `fsync` creates enough files to fill the
     /// list of its log.
     pub files: u64,
-    /// How often everything is run. The shortest time of each counts.
+    /// The number of repetitions of every measurement. The shortest time counts.
     pub runs: u32,
     /// Whether each workload also runs with single design decisions reverted.
     pub before: bool,
-    /// Subdirectories per thread, over which its files are distributed in turn. With 0 there are
-    /// none, except in `fsmark`, which then has one per ten files.
+    /// Subdirectories per thread, over which its files are distributed in turn. With 0 there are no
+    /// subdirectories, except in `fsmark`, which then has one per ten files.
     pub directories: u64,
     /// Inodes of the volume of `stream`.
     pub inodes: u64,

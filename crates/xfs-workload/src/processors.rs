@@ -17,7 +17,7 @@ impl Processors {
         sched_getaffinity(None).map(Self).map_err(|error| system(error.into()))
     }
 
-    /// Returns their number.
+    /// Returns the number of these processors.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.count() as usize

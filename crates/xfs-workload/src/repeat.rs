@@ -10,7 +10,8 @@ use crate::target::Performed;
 /// Ratio of the measured repetitions to those of the warm-up.
 const WARM_UP: u64 = 10;
 
-/// Runs an action `times` times in each of `threads` threads, after a warm-up of a tenth of that.
+/// Runs an action `times` times in each of `threads` threads, after a warm-up of a tenth as many
+/// repetitions.
 ///
 /// # Errors
 ///

@@ -7,7 +7,8 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::variant::Variant;
 
-/// Changes if a key is removed or changes its meaning. New keys may appear at any time.
+/// The version of the report's JSON. It changes if a key is removed or changes its meaning. New
+/// keys may appear at any time.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The results of a run.
@@ -21,13 +22,13 @@ pub struct Report {
     pub counts_writes: bool,
     /// Whether this build was optimised.
     pub is_optimised: bool,
-    /// The machine.
+    /// The machine of the run.
     pub machine: Machine,
-    /// The plan.
+    /// The plan of the run.
     pub plan: Plan,
-    /// The volume of the kernel, if there was one.
+    /// The shape of the kernel's volume, if the kernel took part.
     pub kernel_volume: Option<VolumeShape>,
-    /// The figures.
+    /// The measurements of the run.
     pub measurements: Vec<Measurement>,
     /// The measurements that could not be made.
     pub not_measured: Vec<NotMeasured>,
@@ -38,7 +39,7 @@ pub struct Report {
 pub struct VolumeShape {
     /// Whether the volume has parent pointers.
     pub parents: bool,
-    /// Allocation groups.
+    /// Number of allocation groups.
     pub groups: u64,
     /// Log size in bytes.
     pub log_bytes: u64,
@@ -49,9 +50,9 @@ pub struct VolumeShape {
 pub struct Measurement {
     /// The section, whose figures share a table.
     pub section: String,
-    /// The step.
+    /// The name of the measured step.
     pub step: String,
-    /// The variant.
+    /// The variant that was measured.
     pub variant: Variant,
     /// Number of threads.
     pub threads: usize,
@@ -61,19 +62,19 @@ pub struct Measurement {
     pub operations: u64,
     /// Seconds until the last thread had finished.
     pub worked_seconds: f64,
-    /// Seconds until no deferred work was left. Rates use these.
+    /// Seconds until no deferred work was left. Rates are computed from this time.
     pub drained_seconds: f64,
     /// Number of runs of which this is the best.
     pub runs: u32,
     /// Whether the caches were cold at the start.
     pub is_cold: bool,
-    /// The digest of the files afterwards, if known.
+    /// The digest of the files after the step, if known.
     pub digest: Option<String>,
-    /// The counters.
+    /// The counters of the target.
     pub counted: Counted,
-    /// Times of single operations, if they are the subject.
+    /// Times of single operations, if the measurement is about them.
     pub latency: Option<Latency>,
-    /// Other changes that waited in the log, if they are the subject.
+    /// Other changes that waited in the log, if the measurement is about them.
     pub behind: Option<PendingChanges>,
     /// Memory that the inodes took or were limited to, in bytes, if the kernel was asked for that.
     pub inodes_bytes: Option<u64>,
@@ -82,9 +83,9 @@ pub struct Measurement {
 /// Times of single operations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Half of them took no longer.
+    /// The median: half of the operations took no longer.
     pub median_seconds: f64,
-    /// None took longer.
+    /// The longest time of an operation.
     pub worst_seconds: f64,
 }
 
@@ -104,12 +105,12 @@ impl Measurement {
         self.operations as f64 / self.drained_seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Returns whether the other one is a run of the same measurement.
+    /// Returns whether `other` is another run of the same measurement.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.is_beside(other) && self.variant == other.variant
     }
 
-    /// Returns whether the other one must have done the same work.
+    /// Returns whether `other` must have done the same work.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.section == other.section && self.step == other.step && self.threads == other.threads
     }
@@ -118,14 +119,14 @@ impl Measurement {
 /// A measurement that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotMeasured {
-    /// The measurement.
+    /// The name of the measurement.
     pub what: String,
-    /// The reason.
+    /// The reason why the measurement could not be made.
     pub why: String,
 }
 
 impl Report {
-    /// Returns the measurement of a step by a variant with this many threads.
+    /// Returns the measurement of a step by a variant with this many threads, if there is one.
     #[must_use]
     pub fn find(
         &self,

@@ -1,5 +1,5 @@
-//! The order of a run. Everything that is compared takes turns, so that other load on the machine
-//! affects all of it alike.
+//! The order of a run. Variants that are compared take turns, so that other load on the machine
+//! affects all of them alike.
 
 mod commit;
 mod fsync;
@@ -28,20 +28,21 @@ use sequence::{FILES, MARKS};
 
 /// Receives the progress of a run.
 pub trait Watcher {
-    /// Called when a part begins.
+    /// Called when a part of the run begins.
     fn begin(&mut self, what: &str);
 
     /// Returns whether the run must end, with [`WorkloadError::Interrupted`].
     fn is_over(&self) -> bool;
 
     /// Returns the command that starts a process calling [`serve`](crate::serve) with its standard
-    /// input and output. That process runs the kernel with little memory. `None` skips that part.
+    /// input and output. That process runs the kernel with little memory. `None` skips the
+    /// measurements that need this process.
     fn worker(&self) -> Option<Command> {
         None
     }
 }
 
-/// Runs everything. Afterwards the calling thread may use all its processors again.
+/// Runs the plan. Afterwards the calling thread may use all its processors again.
 ///
 /// # Errors
 ///
@@ -80,7 +81,7 @@ struct Session<'a> {
 }
 
 /// Returns the work with as many directories as fs_mark uses for its files, unless the plan sets
-/// them.
+/// their number.
 fn in_many_directories(work: Work) -> Work {
     let directories = match work.directories {
         0 => (work.files / FILES_OF_A_DIRECTORY).max(1),
@@ -132,7 +133,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Announces a part, and confines it to as many processors as there are threads.
+    /// Announces a part of the run, and confines it to as many processors as there are threads.
     fn begin(&mut self, what: &str, variant: Variant, threads: usize) -> Result<(), WorkloadError> {
         if self.watcher.is_over() {
             return Err(WorkloadError::Interrupted);
@@ -207,7 +208,7 @@ impl Session<'_> {
     }
 }
 
-/// Creates the files, without timing it.
+/// Creates the files of a step, without measuring the time.
 fn fill(target: &mut dyn WorkTarget, work: &Work) -> Result<(), WorkloadError> {
     target.prepare(work)?;
     target.perform(WorkStep::Create, work).map(drop)

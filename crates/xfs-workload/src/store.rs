@@ -1,6 +1,6 @@
 //! Volumes to work on, created by our own mkfs, in memory or in an unnamed file.
 //!
-//! A file loses its name as soon as it is open, so nothing is left of it, however the run ends.
+//! A file loses its name as soon as it is open, so no file is left, however the run ends.
 
 use std::fs::File;
 use std::io;
@@ -16,9 +16,9 @@ use crate::error::WorkloadError;
 /// The parameters of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVolume {
-    /// Number of files for which it has room.
+    /// Number of files for which the volume has room.
     pub files: u64,
-    /// Allocation groups.
+    /// Number of allocation groups.
     pub groups: u64,
     /// Log size in bytes.
     pub log_bytes: u64,
@@ -28,7 +28,7 @@ pub struct NewVolume {
 
 /// Free space in addition to the files, so that the allocator does not run short.
 const SPARE_BYTES: u64 = 2 << 30;
-/// Space per file: an inode, its part of a directory, and of the metadata for both.
+/// Space per file: an inode, an entry in a directory, and a part of the metadata for both.
 const FILE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u32 = 512;
 
@@ -43,7 +43,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The error of creating it.
+    /// The error of creating the volume.
     pub fn in_memory(volume: &NewVolume) -> Result<Self, WorkloadError> {
         let device = MemoryDevice::new(volume.length_bytes());
         Self::with_device(Arc::new(device), volume)
@@ -53,7 +53,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The error of creating it.
+    /// The error of creating the volume.
     pub fn in_folder(folder: &Path, volume: &NewVolume) -> Result<Self, WorkloadError> {
         let failed = |error: io::Error| WorkloadError::file(folder)(error);
         let named = tempfile::tempdir_in(folder).map_err(failed)?;
@@ -70,7 +70,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The error of opening it.
+    /// The error of opening the image.
     pub fn open(path: &Path) -> Result<Self, WorkloadError> {
         Ok(Self { device: open_device(path, OpenOptions::read_write())?.device })
     }

@@ -9,17 +9,17 @@ use crate::variant::Variant;
 
 /// A table of text.
 pub(crate) struct Table {
-    /// Its title.
+    /// The title of the table.
     pub(crate) title: String,
-    /// The names of its columns.
+    /// The names of the columns.
     pub(crate) head: Vec<String>,
-    /// Its rows, each as long as the head.
+    /// The rows of the table, each as long as `head`.
     pub(crate) rows: Vec<Vec<String>>,
     /// Whether the table has details that most readers do not need at first.
     pub(crate) is_detail: bool,
 }
 
-/// Stands for a missing figure.
+/// The text in place of a missing figure.
 const NOTHING: &str = "–";
 
 /// Returns all tables of a section.
@@ -64,8 +64,8 @@ fn beside_kernel(report: &Report, section: &str) -> Table {
     Table { title: format!("{section}: ferroxfs / kernel, operations per second{warm}"), ..table }
 }
 
-/// Returns whether one started with warm caches and the other with cold ones, which makes their
-/// ratio meaningless.
+/// Returns whether one measurement started with warm caches and the other with cold caches, which
+/// makes their ratio meaningless.
 pub(crate) fn is_warm_beside(one: &Measurement, other: &Measurement) -> bool {
     !one.is_cold && other.is_cold
 }
@@ -144,8 +144,8 @@ fn microseconds(seconds: f64) -> String {
 /// Microseconds per second.
 pub(crate) const MICROSECONDS: f64 = 1e6;
 
-/// Returns the speed-up of more threads, compared with one thread. If there are more threads than
-/// processors, they are compared with as many threads as processors.
+/// Returns the table of the speed-up by more threads, compared with one thread. If there are more
+/// threads than processors, the comparison is with as many threads as processors.
 fn scaling(report: &Report, section: &str) -> Table {
     let steps = report.steps(section);
     let mut rows = Vec::new();
@@ -221,7 +221,7 @@ fn details(report: &Report, section: &str) -> Table {
     Table { title, head: head("step", &columns), rows: rows.collect(), is_detail: true }
 }
 
-/// Returns the writes to shared memory per operation.
+/// Returns the table of writes to shared memory per operation.
 fn shared(report: &Report, section: &str) -> Table {
     let columns = [
         "variant",
@@ -267,7 +267,7 @@ fn head(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|name| (*name).to_owned()).collect()
 }
 
-/// Formats a number of threads, with the number of processors if that is smaller.
+/// Formats a number of threads, followed by the number of processors if that number is smaller.
 pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
     match report.machine.processors {
         processors if threads > processors => format!("{threads} on {processors}"),

@@ -20,7 +20,8 @@ pub struct Performed {
     pub worked: Duration,
     /// Time until no deferred work was left: the log forced, unlinked inodes freed (I2).
     pub drained: Duration,
-    /// Whether that end was observed, and not hidden by the activity of other programs.
+    /// Whether the end of deferred work was observed, and not hidden by the activity of other
+    /// programs.
     pub is_certain: bool,
 }
 
@@ -34,7 +35,7 @@ fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
 }
 
 impl Performed {
-    /// Checks that the step reached the last file. Otherwise it would look too fast (I1).
+    /// Checks that the step reached the last file. A step that did not would look too fast (I1).
     pub(crate) fn check_least(&self, files: u64, step: WorkStep) -> Result<(), WorkloadError> {
         if self.operations >= files {
             return Ok(());
@@ -56,28 +57,28 @@ pub enum Cold {
 
 /// A target of workloads.
 pub trait WorkTarget {
-    /// Creates the directories.
+    /// Creates the directories for the files.
     ///
     /// # Errors
     ///
     /// The first failure.
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError>;
 
-    /// Makes everything durable and drops the caches.
+    /// Makes all changes durable and drops the caches.
     ///
     /// # Errors
     ///
     /// The first failure. If caches cannot be dropped, that is not an error.
     fn cool(&mut self) -> Result<Cold, WorkloadError>;
 
-    /// Runs one step, in as many threads, until its end counts.
+    /// Runs one step, in as many threads as `work` says, until no deferred work is left.
     ///
     /// # Errors
     ///
     /// [`WorkloadError::Unavailable`] if the step is not possible here, or the first failure.
     fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError>;
 
-    /// Returns the counters.
+    /// Returns the counters of the target.
     ///
     /// # Errors
     ///

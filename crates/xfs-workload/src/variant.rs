@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
-    /// Ours.
+    /// The library.
     Ours,
-    /// Ours with one list of all cached inodes.
+    /// The library with one list of all cached inodes.
     OneList,
-    /// Ours with one list of all commits, which all threads share.
+    /// The library with one list of all commits, which all threads share.
     OneSlot,
-    /// Ours with parent pointers updated by intents and separate transactions.
+    /// The library with parent pointers updated by intents and separate transactions.
     Intents,
-    /// Ours on a volume without parent pointers.
+    /// The library on a volume without parent pointers.
     NoParents,
-    /// Ours with a read of the pointer to a file's locks at each open and close.
+    /// The library with a read of the pointer to a file's locks at each open and close.
     LockPointer,
-    /// Ours with a volume per thread.
+    /// The library with a volume per thread.
     Apart,
     /// The kernel's XFS.
     Kernel,
 }
 
 impl Variant {
-    /// Returns the name in tables and charts.
+    /// Returns the name of the variant in tables and charts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Variant {
         }
     }
 
-    /// Returns whether it is ours with a decision reverted.
+    /// Returns whether the variant is the library with a design decision reverted.
     #[must_use]
     pub const fn is_before(self) -> bool {
         !matches!(self, Self::Ours | Self::Apart | Self::Kernel)
@@ -55,7 +55,7 @@ impl Variant {
         !matches!(self, Self::Apart) || (threads > 1 && threads <= processors)
     }
 
-    /// Returns the options for opening its volume.
+    /// Returns the options for opening the volume of this variant.
     #[must_use]
     pub fn options(self) -> OpenOptions {
         let usual = OpenOptions::new();
@@ -68,7 +68,7 @@ impl Variant {
         }
     }
 
-    /// Returns whether its volume has parent pointers.
+    /// Returns whether the volume of this variant has parent pointers.
     #[must_use]
     pub const fn has_parents(self) -> bool {
         !matches!(self, Self::NoParents)

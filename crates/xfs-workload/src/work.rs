@@ -14,7 +14,7 @@ pub enum WorkStep {
     Link,
     /// Lists the directories, with the stat data of each file.
     Walk,
-    /// The same, but looks each file up, which brings its inode into memory.
+    /// Lists the directories and looks each file up, which brings its inode into memory.
     WalkThrough,
     /// Looks each file up and changes its permissions.
     Change,
@@ -22,14 +22,14 @@ pub enum WorkStep {
     Visit,
     /// Lists all inodes, bypassing the inode cache.
     BulkstatPast,
-    /// Lists all inodes through the inode cache, from which each is evicted again.
+    /// Lists all inodes through the inode cache, and evicts each inode again.
     Bulkstat,
     /// Removes the files with all their names.
     Remove,
 }
 
 impl WorkStep {
-    /// Returns the name in tables and on the command line.
+    /// Returns the name of the step in tables and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl WorkStep {
 pub struct Work {
     /// Number of threads, each in a directory of its own.
     pub threads: usize,
-    /// The number of the first thread, after which its directory is named.
+    /// The index of the first thread. The directory of a thread is named after its index.
     pub first: usize,
     /// Files per thread.
     pub files: u64,
@@ -59,8 +59,8 @@ pub struct Work {
     pub name_bytes: usize,
     /// Whether each file has a second name.
     pub linked: bool,
-    /// Subdirectories per thread, over which its files are distributed in turn. With 0, files are
-    /// in the thread's directory itself.
+    /// Subdirectories per thread, over which its files are distributed in turn. With 0, the files
+    /// are in the thread's own directory.
     pub directories: u64,
 }
 
@@ -79,13 +79,13 @@ impl Work {
         }
     }
 
-    /// Returns the files of all threads.
+    /// Returns the number of files of all threads together.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.files * self.threads as u64
     }
 
-    /// Returns the numbers of a thread's files, each twice, with large strides.
+    /// Returns the indexes of a thread's files, each index twice, in large strides.
     pub(crate) fn visits(&self) -> impl Iterator<Item = u64> + use<> {
         // Primes: one that does not divide the number of files reaches all of them.
         const STRIDES: [u64; 2] = [7919, 104_729];
@@ -113,14 +113,14 @@ impl Work {
         format!("file-{number:0digits$}")
     }
 
-    /// Returns its second name.
+    /// Returns the second name of a file.
     pub(crate) fn second_name(&self, number: u64) -> String {
         let digits = self.name_bytes - "link-".len();
         format!("link-{number:0digits$}")
     }
 
-    /// Returns the names of the subdirectories of a thread's directory. Empty if files are in that
-    /// itself.
+    /// Returns the names of the subdirectories of a thread's directory. Returns no names if the
+    /// files are in that directory itself.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.directories).map(|number| format!("d{number}"))
     }

@@ -13,9 +13,9 @@
 //! # Invariants
 //!
 //! - **I1** The worker's own memory is allocated before it enters its group, and so does not count
-//!   there. Hardly anything except inodes counts.
-//! - **I2** A worker never outlives the [`Worker`], nor its group. If its parent is killed, it ends
-//!   with its work.
+//!   there. Hardly anything except inodes is charged to the group.
+//! - **I2** Neither the worker process nor its group outlives the [`Worker`]. If its parent is
+//!   killed, it ends with its work.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -40,12 +40,12 @@ const FIRST_FILES: u64 = 8;
 
 /// Interval of the checks whether the run must end.
 const TICK: Duration = Duration::from_millis(100);
-/// Time limit of a worker, because one that gets no memory may wait for ever. It is this value, and
-/// for each lookup many times its usual duration.
+/// Least time limit of a worker, because a worker that gets no memory may wait for ever. The limit
+/// is this value, plus many times the usual duration of each lookup.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
-/// Returns the time limit for some work.
+/// Returns the time limit of a worker for `work`.
 fn patience(work: &Work) -> Duration {
     let operations = u32::try_from(work.operations(WorkStep::Visit)).unwrap_or(u32::MAX);
     LEAST_PATIENCE + PATIENCE_EACH.saturating_mul(operations)
@@ -140,9 +140,9 @@ pub(crate) struct VisitOutcome {
 /// The memory of a worker and of the inodes that it brought into memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryFootprint {
-    /// The inodes, with everything that belongs to them, in bytes.
+    /// Bytes of the inodes, with all objects that belong to them.
     pub(crate) inodes_bytes: u64,
-    /// The rest, in bytes.
+    /// Bytes of all other memory of the worker.
     base_bytes: u64,
 }
 
@@ -153,7 +153,7 @@ impl MemoryFootprint {
     }
 
     /// Checks that inodes are charged at all. A kernel that does not charge kernel memory charges
-    /// none.
+    /// no inodes.
     ///
     /// # Errors
     ///
@@ -177,11 +177,12 @@ impl MemoryFootprint {
 /// A lower bound of the memory of an XFS inode in any kernel.
 const LEAST_INODE_BYTES: u64 = 512;
 
-/// Looks files up in a new process, in a new group with this limit, if there is one.
+/// Looks files up in a new process, in a new group. `limit`, if given, limits the memory of the
+/// group.
 ///
 /// # Errors
 ///
-/// [`WorkloadError::Unavailable`] if that is not possible here, or the first failure.
+/// [`WorkloadError::Unavailable`] if this machine cannot do that, or the first failure.
 pub(crate) fn visit(
     command: Option<Command>,
     limit: Option<u64>,
@@ -215,9 +216,9 @@ fn unavailable(why: String) -> WorkloadError {
 
 struct Worker {
     child: Child,
-    /// `Some` until the worker must end.
+    /// The input of the worker. `Some` until the worker must end.
     input: Option<ChildStdin>,
-    /// Its output, line by line.
+    /// The output of the worker, line by line.
     replies: mpsc::Receiver<io::Result<String>>,
 }
 

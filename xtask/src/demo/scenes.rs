@@ -11,7 +11,7 @@ use crate::oracles;
 /// One part of the demo.
 type Scene = fn(&mut Demo) -> Result<(), Error>;
 
-/// Every scene. Those that another scene needs come before it.
+/// Every scene. A scene that another scene needs comes before that scene.
 pub(super) const ALL: [Scene; 5] = [same_bytes, million, kill_and_recover, damage, mount];
 
 /// Inodes of the large volume: 1000 directories of 1000 links, and the root. Links need no file of
@@ -19,7 +19,7 @@ pub(super) const ALL: [Scene; 5] = [same_bytes, million, kill_and_recover, damag
 const INODES: u64 = 1_001_001;
 /// Prints a prototype file of mkfs.xfs with that many inodes.
 const PROTOTYPE: &str = r#"awk 'BEGIN { print "x\n0 0\nd--755 0 0"; for (d = 0; d < 1000; d++) { print "d" d " d--755 0 0"; for (f = 0; f < 1000; f++) print "n" f " l--777 0 0 target"; print "$" } print "$" }' > million.proto"#;
-/// A directory that is durable before the kill, and what is in it.
+/// Number of inodes that are durable before the kill: a directory, and the files in it.
 const DURABLE: u64 = 1001;
 /// Exit status of a shell whose program SIGKILL ended.
 const KILLED: i32 = 128 + 9;
@@ -62,8 +62,8 @@ fn million(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number that a Parquet file has under `key` in its footer: the key, one byte of type, one
-/// byte of length, digits.
+/// Returns the number that a Parquet file has under `key` in its footer, if it has one: the key,
+/// one byte of type, one byte of length, digits.
 fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     let at = table.windows(key.len()).rposition(|window| window == key)?;
     let rest = table.get(at + key.len()..)?;
@@ -73,7 +73,8 @@ fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// Ends a copy of a million inodes in the middle. Those that were durable before must be there.
+/// Ends a copy of a million inodes in the middle. Checks that the inodes that were durable before
+/// the kill are present.
 fn kill_and_recover(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("3. Kill a copy in the middle, and recover.");
     // An xfs_repair of some years does not know the newest features.
@@ -101,7 +102,7 @@ fn was_killed(status: &std::process::ExitStatus) -> bool {
     status.signal() == Some(9)
 }
 
-/// Has xfs_repair look for damage, where there is one.
+/// Checks the volume for damage with xfs_repair, if this machine has xfs_repair.
 fn judge(demo: &mut Demo) -> Result<(), Error> {
     let unpacked = oracles::program(&demo.root, "xfs_repair");
     if command::is_in_path("xfs_repair") || Path::new("/usr/sbin/xfs_repair").exists() {
@@ -116,7 +117,8 @@ fn judge(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes one byte of the root's inode, behind the checksum.
+/// Changes one byte of the root's inode without an update of the checksum, and checks that the
+/// damage is found.
 fn damage(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("4. One wrong byte is found and named.");
     demo.shell("printf X | dd of=two.xfs bs=1 seek=65600 conv=notrunc status=none")?;
@@ -131,7 +133,7 @@ fn damage(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Works on a volume as on any filesystem, where the machine lets this user mount.
+/// Works on a mounted volume, if this machine lets the user mount.
 fn mount(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("5. Mount it, and any program works on it.");
     if let Some(reason) = no_mount() {
@@ -148,7 +150,7 @@ fn mount(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// The reason for which this user cannot mount here.
+/// Returns the reason for which this user cannot mount here, or `None` if mounting is possible.
 fn no_mount() -> Option<String> {
     let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
     if let Err(error) = device {

@@ -22,7 +22,7 @@ impl Screen {
         Self { has_colours: is_terminal() && wanted, lines: 1 }
     }
 
-    /// The number of lines printed so far.
+    /// Returns the number of lines printed so far.
     pub(crate) fn lines(&self) -> usize {
         self.lines
     }
@@ -43,7 +43,7 @@ impl Screen {
         }
     }
 
-    /// Prints a result that came out right.
+    /// Prints the result of a scene that succeeded.
     pub(crate) fn good(&mut self, text: &str) {
         self.line(GREEN, text);
     }
@@ -59,7 +59,7 @@ impl Screen {
     }
 }
 
-/// Whether a person watches the output.
+/// Returns whether standard output is a terminal.
 pub(crate) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }

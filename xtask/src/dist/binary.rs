@@ -1,4 +1,4 @@
-//! Compiling the static binary, and the checks that it is one and stays small.
+//! Compiling the static binary, and checking that the result is static and small.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use crate::command;
 use crate::error::Error;
 use crate::packages;
 
-/// The compiler of the C code that some crates bring, by Debian package.
+/// The compiler of the C code of some crates, and its Debian package.
 const C_COMPILER: (&str, &str) = ("musl-gcc", "musl-tools");
 
-/// The binary must not grow past this: docs/install.md states its size. A dependency that does not
+/// The largest size of the binary. docs/install.md states this limit. A dependency that does not
 /// pay for its size is noticed here.
 const LARGEST_KIB: u64 = 20 << 10;
-/// The same for `--quick`, which optimises less.
+/// The size limit of a binary built with `--quick`, which optimises less.
 const LARGEST_QUICK_KIB: u64 = 32 << 10;
 
-/// Installs what the target needs: its standard library and a compiler of C.
+/// Installs the requirements of the target: its standard library and a C compiler.
 pub(super) fn install() -> Result<(), Error> {
     install_target()?;
     install_compiler()
@@ -37,14 +37,15 @@ pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
     Ok(root.join("target").join(TARGET).join(options.profile()).join("ferroxfs"))
 }
 
-/// Flags that put names in the place of this machine's folders.
+/// Returns `flag` with the compiler flags that replace this machine's folders by fixed names in the
+/// binary.
 fn remapped(flag: &str, root: &Path) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
     format!("{flag}{cargo}=/cargo {flag}{}=/ferroxfs", root.display())
 }
 
-/// Adds the target's standard library to the toolchain that runs us.
+/// Adds the target's standard library to the toolchain that runs xtask.
 fn install_target() -> Result<(), Error> {
     let mut rustc = Command::new("rustc");
     let printed = rustc.args(["--print", "target-libdir", "--target", TARGET]);
@@ -86,7 +87,7 @@ pub(super) fn check(program: &Path, options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Words of readelf that a static and stripped binary has no reason for.
+/// Words in the output of readelf that show that a binary is not static or not stripped.
 const FAULTS: [(&str, &str); 4] = [
     ("Requesting program interpreter", "asks for an interpreter"),
     ("(NEEDED)", "needs a shared library"),

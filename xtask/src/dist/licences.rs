@@ -1,4 +1,5 @@
-//! Licence texts of the crates in the binary, which their authors ask to go along with it.
+//! Licence texts of the crates in the binary. The authors require that these texts accompany the
+//! binary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use crate::error::Error;
 /// Files of a crate that hold its licence.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// Returns every licence text once, after the crates that carry it.
+/// Returns every licence text once, each after the names of the crates that use it.
 pub(super) fn texts(materials: &Materials) -> Result<String, Error> {
     let mut carriers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for material in materials.crates.values().filter(|material| material.is_foreign()) {
@@ -34,7 +35,7 @@ pub(super) fn texts(materials: &Materials) -> Result<String, Error> {
     Ok(texts)
 }
 
-/// Licence texts of the crate in `folder`, in the order of their names.
+/// Returns the licence texts of the crate in `folder`, in the order of their names.
 fn of_crate(folder: &Path) -> Result<Vec<String>, Error> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::file(folder))? {

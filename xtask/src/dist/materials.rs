@@ -19,24 +19,24 @@ use crate::error::Error;
 pub(super) struct Material {
     pub(super) name: String,
     pub(super) version: String,
-    /// An SPDX expression.
+    /// The licence as an SPDX expression, if the crate declares one.
     pub(super) licence: Option<String>,
-    /// SHA-256 of the package; a crate of this workspace has none.
+    /// SHA-256 of the package. `None` for a crate of this workspace.
     checksum: Option<String>,
     /// The folder of its sources.
     pub(super) folder: PathBuf,
-    /// Identities of the crates that it uses.
+    /// Identities of the crates on which this crate depends.
     uses: BTreeSet<String>,
 }
 
 impl Material {
-    /// Whether others wrote it: it comes from a registry.
+    /// Returns whether the crate comes from a registry and so from other authors.
     pub(super) fn is_foreign(&self) -> bool {
         self.checksum.is_some()
     }
 }
 
-/// All crates in the binary, by identity, and what else the bill says.
+/// All crates in the binary, by identity, and the other facts of the bill.
 pub(super) struct Materials {
     pub(super) crates: BTreeMap<String, Material>,
     /// Time of the bill, as in ISO 8601.
@@ -95,7 +95,7 @@ fn linked(
     Some(found)
 }
 
-/// Whether code of a dependency gets into the binary.
+/// Returns whether code of a dependency is linked into the binary.
 fn is_linked(dependency: &Value, packages: &BTreeMap<&str, &Value>) -> bool {
     let kinds = dependency["dep_kinds"].as_array();
     let is_normal = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()));
@@ -132,7 +132,7 @@ fn material(
     })
 }
 
-/// Checksums of Cargo.lock, by name and version.
+/// Returns the checksums of Cargo.lock, by name and version of the crate.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let value = |block: &str, key: &str| {
         let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
@@ -152,7 +152,7 @@ fn purl(name: &str, version: &str) -> String {
 }
 
 impl Materials {
-    /// The bill as CycloneDX JSON.
+    /// Returns the bill as CycloneDX JSON.
     pub(super) fn text(&self) -> Result<String, Error> {
         let mut components: Vec<Value> = self.crates.values().map(component).collect();
         // They are linked in and come with the toolchain.

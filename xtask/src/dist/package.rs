@@ -1,7 +1,8 @@
 //! The Debian package: program, mount helper, man pages, completions, documents and licences.
 //!
-//! dpkg-deb makes it of a tree under `target/`, whose modes are set here and whose times it takes
-//! from `SOURCE_DATE_EPOCH`. It needs no other package: the program is static.
+//! dpkg-deb makes the package of a tree under `target/`. This module sets the modes of the tree,
+//! and dpkg-deb takes the times from `SOURCE_DATE_EPOCH`. The package needs no other package,
+//! because the program is static.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -14,13 +15,14 @@ use super::{ARCHITECTURE, Dist, VERSION, licences, write};
 use crate::command;
 use crate::error::Error;
 
-/// The helper that mount(8) calls for the type `fuse.ferroxfs`; the program looks at its own name.
+/// The helper that mount(8) calls for the type `fuse.ferroxfs`. It is the program, which looks at
+/// the name under which it is called.
 pub(super) const HELPER: &str = "usr/sbin/mount.fuse.ferroxfs";
-/// Documents of the program.
+/// The folder for documents of the program.
 const DOCUMENTS: &str = "usr/share/doc/ferroxfs";
 const MAN: &str = "usr/share/man/man1";
 
-/// Where each shell looks for the completions that packages bring.
+/// Each shell, and the path at which it looks for the completions of a package.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/ferroxfs"),
     ("zsh", "usr/share/zsh/vendor-completions/_ferroxfs"),
@@ -95,7 +97,7 @@ impl Stage<'_> {
         command::run(gzip.current_dir(self.root.join(folder)))
     }
 
-    /// The man pages of all commands, and that of the mount helper, which is the page of `mount`.
+    /// Writes the man pages of all commands. The page of the mount helper is the page of `mount`.
     fn manual(&self) -> Result<(), Error> {
         let folder = self.root.join(MAN);
         fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
@@ -110,7 +112,7 @@ impl Stage<'_> {
         self.link("../man1/ferroxfs-mount.1.gz", page)
     }
 
-    /// The files by which dpkg knows the package.
+    /// Writes the files that describe the package to dpkg.
     fn control(&self) -> Result<(), Error> {
         let files = files(&self.root)?;
         let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
@@ -135,7 +137,7 @@ impl Stage<'_> {
     }
 }
 
-/// Regular files below `root`, in the order of their paths, with their sizes.
+/// Returns the regular files below `root`, in the order of their paths, with their sizes.
 fn files(root: &Path) -> Result<Vec<(PathBuf, u64)>, Error> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -155,7 +157,7 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, u64)>, Error> {
     Ok(files)
 }
 
-/// Gives the modes of Debian's packages to a tree, whatever the umask was.
+/// Sets the modes that Debian requires of packages on a tree, independent of the umask.
 fn set_modes(path: &Path) -> Result<(), Error> {
     let metadata = fs::symlink_metadata(path).map_err(Error::file(path))?;
     if metadata.is_symlink() {
@@ -172,7 +174,8 @@ fn set_modes(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Debian's file about copyright: both licences of this project in full, and where the others are.
+/// Returns the copyright file that Debian requires: both licences of this project in full, and the
+/// location of the other licences.
 fn copyright(root: &Path) -> Result<String, Error> {
     let mut text = format!(
         "ferroxfs is licensed under {}, at your choice.\n\

@@ -1,7 +1,7 @@
 //! Trying the package in a root directory that holds nothing else: no shell, no library, no /proc.
 //!
 //! dpkg installs it there, each command runs with that directory as its root, and dpkg removes it
-//! again. As an ordinary user the same happens in a user namespace, where that user is root.
+//! again. For an ordinary user, these commands run in a user namespace in which that user is root.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(super) fn run(dist: &Dist) -> Result<(), Error> {
     fs::remove_dir_all(&root).map_err(Error::file(&root))
 }
 
-/// Mounts a volume through the helper of mount(8), where this machine lets us.
+/// Mounts a volume through the helper of mount(8), if this machine allows mounting.
 fn helper(root: &Path) -> Result<(), Error> {
     if !command::is_root() || !Path::new("/dev/fuse").exists() {
         println!("left out: mounting in the empty root: needs root and /dev/fuse");
@@ -70,7 +70,8 @@ fn helper(root: &Path) -> Result<(), Error> {
     tried(root, "/usr/bin/ferroxfs", &["cat", "/volume.xfs:/file"], "kept")
 }
 
-/// Runs a program with `root` as its root directory; `expected` is a part of its output.
+/// Runs a program with `root` as its root directory. Checks that `expected` is a part of its
+/// output.
 fn tried(root: &Path, program: &str, arguments: &[&str], expected: &str) -> Result<(), Error> {
     let printed = command::output(as_root("chroot").arg(root).arg(program).args(arguments))?;
     if printed.contains(expected) {
@@ -91,7 +92,7 @@ fn dpkg(root: &Path, action: &[&str], package: Option<&Path>) -> Result<(), Erro
     command::run(&mut dpkg)
 }
 
-/// A command that root runs: an ordinary user is root in a user namespace.
+/// Returns a command that runs as root. An ordinary user is root in a user namespace.
 fn as_root(program: &str) -> Command {
     if command::is_root() {
         return Command::new(program);

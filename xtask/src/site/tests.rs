@@ -1,7 +1,8 @@
 use super::{FIRST, LAST, Page, chapters, documents, page, pages, summary};
 use crate::workspace_root;
 
-/// A document that no chapter has would be missing on the site.
+/// Checks that every document is in one chapter. A document in no chapter would be missing on the
+/// site.
 #[test]
 fn every_document_is_a_page_once() {
     let root = workspace_root();

@@ -3,7 +3,7 @@
 
 use super::{File, Finding};
 
-/// Documents that the project always has.
+/// The documents that the project must have.
 const REQUIRED: [&str; 9] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -16,7 +16,7 @@ const REQUIRED: [&str; 9] = [
     "docs/limits.md",
 ];
 
-/// Checks all documents; `exists` answers for paths relative to the workspace.
+/// Checks all documents. `exists` returns whether a path, relative to the workspace, exists.
 pub(super) fn check(files: &[File], exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for path in REQUIRED.into_iter().filter(|path| !exists(path)) {
@@ -53,7 +53,8 @@ fn check_links(file: &File, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     findings
 }
 
-/// A test runs the blocks whose language is `sh`: one without a language would be passed over.
+/// Checks that code blocks name their language. A test runs the blocks of the language `sh`, and
+/// would skip a block without a language.
 fn check_languages(file: &File) -> Vec<Finding> {
     let fences = file.text.lines().enumerate().filter(|(_, line)| line.trim().starts_with("```"));
     let opening = fences.step_by(2).filter(|(_, line)| line.trim() == "```");
@@ -74,7 +75,7 @@ fn join(folder: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// The lines outside fenced code, with their numbers.
+/// Returns the lines outside fenced code, with their line numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

@@ -1,6 +1,7 @@
-//! Numbered invariants: each one that a module's header defines is cited by its code or its tests.
+//! Numbered invariants: each invariant that a module's header defines is cited by the module's code
+//! or tests.
 //!
-//! A header defines `I3` by a list item that begins with it. The module, the modules below it and
+//! A header defines `I3` by a list item that begins with `I3`. The module, the modules below it and
 //! their tests may cite it. The header of a crate's root speaks for the whole crate.
 
 use super::{File, Finding};
@@ -20,13 +21,14 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// The invariants that a header defines, with their lines.
+/// Returns the invariants that a header defines, with their lines.
 fn defined(text: &str) -> Vec<(usize, String)> {
     let lines = text.lines().enumerate().take_while(|(_, line)| line.starts_with("//!"));
     lines.filter_map(|(index, line)| Some((index + 1, definition(line)?))).collect()
 }
 
-/// `I3` in `//! - **I3** …` or `//! - I3: …`.
+/// Returns the name of the invariant that a line defines: `I3` for `//! - **I3** …` or `//! - I3:
+/// …`.
 fn definition(line: &str) -> Option<String> {
     let item = line.strip_prefix("//!")?.trim_start().strip_prefix("- ")?;
     let name = item.trim_start_matches('*').split(['*', ' ', ':']).next()?;
@@ -35,7 +37,7 @@ fn definition(line: &str) -> Option<String> {
     is_number.then(|| name.to_owned())
 }
 
-/// Whether `other` is the module, or belongs to it.
+/// Returns whether `other` is the module itself or belongs to the module.
 fn belongs(module: &File, other: &File) -> bool {
     if module.path == other.path {
         return true;
@@ -49,7 +51,7 @@ fn belongs(module: &File, other: &File) -> bool {
     other.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Whether a text names the invariant outside of definitions.
+/// Returns whether a text names the invariant outside of definitions.
 fn cites(text: &str, name: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let lines = text.lines().filter(|line| definition(line).is_none());

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::source::Masked;
 use super::{File, Finding};
 
-/// The root files of all targets of the workspace, and of the fuzz targets beside it.
+/// Returns the root files of all targets of the workspace and of the fuzz targets.
 pub(super) fn roots(metadata: &Value, root: &Path) -> Vec<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     packages
@@ -42,7 +42,7 @@ fn is_fuzz_target(path: &str) -> bool {
     path.starts_with("fuzz/fuzz_targets/")
 }
 
-/// The paths at which the modules that a file declares may stand.
+/// Returns the paths at which the modules that a file declares may be.
 fn children(file: &File, is_root: bool) -> Vec<String> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let stem = file.name().trim_end_matches(".rs");
@@ -52,7 +52,7 @@ fn children(file: &File, is_root: bool) -> Vec<String> {
     modules.map(|module| format!("{folder}/{module}.rs")).collect()
 }
 
-/// The name in `mod name;`, with or without visibility.
+/// Returns the name in `mod name;`, with or without visibility, or `None` for other lines.
 fn declared_module(line: &str) -> Option<&str> {
     let declaration = line.trim().strip_suffix(';')?;
     let (before, name) = declaration.rsplit_once(' ')?;

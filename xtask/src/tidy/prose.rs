@@ -11,11 +11,11 @@ use super::source::Masked;
 pub(crate) struct Paragraph {
     /// The line of the file where it begins, counted from 1.
     pub(crate) line: usize,
-    /// Its lines, joined by spaces.
+    /// The lines of the paragraph, joined by spaces.
     pub(crate) text: String,
 }
 
-/// The paragraphs of a Rust file's comments or of a document; none of other files.
+/// Returns the paragraphs of a Rust file's comments or of a document. Other files have none.
 pub(crate) fn paragraphs(file: &File) -> Vec<Paragraph> {
     let mut reader = Reader::default();
     for (number, text, marker) in prose_lines(file) {
@@ -25,7 +25,7 @@ pub(crate) fn paragraphs(file: &File) -> Vec<Paragraph> {
     reader.paragraphs
 }
 
-/// Each line of a file that may hold prose: its number, the text, and the comment marker.
+/// Returns each line of a file that may hold prose, with its number, text and comment marker.
 fn prose_lines(file: &File) -> Vec<(usize, String, String)> {
     let line = |(index, line): (usize, &str)| {
         let (marker, text) = if file.is_rust() { comment(line) } else { (String::new(), line) };
@@ -92,7 +92,8 @@ impl Reader {
     }
 }
 
-/// Tables, headings, link definitions, HTML, and diagrams, which are indented.
+/// Returns whether a line belongs to a table, a heading, a link definition, HTML, or a diagram,
+/// which is indented.
 fn is_figure(text: &str) -> bool {
     let starts = ["|", "#", "<", "+-"];
     let trimmed = text.trim_start();
@@ -101,7 +102,7 @@ fn is_figure(text: &str) -> bool {
     indented || is_definition || starts.iter().any(|start| trimmed.starts_with(start))
 }
 
-/// `- text`, `* text`, `1. text`.
+/// Returns whether a line begins an item of a list: `- text`, `* text` or `1. text`.
 fn is_item(text: &str) -> bool {
     let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
     text.starts_with("- ")
@@ -109,8 +110,8 @@ fn is_item(text: &str) -> bool {
         || (number.len() < text.len() && number.starts_with(". "))
 }
 
-/// The sentences of a paragraph. A full stop, a colon, a question mark or an exclamation mark ends
-/// one, if the next word begins like a sentence.
+/// Returns the sentences of a paragraph. A full stop, a colon, a question mark or an exclamation
+/// mark ends a sentence, if the next word begins like a sentence.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut start = 0;
@@ -130,7 +131,7 @@ fn begins_sentence(rest: &str) -> bool {
     rest.trim_start().starts_with(|c: char| c.is_uppercase() || matches!(c, '`' | '*' | '[' | '('))
 }
 
-/// The words of a sentence: pieces between blanks that hold a letter or a digit.
+/// Returns the number of words of a sentence: pieces between blanks that hold a letter or a digit.
 pub(crate) fn count_words(sentence: &str) -> usize {
     let has_letter = |word: &&str| word.contains(char::is_alphanumeric);
     sentence.split_whitespace().filter(has_letter).count()

@@ -6,12 +6,12 @@ pub(super) use mask::Masked;
 
 use super::{File, Finding};
 
-/// A file of production code should end before this many lines …
+/// The most lines of production code that a file should have. More lines are a warning.
 const LINES_WISHED: usize = 500;
-/// … and must end before this many.
+/// The most lines of production code that a file may have. More lines are a finding.
 const LINES_MAX: usize = 800;
 
-/// The document that lists every file with `unsafe` and why it has it.
+/// The document that lists every file with `unsafe`, and the reason why the file needs `unsafe`.
 const UNSAFE_DOCUMENT: &str = "docs/unsafe.md";
 
 /// Folders whose code may use the locks and atomics of the standard library: the crate that wraps
@@ -23,7 +23,8 @@ const RAW_LOCKS_ALLOWED: [&str; 5] =
 const RAW_LOCKS: [&str; 4] =
     ["std::sync::atomic", "core::sync::atomic", "parking_lot", "crossbeam_utils::atomic"];
 
-/// Names under `std::sync` that are neither a lock nor an atomic, or are written once only.
+/// Names under `std::sync` of types that are neither a lock nor an atomic, or that are written only
+/// once.
 const HARMLESS: [&str; 6] = ["Arc", "Weak", "OnceLock", "LazyLock", "PoisonError", "mpsc"];
 
 /// Checks one Rust file.
@@ -58,14 +59,14 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// A file that has grown past the wished size, though not past the limit.
+/// Returns a finding for a file that has grown past the wished size, but not past the limit.
 pub(super) fn size_warning(file: &File) -> Option<Finding> {
     let lines = production_lines(file);
     let rule = || format!("{lines} lines of production code, {LINES_WISHED} wished");
     (lines > LINES_WISHED && lines <= LINES_MAX).then(|| Finding::new(file, 0, rule()))
 }
 
-/// Checks that `unsafe` stands only where `docs/unsafe.md` says, and still stands there.
+/// Checks that exactly the files that `docs/unsafe.md` lists contain `unsafe`.
 pub(super) fn check_unsafe(files: &[File]) -> Vec<Finding> {
     let document = files.iter().find(|file| file.path == UNSAFE_DOCUMENT);
     let listed: Vec<&str> = document
@@ -86,7 +87,8 @@ pub(super) fn check_unsafe(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Lines of the file before its inline test module, if it has one; none for a test file.
+/// Returns the number of lines of production code: all lines of the file, or those before its
+/// inline test module. A test file has 0.
 fn production_lines(file: &File) -> usize {
     if !file.is_rust() || file.is_test() {
         return 0;
@@ -99,7 +101,8 @@ fn production_lines(file: &File) -> usize {
     tests.unwrap_or(lines.len())
 }
 
-/// `use …::*`. A test module may take all of the module that it tests.
+/// Returns whether a line is `use …::*`. A test module may import all items of the module that it
+/// tests.
 fn is_glob_import(file: &File, code: &str) -> bool {
     code.contains("::*") && !(file.is_test() && code.trim() == "use super::*;")
 }
@@ -124,7 +127,7 @@ fn has_raw_lock(code: &str) -> bool {
     paths.flat_map(imported_names).any(|name| !HARMLESS.contains(&name))
 }
 
-/// The first names after `std::sync::`: one, or those between braces.
+/// Returns the first names after `std::sync::`: a single name, or the names between braces.
 fn imported_names(rest: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     match rest.strip_prefix('{') {
@@ -137,7 +140,7 @@ fn imported_names(rest: &str) -> Vec<&str> {
     }
 }
 
-/// `allow` and `expect` attributes that give no reason.
+/// Returns findings for `allow` and `expect` attributes that give no reason.
 fn bare_allows(file: &File, code: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut line = 1;
@@ -154,7 +157,7 @@ fn bare_allows(file: &File, code: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether `word` stands in `text` as a word of its own.
+/// Returns whether `text` contains `word` as a word of its own.
 fn has_word(text: &str, word: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Rules about any text: nothing of the machine on which it was written.
+//! Rules about any text: it must not contain paths of the machine on which it was written.
 
 use super::{File, Finding};
 

@@ -1,14 +1,15 @@
-//! The voice of comments and documents, as far as a machine can hear it (STYLE.md, 1).
+//! Rules about the voice of comments and documents, as far as a machine can check them (STYLE.md,
+//! 1).
 
 use super::prose::{Paragraph, count_words, paragraphs, sentences};
 use super::{File, Finding};
 
-/// Columns of a line of a comment or document.
+/// The most columns of a line of a comment or document.
 const COLUMNS_MAX: usize = 100;
-/// Words of a sentence.
+/// The most words of a sentence.
 const WORDS_MAX: usize = 40;
 
-/// Words that the voice does without, and words to use instead.
+/// Banned words, and the words to use instead.
 const BANNED: [(&str, &str); 20] = [
     ("somebody", "name the actor"),
     ("anybody", "name the actor"),
@@ -48,8 +49,8 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The mean length of a document's sentences, in words. `None` for other files, and for a document
-/// of less than ten sentences.
+/// Returns the mean length of a document's sentences, in words. `None` for other files, and for a
+/// document of less than ten sentences.
 pub(super) fn mean_sentence(file: &File) -> Option<f64> {
     if !file.is_markdown() {
         return None;
@@ -86,8 +87,8 @@ fn check_paragraph(file: &File, paragraph: &Paragraph) -> Vec<Finding> {
     findings
 }
 
-/// Lines of comments and documents that are too long. Tables, code, and lines that a link or an
-/// address makes long stay as they are.
+/// Returns findings for lines of comments and documents that are too long. Tables, code, and lines
+/// that a link or an address makes long stay as they are.
 fn long_lines(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut fenced = false;
@@ -113,13 +114,13 @@ fn starts_with_pronoun(sentence: &str) -> bool {
     ["What", "Who", "Whoever", "Whom", "Whose"].contains(&first)
 }
 
-/// The text without what stands between backquotes or quotation marks.
+/// Returns the text without its parts between backquotes or quotation marks.
 fn without_code(text: &str) -> String {
     let outside = |text: &str, mark| text.split(mark).step_by(2).collect::<Vec<_>>().join(" ");
     outside(&outside(text, '`'), '"')
 }
 
-/// Whether `words` stand in `text` as words of their own, in any case.
+/// Returns whether `text` contains `words` as words of their own, in upper or lower case.
 fn has_words(text: &str, words: &str) -> bool {
     let text = text.to_lowercase();
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -130,7 +131,7 @@ fn has_words(text: &str, words: &str) -> bool {
     })
 }
 
-/// The first words of a sentence, for a finding.
+/// Returns the first words of a sentence, for the text of a finding.
 fn head(sentence: &str) -> String {
     sentence.split_whitespace().take(8).collect::<Vec<_>>().join(" ")
 }

@@ -21,12 +21,12 @@ pub(super) trait DataContender: Sync {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError>;
     fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError>;
     fn sync(&self, file: usize) -> Result<(), BenchError>;
-    /// Closes everything and opens it again, with cold caches.
+    /// Closes the files and the volume, and opens them again with cold caches.
     fn reopen(&mut self) -> Result<(), BenchError>;
     fn close(self: Box<Self>) -> Result<(), BenchError>;
 }
 
-/// The library.
+/// The library on an image.
 pub(super) struct Library {
     image: PathBuf,
     count: usize,
@@ -140,8 +140,8 @@ impl DataContender for Bare {
     }
 }
 
-/// The kernel's XFS with direct I/O. Its loop device writes the image through the host's page
-/// cache, so bytes are copied once, as with ours.
+/// The kernel's XFS with direct I/O. The loop device of the image writes through the host's page
+/// cache, so bytes are copied once, as with the library.
 pub(super) struct Kernel {
     mount: Mount,
     count: usize,
@@ -200,8 +200,8 @@ const fn image_bytes(arguments: &Arguments) -> u64 {
     arguments.bytes() * arguments.threads as u64 + SPARE_BYTES
 }
 
-/// Makes files of the size of an image and writes all of them, unless that is disabled. They grow
-/// in turns, so that they get memory of the same kind: two files that were filled one after the
+/// Makes files of the size of an image and fills them, unless filling is disabled. The files grow
+/// in turns, so that they get memory of the same kind. Two files that were filled one after the
 /// other differed by half in their read speed.
 pub(super) fn fill(arguments: &Arguments, paths: &[PathBuf]) -> Result<(), BenchError> {
     let mut files = Vec::new();
@@ -222,7 +222,7 @@ pub(super) fn fill(arguments: &Arguments, paths: &[PathBuf]) -> Result<(), Bench
     files.iter().try_for_each(|(path, file)| file.sync_all().map_err(BenchError::file(path)))
 }
 
-/// Makes an empty volume that fills a file.
+/// Makes an empty volume that takes up a whole file.
 fn make_volume(image: &Path) -> Result<(), BenchError> {
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
     // -K keeps the blocks that were written before.

@@ -1,4 +1,4 @@
-//! The kernel's XFS on an image. Mounting it again makes its caches cold.
+//! The kernel's XFS on an image. Mounting the image again makes the caches cold.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl WorkTarget for Mounted {
         self.directory.digest(work)
     }
 
-    /// The image is deleted as a whole, so its files need not be removed.
+    /// Unmounts the volume. The image is deleted as a whole, so its files need not be removed.
     fn close(&mut self) -> Result<(), WorkloadError> {
         self.unmount()
     }

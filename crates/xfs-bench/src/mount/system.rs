@@ -1,4 +1,4 @@
-//! The systems that are mounted.
+//! The systems that the mount benchmark compares.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::error::BenchError;
 /// Time limit for an unmounted server to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEGABYTE: u64 = 1 << 20;
-/// Space in addition to the streamed data.
+/// Space of an image in addition to the streamed data.
 const IMAGE_BYTES: u64 = 1 << 30;
 /// Size of the writes that touch memory.
 const PIECE_BYTES: usize = 1 << 20;
@@ -98,7 +98,8 @@ struct FerroxfsMount {
     channel: ChannelKind,
 }
 
-/// Enables io_uring in the kernel while a mount with it begins.
+/// Enables FUSE over io_uring in the kernel while a mount with that channel begins. Returns `None`
+/// for other channels.
 fn offered(channel: ChannelKind) -> Result<Option<FuseRings>, BenchError> {
     Ok(match channel {
         ChannelKind::Device => None,
@@ -215,7 +216,7 @@ impl System for KernelMount {
     }
 }
 
-/// fuse2fs of Debian, on ext4.
+/// fuse2fs of Debian, on an ext4 image.
 struct Fuse2fsMount {
     image: TestImage,
 }

@@ -33,7 +33,7 @@ pub(super) struct PopulateInputs<'a> {
 struct Archive {
     job: &'static str,
     path: PathBuf,
-    /// The program that decompresses it.
+    /// The program that decompresses the archive. `None` for a plain archive.
     decompressor: Option<&'static str>,
 }
 
@@ -66,14 +66,15 @@ impl<'a> PopulateInputs<'a> {
         Ok(inputs)
     }
 
-    /// Makes an image and fills it.
+    /// Makes an image and fills it from a tree or an archive, with ferroxfs.
     fn fill(&self, ferroxfs: &Path, from: &Path, image: &Path) -> Result<Cost, BenchError> {
         let size = format!("size={}", self.arguments.size);
         let mut mkfs = Command::new(ferroxfs);
         measure(mkfs.args(["mkfs", "-q", "-d", &size, "--from"]).arg(from).arg(image))
     }
 
-    /// Makes an empty volume with the newest mkfs.xfs, which fills it if there is a prototype.
+    /// Makes a volume with the newest mkfs.xfs. If there is a prototype, mkfs.xfs fills the volume
+    /// from it.
     fn peer(&self, prototype: Option<&Path>) -> Result<Cost, BenchError> {
         let mut mkfs = self.mkfs.command("mkfs.xfs");
         mkfs.args(["-q", "-n", "parent=1", "-d"]);
@@ -214,7 +215,7 @@ fn taking_out<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>
     });
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, and returns its cost.
 fn measure(command: &mut Command) -> Result<Cost, BenchError> {
     let program = PathBuf::from(command.get_program());
     let began = Instant::now();

@@ -16,7 +16,8 @@ fn mount_is_nosuid_and_nodev_by_default() {
     assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (true, true, false, true));
 }
 
-/// Our own words, which mount(8) passes on. It does not pass `suid` or `dev` on.
+/// Checks our own option words, which mount(8) passes on. mount(8) does not pass `suid` or `dev`
+/// on.
 #[test]
 fn allow_suid_and_allow_dev_survive_mount() {
     for (list, expected) in [
@@ -45,7 +46,8 @@ fn later_option_wins() {
     parse("sync,async,writeback_cache").expect("options").open_options().expect("no conflict");
 }
 
-/// As in the kernel, which accepts `norecovery` only with `ro`.
+/// Checks that `norecovery` makes the volume read-only. The kernel accepts `norecovery` only with
+/// `ro`.
 #[test]
 fn norecovery_implies_read_only() {
     for read in ["norecovery", "norecovery,ro", "rw,norecovery,ro"] {
@@ -126,7 +128,7 @@ fn missing_value_is_reported() {
     }
 }
 
-/// The options of Linux 6.18, and those that it has dropped lately.
+/// Checks the XFS options of Linux 6.18, and those that Linux has dropped lately.
 #[test]
 fn every_option_of_kernel_xfs_is_known() {
     for accepted in [
@@ -192,7 +194,7 @@ fn options_of_other_programs_are_ignored() {
     parse("defaults,x-systemd.automount,nofail,comment=a,_netdev,,fsname=b").expect("options");
 }
 
-/// The options that mount(8) of util-linux 2.41 documents for every filesystem.
+/// Checks the options that mount(8) of util-linux 2.41 documents for every filesystem.
 #[test]
 fn every_option_of_mount8_is_known() {
     for accepted in [

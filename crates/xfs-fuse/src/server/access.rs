@@ -1,9 +1,9 @@
-//! The policy for access times, and the moment when they are written.
+//! The policy for access times, and the times at which they are written.
 //!
-//! With `lazytime`, access times wait here per inode. One is written when its inode is synced, when
-//! the kernel forgets the inode, after a day when another file is read, or when the volume is
-//! closed. A crash loses waiting times. Change times never wait: they are part of the transactions
-//! of the changes.
+//! With `lazytime`, access times wait here per inode. A waiting time is written when its inode is
+//! synced, when the kernel forgets the inode, after a day when another file is read, or when the
+//! volume is closed. A crash loses waiting times. Change times never wait: they are part of the
+//! transactions of the changes.
 //!
 //! Owns: [`LazyTimes`], and which access time is shown. Does **not** own: an access time that a
 //! program sets ([`attributes`](super::attributes)), which replaces a waiting one.
@@ -22,7 +22,7 @@ use super::{AccessTimes, Server, now};
 const STALE_SECONDS: i64 = 24 * 3600;
 /// The longest time for which an access time waits to be written.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// The most waiting times per shard: some 64,000 in all. Further ones are written at once.
+/// The most waiting times per shard: some 64,000 in all. Further times are written at once.
 const MOST_IN_SHARD: usize = 1000;
 
 /// Access times that are not written yet, by inode number.
@@ -32,7 +32,7 @@ pub(super) struct LazyTimes(Shards<BTreeMap<u64, WaitingTime>>);
 /// An access time that waits to be written.
 #[derive(Clone, Copy)]
 pub(super) struct WaitingTime {
-    /// Generation of the inode, as its number may have been reused since.
+    /// Generation of the inode, as the inode number may have been reused since.
     generation: u32,
     accessed: Timestamp,
     since: Instant,
@@ -45,8 +45,8 @@ impl LazyTimes {
         (waiting.generation == metadata.generation).then_some(waiting.accessed)
     }
 
-    /// Adds a waiting time. Returns the due times of other inodes, and also the given one if there
-    /// is no room.
+    /// Adds a waiting time. Returns the times that must be written now: due times of other inodes,
+    /// and the given time if there is no room for it.
     pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, WaitingTime)> {
         let number = metadata.number.0;
         let mut shard = self.0.of(number).lock();
@@ -78,7 +78,7 @@ impl LazyTimes {
 }
 
 impl Server {
-    /// Updates the access time if that is due.
+    /// Updates the access time if an update is due.
     pub(super) fn note_access(&self, node: &Node, flags: OFlags) {
         if flags.contains(OFlags::NOATIME) {
             return;
@@ -111,7 +111,7 @@ impl Server {
         }
     }
 
-    /// Returns the access time that is shown.
+    /// Returns the access time to show: the waiting one, or else that of `metadata`.
     pub(super) fn accessed(&self, metadata: &Metadata) -> Timestamp {
         let waiting = self.lazy_times.as_ref().and_then(|times| times.of(metadata));
         waiting.unwrap_or(metadata.accessed)

@@ -30,7 +30,7 @@ impl Server {
         Ok(())
     }
 
-    /// As above, with the fields that only statx shows.
+    /// Serves STATX: the attributes of GETATTR, with the fields that only statx shows.
     pub(super) fn get_statx(
         &self,
         request: &Request<'_>,
@@ -71,8 +71,8 @@ impl Server {
         Ok(())
     }
 
-    /// Removes privileges before the file gets contents or an owner of another user: capabilities
-    /// always, set-ID bits if the kernel says so.
+    /// Serves SETATTR. Removes privileges before the file gets contents or an owner of another
+    /// user: capabilities always, set-ID bits if the kernel says so.
     #[doc(alias = "FUSE_HANDLE_KILLPRIV_V2")]
     pub(super) fn set_attributes(
         &self,
@@ -166,7 +166,7 @@ impl Server {
         self.entry_of(&node.metadata())
     }
 
-    /// The same, from known metadata.
+    /// Returns the answer of `entry_out` from known metadata.
     pub(super) fn entry_of(&self, metadata: &Metadata) -> EntryOut {
         EntryOut {
             node: self.node_of(metadata.number),
@@ -201,7 +201,7 @@ impl Server {
     }
 }
 
-/// Returns the owner or group to write. If all files are shown with one owner, no other is
+/// Returns the owner or group to write. If all files are shown with one owner, no other owner is
 /// accepted, and the owner on the volume stays.
 fn new_owner(wanted: Option<u32>, shown: Option<u32>) -> Result<Option<u32>, Errno> {
     match (wanted, shown) {

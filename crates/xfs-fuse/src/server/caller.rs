@@ -10,9 +10,9 @@
 //!
 //! - **I1** The thread of a checked request waits for the answer, and nothing wakes it once the
 //!   request has been read. Meanwhile its ID means no other thread and its credentials do not
-//!   change. The reader never becomes the last holder of its memory.
-//! - **I2** Unknown rights count as none: no groups, no capabilities. This holds for a caller of
-//!   another process namespace (its thread ID is 0), and for a thread that /proc does not show.
+//!   change. The reader never becomes the last holder of that thread's memory.
+//! - **I2** Unknown rights count as none: no groups, no capabilities. This applies to a caller of
+//!   another process namespace (whose thread ID is 0), and to a thread that /proc does not show.
 //! - **I3** A thread's rights count only if /proc shows the user and group of the request. A thread
 //!   may act with borrowed credentials, as overlayfs does for all of its callers, and its own
 //!   rights do not apply then.
@@ -38,7 +38,7 @@ use crate::transport::Request;
 
 /// File that shows a thread's credentials, beneath its folder in /proc.
 const STATUS: &str = "status";
-/// Link that names its user namespace.
+/// Link that names a thread's user namespace, beneath the same folder.
 const NAMESPACE: &str = "ns/user";
 /// Size of most status files.
 const STATUS_BYTES: usize = 4 << 10;
@@ -102,7 +102,7 @@ impl Status {
     }
 }
 
-/// Counts the process namespaces of a thread, from that of this /proc inwards.
+/// Returns the number of process namespaces of a thread, from the namespace of this /proc inwards.
 fn namespaces(status: &[u8]) -> usize {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
     let words =
@@ -124,14 +124,14 @@ struct Proc {
     root: OwnedFd,
     /// The user namespace of this process.
     namespace: CString,
-    /// The overflow group, if the namespace does not map all groups.
+    /// The overflow group, or `None` if the namespace maps all groups.
     nobodys: Option<u32>,
 }
 
 impl Proc {
     /// # Errors
     ///
-    /// The error of the system, or `ENODEV` if /proc is missing or of another process namespace.
+    /// The error of the system, or `ENODEV` if /proc is missing or shows another process namespace.
     fn open() -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open("/proc", flags, Mode::empty())?;
@@ -174,7 +174,7 @@ impl Proc {
         CallerRights { groups, capabilities }
     }
 
-    /// Returns the status of the thread if it is the caller (I2, I3).
+    /// Returns the status of the thread, or `None` if the thread is not the caller (I2, I3).
     fn status(&self, asked: CallerId) -> Option<Status> {
         if asked.thread == 0 {
             return None;
@@ -196,11 +196,11 @@ struct RightsRequest {
     answer: SyncSender<CallerRights>,
 }
 
-/// A helper thread that reads /proc for workers whose sandbox forbids it. It takes only IDs from
-/// them.
+/// A helper thread that reads /proc for workers whose sandbox forbids it. The helper accepts only
+/// IDs from the workers.
 #[derive(Debug)]
 struct ProcReader {
-    /// `Some` until the value is dropped.
+    /// The sender of requests. `Some` until this reader is dropped.
     questions: Option<Sender<RightsRequest>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -243,9 +243,9 @@ impl Drop for ProcReader {
 /// The thread that reads /proc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcAccess {
-    /// Each worker itself.
+    /// Each worker reads /proc itself.
     Worker,
-    /// A helper thread outside the sandbox.
+    /// A helper thread outside the sandbox reads /proc.
     Helper,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each request that depends on permissions acts on the volume as its caller
 //! ([`Volume::as_user`](ferroxfs::Volume::as_user)). A request on an open file or directory does
-//! not: the check was made when that was opened. docs/internals/mount.md has a table of requests.
+//! not: the check was made at the open. docs/internals/mount.md has a table of requests.
 //!
 //! Owns: the identity under which a request acts, the checks of open(2) and access(2), and checks
 //! for objects that the kernel opens without asking. Does **not** own: the rules, which are the
@@ -29,20 +29,20 @@ use super::{Server, VALID, errno};
 use crate::transport::wire::{AccessIn, OpenOut};
 use crate::transport::{Reply, Request};
 
-/// Number of users whose view of the volume a slot caches. Most mounts have one user.
+/// Most users whose view of the volume one slot caches. Most mounts have one user.
 const MOST_USERS: usize = 4;
 /// Flag of OPEN: the file is to be executed.
 #[doc(alias = "__FMODE_EXEC")]
 const OPEN_TO_EXECUTE: u32 = 0x20;
 
-/// The party that checks whether a caller may do what it asks for.
+/// The side that checks permissions: the kernel or the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checks {
-    /// The kernel, by the owners, modes and access control lists that it is given.
+    /// The kernel checks, by the owners, modes and access control lists that the server reports.
     #[default]
     #[doc(alias = "default_permissions")]
     Kernel,
-    /// The server.
+    /// The server checks each request for its caller.
     #[doc(alias = "nodefault_permissions")]
     Server,
 }
@@ -56,7 +56,7 @@ struct UserVolume {
 /// The state of a server that checks permissions.
 pub(super) struct Checker {
     callers: Callers,
-    /// The latest users, newest first.
+    /// The views of the latest users, newest first.
     users: Slots<Mutex<Vec<UserVolume>, Slot>>,
 }
 
@@ -90,7 +90,7 @@ impl Checker {
 /// A request's view of the server, with the rights of its caller.
 pub(super) struct RequestContext<'a> {
     server: &'a Server,
-    /// `None` if the kernel has checked permissions.
+    /// The caller to check. `None` if the kernel has checked permissions.
     caller: Option<CheckedCaller>,
 }
 
@@ -115,14 +115,14 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Returns whether the caller has a capability. `None` if only the kernel knows.
+    /// Returns whether the caller has a capability, or `None` if only the kernel knows.
     pub(super) fn has(&self, capability: Capabilities) -> Option<bool> {
         self.caller.as_ref().map(|caller| caller.capabilities.contains(capability))
     }
 
     /// Checks whether the caller may learn of a file that it has looked up. The kernel opens pipes
     /// and connects to sockets without asking the server, so they are visible only to callers that
-    /// may do that.
+    /// may open or connect to them.
     pub(super) fn check_found(&self, node: &Node) -> Result<(), Errno> {
         let wanted = match node.file_type() {
             _ if self.caller.is_none() => return Ok(()),
@@ -149,7 +149,7 @@ impl Server {
         RequestContext { server: self, caller }
     }
 
-    /// The same for a request that adds a hard link.
+    /// Returns the context of a request that adds a hard link.
     pub(super) fn context_for_link(&self, request: &Request<'_>) -> RequestContext<'_> {
         let caller = self.checker.as_ref().map(|checker| {
             let rights = checker.callers.rights(request);
@@ -188,8 +188,9 @@ impl Server {
         node.access(access_of(flags)).map_err(errno)
     }
 
-    /// The server keeps nothing for an open directory. If the kernel checks permissions, and only
-    /// then, it need not ask (I2).
+    /// Serves OPENDIR. The server keeps nothing for an open directory. If the kernel checks
+    /// permissions, and only then, the answer is ENOSYS, after which the kernel does not ask again
+    /// (I2).
     pub(super) fn open_directory(
         &self,
         request: &Request<'_>,
@@ -206,8 +207,8 @@ impl Server {
     }
 
     /// Serves access(2), and the check when a process changes its directory. The request does not
-    /// say which. For access(2) it does not give the real IDs, so the check uses the effective
-    /// ones.
+    /// say which of the two it is. It does not give the real IDs for access(2), so the check uses
+    /// the effective IDs.
     pub(super) fn access(&self, request: &Request<'_>) -> Result<(), Errno> {
         if !self.is_checking() {
             return Err(Errno::NOSYS);

@@ -1,4 +1,4 @@
-//! Contents of files.
+//! Requests on the contents of files.
 
 use std::sync::Arc;
 
@@ -87,8 +87,8 @@ impl Server {
         Ok(self.handles.open(file.map_err(errno)?))
     }
 
-    /// Returns the file of a handle, or of the node if nothing was opened. Then nothing is written,
-    /// and the kernel has checked permissions.
+    /// Returns the file of a handle, or of the node if no handle was opened. Without a handle
+    /// nothing is written, and the kernel has checked permissions.
     fn file(&self, node: u64, handle: u64) -> Result<Arc<File>, Errno> {
         match self.handles.file(handle) {
             Some(file) => Ok(file),
@@ -166,8 +166,8 @@ impl Server {
         Ok(())
     }
 
-    /// Returns whether a request that does not say so removes set-ID bits. The kernel's rule
-    /// depends on `CAP_FSETID`, which requests do not carry.
+    /// Returns whether a request without the flag to remove set-ID bits removes them nevertheless.
+    /// The kernel's rule depends on `CAP_FSETID`, which requests do not carry.
     fn loses_set_ids(&self, request: &Request<'_>, file: &File) -> bool {
         if !self.is_checking() {
             return request.uid() != 0;
@@ -258,7 +258,8 @@ impl Server {
         Ok(())
     }
 
-    /// Shares blocks for whole blocks if the volume can, and otherwise copies bytes.
+    /// Copies a range between files. Shares whole blocks if the volume supports that, and otherwise
+    /// copies bytes.
     pub(super) fn copy_range(
         &self,
         request: &Request<'_>,
@@ -285,9 +286,9 @@ impl Server {
     }
 }
 
-/// Copies a range by sharing its blocks, or else some of its bytes, and returns how many. Calls
-/// `note_part` if more than these may have been copied, because the kernel drops only as many pages
-/// as the answer names.
+/// Copies a range by sharing its blocks, or else copies some of its bytes. Returns the number of
+/// bytes copied. Calls `note_part` if more bytes may have been copied, because the kernel drops
+/// only as many pages as the answer names.
 fn copy(
     (source, from): (&File, u64),
     (target, to): (&File, u64),
@@ -313,8 +314,8 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// Answers a READ with data of the image, without copying it here, and returns its length. `None`
-/// if the request is still unanswered.
+/// Answers a READ with data of the image, without a copy in this process. Returns the length of the
+/// data, or `None` if the request is still unanswered.
 ///
 /// The blocks are on loan until the kernel has its copy. Meanwhile no later write to the file, or
 /// to another file that gets its blocks, shows in the answer.
@@ -333,7 +334,7 @@ fn send_from_image(
     file.lend_at(offset, most, send).map(Option::flatten).map_err(errno)
 }
 
-/// Copies bytes, at most as many as fit in memory, and returns how many.
+/// Copies bytes, at most as many as fit in memory. Returns the number of bytes copied.
 fn copy_bytes(source: &File, from: u64, target: &File, to: u64, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
     let read = source.read_at(from, &mut bytes).map_err(errno)?;

@@ -18,7 +18,7 @@ use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
 const DOTS: u64 = 2;
 /// Alignment of entries, in bytes.
 const ALIGNMENT: usize = 8;
-/// Position of the type in a mode. An entry has the type shifted down by this.
+/// Position of the type bits in a mode. An entry has these bits shifted down by this number.
 const TYPE_SHIFT: u16 = 12;
 
 /// The kind of listing.
@@ -34,8 +34,8 @@ struct ListedEntry<'a> {
     inode: u64,
     file_type: Option<FileType>,
     next: u64,
-    /// Makes the kernel know the node. `None` for `.` and `..`, and for an unreadable inode: a
-    /// later lookup reports that error.
+    /// Metadata of the node, which makes the kernel know it. `None` for `.` and `..`, and for an
+    /// unreadable inode, whose error a later lookup reports.
     metadata: Option<&'a Metadata>,
 }
 

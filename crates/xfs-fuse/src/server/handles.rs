@@ -1,8 +1,8 @@
 //! Open files.
 //!
-//! The library buffers what is written through a [`File`] until the `File` is dropped, and frees an
-//! unlinked file only then. So a `File` lives here from OPEN to RELEASE. Its lifetime does not
-//! depend on FORGET: the kernel may send that late, for an earlier incarnation of its inode.
+//! The library may buffer written data until the [`File`] is dropped, and frees an unlinked file
+//! only then. So a `File` lives here from OPEN to RELEASE. Its lifetime does not depend on FORGET:
+//! the kernel may send a late FORGET, for an earlier incarnation of the inode.
 
 use std::collections::HashMap;
 use std::sync::Arc;

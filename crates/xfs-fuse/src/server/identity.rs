@@ -1,8 +1,8 @@
 //! The mount's description of itself: extended attributes of its root. They are in no namespace of
 //! XFS, are never listed and cannot be set, so that no program copies them.
 //!
-//! Owns: their names and values. Does **not** own: their readers, which look for the serving
-//! process and for unsaved data before they end it.
+//! Owns: the names and values of these attributes. Does **not** own: the programs that read them,
+//! which look for the serving process and for unsaved data before they end that process.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,9 +13,10 @@ use super::Server;
 pub const FIGURES_ATTRIBUTE: &str = "ferroxfs.stats";
 /// The ID of the serving process, in its own PID namespace.
 pub const PROCESS_ATTRIBUTE: &str = "ferroxfs.pid";
-/// The inode number of that namespace, as of `/proc/self/ns/pid`. Empty if unknown.
+/// The inode number of the PID namespace of the serving process, as of `/proc/self/ns/pid`. Empty
+/// if unknown.
 pub const NAMESPACE_ATTRIBUTE: &str = "ferroxfs.pid_namespace";
-/// The file that holds the volume: the numbers of its device and its inode, separated by a colon.
+/// The file that holds the volume: its device number and its inode number, separated by a colon.
 /// Empty if unknown.
 pub const IMAGE_ATTRIBUTE: &str = "ferroxfs.image";
 /// The server's access to the volume: `ro`, `rw`, or `down` after a shutdown on request.
@@ -42,7 +43,7 @@ impl Identity {
 }
 
 impl Server {
-    /// Returns the value of one of these attributes.
+    /// Returns the value of an attribute of the mount, or `None` if `name` is another attribute.
     pub(super) fn own_attribute(&self, name: &str) -> Option<Vec<u8>> {
         let Identity { namespace, image } = self.identity;
         let value = match name {

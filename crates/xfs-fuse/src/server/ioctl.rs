@@ -20,14 +20,15 @@ const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const FITRIM: u32 = 0xc018_5879;
 const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
 const FS_IOC_SETFSLABEL: u32 = 0x4100_9432;
-/// Shuts down XFS and some other filesystems. Its argument says what is written before. By its
-/// number it returns data, so the kernel does not pass the argument on.
+/// Shuts down XFS and some other filesystems. The argument says what is written before the
+/// shutdown. The ioctl number declares that the call returns data, so the kernel does not pass the
+/// argument on.
 #[doc(alias = "XFS_IOC_GOINGDOWN")]
 const GOING_DOWN: u32 = 0x8004_587d;
 /// Length of a label padded with zeros, for any filesystem.
 const LABEL_BYTES: usize = 256;
 
-/// The flags of `chattr`, and ours.
+/// The flags of `chattr`, each with our flag.
 const FLAGS: [(u32, ExtendedFlags); 7] = [
     (0x0000_0008, ExtendedFlags::SYNC),
     (0x0000_0010, ExtendedFlags::IMMUTABLE),
@@ -131,7 +132,7 @@ impl Server {
         if may.unwrap_or(request.uid() == 0) { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// Trims, and returns how many bytes the device need not keep.
+    /// Trims free space. Returns how many bytes the device need not keep.
     fn trim(&self, request: &Request<'_>, range: &TrimRange) -> Result<u64, Errno> {
         self.check_root(request)?;
         let geometry = self.volume.geometry();
@@ -195,7 +196,8 @@ fn file_flags(metadata: &Metadata) -> FileFlags {
     }
 }
 
-/// Returns the differences, so that an unchanged field is never refused. A hint needs its flag.
+/// Returns the fields that differ, so that an unchanged field is never refused. A hint needs its
+/// flag.
 fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<SetAttributes, Errno> {
     let xflags = ExtendedFlags::from_bits_retain(wanted.xflags);
     let hint = |flags, bytes: u32| match xflags.intersects(flags) || bytes == 0 {

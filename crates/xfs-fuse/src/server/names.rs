@@ -120,7 +120,7 @@ impl Server {
         Ok(())
     }
 
-    /// Answers with a node and a handle on it.
+    /// Answers with a node and a new handle of that node.
     fn answer_opened(&self, node: &Node, flags: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let handle = self.opened(node, flags)?;
         reply.add(&self.entry_out(node));
@@ -182,7 +182,7 @@ impl Server {
         self.sync_if_required(&directory)
     }
 
-    /// Keeps a file that may have lost its last name, for programs that have it open.
+    /// Keeps a file that may have lost its last name, for programs that have the file open.
     fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
             self.unlinked.keep(self.node_of(node.number()), self.with_all_rights(node)?);

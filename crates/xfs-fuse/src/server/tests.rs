@@ -85,7 +85,7 @@ fn forgotten_small_file_is_freed_at_once() {
     assert_eq!(freed(), before + 1);
 }
 
-/// Removes `count` files that the kernel knows, and returns their nodes.
+/// Creates and removes `count` files that the kernel knows. Returns their nodes.
 fn remove_known(server: &Server, count: usize) -> Vec<u64> {
     let remove = |index| {
         let name = format!("known{index}");
@@ -155,7 +155,8 @@ fn open_file_survives_a_late_forget() {
     server.close().unwrap();
 }
 
-/// Linux 6.18 keeps pages in its cache that were read during a direct write that nobody waited for.
+/// Checks that ASYNC_DIO is not offered. Linux 6.18 keeps pages in its cache that were read during
+/// an asynchronous direct write.
 #[test]
 fn writable_mount_does_not_offer_async_dio() {
     let server = server(make_with("-l size=16m"));
@@ -249,7 +250,7 @@ fn listing_shows_the_attributes_of_a_lookup() {
     server.close().unwrap();
 }
 
-/// Reads a file through a new handle, and returns the access time that is shown then.
+/// Reads a file through a new handle. Returns the access time that is shown afterwards.
 fn read_and_stat(server: &Server, node: u64) -> (i64, u32) {
     let open = OpenIn { flags: 0, open_flags: 0 };
     let opened = ask(server, Opcode::Open, node, open.as_bytes()).unwrap();
@@ -371,7 +372,8 @@ fn full_shard_writes_access_times_at_once() {
     server.close().unwrap();
 }
 
-/// Thread 0 means another process namespace. User 0 has no privileges then.
+/// Checks a caller with thread ID 0, which means another process namespace. Its user 0 has no
+/// privileges.
 #[test]
 fn unknown_caller_has_ordinary_permissions() {
     const TO_WRITE: u32 = 1;
@@ -431,8 +433,8 @@ fn checking_server_declines_kernel_checks() {
     }
 }
 
-/// Copies a range between two files. Returns how much was copied, and the node of which the kernel
-/// must drop its pages.
+/// Copies a range between two files. Returns the number of bytes copied, and the node whose pages
+/// the kernel must drop.
 fn copy(server: &Server, length: u64) -> (u32, Option<u64>) {
     let [source, target] =
         ["source", "target"].map(|name| server.volume.lookup(format!("/{name}")).unwrap());
@@ -487,7 +489,8 @@ fn lookup(server: &Server, name: &str) -> EntryOut {
     EntryOut::read_from_bytes(&ask(server, Opcode::Lookup, ROOT_NODE, &name).unwrap()).unwrap()
 }
 
-/// A program may have changed a mapped page, which the server does not know yet.
+/// Checks that no hole is reported while another handle is open for writing. A program may have
+/// changed a mapped page, which the server does not know yet.
 #[test]
 fn seek_reports_no_holes_while_another_handle_writes() {
     const SIZE: u64 = 1 << 20;
@@ -515,8 +518,8 @@ fn seek_reports_no_holes_while_another_handle_writes() {
     server.close().unwrap();
 }
 
-/// fdatasync of an overwritten file does not write its times, which stay in the committed item
-/// list.
+/// Checks that fdatasync of an overwritten file does not write its times, which stay in the
+/// committed item list.
 #[test]
 fn fdatasync_of_an_overwrite_writes_no_log_record() {
     // The background threads make nothing durable during the test.
@@ -551,7 +554,8 @@ fn fdatasync_of_an_overwrite_writes_no_log_record() {
     server.close().unwrap();
 }
 
-/// A page that the kernel writes was changed by a program earlier.
+/// Checks that the kernel can write a page although the file has become immutable. A program
+/// changed the page before that.
 #[test]
 fn page_write_succeeds_whatever_happened_since() {
     let server = server(make_with("-l size=16m"));
@@ -590,7 +594,7 @@ fn append_only_file_cannot_be_mapped_shared() {
     assert!(!is_direct(OFlags::RDONLY));
 }
 
-/// truncate(2) sends no time, ftruncate(2) does.
+/// Checks both forms of the request: truncate(2) sends no time, ftruncate(2) does.
 #[test]
 fn truncate_to_the_same_length_changes_times_only_if_given() {
     let server = server(make_with("-l size=16m"));

@@ -1,8 +1,8 @@
 //! Files without a name that the kernel still knows.
 //!
 //! Programs may have them open, or refer to them without opening them (`O_PATH`). The kernel
-//! forgets a node when no program uses it. That drops the reference kept here, and the library
-//! frees the file once it is not open either.
+//! forgets a node when no program uses it. The FORGET drops the reference kept here, and the
+//! library frees the file once it is not open either.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use ferroxfs::Node;
 
 use super::shards::Shards;
 
-/// A file with more extents takes many transactions to free.
+/// Most extents of a small file. A file with more extents takes many transactions to free.
 const FEW_EXTENTS: u64 = 8;
 
 /// The nodes without a name.
@@ -28,11 +28,11 @@ impl UnlinkedNodes {
     ///
     /// A FORGET may also be for a lookup whose result the kernel dropped at once, or be late, for
     /// an earlier incarnation of its inode. Such a FORGET affects only a file that was looked up
-    /// just before it lost its last name, and takes it from a program that refers to it without
-    /// having it open.
+    /// just before it lost its last name. A program that refers to this file without having it open
+    /// then loses it.
     ///
-    /// A small file is freed before this returns, if `room` allows. Each such file takes one from
-    /// `room`.
+    /// A small file is freed before this function returns, if `room` is above 0. Each such file
+    /// takes one from `room`.
     pub(super) fn forget(&self, id: u64, room: &mut usize) {
         // Freeing the file takes a transaction, so not under the lock.
         let Some(node) = self.0.of(id).lock().remove(&id) else { return };

@@ -1,9 +1,9 @@
-//! The differences if the kernel buffers writes in its page cache (`writeback_cache`).
+//! The rules that differ if the kernel buffers writes in its page cache (`writeback_cache`).
 //!
 //! The kernel then maintains the size and the change times of every regular file that it knows,
-//! whatever answers say, and sends the times when it writes an inode back. It acknowledges a write
-//! before the server sees it. The write carries no time, and a restriction that the file has got
-//! since cannot undo it.
+//! whatever the answers of the server say, and sends the times when it writes an inode back. It
+//! acknowledges a write before the server sees it. The write carries no time. A restriction that
+//! was put on the file after the acknowledgement cannot undo the write.
 //!
 //! Owns: which times count, and the attributes shown for files of which the kernel may hold unsent
 //! data. Does **not** own: writing itself ([`contents`](super::contents)).
@@ -16,8 +16,8 @@ use super::{Server, VALID, errno};
 use crate::transport::Reply;
 use crate::transport::wire::{OPEN_DIRECT_IO, OPEN_KEEP_CACHE, SetAttrIn, set};
 
-/// Validity of a regular file's attributes, in seconds. Its block count changes when the kernel
-/// writes, and the kernel does not ask for it then.
+/// Validity of a regular file's attributes, in seconds. The block count changes when the kernel
+/// writes, and the kernel does not ask for the new count then.
 const VALID_SECONDS: u64 = 1;
 /// The longest tick of the kernel's coarse clock, which gives its times. Ours is finer, so a time
 /// that is later by less than a tick belongs to the same change.
@@ -45,8 +45,8 @@ impl Server {
         if self.is_kept(metadata) { VALID_SECONDS } else { VALID.as_secs() }
     }
 
-    /// Returns the block count that is shown. Programs that copy files take one without blocks for
-    /// all zeros, so a file whose data the kernel has not sent yet must show some.
+    /// Returns the block count to show. Programs that copy files take a file without blocks for all
+    /// zeros, so a file whose data the kernel has not sent yet must show some.
     pub(super) fn shown_blocks(&self, metadata: &Metadata) -> u64 {
         let least = if self.is_kept(metadata) {
             self.volume.geometry().block_size / BASIC_BLOCK_BYTES
@@ -64,9 +64,9 @@ impl Server {
         }
     }
 
-    /// Returns the change time that the kernel sends, if it does. A later one on the volume stays:
-    /// it belongs to a change of which the kernel does not know that it is one, such as a change of
-    /// flags.
+    /// Returns the change time that the kernel sends, or `None` if it sends none. A later change
+    /// time on the volume stays. It belongs to a change that the kernel does not know as such, for
+    /// example of flags.
     pub(super) fn given_change(
         &self,
         wanted: &SetAttrIn,
@@ -81,9 +81,9 @@ impl Server {
         Ok(Some(if is_other { known } else { given }))
     }
 
-    /// Takes the times that the kernel sends when it writes an inode back. Returns `false` if this
-    /// is another request. The file may have become immutable since it was written to. A program
-    /// can make the same request only if it has the file open for writing.
+    /// Takes the times that the kernel sends when it writes an inode back. Returns `false` if the
+    /// request is of another kind. The file may have become immutable since it was written to. A
+    /// program can make the same request only if it has the file open for writing.
     pub(super) fn take_times(&self, wanted: &SetAttrIn, node: &Node) -> Result<bool, Errno> {
         const TOLD: u32 = set::MTIME | set::CTIME | set::HANDLE;
         if wanted.valid & (TOLD | set::ALL | set::KILL_SET_IDS) != TOLD {

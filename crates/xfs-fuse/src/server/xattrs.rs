@@ -14,7 +14,7 @@ use crate::transport::{Reply, Request};
 const CAPABILITIES: &str = "security.capability";
 /// Prefix of the attributes that only root sees.
 const HIDDEN_PREFIX: &[u8] = b"trusted.";
-/// Prefix of access control lists.
+/// Prefix of the attributes that hold access control lists.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
 /// The most bytes of a value, or of a list of names.
 const MOST_BYTES: usize = 64 << 10;
@@ -118,8 +118,9 @@ impl Server {
         self.sync_if_required(&node)
     }
 
-    /// Setting an access control list changes the mode. A kernel that does not check by lists does
-    /// not expect that.
+    /// Invalidates the kernel's attributes of the node after an access control list was set, which
+    /// changes the mode. A kernel that does not check by access control lists does not expect that
+    /// change.
     fn note_list(&self, request: &Request<'_>, name: &OsStr, reply: &mut Reply<'_>) {
         if self.is_checking() && name.as_bytes().starts_with(LIST_PREFIX) {
             reply.invalidate_attributes(request.node());
@@ -127,7 +128,7 @@ impl Server {
     }
 }
 
-/// Answers with a value, or with its length if the caller gave no room.
+/// Answers with a value, or only with its length if the caller gave no buffer.
 fn answer_sized(value: &[u8], room: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
     if room == 0 {
         reply.add(&XattrSize { size: value.len() as u32, padding: 0 });

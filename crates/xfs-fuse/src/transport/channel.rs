@@ -87,7 +87,7 @@ impl Channel {
         }
     }
 
-    /// Serves requests until no more come.
+    /// Serves requests until the connection ends or the handler is gone.
     pub(super) fn serve<H: Handler>(
         &mut self,
         slot: &HandlerSlot<H>,
@@ -118,8 +118,8 @@ struct Dispatcher<'a> {
 }
 
 impl Dispatcher<'_> {
-    /// Sends an answer. If the kernel rejects it, the request gets an error instead and the mount
-    /// is made to end, because it may not serve correctly any more.
+    /// Sends an answer. If the kernel rejects the answer, the request gets an error instead. The
+    /// mount is then made to end, because it may not serve correctly any more.
     fn answer(
         &self,
         request: &Request<'_>,
@@ -136,8 +136,8 @@ impl Dispatcher<'_> {
     }
 }
 
-/// Serves requests until the handler is gone. The worker notices that when the next request
-/// arrives.
+/// Serves requests until the session takes the handler away. The worker notices the missing handler
+/// when the next request arrives.
 fn serve_device<H: Handler>(
     dispatcher: &Dispatcher<'_>,
     slot: &HandlerSlot<H>,
@@ -199,7 +199,7 @@ fn serve_ring<H: Handler>(
 /// Notifications that accompany an answer.
 struct Invalidations {
     before: Option<StaleInode>,
-    /// The node whose contents the kernel must drop afterwards.
+    /// The node whose contents the kernel must drop after the answer.
     stale_contents: Option<u64>,
 }
 

@@ -42,7 +42,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// EBADF if the number is not an open descriptor, ENODEV if it is not `/dev/fuse`.
+    /// EBADF if `number` is not an open descriptor, ENODEV if the descriptor is not of `/dev/fuse`.
     pub(crate) fn inherited(number: RawFd) -> io::Result<Self> {
         let link = format!("/proc/self/fd/{number}");
         if std::fs::read_link(link).map_err(|_| Errno::BADF)? != std::path::Path::new(PATH) {
@@ -74,7 +74,7 @@ impl Device {
         Ok(other)
     }
 
-    /// Duplicates the descriptor, for the case that another one cannot be opened.
+    /// Duplicates the descriptor, for the case that no further one can be opened.
     pub(crate) fn shared(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }

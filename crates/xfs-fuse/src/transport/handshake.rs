@@ -67,8 +67,8 @@ pub(super) fn handshake(device: &Device, wishes: InitFlags) -> Result<(), MountE
     }
 }
 
-/// Returns how many system pages the largest read or write has. With more, the kernel would ask for
-/// more than we answer, and take the end of the answer for the end of the file.
+/// Returns the number of system pages in the largest read or write. With more pages, the kernel
+/// would ask for more bytes than we answer, and take the end of the answer for the end of the file.
 fn most_pages(page_bytes: usize) -> u16 {
     (MAX_WRITE_BYTES as usize / page_bytes).max(1) as u16
 }

@@ -26,7 +26,7 @@ pub(super) const TYPE: &str = "fuse.ferroxfs";
 const SUBTYPE: &str = "ferroxfs";
 /// The set-user-ID program that mounts for ordinary users.
 const FUSERMOUNT: &str = "fusermount3";
-/// Environment variable that tells it the socket over which it must send the connection.
+/// Environment variable that names the socket over which fusermount3 must send the connection.
 const FUSERMOUNT_SOCKET: &str = "_FUSE_COMMFD";
 /// A mount point of this form names a connection that is already open and mounted.
 const DESCRIPTOR_PREFIX: &str = "/dev/fd/";
@@ -39,24 +39,24 @@ const STATX_MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 pub struct MountFacts {
     /// The device that `df` shows.
     pub source: PathBuf,
-    /// The mount is read-only.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// Users other than the one who mounts may use it.
+    /// Whether users other than the mounting one may use the mount.
     pub allow_other: bool,
-    /// Set-ID bits are honoured.
+    /// Whether set-ID bits are honoured.
     pub suid: bool,
-    /// Device files are usable.
+    /// Whether device files are usable.
     pub dev: bool,
-    /// Programs may be executed.
+    /// Whether programs may be executed.
     pub exec: bool,
-    /// Symbolic links are followed.
+    /// Whether symbolic links are followed.
     pub symlinks: bool,
 }
 
-/// The place where a volume is mounted.
+/// The mount point of a volume.
 #[derive(Debug)]
 pub(crate) struct MountPoint {
-    /// `None` if another program has mounted it.
+    /// Our mount. `None` if another program has mounted the volume.
     mounted: Option<MountedFolder>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct MountPoint {
 #[derive(Clone, Debug)]
 struct MountedFolder {
     folder: PathBuf,
-    /// Distinguishes our mount from others.
+    /// The ID of our mount, which distinguishes it from other mounts.
     mount: u64,
 }
 
@@ -97,8 +97,8 @@ impl MountPoint {
         Ok((device, Self { mounted: Some(MountedFolder { folder, mount }) }))
     }
 
-    /// Opens the root of the mount, which keeps it in use. `None` if another program has mounted
-    /// it.
+    /// Opens the root of the mount, which keeps the mount in use. Returns `None` if another program
+    /// has mounted the volume.
     pub(crate) fn open(&self) -> io::Result<Option<OwnedFd>> {
         let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -127,8 +127,8 @@ impl MountPoint {
         })
     }
 
-    /// Unmounts. If another filesystem has been mounted on the folder since, returns EINVAL and
-    /// leaves it alone.
+    /// Unmounts our mount. If another filesystem has been mounted on the folder since, returns
+    /// EINVAL and leaves that filesystem mounted.
     pub(crate) fn unmount(&self, when: Unmount) -> io::Result<()> {
         let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(()) };
         if mount_number(folder)? != *mount {
@@ -139,8 +139,8 @@ impl MountPoint {
 }
 
 impl MountedFolder {
-    /// Starts another process that unmounts, and does not wait for it. Unmounting waits for the
-    /// server, and the server is this process, which is ending.
+    /// Starts another process that unmounts, and does not wait for that process. Unmounting waits
+    /// for the server, and the server is this process, which is ending.
     fn unmount_from_elsewhere(&self) {
         let Self { folder, mount } = self;
         if mount_number(folder).ok() != Some(*mount) {
@@ -167,9 +167,9 @@ impl MountedFolder {
 /// The treatment of a mount that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
-    /// It stays mounted.
+    /// A mount in use stays mounted.
     Now,
-    /// It leaves the directory tree at once, and ends when no program uses it any more.
+    /// A mount in use leaves the directory tree at once, and ends when no program uses it any more.
     WhenUnused,
 }
 
@@ -210,8 +210,8 @@ fn inherited_number(folder: &Path) -> Option<i32> {
     folder.to_str()?.strip_prefix(DESCRIPTOR_PREFIX)?.parse().ok()
 }
 
-/// Returns the ID of the mount on a folder. No other mount ever gets this ID. Before Linux 6.8 no
-/// other mount has it at the same time. The server is not asked.
+/// Returns the ID of the mount on a folder. No other mount ever gets this ID. Before Linux 6.8,
+/// another mount may get the ID after this mount has ended. The server is not asked.
 fn mount_number(folder: &Path) -> Result<u64, Errno> {
     let wanted = StatxFlags::MNT_ID | STATX_MNT_ID_UNIQUE;
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
@@ -309,7 +309,8 @@ fn mount_through_helper(
     received.map(Device::received).map_err(failed)
 }
 
-/// The option that makes the kernel check permissions, with a leading comma.
+/// Returns the option that makes the kernel check permissions, with a leading comma, or an empty
+/// string.
 fn option_of(checks: Checks) -> &'static str {
     match checks {
         Checks::Kernel => ",default_permissions",
@@ -353,7 +354,7 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     descriptor.ok_or_else(|| Errno::NOTCONN.into())
 }
 
-/// The output of a program, on one line.
+/// Returns the output of a program, on one line.
 fn error_text(output: &[u8]) -> String {
     String::from_utf8_lossy(output).trim().replace('\n', "; ")
 }

@@ -16,16 +16,16 @@ use super::mounting::TYPE;
 /// The table, as this process sees it.
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// How long a snapshot counts. The table reports a change of the mount itself, but not a change of
-/// its filesystem only.
+/// The time for which a snapshot is valid. The table reports a change of the mount itself, but not
+/// a change of its filesystem only.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Tells whether a mount has been made read-only, for callers that ask often.
+/// Reports whether a mount has been made read-only, for callers that ask often.
 ///
-/// The kernel does not notify the server. A descriptor of the table can be polled for a change,
-/// once per change. So each slot has its own descriptor, and no thread waits for another.
+/// The kernel does not notify the server. A descriptor of the table can be polled for a change, and
+/// reports each change once. So each slot has its own descriptor, and no thread waits for another.
 pub(crate) struct ReadOnlyProbe {
-    /// The absolute path.
+    /// The absolute path of the mount point.
     folder: PathBuf,
     snapshots: Slots<Mutex<Option<TableSnapshot>, Slot>>,
 }
@@ -42,7 +42,8 @@ impl ReadOnlyProbe {
         Self { folder, snapshots: Slots::new(|| Mutex::new(None)) }
     }
 
-    /// Returns whether the mount is read-only now. If that is unknown, it counts as writable.
+    /// Returns whether the mount is read-only now. If the state is unknown, the mount counts as
+    /// writable.
     pub(crate) fn is_read_only(&self) -> bool {
         let mut snapshot = self.snapshots.mine().lock();
         let current = snapshot
@@ -76,13 +77,13 @@ struct MountRow<'a> {
 }
 
 /// Returns whether our mount on a folder, given by its absolute path, has been made read-only. The
-/// kernel does not notify the server. If the state is unknown, it counts as writable.
+/// kernel does not notify the server. If the state is unknown, the mount counts as writable.
 pub(crate) fn is_read_only(folder: &Path) -> bool {
     row(&table(), folder).is_some_and(|row| row.is_read_only())
 }
 
-/// Returns the image that is mounted on a folder: its absolute path at the time of the mount. The
-/// server is not asked. Returns `None` if the folder has none of our mounts.
+/// Returns the absolute path, at the time of the mount, of the image that is mounted on a folder.
+/// The server is not asked. Returns `None` if the folder has none of our mounts.
 #[must_use]
 pub fn source_of(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
@@ -90,7 +91,8 @@ pub fn source_of(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the images that a process sees mounted, by their absolute paths in its tree. `process`
-/// is its name beneath /proc. The list is empty if the mount table cannot be read.
+/// is the name of the process's folder beneath /proc. The list is empty if the mount table cannot
+/// be read.
 #[must_use]
 pub fn sources(process: &str) -> Vec<PathBuf> {
     let table = std::fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
@@ -123,7 +125,8 @@ fn table() -> String {
     String::from_utf8_lossy(&std::fs::read(TABLE).unwrap_or_default()).into_owned()
 }
 
-/// Returns the row of a folder. If two of our mounts are on one folder, the later one is visible.
+/// Returns the row of the mount on a folder, or `None` if the folder has none of our mounts. If two
+/// of our mounts are on one folder, the later one is visible.
 fn row<'a>(table: &'a str, folder: &Path) -> Option<MountRow<'a>> {
     let mut escaped = folder.to_string_lossy().replace('\\', "\\134");
     for (letter, code) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {

@@ -13,7 +13,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Allocates `length` bytes, of which the one at `offset` starts a page.
+    /// Allocates `length` bytes, of which the byte at `offset` starts a page.
     pub(super) fn new(length: usize, offset: usize) -> Self {
         let page = PAGE_BYTES as usize;
         let memory = vec![0; length + page];

@@ -3,12 +3,12 @@
 //! Owns: the pipes of a mount, and sending their contents. Does **not** own: filling them.
 //!
 //! Pipe memory is limited per user, for all programs of that user together. So a mount has few
-//! pipes, opens one when an answer is put into it, and closes idle ones. A worker that finds no
+//! pipes, opens a pipe when an answer is put into it, and closes idle pipes. A worker that finds no
 //! free pipe copies instead.
 //!
-//! A pipe holds references to the host's page cache of the image, so it shows later writes to the
-//! image until it has been sent. The thread that fills a pipe prevents such writes. The kernel
-//! copies what it keeps.
+//! A pipe holds references to the host's page cache of the image, so later writes to the image
+//! would show in the answer until the pipe's contents have been sent. The thread that fills a pipe
+//! prevents such writes. The kernel makes its own copy of the data that it keeps.
 //!
 //! # Invariants
 //!
@@ -31,7 +31,7 @@ use zerocopy::IntoBytes;
 use super::session::MAX_WRITE_BYTES;
 use super::wire::OutHeader;
 
-/// An answer with less contents is copied, which is faster.
+/// The fewest bytes of contents that go through a pipe. For fewer bytes a copy is faster.
 const LEAST_BYTES: usize = 64 << 10;
 /// The most pipes of a mount. At 1 MiB each they take a sixteenth of a user's default limit.
 const MOST_PIPES: usize = 4;
@@ -41,15 +41,15 @@ pub(super) const REST: Duration = Duration::from_secs(10);
 /// The pipes of a mount.
 pub(super) struct Pipes {
     slots: Box<[CachePadded<Mutex<PipeSlot, Slot>>]>,
-    /// Called after each attempt to open a pipe, because [`rest`](Self::rest) has work then.
+    /// Called after each attempt to open a pipe, because [`rest`](Self::rest) has work after it.
     on_open: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The place of one pipe. The holder of its lock may use it.
+/// A slot for one pipe. The holder of the slot's lock may use the pipe.
 #[derive(Default)]
 struct PipeSlot {
     state: PipeState,
-    /// Whether it was used since [`Pipes::rest`] was last called.
+    /// Whether the pipe was used since [`Pipes::rest`] was last called.
     was_used: bool,
 }
 
@@ -68,7 +68,7 @@ enum PipeState {
 #[derive(Clone, Copy)]
 pub(super) struct WorkerPipes<'a> {
     pipes: &'a Pipes,
-    /// The first slot that this worker tries, so that workers seldom meet.
+    /// The first slot that this worker tries, so that two workers seldom try the same slot.
     first: usize,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct PipeLease<'a> {
 struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    /// The most bytes of contents that fit.
+    /// The most bytes of contents that fit in the pipe.
     most_bytes: usize,
 }
 
@@ -123,8 +123,8 @@ impl Pipes {
 }
 
 impl<'a> WorkerPipes<'a> {
-    /// Returns a slot for an answer with `length` bytes of contents, preferably one with an open
-    /// pipe.
+    /// Returns a slot for an answer with `length` bytes of contents, preferably a slot with an open
+    /// pipe. Returns `None` if the caller must copy instead.
     pub(super) fn take(self, length: usize) -> Option<PipeLease<'a>> {
         let Self { pipes, first } = self;
         if length < LEAST_BYTES {
@@ -199,8 +199,9 @@ impl Pipe {
         (LEAST_BYTES..=self.most_bytes).contains(&length)
     }
 
-    /// Sends an answer whose contents `fill` puts into the pipe. Returns `false` if `fill` or the
-    /// kernel did not take all of it. Then the pipe must not be used again (I1).
+    /// Sends an answer whose contents `fill` puts into the pipe. Returns `false` if `fill` did not
+    /// supply the whole contents or the kernel did not take the whole answer. Then the pipe must
+    /// not be used again (I1).
     fn send(
         &self,
         to: BorrowedFd<'_>,

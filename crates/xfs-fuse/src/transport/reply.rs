@@ -10,7 +10,7 @@ use super::pages::Pages;
 use super::pipe::{PipeLease, WorkerPipes};
 use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
-/// An answer under construction. It is empty until a handler adds bytes.
+/// An answer under construction. The body is empty until a handler adds bytes.
 ///
 /// The buffer only grows, and bytes past the end of the answer keep old values. Clearing a megabyte
 /// for each read would cost as much as the read.
@@ -23,7 +23,8 @@ pub struct Reply<'a> {
     stale_attributes: Option<u64>,
     /// The node whose cached contents the kernel must drop after it has the answer.
     stale_contents: Option<u64>,
-    /// The request and the pipes by which the answer can be sent before the handler returns.
+    /// The request and the pipes through which the answer can be sent before the handler returns.
+    /// `None` if the answer can only be sent afterwards.
     target: Option<PipeTarget<'a>>,
     is_sent: bool,
 }
@@ -70,7 +71,7 @@ impl Buffer<'_> {
 }
 
 impl<'a> Reply<'a> {
-    /// Creates an answer that uses this memory for its body as long as it fits.
+    /// Creates an answer that uses `room` for its body as long as the body fits.
     pub(crate) fn into_room(room: &'a mut [u8]) -> Self {
         Self { buffer: Buffer::Lent(room), ..Self::default() }
     }
@@ -93,7 +94,7 @@ impl<'a> Reply<'a> {
         self.is_sent
     }
 
-    /// Returns a pipe if `length` bytes of contents are best sent by
+    /// Returns a pipe, or `None` if `length` bytes of contents are not best sent by
     /// [`send_through_pipe`](Self::send_through_pipe).
     pub(crate) fn pipe_for(&self, length: usize) -> Option<PipeLease<'a>> {
         if self.is_new() { self.target.as_ref()?.pipes.take(length) } else { None }
@@ -135,8 +136,9 @@ impl<'a> Reply<'a> {
         self.stale_attributes = Some(node);
     }
 
-    /// Returns the notification for that, which is sent before the answer. The kernel accepts it
-    /// without waiting, as it concerns attributes and not contents.
+    /// Returns the notification that makes the kernel drop a node's attributes, which is sent
+    /// before the answer. The kernel accepts this notification without waiting, as it does not
+    /// concern contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
         Some(stale_inode(self.stale_attributes?, -1))
     }
@@ -148,7 +150,7 @@ impl<'a> Reply<'a> {
         self.stale_contents = Some(node);
     }
 
-    /// Returns the node whose contents must be dropped.
+    /// Returns the node whose contents the kernel must drop, if any.
     pub(crate) fn stale_contents(&self) -> Option<u64> {
         self.stale_contents
     }
@@ -174,7 +176,8 @@ impl<'a> Reply<'a> {
         self.buffer.body().get(..self.length).unwrap_or_default()
     }
 
-    /// Returns the answer if it outgrew the borrowed memory, and otherwise `self` unchanged.
+    /// Returns the answer as `Ok` if it outgrew the borrowed memory, and otherwise `self` unchanged
+    /// as `Err`.
     pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
         match self.buffer {
             Buffer::Own(pages) => Ok(Reply {
@@ -208,8 +211,8 @@ impl<'a> Reply<'a> {
         self.buffer.body_mut().get_mut(self.length..end).unwrap_or_default()
     }
 
-    /// Makes room for at least `end` bytes and keeps the bytes added so far. The body starts a
-    /// page, as it may be data read from a file.
+    /// Makes room for at least `end` bytes and keeps the bytes added so far. The body starts at a
+    /// page boundary, as it may be data read from a file.
     fn grow(&mut self, end: usize) {
         let larger = Pages::new(HEADER_BYTES + end.max(2 * self.length), HEADER_BYTES);
         let mut larger = Buffer::Own(larger);

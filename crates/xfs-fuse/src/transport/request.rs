@@ -1,7 +1,6 @@
 //! A request of the kernel.
 //!
-//! Owns: parsing it. A request that does not have its form gets EIO: only a broken kernel sends
-//! one.
+//! Owns: parsing requests. A malformed request gets EIO. Only a broken kernel sends one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,13 +14,13 @@ use super::wire::{InHeader, Opcode, RingHeader};
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     header: InHeader,
-    /// The arguments, if they do not precede the body.
+    /// The arguments, if they are not in the same memory as the body.
     arguments: &'a [u8],
     body: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Parses a request. Returns `None` if the bytes are not one.
+    /// Parses a request. Returns `None` if the bytes are not a request.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = InHeader::read_from_prefix(bytes).ok()?;
         // The extensions after the arguments (groups of the caller) were not asked for.
@@ -30,7 +29,8 @@ impl<'a> Request<'a> {
         (header.length as usize == bytes.len()).then_some(Self { header, arguments: &[], body })
     }
 
-    /// Parses a request that has come through a ring. Returns `None` if the bytes are not one.
+    /// Parses a request that has come through a ring. Returns `None` if the bytes are not a
+    /// request.
     pub(crate) fn of_ring(message: &'a RingHeader, contents: &'a [u8]) -> Option<Self> {
         let (header, _) = InHeader::read_from_prefix(&message.head).ok()?;
         let length = message.entry.length as usize;
@@ -41,7 +41,7 @@ impl<'a> Request<'a> {
         Some(Self { header, arguments, body: contents.get(..end)? })
     }
 
-    /// Returns the operation, if it is served.
+    /// Returns the opcode, or `None` if the server does not know the operation.
     #[must_use]
     pub fn opcode(&self) -> Option<Opcode> {
         Opcode::of(self.header.opcode)
@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
         Ok((argument, self.body))
     }
 
-    /// Returns the name of which the whole body consists.
+    /// Returns the body of the request, which is a name.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl<'a> Request<'a> {
         Ok((argument, first, split_name(rest)?.0))
     }
 
-    /// Returns the two names of which the whole body consists.
+    /// Returns the body of the request, which is two names.
     pub(crate) fn names(&self) -> Result<(&'a OsStr, &'a OsStr), Errno> {
         let (first, rest) = split_name(self.body)?;
         Ok((first, split_name(rest)?.0))

@@ -1,8 +1,9 @@
 //! An io_uring ring through which one worker receives requests and sends answers.
 //!
-//! Owns: the ring, the memory that it shares with the kernel, and who may access it. Does **not**
-//! own: the meaning of requests, and the requests that bypass the ring. The first request, FORGET
-//! and INTERRUPT come through `/dev/fuse`, and notifications go there.
+//! Owns: the ring, the memory that the ring shares with the kernel, and the rule which side may
+//! access that memory. Does **not** own: the meaning of requests, and the requests that bypass the
+//! ring. The first request, FORGET and INTERRUPT come through `/dev/fuse`, and notifications go
+//! there.
 //!
 //! ```text
 //!   open            enable, begin          wait              answer
@@ -40,17 +41,18 @@ use super::pages::Pages;
 use super::session::{MAX_WRITE_BYTES, PAGE_BYTES};
 use super::wire::{OutHeader, RingCommand, RingHeader, ring};
 
-/// The processors that the kernel may have, one queue each.
+/// The file that lists the processors that the kernel may have. Each has one queue.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// Pause before a retry while the kernel lacks memory.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Offset, in the shared memory, of the description that the kernel is given of it.
+/// Offset in the shared memory of the list of memory areas that the kernel is given.
 const AREAS_OFFSET: usize = 2048;
 /// Offset of the contents.
 const CONTENTS_OFFSET: usize = PAGE_BYTES as usize;
 /// Number of memory areas that [`ring::REGISTER`] names: the headers and the contents.
 const AREAS: u32 = 2;
-/// Offset of that number in an entry, which is the same as for other system calls.
+/// Offset of the number of memory areas in a submission entry, which is the offset of `len` for
+/// other operations.
 const AREA_COUNT_OFFSET: usize = 24;
 
 const _: () = assert!(size_of::<RingHeader>() <= AREAS_OFFSET);
@@ -88,7 +90,7 @@ impl IdleRing {
     }
 }
 
-/// The party that may access the memory.
+/// The side that may access the shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemoryOwner {
     Nobody,
@@ -115,7 +117,7 @@ impl Ring {
         &self.device
     }
 
-    /// Enables the ring for this thread and no other.
+    /// Enables the ring for this thread only.
     pub(crate) fn enable(&self) -> io::Result<()> {
         self.ring.submitter().register_enable_rings()
     }
@@ -178,7 +180,7 @@ impl Ring {
         self.push(ring::ANSWER, header.entry.commit, None)
     }
 
-    /// Puts a command into the ring. The kernel sees it at the next submission.
+    /// Puts a command into the ring. The kernel sees the command at the next submission.
     fn push(&mut self, command: u32, commit: u64, places: Option<u64>) -> io::Result<()> {
         let mut bytes = [0; 80];
         let command_for_queue = RingCommand { commit, queue: self.queue, ..RingCommand::default() };
@@ -200,8 +202,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the completion of the previous command, if there is one: a request has arrived, or
-    /// none will any more.
+    /// Takes the completion of the previous command, if there is one. The completion means that a
+    /// request has arrived, or that no more will come.
     fn take(&mut self) -> io::Result<()> {
         let Some(said) = self.ring.completion().next() else { return Ok(()) };
         self.owner = match said.result() {
@@ -217,13 +219,13 @@ impl Ring {
     }
 }
 
-/// Returns how many queues the kernel has for a connection.
+/// Returns the number of queues that the kernel has for a connection.
 pub(crate) fn queues() -> io::Result<usize> {
     let text = std::fs::read_to_string(POSSIBLE)?;
     count(text.trim()).ok_or_else(|| Errno::INVAL.into())
 }
 
-/// Counts the numbers in a list such as `0-3,8`.
+/// Counts the numbers in a list such as `0-3,8`. Returns `None` if the list is malformed.
 fn count(list: &str) -> Option<usize> {
     list.split(',')
         .map(|part| {

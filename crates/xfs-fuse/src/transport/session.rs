@@ -53,15 +53,15 @@ pub trait Handler: Send + Sync + 'static {
         Checks::Kernel
     }
 
-    /// Called before the first request. `invalidator` makes the kernel drop cached attributes
-    /// later.
+    /// Called before the first request. The handler can keep the `Invalidator`, to make the kernel
+    /// drop cached attributes later.
     fn set_invalidator(&self, _: Invalidator) {}
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
 
-    /// Returns whether such a request waits for the volume's device. Meanwhile another worker may
-    /// wait for requests.
+    /// Returns whether a request with this opcode waits for the volume's device. Meanwhile another
+    /// worker may wait for requests.
     fn waits(&self, _: Opcode) -> bool {
         false
     }
@@ -80,7 +80,8 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
-/// The handler of one worker, locked while the worker handles a request. `None` after the end.
+/// The handler of one worker, locked while the worker handles a request. `None` after the end of
+/// the session.
 pub(super) type HandlerSlot<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
 /// An event that a worker or another thread sends to the thread that waits in [`Session::wait`].
@@ -91,7 +92,7 @@ enum SessionEvent {
     /// A worker is panicking.
     Panicked,
     Halt,
-    /// A pipe was opened, which must be closed after it has been idle.
+    /// A pipe was opened. It must be closed once it has been idle.
     PipeOpened,
     /// The kernel's cached contents of this node are out of date.
     StaleContents(u64),
@@ -99,8 +100,9 @@ enum SessionEvent {
     StaleAttributes(u64),
 }
 
-/// Makes the kernel drop cached attributes, from any thread and at any time. It does not wait. The
-/// kernel may be about to drop that inode, and may need an answer from the server for that.
+/// Makes the kernel drop cached attributes, from any thread and at any time. The call does not
+/// wait. The kernel may be about to drop the inode, and may need an answer from the server to do
+/// so.
 #[derive(Clone)]
 pub struct Invalidator(Sender<SessionEvent>);
 
@@ -130,7 +132,8 @@ impl Reports {
         let _ = self.0.send(SessionEvent::Failed(Failure { error, has_ended: false }));
     }
 
-    /// Reports that the contents of `node` have changed and the kernel may hold the old ones.
+    /// Reports that the contents of `node` have changed and the kernel may hold the old contents.
+    /// With `None`, reports nothing.
     pub(super) fn stale(&self, node: Option<u64>) {
         if let Some(node) = node {
             let _ = self.0.send(SessionEvent::StaleContents(node));
@@ -144,7 +147,7 @@ pub struct Session<H: Handler> {
     workers: Vec<JoinHandle<()>>,
     notices: Receiver<SessionEvent>,
     pipes: Arc<Pipes>,
-    /// When idle pipes are closed next, if any pipe is open.
+    /// The time at which idle pipes are closed next, if any pipe is open.
     next_idle_check: Cell<Option<Instant>>,
     /// The first failure of a worker.
     failure: RefCell<Option<io::Error>>,
@@ -184,9 +187,9 @@ pub enum WaitOutcome {
 }
 
 impl<H: Handler> Session<H> {
-    /// Performs the handshake and starts the workers. Without rings their number is what `service`
-    /// asks for, or what the system grants if that is at least one. With `rings` there is one
-    /// worker per ring, and at least one per kernel queue.
+    /// Performs the handshake and starts the workers. Without rings, the number of workers is the
+    /// one in `service`, or fewer if the system grants only some of them, but at least one. With
+    /// `rings` there is one worker per ring, and at least one per kernel queue.
     pub(crate) fn start(
         device: Device,
         handler: H,
@@ -273,7 +276,7 @@ impl<H: Handler> Session<H> {
         settled
     }
 
-    /// Waits for the end, at most `timeout`. Meanwhile it closes idle pipes.
+    /// Waits for the end of the session, at most `timeout`. Meanwhile closes idle pipes.
     pub fn wait(&self, timeout: Duration) -> WaitOutcome {
         let end = Instant::now().checked_add(timeout);
         loop {
@@ -303,7 +306,7 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// Handles an event. Returns the outcome if it ends the wait.
+    /// Handles an event. Returns the outcome if the event ends the wait, and otherwise `None`.
     fn note(&self, notice: SessionEvent) -> Option<WaitOutcome> {
         match notice {
             // The thread is still about to exit when it sends this event, but its slot is already
@@ -340,7 +343,8 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// Returns the first failure of a worker, once.
+    /// Returns the first failure of a worker. A later call returns `None` until another worker
+    /// fails.
     pub fn failure(&self) -> Option<io::Error> {
         self.failure.take()
     }
@@ -413,11 +417,11 @@ impl Worker {
     }
 }
 
-/// Time for the waiting thread to run `before_abort` before a panic ends the process.
+/// The time that the waiting thread has to run `before_abort` before a panic ends the process.
 const BEFORE_ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Ends the process when a worker panics. The caller of its request would wait for ever, and the
-/// in-memory state of the volume may be inconsistent. The next mount recovers.
+/// Ends the process when a worker panics. The caller of the worker's request would wait for ever,
+/// and the in-memory state of the volume may be inconsistent. The next mount recovers.
 struct EndWithPanic(Sender<SessionEvent>);
 
 impl Drop for EndWithPanic {

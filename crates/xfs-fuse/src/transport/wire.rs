@@ -11,7 +11,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const MAJOR: u32 = 7;
 /// The minor version of these structures.
 pub(crate) const MINOR: u32 = 45;
-/// The oldest minor version that is served. It introduced `FUSE_INIT_EXT` (Linux 5.17).
+/// The oldest minor version that the server supports. This version introduced `FUSE_INIT_EXT`
+/// (Linux 5.17).
 pub(crate) const OLDEST_MINOR: u32 = 36;
 /// The node of the root, independent of its inode number.
 pub const ROOT_NODE: u64 = 1;
@@ -28,13 +29,13 @@ macro_rules! opcodes {
             /// All opcodes, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Returns the opcode of a number, if it is served.
+            /// Returns the opcode with the number `code`, or `None` if the server does not know it.
             #[must_use]
             pub const fn of(code: u32) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)* _ => None }
             }
 
-            /// Returns the name in lower case.
+            /// Returns the name of the opcode in lower case.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -127,7 +128,7 @@ bitflags! {
         const HANDLE_KILLPRIV_V2 = 1 << 28;
         /// SETXATTR has the longer form.
         const SETXATTR_EXT = 1 << 29;
-        /// `flags2` is valid.
+        /// The field `flags2` is valid.
         const INIT_EXT = 1 << 30;
         /// Requests and answers go through io_uring rings.
         const OVER_IO_URING = 1 << 41;
@@ -177,7 +178,7 @@ pub(crate) mod ring {
     /// Registers memory for requests and asks for the first one.
     #[doc(alias = "FUSE_IO_URING_CMD_REGISTER")]
     pub(crate) const REGISTER: u32 = 1;
-    /// Gives the answer and asks for the next request in its place.
+    /// Submits the answer, and asks for the next request in the same memory.
     #[doc(alias = "FUSE_IO_URING_CMD_COMMIT_AND_FETCH")]
     pub(crate) const ANSWER: u32 = 2;
 }
@@ -220,7 +221,8 @@ wire! {
     }
     /// Precedes every answer.
     OutHeader: 16 { length: u32, error: i32, unique: u64, }
-    /// Belongs to [`NOTICE_STALE_INODE`]. A negative offset means attributes only.
+    /// The body of the notification [`NOTICE_STALE_INODE`]. A negative offset means attributes
+    /// only.
     StaleInode: 40 { header: OutHeader, node: u64, offset: i64, length: i64, }
     /// Identifies the request, and gives the number of bytes of contents of the request or the
     /// answer.

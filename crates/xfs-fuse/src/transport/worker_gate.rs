@@ -13,7 +13,7 @@ pub(super) struct WorkerGate {
     left: Condvar<Volume>,
 }
 
-/// The right to wait at the device, until dropped.
+/// The right to wait at the device. Dropping the pass returns the right.
 pub(super) struct GatePass<'a>(&'a WorkerGate);
 
 impl WorkerGate {

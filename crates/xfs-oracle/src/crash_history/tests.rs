@@ -25,7 +25,8 @@ fn rename(from: &str, to: &str) -> Operation {
     Operation::Rename { from: from.to_owned(), to: to.to_owned(), mode: RenameMode::Replace }
 }
 
-/// Each operation takes one request of the device: state n began at n - 1 and returned at n.
+/// Records a history in which each operation takes one request of the device. State n began at
+/// position n - 1 and returned at position n.
 fn recorded(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     let mut model = Model::new(FEATURES);
     let (mut recorded, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);
@@ -54,7 +55,7 @@ fn tree(model: &Model) -> Tree {
     Tree { nodes, root: 1 }
 }
 
-/// Judges a volume with the names of one state and the contents of another.
+/// Judges a volume with the names of one state and the contents of another, and checks the verdict.
 fn check(
     history: &[Operation],
     position: usize,
@@ -83,7 +84,7 @@ fn any_begun_state_is_accepted() {
     check(&history, 1, (3, 3), Err("no state from 0 to 2"));
 }
 
-/// The check of I2.
+/// Checks I2.
 #[test]
 fn state_older_than_a_sync_is_rejected() {
     let history = [create("a"), fsync("a"), create("b")];
@@ -129,7 +130,8 @@ fn failed_operation_may_be_present_or_absent() {
     }
 }
 
-/// Two files that look alike had the name. Only the contents show which of them has it.
+/// Checks a name that belonged to two files that look alike. Only the contents show which file has
+/// the name.
 #[test]
 fn name_may_refer_to_its_earlier_file() {
     let history = [create("a"), write("a", 7), create("b"), rename("b", "a")];

@@ -9,9 +9,9 @@ use super::lists::{LIST_VERSION, LISTS};
 use super::operation::{Operation, Outcome, SetMode, pattern};
 use super::{Answer, Model, NodeId};
 
-/// A longer value is refused.
+/// The length of the longest value that is accepted.
 const VALUE_MAX: usize = 65536;
-/// A longer name, including its namespace, is refused.
+/// The length of the longest name that is accepted, including its namespace.
 const NAME_MAX: usize = 255;
 
 impl Model {
@@ -49,7 +49,7 @@ impl Model {
         }
     }
 
-    /// Returns the node if its attribute may be changed.
+    /// Returns the ID of the node at `path` if its attribute `name` may be changed.
     fn attribute_place(&self, path: &str, name: &str, length: usize) -> Result<NodeId, Errno> {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(Errno::RANGE);

@@ -10,14 +10,15 @@ use crate::view::{self, Time, Tree};
 /// A flag that the kernel shows for any inode with an attribute fork.
 const HAS_ATTRIBUTES: FileFlags = FileFlags::from_bits_retain(0x8000_0000);
 
-/// The compared part of a volume.
+/// The part of a volume that is compared.
 #[derive(Clone, Copy)]
 enum ComparedPart {
     Everything {
         /// The earliest time that the clock may have given.
         since: Time,
     },
-    /// Everything except contents and times, which a crash may leave older than names.
+    /// All attributes and names, but no contents and times, which a crash may leave older than
+    /// names.
     Names,
 }
 
@@ -29,7 +30,7 @@ impl Model {
         self.compare(tree, folder, ComparedPart::Everything { since })
     }
 
-    /// The same without contents and times.
+    /// Returns the differences between a volume and this model, except in contents and times.
     pub fn differences_of_names(&self, tree: &Tree) -> Differences {
         self.compare(tree, "", ComparedPart::Names)
     }
@@ -71,7 +72,7 @@ impl Model {
     }
 }
 
-/// Returns a path relative to a folder.
+/// Returns a path relative to a folder, or `None` if the path is outside the folder.
 fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(folder)?;
     match rest.first() {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::digest::{SECTOR_BYTES, SparseDigest};
 
-/// A file's bytes. Cloning is cheap: blocks are shared until one side changes them.
+/// The bytes of a file. Cloning is cheap: blocks are shared until one clone changes them.
 #[derive(Debug, Clone)]
 pub struct Bytes {
     block_bytes: u64,
     size: u64,
-    /// Every block is `block_bytes` long. Bytes past the size are zero.
+    /// The blocks that were written, by their index. Every block is `block_bytes` long. Bytes past
+    /// the size are zero.
     blocks: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
@@ -38,7 +39,7 @@ impl Bytes {
         bytes
     }
 
-    /// Writes bytes at an offset. The file grows if they end past its end.
+    /// Writes bytes at an offset. The file grows if the bytes extend past its end.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -71,7 +72,7 @@ impl Bytes {
         }
     }
 
-    /// Removes whole blocks. The following ones move down.
+    /// Removes whole blocks. The following blocks move down.
     pub fn collapse(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let mut rest = self.blocks.split_off(&first);
@@ -80,7 +81,7 @@ impl Bytes {
         self.size -= length;
     }
 
-    /// Inserts whole blocks of zeros. The following ones move up.
+    /// Inserts whole blocks of zeros. The following blocks move up.
     pub fn insert(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let moved = self.blocks.split_off(&first);

@@ -122,7 +122,7 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns the file of a target.
+    /// Returns the ID of the file that a target names.
     pub fn file(&self, target: &FileTarget) -> Result<NodeId, Errno> {
         self.target(target, FileAccess::Read)
     }
@@ -150,7 +150,7 @@ impl Model {
         self.node(id)?.contents().ok_or(Errno::ISDIR)
     }
 
-    /// Returns the contents, for a change at the time of the clock.
+    /// Returns the contents of a file, for a change at the time of the clock.
     fn contents_mut(&mut self, id: NodeId) -> Result<&mut Bytes, Errno> {
         let node = self.modify(id)?;
         node.has_space = true;
@@ -232,7 +232,7 @@ impl Model {
         Ok(())
     }
 
-    /// Returns both files of an operation on ranges, which only some volumes support.
+    /// Returns both files of an operation on ranges. Fails on a volume that lacks `ability`.
     fn both(&self, ranges: &FileRanges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
         let access =
             if ability == Abilities::EXCHANGE { FileAccess::Write } else { FileAccess::Read };
@@ -244,7 +244,8 @@ impl Model {
         Ok((from, to))
     }
 
-    /// Checks ranges as the kernel does before it shares blocks. Returns the length.
+    /// Checks ranges as the kernel does before it shares blocks. Returns the length to share in
+    /// bytes.
     fn sharable(&self, ranges: &FileRanges, ids: (NodeId, NodeId)) -> Result<u64, Errno> {
         let (from, to) = (ranges.from_offset, ranges.to_offset);
         let from_size = self.contents(ids.0)?.size();
@@ -288,8 +289,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// A file that becomes a full clone of another one inherits its copy-on-write hint, if it has
-    /// none.
+    /// Passes on the copy-on-write hint of a file to another file that becomes its full clone and
+    /// has no such hint.
     fn hand_on_hint(
         &mut self,
         (from, to): (NodeId, NodeId),

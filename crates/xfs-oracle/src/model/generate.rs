@@ -1,8 +1,8 @@
 //! Seeded histories: the operations that a user, a program or a malicious test might perform next.
 //!
-//! A seed gives one history for one model. It also determines which operations are frequent in its
-//! history and which are missing, and how many names a directory gets. This finds errors that need
-//! many operations of one kind in a row, which an average mix would not.
+//! A seed gives one history for one model. The seed also determines which operations are frequent
+//! in the history and which are missing, and how many names a directory gets. Such histories find
+//! errors that need many operations of one kind in a row, which an average mix would not.
 
 mod files;
 mod lists;
@@ -13,10 +13,10 @@ use super::operation::{Features, Operation};
 use super::{Body, Model, NodeId, ROOT};
 use crate::populate::Random;
 
-/// Makes one operation, if the model allows it.
+/// A function that makes one operation, or returns `None` if the model allows none of its kind.
 type OperationMaker = fn(&mut Generator, &Model) -> Option<Operation>;
 
-/// Base weights of the operations, before the seed changes them.
+/// The makers of operations, with their weights before the seed changes them.
 const MAKERS: [(u64, OperationMaker); 31] = [
     (12, Generator::create),
     (6, Generator::make_directory),
@@ -87,8 +87,8 @@ impl Generator {
         Self { random, weights, names, number: seed << 20, has_default_lists: true }
     }
 
-    /// Returns the generator without default access control lists. A crash can take a long list
-    /// from the file that was to inherit it.
+    /// Returns the generator without default access control lists. A crash can take a long access
+    /// control list from the file that was to inherit it.
     #[must_use]
     pub fn without_default_lists(mut self) -> Self {
         self.has_default_lists = false;
@@ -152,7 +152,8 @@ impl Generator {
         self.number
     }
 
-    /// Returns a path to an existing node, found by a random descent.
+    /// Returns a path to an existing node, found by a random descent, or `None` if the descent
+    /// finds none.
     fn existing(&mut self, model: &Model, want: WantedNode) -> Option<String> {
         const ATTEMPTS: usize = 12;
         (0..ATTEMPTS).find_map(|_| {
@@ -186,7 +187,7 @@ impl Generator {
         (path, at)
     }
 
-    /// Returns a mostly existing file, sometimes by a slot.
+    /// Returns a file that in most cases exists, sometimes by a slot.
     fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
         use super::{FileTarget, SLOTS};
         if self.chance(5) {
@@ -197,7 +198,7 @@ impl Generator {
         self.existing(model, want).map(FileTarget::Path)
     }
 
-    /// Returns a path for a new node. Sometimes it exists already, or has a missing parent.
+    /// Returns a path for a new node. Sometimes the path exists already, or its parent is missing.
     fn vacant(&mut self, model: &Model) -> Option<String> {
         let want = if self.chance(60) { WantedNode::Openable } else { WantedNode::Directory };
         let folder = self.existing(model, want)?;

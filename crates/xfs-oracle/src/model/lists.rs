@@ -1,7 +1,7 @@
 //! The rules of access control lists.
 //!
-//! A list is stored as Linux shows it, as two attributes: in the form for programs, and in that of
-//! XFS.
+//! An access control list is stored as two attributes, as Linux shows it: in the form for programs,
+//! and in the form of XFS.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::operation::{ListEntry, ListKind, Outcome, list_value};
 use super::{Answer, Model, Node, NodeId};
 
 pub(super) const LISTS: [ListKind; 2] = [ListKind::Access, ListKind::Default];
-/// The version of Linux.
+/// The version of access control lists in Linux.
 pub(super) const LIST_VERSION: u32 = 2;
-/// More entries do not fit in an attribute.
+/// The most entries that fit in an attribute.
 const ENTRIES_MAX: usize = (65_536 - 4) / 12;
-/// The ID in an entry that needs none.
+/// The ID in an entry that needs no ID.
 const NOBODY: u32 = u32::MAX;
 
 const OWNER: u16 = 0x01;
@@ -29,7 +29,7 @@ const OTHER: u16 = 0x20;
 const PERMISSIONS: u32 = 0o777;
 
 impl Model {
-    /// Sets a list. A list without entries removes it.
+    /// Sets an access control list. A list without entries removes it.
     pub(super) fn set_list(
         &mut self,
         (path, kind): (&str, ListKind),
@@ -77,7 +77,7 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns a new node with the lists inherited from its directory.
+    /// Returns a new node with the access control lists inherited from its directory.
     pub(super) fn inherit_lists(&self, folder: NodeId, mut node: Node) -> Result<Node, Errno> {
         let Some(mut entries) = self.node(folder)?.list(ListKind::Default) else { return Ok(node) };
         if node.kind() == FileType::Symlink {
@@ -132,7 +132,7 @@ impl Node {
         self.attributes.insert(kind.kept_name().to_owned(), Arc::new(kept));
     }
 
-    /// Updates the list to the permission bits.
+    /// Updates the access control list of the node to its permission bits.
     pub(super) fn limit_list(&mut self) {
         let Some(mut entries) = self.list(ListKind::Access) else { return };
         for (shift, entry) in shown(&mut entries) {

@@ -10,9 +10,9 @@ use super::operation::{Operation, Outcome, RenameMode, names};
 use super::{Answer, Body, Model, Node, NodeId, NodeSettings, ROOT};
 use crate::ioctl::FileFlags;
 
-/// A longer name is refused.
+/// The length of the longest name that is accepted.
 const NAME_MAX: usize = 255;
-/// A target of this length is refused.
+/// The length from which on a symlink target is refused.
 const TARGET_END: usize = 1024;
 
 const SET_GROUP_ID: u32 = 0o2000;
@@ -108,7 +108,7 @@ impl Model {
     }
 
     /// Checks that a directory with an inherited project may contain a node. Special files that
-    /// never got a project may be anywhere.
+    /// never got a project may be in any directory.
     fn may_hold(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let (folder, node) = (&self.node(folder)?.settings, self.node(node)?);
         let project_id = node.settings.project_id;

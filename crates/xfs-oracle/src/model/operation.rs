@@ -15,11 +15,11 @@ pub type Path = String;
 /// The number of files that a history may hold open at once.
 pub const SLOTS: usize = 4;
 
-/// A regular file, by name or as an open file.
+/// A regular file, named by its path or by a slot that has it open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileTarget {
-    /// Opened for this operation only, for writing if it changes anything. A symbolic link in the
-    /// last component is refused.
+    /// The file at this path, opened for this operation only, and for writing if the operation
+    /// changes anything. A symbolic link in the last component is refused.
     Path(Path),
     /// The file in this slot.
     Slot(usize),
@@ -32,9 +32,9 @@ pub enum RenameMode {
     Replace,
     /// The target must not exist.
     NoReplace,
-    /// Both are exchanged.
+    /// The source and the target are exchanged.
     Exchange,
-    /// As `Replace`, and the source becomes a whiteout.
+    /// An existing target is replaced, and the source becomes a whiteout.
     Whiteout,
 }
 
@@ -55,24 +55,24 @@ pub enum AllocationMode {
 /// Whether an extended attribute must exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetMode {
-    /// It may exist.
+    /// The attribute may exist.
     Either,
-    /// It must not exist.
+    /// The attribute must not exist.
     Create,
-    /// It must exist.
+    /// The attribute must exist.
     Replace,
 }
 
 /// The scope of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Durable {
-    /// One file: fsync.
+    /// All changes of one file: fsync.
     File(FileTarget),
     /// Contents and size of one file: fdatasync.
     Contents(FileTarget),
-    /// A directory: fsync.
+    /// All changes of a directory: fsync.
     Directory(Path),
-    /// Everything: syncfs.
+    /// All changes of the volume: syncfs.
     Volume,
 }
 
@@ -91,12 +91,12 @@ pub struct FileRanges {
     pub length: u64,
 }
 
-/// NodeSettings of FS_IOC_FSSETXATTR.
+/// The settings of a node that FS_IOC_FSSETXATTR changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// The flags. Those of the two hints say whether the hints below are set.
+    /// The flags. Two of them say whether the two hints below are set.
     pub flags: FileFlags,
-    /// The project.
+    /// Project ID.
     pub project_id: u32,
     /// The extent size hint in bytes.
     pub extent_size: u32,
@@ -114,7 +114,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// Returns the name of the attribute that programs use.
+    /// Returns the name of the attribute with which programs access the list.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Access => "system.posix_acl_access",
@@ -122,7 +122,7 @@ impl ListKind {
         }
     }
 
-    /// Returns the name of the attribute that stores it.
+    /// Returns the name of the attribute that stores the list on disk.
     pub const fn kept_name(self) -> &'static str {
         match self {
             Self::Access => "trusted.SGI_ACL_FILE",
@@ -136,7 +136,7 @@ impl ListKind {
 pub struct ListEntry {
     /// The kind of entry, one of the bits in acl(5).
     pub tag: u16,
-    /// Read 4, write 2, execute 1.
+    /// The permissions: the sum of read 4, write 2 and execute 1.
     pub permissions: u16,
     /// The user or group ID, if the tag needs one.
     pub id: u32,
@@ -155,7 +155,7 @@ pub enum IoMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the arguments of the system calls")]
 pub enum Operation {
-    /// open(O_CREAT | O_EXCL) and close.
+    /// Performs open(O_CREAT | O_EXCL) and close.
     Create {
         path: Path,
         mode: u32,
@@ -164,7 +164,7 @@ pub enum Operation {
         path: Path,
         mode: u32,
     },
-    /// mknod. The mode contains the type.
+    /// Performs mknod. The mode contains the type.
     MakeNode {
         path: Path,
         mode: u32,
@@ -189,18 +189,18 @@ pub enum Operation {
         to: Path,
         mode: RenameMode,
     },
-    /// open(O_TMPFILE). The file takes the slot.
+    /// Performs open(O_TMPFILE). The file takes the slot.
     MakeTemporary {
         slot: usize,
         folder: Path,
         mode: u32,
     },
-    /// linkat of an open file.
+    /// Performs linkat of an open file.
     LinkSlot {
         slot: usize,
         path: Path,
     },
-    /// open for reading and writing. A file in the slot is closed first.
+    /// Performs open for reading and writing. A file in the slot is closed first.
     Open {
         slot: usize,
         path: Path,
@@ -208,7 +208,7 @@ pub enum Operation {
     Close {
         slot: usize,
     },
-    /// The bytes are the [`pattern`] of the number.
+    /// Writes the [`pattern`] of the number.
     Write {
         file: FileTarget,
         offset: u64,
@@ -220,7 +220,7 @@ pub enum Operation {
         offset: u64,
         length: u64,
     },
-    /// pwritev of this many bytes from each buffer, with the same bytes as `Write`.
+    /// Performs pwritev from buffers of these lengths, with the same bytes as `Write`.
     WritePieces {
         file: FileTarget,
         offset: u64,
@@ -228,14 +228,14 @@ pub enum Operation {
         number: u64,
         way: IoMode,
     },
-    /// preadv.
+    /// Performs preadv into buffers of these lengths.
     ReadPieces {
         file: FileTarget,
         offset: u64,
         lengths: Vec<u64>,
         way: IoMode,
     },
-    /// SEEK_DATA and SEEK_HOLE from a sector to the end, reading only the data.
+    /// Seeks with SEEK_DATA and SEEK_HOLE from a sector to the end, and reads only the data.
     Scan {
         file: FileTarget,
         offset: u64,
@@ -309,11 +309,11 @@ pub enum Outcome {
     Done,
     /// The bytes that were read.
     Bytes(Digest),
-    /// The number of names in a directory, and their digest in byte order.
+    /// The number of names in a directory, and the digest of these names in byte order.
     Names(usize, Digest),
     /// The non-zero data of a file.
     Scanned(SparseDigest),
-    /// Whether the ranges were equal.
+    /// The result of a comparison: whether the ranges were equal.
     Compared(bool),
 }
 
@@ -322,9 +322,9 @@ pub enum Outcome {
 pub struct Features {
     /// Bytes per block.
     pub block_bytes: u64,
-    /// Bytes per inode, which determine what fits into it.
+    /// Bytes per inode, which determine how much data fits in the inode itself.
     pub inode_bytes: u64,
-    /// The optional operations.
+    /// The optional operations that the volume supports.
     pub abilities: Abilities,
 }
 
@@ -346,7 +346,7 @@ bitflags! {
     }
 }
 
-/// Returns the bytes that a write with this number puts at an offset. Every eight of them identify
+/// Returns the bytes that a write with this number puts at an offset. Every eight bytes identify
 /// the write and their own position, so that a misplaced byte is detected.
 pub fn pattern(number: u64, offset: u64, length: usize) -> Vec<u8> {
     let start = offset / 8;
@@ -370,7 +370,7 @@ pub fn list_value(version: u32, entries: &[ListEntry]) -> Vec<u8> {
     value
 }
 
-/// Returns the names of a directory as [`Outcome::Names`].
+/// Returns the names of a directory, which are sorted in byte order, as [`Outcome::Names`].
 pub fn names<'a>(sorted: impl Iterator<Item = &'a [u8]>) -> Outcome {
     let mut digest = Digest::default();
     let count = sorted

@@ -1,8 +1,8 @@
 //! Shortening a failing history to the operations that the failure needs.
 
-/// Returns the shortest history found that still fails. Parts of the history are left out, first
-/// half of it and finally single operations, as long as `fails` returns true for the rest. `fails`
-/// is called at most `trials` times.
+/// Returns the shortest history found that still fails. Leaves out parts of the history, first
+/// halves and finally single operations, as long as `fails` returns true for the rest. `fails` is
+/// called at most `trials` times.
 pub fn shrink<T: Clone>(
     history: &[T],
     trials: usize,

@@ -65,7 +65,7 @@ fn seed_determines_the_history() {
     assert_ne!(history(7), history(8));
 }
 
-/// The check of I1, without fallocate.
+/// Checks I1, without fallocate.
 #[test]
 fn refused_operation_changes_nothing() {
     let (mut model, mut generator) = (Model::new(FEATURES), Generator::new(3, FEATURES));
@@ -95,7 +95,7 @@ fn set_list(path: &str, kind: ListKind, entries: &[ListEntry]) -> Operation {
     Operation::SetList { path: path.to_owned(), kind, version: 2, entries: entries.to_vec() }
 }
 
-/// Owner, a user, the group, a mask, others.
+/// The tags and permissions of an access control list: owner, a user, the group, a mask, others.
 const LIST: [(u16, u16); 5] = [(1, 7), (2, 6), (4, 5), (0x10, 4), (0x20, 1)];
 
 #[test]

@@ -38,8 +38,8 @@ pub fn age(root: &Path, seed: u64) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Uses up all space except for small pieces, then creates inodes until nothing fits any more. This
-/// creates partial inode chunks.
+/// Uses up all space except for small pieces, then creates inodes until no inode fits any more.
+/// This creates partial inode chunks.
 pub fn fill(root: &Path, seed: u64) -> Result<(), OracleError> {
     let mut top = open(root, seed)?;
     let here = top.inside("full")?;

@@ -38,7 +38,8 @@ fn name(index: u32) -> String {
     format!("user.attribute {index}")
 }
 
-/// The names of attributes may take 64 KiB together. More could be set, but not listed.
+/// Adds `count` attributes. The names of a file's attributes may take 64 KiB together. More
+/// attributes could be set, but not listed.
 fn add(path: &Path, count: u32, value_bytes: usize) -> Result<(), OracleError> {
     for index in 0..count {
         let value = vec![index.to_be_bytes()[3]; value_bytes];

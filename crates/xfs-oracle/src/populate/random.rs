@@ -1,18 +1,18 @@
 //! Seeded, repeatable randomness.
 
-/// The generator splitmix64.
+/// The random generator splitmix64.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// Starts at `seed`.
+    /// Creates the generator with the state `seed`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// Returns the next number.
+    /// Returns the next random number.
     #[allow(clippy::should_implement_trait, reason = "it never ends, so it is not an iterator")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -22,12 +22,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `end`.
+    /// Returns a random number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// Returns `length` bytes.
+    /// Returns `length` random bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let words = std::iter::repeat_with(|| self.next().to_be_bytes());
         words.take(length.div_ceil(8)).flatten().take(length).collect()

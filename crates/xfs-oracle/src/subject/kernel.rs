@@ -22,7 +22,7 @@ use crate::model::{
 };
 use crate::view::Time;
 
-/// A folder of a mounted volume.
+/// A folder of a mounted volume in the kernel, as a subject.
 #[derive(Debug)]
 pub struct Kernel {
     root: PathBuf,
@@ -67,7 +67,7 @@ impl Kernel {
         }
     }
 
-    /// The same for reads or writes with this I/O mode.
+    /// Returns the file of a target, for reads or writes with this I/O mode.
     fn file_for(
         &self,
         target: &FileTarget,
@@ -91,7 +91,8 @@ impl Kernel {
         }
     }
 
-    /// Opening devices, pipes and sockets is not up to this filesystem.
+    /// Returns `error` if `path` is a device, a pipe or a socket. This filesystem does not decide
+    /// about opening them.
     fn refuse_special(&self, path: &str, error: Errno) -> Result<(), Errno> {
         match FileType::from_raw_mode(rustix::fs::lstat(self.path(path))?.st_mode) {
             FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
@@ -394,7 +395,7 @@ fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
     scan((offset, size), seek, read)
 }
 
-/// Returns where data begins at or after an offset.
+/// Returns the offset at which data begins, at or after `at`, or `None` if no data follows.
 ///
 /// If a page is in memory and an unwritten block within it is not, the kernel returns the end of
 /// that block, even if a hole begins there (seen with 6.18 and blocks of 1 KiB). The search
@@ -414,7 +415,7 @@ fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     Ok(found)
 }
 
-/// Returns an offset, or `None` for ENXIO.
+/// Seeks and returns the new offset, or `None` for ENXIO.
 fn seek_to(file: &File, to: SeekFrom) -> Result<Option<u64>, Errno> {
     match rustix::fs::seek(file, to) {
         Err(Errno::NXIO) => Ok(None),

@@ -29,9 +29,10 @@ pub(crate) struct Library {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,
-    /// At least appending, which an append-only file allows and open(2) refuses.
+    /// Writes, at least by appending. An append-only file allows appending, but open(2) refuses the
+    /// file.
     Write,
-    /// A change that the library itself refuses if flags forbid it.
+    /// A change that the library itself refuses if flags of the file forbid the change.
     Change,
 }
 
@@ -40,13 +41,13 @@ impl Library {
         Self { volume, folder: String::new(), slots: Default::default() }
     }
 
-    /// Creates a folder on a volume that others also use.
+    /// Creates a subject for a new folder on a volume that other subjects also use.
     pub(crate) fn below(volume: Volume, folder: &str) -> ferroxfs::Result<Self> {
         volume.root()?.create(folder, &NewKind::Directory, &creation(0o755))?;
         Ok(Self { volume, folder: format!("{folder}/"), slots: Default::default() })
     }
 
-    /// Closes the volume, which no other value may hold.
+    /// Closes the volume. No other handle of the volume may exist.
     pub(crate) fn close(self) -> ferroxfs::Result<()> {
         let Self { volume, slots, .. } = self;
         drop(slots);
@@ -58,7 +59,7 @@ impl Library {
         self.volume.lookup_no_follow(format!("{}{path}", self.folder)).map_err(number)
     }
 
-    /// Returns the parent directory of a path, and the name in it.
+    /// Returns the parent directory of a path, and the last name of the path.
     fn place<'a>(&self, path: &'a str) -> Result<(Node, &'a str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.volume.lookup(format!("{}{folder}", self.folder)).map_err(number)?;
@@ -232,7 +233,7 @@ impl Library {
         }
     }
 
-    /// Returns the file for reads or writes with this I/O mode.
+    /// Returns the file of a target, for reads or writes with this I/O mode.
     fn file_for(&self, target: &FileTarget, access: FileAccess, way: IoMode) -> Result<File> {
         Ok(self.file(target, access)?.direct(way == IoMode::Direct))
     }
@@ -446,7 +447,7 @@ fn range_mode(mode: AllocationMode) -> RangeMode {
     }
 }
 
-/// Returns the errno of an error. Corruption is printed as well, because no history may meet it.
+/// Returns the errno of an error. Corruption is also printed, because no history may cause it.
 fn number(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_) | Error::Io(_) | Error::Shutdown) {
         eprintln!("the library says: {error}");

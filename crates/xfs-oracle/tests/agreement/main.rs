@@ -1,7 +1,7 @@
 //! Agreement: seeded histories of every operation, with each answer and each tree compared with the
 //! model.
 //!
-//! The model is checked first: the kernel's XFS must give its answers.
+//! The model is checked first: the kernel's XFS must give the same answers as the model.
 //!
 //! `FERROXFS_SEED=N` repeats a trial, and `FERROXFS_SEED=N..M` repeats several. The seed also
 //! selects one of the volumes, unless `FERROXFS_GEOMETRY=NAME` does. `cargo xtask test --long`, or
@@ -28,7 +28,7 @@ use xfs_oracle::{
 
 use library::Library;
 
-/// Volumes on which every seed runs. The seed selects one more.
+/// Geometries of the volumes on which every seed runs. The seed selects one more geometry.
 const ALWAYS: [&str; 2] = ["default", "parent-exchange"];
 
 /// Number of operations after which the trees are compared.
@@ -168,7 +168,7 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Many operations on the contents of a few files. Each read is compared with the model.
+/// Performs many operations on the contents of a few files, and compares each read with the model.
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
     ready_with_programs()?;
@@ -185,7 +185,7 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
 }
 
-/// The library and the kernel change one volume in turns.
+/// Checks one volume that the library and the kernel change in turns.
 fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const ROUNDS_PER_STRETCH: usize = 2;
     const OPERATIONS: usize = 150;
@@ -219,7 +219,7 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Four threads on one volume, each in a directory of its own.
+/// Checks four threads on one volume, each in a directory of its own.
 fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const THREADS: u64 = 4;
     const OPERATIONS_PER_STRETCH: usize = 100;
@@ -254,7 +254,8 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Closes the volume. Then xfs_repair must find nothing, and the kernel and we must show the model.
+/// Closes the volume. Then checks that xfs_repair finds nothing, and that the kernel and the
+/// library show the state of the model.
 fn inspect_library(
     library: Library,
     image: &Image,
@@ -265,8 +266,8 @@ fn inspect_library(
     model.differences(&judged_tree(image)?, "", since).into_result()
 }
 
-/// Returns the tree that the kernel shows of a closed volume, if xfs_repair finds nothing and we
-/// show the same.
+/// Returns the tree that the kernel shows of a closed volume. Fails if xfs_repair finds anything or
+/// the library shows another tree.
 fn judged_tree(image: &Image) -> Result<Tree, String> {
     let words = |error: xfs_oracle::OracleError| error.to_string();
     if let Some(findings) = image.findings().map_err(words)? {

@@ -8,20 +8,20 @@ use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Abilities, Features};
 use xfs_oracle::{Geometry, GeometryFeature, Image};
 
-/// The largest block size that every kernel can mount.
+/// The smallest page size of a kernel, and so the largest block size that every kernel can mount.
 const SMALLEST_PAGE_BYTES: u64 = 4096;
 
 /// Geometries that every seed uses, so no seed needs to select them.
 const WITH_EVERY_SEED: [&str; 2] = ["default", "parent-exchange"];
 
-/// Returns the geometry of a name.
+/// Returns the geometry with this name, if there is one.
 pub(crate) fn named(name: &str) -> Option<Geometry> {
     let mut all = Geometry::ALL.into_iter().chain(Geometry::FRAGMENTED);
     all.find(|geometry| geometry.name == name)
 }
 
 /// Returns the geometry of a seed. Consecutive seeds rotate through all geometries that matter for
-/// an empty volume on one device. `FERROXFS_GEOMETRY` names one for all seeds.
+/// an empty volume on one device. `FERROXFS_GEOMETRY` names one geometry for all seeds.
 pub(crate) fn of_seed(seed: u64) -> Option<Geometry> {
     if let Ok(name) = std::env::var("FERROXFS_GEOMETRY") {
         return named(&name);
@@ -58,7 +58,8 @@ pub(crate) fn make(geometry: &Geometry, folder: &Path) -> Result<(Image, Feature
     Ok((image, features))
 }
 
-/// Older kernels cannot mount volumes with blocks larger than pages.
+/// Checks that this kernel can mount the image. Older kernels cannot mount volumes with blocks
+/// larger than pages.
 fn check_large_blocks(image: &Image, folder: &Path) -> Result<(), TrialError> {
     let mounted = folder.join("mounted");
     std::fs::create_dir(&mounted).map_err(|error| error.to_string())?;

@@ -96,7 +96,7 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
     script
 }
 
-/// A script that was performed as far as possible.
+/// The result of a script that was performed as far as possible.
 struct ScriptAttempt {
     states: CrashHistory,
     /// The final contents of the device.
@@ -133,7 +133,7 @@ impl ScriptAttempt {
     }
 }
 
-/// Performs operations until one meets the failure.
+/// Performs operations until one of them fails because of the device.
 fn perform(
     library: &mut Library,
     mut model: Model,

@@ -12,7 +12,7 @@ use xfs_oracle::model::{AllocationMode, FileTarget, Model, NodeSettings, Operati
 
 /// Number of pieces of free space.
 const PIECES: u64 = 1500;
-/// Size of a piece. Inode chunks are contiguous, so some of the pieces must have room for one.
+/// Size of a piece. Inode chunks are contiguous, so some of the pieces must have room for a chunk.
 const PIECE_BYTES: u64 = 32 << 10;
 const BALLAST: &str = "ballast";
 const MODE: u32 = 0o600;
@@ -55,7 +55,7 @@ fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
     volume.close()
 }
 
-/// Allocates until no space is left. Returns the number of bytes.
+/// Allocates space to `file` until no space is left. Returns the number of allocated bytes.
 fn take_all(file: &File, block_bytes: u64) -> ferroxfs::Result<u64> {
     const LARGEST_STEP_BYTES: u64 = 256 << 20;
     let (mut taken, mut step) = (0, LARGEST_STEP_BYTES);

@@ -32,7 +32,8 @@ pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
 /// The data device of a volume, and its log device if it is separate.
 pub(crate) type VolumeDisks = (SharedDevice, Option<SharedDevice>);
 
-/// Returns where the log's device begins on a device that contains both.
+/// Returns the offset of the log device on a device that contains both the data and the log, or
+/// `None` without a separate log.
 fn boundary(whole: SharedDevice) -> Option<u64> {
     let described = ferroxfs::OpenOptions::new().with_devices(whole, None).describe().ok()?;
     let superblock = described.superblock;
@@ -75,7 +76,7 @@ pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError
     writable_by(ferroxfs::OpenOptions::new(), disks)
 }
 
-/// The same with further options.
+/// Opens a volume in memory for writing, with further options.
 pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
     (data, log): VolumeDisks,
@@ -119,8 +120,8 @@ pub(crate) struct RecordedHistory {
 }
 
 impl RecordedHistory {
-    /// Performs `operations` random operations on a volume with the state of `model`. Everything is
-    /// made durable after every `sync_every` of them.
+    /// Performs `operations` random operations on a volume with the state of `model`. All changes
+    /// are made durable after every `sync_every` operations.
     pub(crate) fn random(
         (start, model): (CowDevice, Model),
         seed: u64,
@@ -197,7 +198,7 @@ pub(crate) fn materialise(
 }
 
 /// Saves the contents of a device over a copy of its base image, and the operations. Returns a note
-/// with the location.
+/// with the paths of the saved files.
 pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let saved = materialise(image, device, &folder)
@@ -206,7 +207,8 @@ pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str
     format!("kept as {}{}", folder.display(), unsaved.unwrap_or_default())
 }
 
-/// Recovers the contents of a device. The recovery is recorded, so that it can be cut as well.
+/// Recovers the contents of a device. The recovery is recorded, so that the recovery can be cut as
+/// well.
 pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
     let options = ferroxfs::OpenOptions::new().writable(true);

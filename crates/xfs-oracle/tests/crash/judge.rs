@@ -14,7 +14,7 @@ use crate::history::{materialise, open, recover};
 use crate::ours;
 use crate::resumed::resumed;
 
-/// A device after a cut, and the data for its comparison.
+/// A device after a cut, and the data with which it is compared.
 pub(crate) struct CrashCase<'a> {
     pub(crate) states: &'a CrashHistory,
     /// The position of the history's device at the power failure.
@@ -26,7 +26,7 @@ pub(crate) struct CrashCase<'a> {
 }
 
 impl CrashCase<'_> {
-    /// Judges a recovered device. Returns its state, and the tree.
+    /// Judges a recovered device. Returns the index of its state in the history, and its tree.
     pub(crate) fn state(&self, recovered: CowDevice) -> Result<(usize, Tree), String> {
         let volume = open(recovered)?;
         let tree = ours::walk(&volume).map_err(|error| format!("our tree: {error}"))?;
@@ -35,8 +35,8 @@ impl CrashCase<'_> {
         Ok((state, tree))
     }
 
-    /// The same with xfs_repair, which must find nothing after our recovery, and with the kernel,
-    /// which must recover the cut device to the same tree.
+    /// Judges a recovered device with witnesses. xfs_repair must find nothing after our recovery.
+    /// The kernel must recover the cut device to the same tree.
     pub(crate) fn with_witnesses(
         &self,
         crashed: &CowDevice,
@@ -49,12 +49,12 @@ impl CrashCase<'_> {
         Ok(state)
     }
 
-    /// Runs only xfs_repair.
+    /// Judges a recovered device with xfs_repair only.
     pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
         self.witnesses().repair(recovered)
     }
 
-    /// Recovers, and judges with all witnesses.
+    /// Recovers a cut device, and judges it with all witnesses.
     pub(crate) fn recovers(&self, crashed: &CowDevice) -> Result<usize, String> {
         let recovery = recover(crashed.fork())?;
         self.with_witnesses(crashed, &recovery.replay(usize::MAX))

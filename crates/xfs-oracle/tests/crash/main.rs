@@ -2,12 +2,12 @@
 //! unflushed data lost.
 //!
 //! A history of one thread, or of several, runs on a recording device. For each cut the image is
-//! recovered twice, by us and by the kernel. Then xfs_repair must find nothing in either, and both
-//! must show the same inodes. They must show a state of the history that keeps every promise of the
-//! syncs that had returned ([`CrashHistory`](xfs_oracle::CrashHistory)). Our recovery is also cut,
-//! and the result is judged in the same way.
+//! recovered twice, by us and by the kernel. Then xfs_repair must find nothing in either image, and
+//! both must show the same inodes. Both must show a state of the history that keeps every promise
+//! of the syncs that had returned ([`CrashHistory`](xfs_oracle::CrashHistory)). Our recovery is
+//! also cut, and the result is judged in the same way.
 //!
-//! - [`random`]: long histories of everything, cut anywhere.
+//! - [`random`]: long histories of all operations, cut anywhere.
 //! - [`single`]: one operation, one sync, and a cut, for every pair.
 //! - [`threads`]: four threads on the same directories and files, cut anywhere.
 //! - [`failing`]: the n-th request fails, in a script of every operation.
@@ -48,7 +48,7 @@ const ALWAYS: &str = "parent-exchange";
 /// cut anywhere.
 const TWO_DEVICES: &str = "external-log";
 
-/// Each fragmented volume is used by one in this many seeds.
+/// One in this many seeds uses each of the fragmented volumes.
 const FRAGMENTED_SHARE: usize = 4;
 
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;

@@ -53,7 +53,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Cuts a recovery, and the recovery after that cut.
+/// Cuts a recovery, and the recovery after that cut. Judges both results.
 fn check_recovery(
     history: &RecordedHistory,
     judge: &CrashCase<'_>,

@@ -6,8 +6,8 @@ use ferroxfs::SharedDevice;
 use xfs_oracle::{Resumed, Time};
 use xfs_trans::{IntentPayload, testing};
 
-/// Returns the inodes with a pending attribute in the log of a device, for recoveries that begin
-/// later.
+/// Returns the inodes with a pending attribute change in the log of a device. The recoveries must
+/// begin after this call.
 pub(crate) fn resumed(device: &SharedDevice) -> Resumed {
     if testing::superblock(device).has_external_log() {
         // Only parent pointers leave pending attributes, and these tests make no such volume.

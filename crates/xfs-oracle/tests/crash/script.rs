@@ -13,7 +13,7 @@ use xfs_oracle::{FileFlags, Time};
 const FILES: [&str; 4] = ["foo", "bar", "A/foo", "B/foo"];
 /// Paths that may exist before or after an operation.
 const PATHS: [&str; 6] = ["foo", "bar", "new", "A/foo", "A/new", "B/foo"];
-/// The same for directories.
+/// Directories that may exist before or after an operation. The first one is the root.
 const FOLDERS: [&str; 4] = ["", "A", "B", "B/empty"];
 
 const MODES: [AllocationMode; 8] = [
@@ -67,7 +67,7 @@ pub(crate) fn operations(features: Features) -> Vec<Operation> {
     [names(), renames(), contents(features), shared(features), settings()].concat()
 }
 
-/// Returns every sync that makes something in a tree durable, and also no sync.
+/// Returns every sync that makes a part of a tree durable, and also `None` for no sync.
 pub(crate) fn syncs(model: &Model) -> Vec<Option<Operation>> {
     let targets = PATHS.map(|path| FileTarget::Path(path.to_owned()));
     let is_file = |target: &FileTarget| model.file(target).is_ok();

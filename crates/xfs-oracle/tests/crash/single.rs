@@ -87,7 +87,8 @@ impl PairTrial<'_> {
     }
 }
 
-/// After the last request, with none or all of the unflushed data, and anywhere.
+/// Returns the cuts of a recording: after the last request with none and with all of the unflushed
+/// data, and at random points.
 fn chosen(cuts: &PowerCuts<'_>, recording: &Recording, seed: u64) -> Vec<Cut> {
     let end = recording.requests().len();
     let at_the_end = cuts.at(end, 2).take(2);

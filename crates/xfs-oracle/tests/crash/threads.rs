@@ -2,12 +2,12 @@
 //!
 //! Changes of one thread to one item go through one slot of the log. Changes of several threads
 //! move from slot to slot, through a checkpoint that other threads close meanwhile. Histories of
-//! one thread do not test that. So here four threads change what they share ([`shared`]), and a
-//! fifth one syncs.
+//! one thread do not test that. So here four threads change shared directories and files
+//! ([`shared`]), and a fifth thread syncs.
 //!
-//! No model predicts the final shared names. For all names, our recovery and the kernel's must show
-//! the same, and xfs_repair must find nothing in either. Every promise is judged ([`life`]) for
-//! files that only one thread changes in the shared directories ([`own`]).
+//! No model predicts the final shared names. Our recovery and the kernel's must show the same
+//! names, and xfs_repair must find nothing in either. Every promise is judged ([`life`]) for files
+//! that only one thread changes in the shared directories ([`own`]).
 //!
 //! A seed gives the same operations of each thread, but never the same order between threads.
 
@@ -40,12 +40,13 @@ const THREADS: u64 = 4;
 const LOG_SLOTS: usize = 8;
 /// Operations per thread.
 const OPERATIONS: u64 = 600;
-/// One in this many operations uses a thread's own files.
+/// One in this many operations of a thread uses the thread's own files.
 const OWN_SHARE: usize = 3;
 /// Number of operations of one thread between two syncs.
 const SYNC_EVERY: u64 = 150;
-/// Files of a thread that it only touches, and the number that it touches with each operation.
-/// Closing a checkpoint with many of them takes a while, during which other threads continue.
+/// Number of files that a thread only touches, and number of these that it touches with each
+/// operation. Closing a checkpoint with many of them takes a while, during which other threads
+/// continue.
 const TOUCHED_FILES: usize = 500;
 const TOUCHED_AT_ONCE: usize = 8;
 /// Histories of a short run.
@@ -55,7 +56,8 @@ const SHORT_CUTS: u64 = 32;
 const CUTS: u64 = 64;
 /// One in this many cuts is also checked by xfs_repair and the kernel.
 const WITNESSED_SHARE: u64 = 8;
-/// The shared directories with few names, and those with many. The root is another one with many.
+/// The shared directories with few names, and those with many. The root is another directory with
+/// many names.
 const NARROW: [&str; 2] = ["d0", "d1"];
 const WIDE: [&str; 2] = ["d2", "d3"];
 
@@ -95,7 +97,7 @@ impl SharedVolume {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Makes everything durable, and returns the promise of that.
+    /// Syncs the volume, and returns the promise of that sync.
     fn sync(&self) -> Result<VolumeSync, String> {
         let began = self.tick();
         self.volume.sync().map_err(|error| format!("sync: {error}"))?;
@@ -157,7 +159,7 @@ impl ThreadHistory {
         Ok(())
     }
 
-    /// Recovers and judges, optionally with witnesses.
+    /// Recovers a cut device and judges the result, optionally with witnesses.
     fn recovers(
         &self,
         crashed: &CowDevice,

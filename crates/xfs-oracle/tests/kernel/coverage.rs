@@ -1,4 +1,5 @@
-//! Formats that a comparison has seen. A volume without some format proves nothing about it.
+//! Formats that a comparison has seen. A volume that lacks a format proves nothing about that
+//! format.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,8 @@ const ALWAYS: [&str; 15] = [
     "unwritten extents",
 ];
 
-/// Adds a difference for each format that this kind of volume should have and lacks.
+/// Checks the formats of a volume. Adds a difference for each format that this kind of volume
+/// should have and lacks.
 pub(crate) fn check(
     geometry: &Geometry,
     volume: &Volume,

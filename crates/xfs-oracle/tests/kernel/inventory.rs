@@ -112,8 +112,8 @@ fn integer(value: Option<&Value>) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
-/// Returns the strings under `key`, one or a list, and those under `key_bytes`, which are not
-/// UTF-8, in a readable form.
+/// Returns the strings of a row in a readable form: the string or list under `key`, and the strings
+/// under `key_bytes`, which are not UTF-8.
 fn strings(row: &Value, key: &str) -> BTreeSet<String> {
     let list = |key: &str| match row.get(key) {
         None => Vec::new(),

@@ -40,7 +40,8 @@ pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
     Ok(tree)
 }
 
-/// Records one inode under one of its paths. Returns it if it is a directory.
+/// Records one inode under one of its paths. Returns the inode if it is a directory, and otherwise
+/// `None`.
 fn visit(tree: &mut Tree, child: &Node, path: &[u8]) -> Result<Option<Node>> {
     match tree.nodes.get_mut(&child.number().0) {
         Some(known) => known.paths.push(path.to_vec()),

@@ -37,7 +37,7 @@ pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Difference
     }
 }
 
-/// Checks that the inode btrees have the inodes that the kernel shows, and the hidden ones: the
+/// Checks that the inode btrees have the inodes that the kernel shows, and the hidden inodes: the
 /// realtime bitmap and summary, which every volume has.
 fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) -> Result<()> {
     let superblock = volume.superblock();

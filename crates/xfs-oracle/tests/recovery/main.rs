@@ -75,7 +75,8 @@ const CRASHES: [CrashRecipe; 5] = [
     },
 ];
 
-/// Every operation: the log has open intents, unlinked files, and blocks for copy-on-write.
+/// Recipes with every operation. Their logs have open intents, unlinked files, and blocks for
+/// copy-on-write.
 const EVERYTHING: [CrashRecipe; 3] = [
     CrashRecipe {
         name: "everything",
@@ -146,7 +147,7 @@ fn check_crash(crash: &CrashRecipe, seed: u64) -> Result<(), TrialError> {
     })
 }
 
-/// Decodes the log to its last item. Returns the numbers of transactions and items.
+/// Decodes the log to its last item. Returns the numbers of transactions and of items.
 fn decode(image: &Image) -> Result<(usize, usize), TrialError> {
     let devices = options(image).open_devices(&image.data).map_err(text)?;
     let superblock = devices.describe().map_err(text)?.superblock;
@@ -164,7 +165,8 @@ fn decode(image: &Image) -> Result<(usize, usize), TrialError> {
     Ok((transactions, items))
 }
 
-/// `shown` is the tree of the dirty image.
+/// Checks the recovery of an image against the kernel's. `shown` is the tree that the dirty image
+/// shows.
 fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), TrialError> {
     let kernel = {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;

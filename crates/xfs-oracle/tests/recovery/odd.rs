@@ -18,10 +18,10 @@ use super::text;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CRC: usize = 32;
-/// Each file is made durable separately, so that it has a record of its own.
+/// Number of files. Each is made durable separately, so that it has a record of its own.
 const FILES: usize = 60;
 
-/// A change of a record, and whether its checksum is updated.
+/// A change of a log record, and whether the record's checksum is updated.
 struct RecordChange {
     name: &'static str,
     is_sealed: bool,

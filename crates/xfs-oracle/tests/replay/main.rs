@@ -3,10 +3,10 @@
 //! Every kind of transaction takes part, because the operations start at the top: buffers of all
 //! types, inodes, inode creation, ordered and cancelled buffers, intents with their completions.
 //! The kernel mounts the volume after a power cut. Then `xfs_repair -n` must find nothing. The
-//! names, owners, attributes and targets must be those after some operation, not before the last
-//! synced one. Contents, sizes and times may change in several transactions, and the crash tests
-//! judge them. Before the mount, the newest `xfs_logprint` must read the log without a complaint.
-//! Our own recovery of another copy must give the same volume, inode by inode.
+//! names, owners, attributes and targets must be those after some operation, which is not before
+//! the last synced operation. Contents, sizes and times may change in several transactions, and the
+//! crash tests judge them. Before the mount, the newest `xfs_logprint` must read the log without a
+//! complaint. Our own recovery of another copy must give the same volume, inode by inode.
 //!
 //! A trial prints the seed of its operations and its cut. The log's threads write at any time, and
 //! another thread forces the log all the time. So a seed gives the same operations, and about the
@@ -56,9 +56,9 @@ const INTENTS: [&str; 12] = [
     "EFI:", "EFD:", "RUI:", "RUD:", "CUI:", "CUD:", "BUI:", "BUD:", "ATTRI:", "ATTRD:", "XMI:",
     "XMD:",
 ];
-/// Options of mkfs with which all of them are written.
+/// Options of mkfs with which all of these intents are written.
 const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
-/// The most attempts to get all of them.
+/// The most rounds of attempts to log all intents.
 const MOST_ROUNDS: u32 = 40;
 
 /// Options of mkfs.
@@ -121,7 +121,7 @@ fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
 }
 
 /// Checks that `xfs_logprint` reads every record, in the order of their blocks, and knows the
-/// items. Not possible after a power cut, whose holes would count as faults.
+/// items. This check is not possible after a power cut, whose holes would count as faults.
 fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = save(&**device, &folder.path().join("whole"))?;
@@ -160,7 +160,8 @@ fn open(device: SharedDevice) -> Result<Volume, TrialError> {
     OpenOptions::new().writable(true).with_devices(device, None).writable_volume().map_err(text)
 }
 
-/// Changes the volume, and sometimes closes and reopens it.
+/// Performs random operations on the volume, and sometimes closes and reopens it. Returns the
+/// history.
 fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, TrialError> {
     let mut prng = Prng::new(seed);
     let mut volume = open(device.clone())?;
@@ -250,7 +251,8 @@ fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
     Ok(tree)
 }
 
-/// In memory. Only `xfs_repair` needs a file.
+/// Recovers a device with the library, in memory, and checks the result. Only `xfs_repair` needs a
+/// file.
 fn recover_by_us(device: SharedDevice, path: &Path) -> Result<Tree, TrialError> {
     open(Arc::clone(&device))?.close().map_err(text)?;
     check_repair(&save(&*device, path)?, "our recovery")?;
@@ -265,7 +267,8 @@ fn check_repair(image: &Image, after: &str) -> Result<(), TrialError> {
     }
 }
 
-/// Checks that the names are those after an operation, not before `least`.
+/// Checks that the names of a recovered volume are those after an operation, and not after one
+/// before `least`.
 fn check_prefix(
     history: &ReplayHistory,
     least: usize,

@@ -1,4 +1,4 @@
-//! Operations of every kind on a volume, and its names after each.
+//! Operations of every kind on a volume, and the names of the volume after each operation.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use ferroxfs::{
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;
 
-/// Names per directory: few, so that operations meet.
+/// Names per directory. There are few, so that operations meet.
 const NAMES: usize = 12;
 const DIRECTORIES: usize = 4;
 /// The longest write.
@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 200_000;
 /// operation may change in several transactions.
 pub(crate) type NamesState = BTreeMap<Vec<u8>, NamedInode>;
 
-/// The attributes of a path.
+/// The attributes of the inode at a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedInode {
     mode: u32,
@@ -49,7 +49,7 @@ pub(crate) fn names(tree: &Tree) -> NamesState {
     names
 }
 
-/// The location of an operation.
+/// The parent directory and the name on which an operation works.
 struct EntryLocation {
     directory: Node,
     name: String,

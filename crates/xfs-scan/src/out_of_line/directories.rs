@@ -21,7 +21,7 @@ use crate::{Finding, FindingCode};
 const READ_BYTES: usize = 512 << 10;
 /// Blocks that are sorted at a time.
 const BLOCKS_PER_ROUND: usize = 1 << 16;
-/// Unreadable blocks of one directory after which the rest is skipped.
+/// Number of unreadable blocks of one directory after which the rest of the directory is skipped.
 const MOST_FAILURES: u32 = 16;
 
 /// A directory block to be read.
@@ -29,7 +29,7 @@ const MOST_FAILURES: u32 = 16;
 struct DirectoryBlock {
     at: DiskAddr,
     file_block: FileBlock,
-    /// Position among the pending inodes.
+    /// Position of the directory among the pending inodes.
     owner: usize,
 }
 
@@ -74,8 +74,8 @@ impl OutOfLineReader<'_> {
         Ok(())
     }
 
-    /// Reads the index of a directory if it has blocks (**I2**). A live volume may change between
-    /// the reads, so it is not audited.
+    /// Reads the index of a directory if the index has blocks of its own (**I2**). A live volume
+    /// may change between the reads, so it is not audited.
     fn begin_audit(&self, part: &mut PendingInode, out: &mut UnitRows) {
         let cache = &self.scope.source.cache;
         let Ok(directory) = Directory::new(cache, &part.inode) else { return };

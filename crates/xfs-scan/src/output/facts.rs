@@ -23,9 +23,9 @@ const METADATA_BYTES: usize = 1 << 20;
 /// The format of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactsFormat {
-    /// The rows of NDJSON other than inodes.
+    /// All NDJSON rows other than those of inodes.
     Ndjson,
-    /// Lines for people: only findings and accounts, as in a table.
+    /// Lines for people: only findings and accounts, as in the table format.
     Text,
 }
 
@@ -39,9 +39,10 @@ pub(crate) enum Fact {
 /// The destinations of facts.
 pub(crate) struct Facts<'w> {
     header: Header,
-    /// Without a side output, facts of CSV only appear in the report of the scan.
+    /// The side output. Without it, the facts of a CSV output appear only in the report of the
+    /// scan.
     side: Option<SideOutput<'w>>,
-    /// The same rows for the metadata of the file, if the format has metadata.
+    /// The same facts for the metadata of the file, if the format has metadata.
     metadata: Option<MetadataFacts>,
     volume: Option<VolumeLabel>,
 }
@@ -54,9 +55,9 @@ struct SideOutput<'w> {
 /// The facts in the metadata of a file.
 #[derive(Default)]
 pub(crate) struct MetadataFacts {
-    /// Whole lines.
+    /// The facts as whole lines.
     pub(super) lines: Vec<u8>,
-    /// Number of lines that did not fit.
+    /// Number of lines that did not fit in the metadata.
     pub(super) omitted: u64,
     /// The rows of volumes, which are kept without a limit.
     pub(super) volumes: Vec<u8>,

@@ -42,8 +42,8 @@ pub(super) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Appends `,"name":["…"]` with the strings that are UTF-8. If there are others, also appends
-/// `,"name_bytes":["…"]` with those in base64.
+/// Appends `,"name":["…"]` with the strings that are UTF-8. If there are other strings, also
+/// appends `,"name_bytes":["…"]` with these strings in base64.
 pub(super) fn push_list(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
     out.extend_from_slice(keys.text);
     let mut others = false;
@@ -75,16 +75,16 @@ fn push_others(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
     out.push(b']');
 }
 
-/// The two keys of a list, with comma, quotes and colon.
+/// The two JSON keys of a list of strings, each with comma, quotes and colon.
 pub(super) struct ListKeys {
-    /// For strings that are UTF-8.
+    /// The key of the array of strings that are UTF-8.
     pub(super) text: &'static [u8],
-    /// For the others.
+    /// The key of the array of the other strings, in base64.
     pub(super) bytes: &'static [u8],
 }
 
-/// The keys of the paths.
+/// The JSON keys of the list of paths.
 pub(super) const PATHS: ListKeys = ListKeys { text: b",\"paths\":", bytes: b",\"paths_bytes\":" };
-/// The keys of the attribute names.
+/// The JSON keys of the list of extended attribute names.
 pub(super) const XATTRS: ListKeys =
     ListKeys { text: b",\"xattrs\":", bytes: b",\"xattrs_bytes\":" };

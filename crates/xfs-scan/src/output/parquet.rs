@@ -34,7 +34,8 @@ use crate::{Field, Fields, Finding, ScanError};
 
 /// Rows that are collected before their columns are encoded.
 const ROWS_PER_STEP: usize = 4096;
-/// The same limit for the bytes of their names: an Arrow list holds less than 2 GiB.
+/// Bytes of names that are collected before their columns are encoded. An Arrow list holds less
+/// than 2 GiB.
 const NAME_BYTES_PER_STEP: usize = 8 << 20;
 
 type Writer<'w> = Box<dyn Write + Send + 'w>;
@@ -42,7 +43,7 @@ type Writer<'w> = Box<dyn Write + Send + 'w>;
 /// The encoded columns of one row group.
 pub(crate) struct RowGroup(Vec<ArrowColumnChunk>);
 
-/// Creates encoders. Shared by the workers.
+/// The state from which workers create their encoders.
 pub(crate) struct ParquetEncoding {
     fields: Fields,
     columns: Vec<ParquetColumn>,
@@ -171,7 +172,7 @@ struct InodeRows {
     orphans: Vec<bool>,
 }
 
-/// Two list columns: strings that are UTF-8, and the others.
+/// Two list columns: one of strings that are UTF-8, and one of other byte strings.
 #[derive(Default)]
 struct Lists {
     text: ListBuilder<StringBuilder>,
@@ -218,7 +219,7 @@ impl Lists {
     }
 }
 
-/// Two columns of targets: those that are UTF-8, and the others.
+/// Two columns of symlink targets: one of targets that are UTF-8, and one of other targets.
 #[derive(Default)]
 struct Symlinks {
     text: StringBuilder,

@@ -9,7 +9,7 @@ fn share(share: InodeTotals) -> Value {
     json!({"inodes": inodes, "size": size, "allocated": allocated})
 }
 
-/// Classes of powers of two, each with its lower bound.
+/// Returns the classes of powers of two as JSON, each with its lower bound.
 fn classes(all: &[InodeTotals]) -> Value {
     let used = all.iter().enumerate().filter(|(_, share)| share.inodes != 0);
     used.map(|(class, share)| {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{AGES, InodeTotals, RankedInode, Summary};
 
-/// Number of listed owners. The others share one line.
+/// Number of owners that are listed. All other owners share one line.
 const OWNERS: usize = 10;
 /// Widest bar, in characters.
 const BAR: u64 = 30;

@@ -1,4 +1,4 @@
-//! Scans of damaged images: lost data is reported, and everything else is there.
+//! Scans of damaged images: checks that lost data is reported, and that all other rows are present.
 
 use serde_json::Value;
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
@@ -27,7 +27,8 @@ fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Image {
     image
 }
 
-/// Returns the golden image with `path` naming `new_parent` as its parent.
+/// Returns the golden image after the parent pointer of `path` was set to `new_parent`, and to the
+/// generation of `new_parent` plus `generation_change`.
 fn reparented(path: &str, new_parent: &str, generation_change: u32) -> Image {
     let old = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
     let old_parent = ino_of(if old.is_empty() { "/" } else { old }).to_be_bytes();

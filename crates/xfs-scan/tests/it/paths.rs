@@ -1,4 +1,4 @@
-//! Paths by parent pointers, by directory blocks and by walking are the same.
+//! Checks that parent pointers, directory blocks and a walk give the same paths.
 
 use xfs_format::{BlockKind, DiskAddr, IncompatFeatures};
 use xfs_scan::{AccountBy, Field, ScanError, ScanOptions, scan};

@@ -4,7 +4,7 @@ use xfs_testkit::{golden, run_with_threads};
 
 use crate::support::{options, scan_image};
 
-/// With fewer threads, or none, a scan takes longer and gives the same output.
+/// Checks that a scan with fewer threads than requested, or with none, gives the same output.
 #[test]
 fn scan_works_with_fewer_threads_than_requested() {
     run_with_threads("threads::scan_works_with_fewer_threads_than_requested", |limit| {

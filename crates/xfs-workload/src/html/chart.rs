@@ -1,4 +1,5 @@
-//! One line chart as SVG: a measurement against the number of threads, with one line per variant.
+//! One line chart as SVG: a measurement over the positions of the horizontal axis, mostly numbers
+//! of threads, with one line per variant.
 //!
 //! Owns: the layout. Does **not** own: colours. Those are classes in the style sheet of the page,
 //! so that they follow its light or dark scheme.
@@ -15,11 +16,11 @@ pub(crate) const WIDTH: f64 = 560.0;
 pub(crate) const HEIGHT: f64 = 300.0;
 
 const LEFT: f64 = 62.0;
-/// The names of lines are right of the plot.
+/// The right edge of the plot. The names of lines are to the right of this edge.
 const RIGHT: f64 = WIDTH - 150.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 46.0;
-/// Distance between the axis and the first or last place.
+/// Distance between an edge of the plot and the first or last position on the horizontal axis.
 const INSET: f64 = 18.0;
 /// Height of a line of small text.
 const TEXT_HEIGHT: f64 = 14.0;
@@ -29,37 +30,37 @@ const TICKS: f64 = 4.0;
 
 /// The data of a chart.
 pub(crate) struct Chart<'a> {
-    /// The measured step.
+    /// The title: the name of the measured step or section.
     pub(crate) title: &'a str,
     /// The unit of the vertical axis.
     pub(crate) unit: &'a str,
-    /// The meaning of the horizontal axis.
+    /// The label of the horizontal axis.
     pub(crate) places_are: &'a str,
-    /// The places on the horizontal axis.
+    /// The labels of the positions on the horizontal axis, from left to right.
     pub(crate) places: Vec<String>,
-    /// The lines.
+    /// The lines of the chart.
     pub(crate) lines: Vec<ChartLine<'a>>,
 }
 
-/// A line.
+/// One line of a chart.
 pub(crate) struct ChartLine<'a> {
-    /// The variant's name.
+    /// The name of the variant that the line shows.
     pub(crate) name: &'a str,
-    /// The class that sets its colour.
+    /// The class in the style sheet that sets the colour of the line.
     pub(crate) class: &'static str,
-    /// The value for each place, if there is one.
+    /// The value at each position on the horizontal axis. `None` if there is no measurement.
     pub(crate) values: Vec<Option<f64>>,
 }
 
 /// A finished chart.
 pub(crate) struct Drawing {
-    /// The SVG element.
+    /// The text of the SVG element.
     pub(crate) svg: String,
-    /// The estimated areas of its text, as the font is unknown.
+    /// The areas of the texts in the chart. They are estimates, as the font is unknown.
     pub(crate) words: Vec<TextArea>,
 }
 
-/// A part of the view box.
+/// A rectangle of the view box that a text covers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TextArea {
     pub(crate) left: f64,
@@ -197,8 +198,8 @@ impl AxisScale {
     }
 }
 
-/// Returns the position of a place on the horizontal axis. Places are equidistant, whatever their
-/// numbers.
+/// Returns the x coordinate of the position with this index on the horizontal axis. Positions are
+/// equidistant, whatever their labels.
 fn x_of(number: usize, count: usize) -> f64 {
     let (first, last) = (LEFT + INSET, RIGHT - INSET);
     match count {
@@ -207,7 +208,7 @@ fn x_of(number: usize, count: usize) -> f64 {
     }
 }
 
-/// Returns the height at which a line ends, or would end.
+/// Returns the y coordinate at which a line ends. A line without values counts as ending at zero.
 fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
@@ -237,7 +238,7 @@ fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     places
 }
 
-/// Formats a number at an axis.
+/// Formats a number for the label of an axis.
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         value if value >= 1e6 => (value / 1e6, "M"),

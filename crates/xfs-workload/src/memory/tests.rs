@@ -59,7 +59,7 @@ fn missing_cgroups_yield_no_places() {
     check_places("", &[TWO], &[]);
 }
 
-/// In version 2, a group without a memory limit for its children is skipped. In both versions, a
+/// Checks that version 2 skips a group without a memory limit for its children. In both versions, a
 /// directory that is not a cgroup is left unchanged.
 #[test]
 fn directory_that_is_no_cgroup_is_refused() {

@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A time counts only if nothing of the list was written before the fsync. Our statistics
+//! - **I1** A time counts only if no part of the list was written before the fsync. Our statistics
 //!   show that. For the kernel, the amount written to the log shows it. The kernel does not report
 //!   how full its list is.
 
@@ -43,16 +43,17 @@ const SOME: u64 = 5000;
 /// Files for measuring how much one change adds to the list.
 const PROBES: u64 = 500;
 
-/// The log writes the list at this part of its size, and at [`MOST_LIST_BYTES`] at the latest
-/// (docs/internals/log.md).
+/// The divisor of the log size: the log writes the list when it takes this part of the log, and at
+/// [`MOST_LIST_BYTES`] at the latest (docs/internals/log.md).
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
 
-/// The list counts as full at nine tenths of that.
+/// The list counts as full at this many tenths of its limit.
 const FULL_TENTHS: u64 = 9;
 
 impl FsyncLoad {
-    /// Returns all loads, where `full` changes fill the list.
+    /// Returns the loads for an empty, a partly filled and a nearly full list. `full` is the number
+    /// of changes in the last one.
     fn all(full: u64) -> [Self; 3] {
         [
             Self { step: "list empty", others: 0, times: 200 },
@@ -64,9 +65,9 @@ impl FsyncLoad {
 
 /// The state of the list of commits.
 struct CommitList {
-    /// Bytes in it, if known.
+    /// Bytes in the list, if known.
     bytes: Option<u64>,
-    /// Amount written of it so far, in an arbitrary unit, if known.
+    /// Amount written of the list so far, in an arbitrary unit, if known.
     written: Option<u64>,
 }
 
@@ -75,10 +76,10 @@ trait FsyncFiles {
     /// Changes the permissions of a file.
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError>;
 
-    /// Makes the file durable.
+    /// Makes the changes of a file durable, with fsync.
     fn sync(&self, number: u64) -> Result<(), WorkloadError>;
 
-    /// Returns the state of the list.
+    /// Returns the state of the list of commits.
     fn list(&self) -> Result<CommitList, WorkloadError>;
 }
 
@@ -120,8 +121,8 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Returns the options of our volume. No background force empties the list while it fills (I1). The
-/// kernel forces its log every thirty seconds.
+/// Returns the options of our volume. No background force empties the list while it fills (I1),
+/// although the kernel forces its log every thirty seconds.
 fn options(variant: Variant) -> OpenOptions {
     variant.options().upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST))
 }
@@ -174,7 +175,7 @@ struct FsyncTimes {
     list_bytes: Option<u64>,
 }
 
-/// Times a load. Returns `None` if in every attempt something of the list was written too early
+/// Measures a load. Returns `None` if in every attempt a part of the list was written too early
 /// (I1).
 fn time(
     session: &Session<'_>,

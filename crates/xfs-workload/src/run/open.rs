@@ -4,12 +4,12 @@
 //! components, and is visible to unlinks and leases.
 //!
 //! Each open reads one cache line of the inode. The position within the line is the same for all
-//! files. The position of the line is not: processors fetch lines in pairs, and the other line of
-//! the pair may be written by changes of the inode. So three files are tried whose lines lie at
-//! different positions within two such pairs. If the allocator has just allocated memory of the
-//! same size for another purpose, the following inodes take all positions in turn. Otherwise nearly
-//! all inodes lie alike. The positions of the kernel's inodes are not visible, so its three files
-//! are arbitrary.
+//! files. The position of the line in memory is not the same: processors fetch lines in pairs, and
+//! the other line of the pair may be written by changes of the inode. So three files are tried
+//! whose lines lie at different positions within two such pairs. If the allocator has just
+//! allocated memory of the same size for another purpose, the following inodes take all positions
+//! in turn. Otherwise nearly all inodes lie alike. The positions of the kernel's inodes are not
+//! visible, so its three files are arbitrary.
 //!
 //! # Invariants
 //!
@@ -35,11 +35,11 @@ const SECTION: &str = "open";
 /// The span within which the position of an inode matters: two pairs of cache lines.
 const SPAN_BYTES: usize = 256;
 
-/// The positions that are tried, in bytes from the start of such a span, and their names.
+/// The positions of inodes that are tried, in bytes from the start of such a span, and their names.
 const PLACES: [(usize, &str); 3] =
     [(0, "inode at 0 of 256 bytes"), (64, "at 64 of 256"), (128, "at 128 of 256")];
 
-/// Bytes that the allocator spends on an inode. The allocations in between have this size.
+/// Bytes that the allocator spends on an inode. The allocations between two inodes have this size.
 const INODE_BYTES: usize = 192;
 
 /// Number of files, among which there is one for each position.
@@ -109,8 +109,8 @@ fn by_library(
     library.close()
 }
 
-/// Returns a file for each position. The inode stays there as long as its node is held (I1). None
-/// of the files is in memory yet.
+/// Returns a file for each position of an inode in memory. The inode stays at that position as long
+/// as its node is held (I1). None of the files is in memory yet.
 fn files_at_places(
     volume: &Volume,
     work: &Work,

@@ -29,7 +29,7 @@ const LEAST_ROOM: u64 = 1 << 16;
 /// entries.
 const BUFFER_BYTES: u64 = 2 << 10;
 
-/// The memory for inodes.
+/// The amount of memory for inodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InodeRoom {
     All,
@@ -87,8 +87,8 @@ fn by_library(
     Ok(())
 }
 
-/// Returns whether memory can be limited for this. A failed attempt is not repeated with as many
-/// threads, because it may have used up the whole time limit.
+/// Measures the lookups of the kernel. Returns whether memory can be limited for them. A failed
+/// attempt is not repeated with as many threads, because it may have used up the whole time limit.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
@@ -108,8 +108,8 @@ fn by_kernel(
 }
 
 /// Runs the lookups in a process in a memory cgroup, with memory for all inodes, or for a tenth of
-/// what they took before. Returns the memory that they take, or `None` if that is not possible, for
-/// a reason that is noted.
+/// the memory that they took before. Returns the memory that they take, or `None` if the lookups
+/// are not possible. The reason is then noted.
 fn bounded(
     session: &mut Session<'_>,
     path: &Path,

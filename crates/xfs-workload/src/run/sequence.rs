@@ -10,9 +10,9 @@ use crate::work::{Work, WorkStep};
 pub(super) struct Sequence {
     pub(super) section: &'static str,
     pub(super) steps: &'static [WorkStep],
-    /// The further variants of ours.
+    /// The other variants of the library that also run.
     pub(super) others: &'static [Variant],
-    /// Selects the steps that are reported. The others run only because a later step needs them.
+    /// Selects the steps that are reported. Other steps run only because a later step needs them.
     pub(super) wants: fn(&Session<'_>, WorkStep) -> bool,
 }
 
@@ -128,7 +128,7 @@ fn concerns(variant: Variant, step: WorkStep) -> bool {
 }
 
 impl Session<'_> {
-    /// Drops the caches of a target if the run is to continue. Notes it if that fails.
+    /// Drops the caches of a target if the run is to continue. Notes a failure.
     pub(super) fn cool(
         &mut self,
         target: &mut dyn WorkTarget,

@@ -21,7 +21,7 @@ use crate::parallel::in_parallel;
 use crate::report::VolumeShape;
 use crate::work::{Work, WorkStep};
 
-/// The same modes as on our volumes.
+/// Mode of created files. It is the same as on our volumes.
 const MODE: u32 = 0o600;
 const CHANGED_MODE: u32 = 0o400;
 const FOLDER_MODE: u32 = 0o700;
@@ -35,7 +35,8 @@ const INODES_RECLAIMED: usize = 5;
 /// Number of attempts to drop the caches, and the pause between them.
 const DROPS: u32 = 25;
 const DROP_INTERVAL: Duration = Duration::from_millis(20);
-/// The longest wait for one attempt. On a machine where an unmount hangs, it never returns.
+/// The longest wait for one attempt. On a machine where an unmount hangs, the attempt never
+/// returns.
 const DROP_PATIENCE: Duration = Duration::from_secs(10);
 /// Number of cached inodes of an idle volume: its root, and internal files.
 const FEW_INODES: u64 = 16;
@@ -43,7 +44,7 @@ const FEW_INODES: u64 = 16;
 /// XFS_SUPER_MAGIC, "XFSB".
 const MAGIC: i64 = 0x5846_5342;
 
-/// A directory on the kernel's XFS. Its contents are removed when it is dropped.
+/// A directory on the kernel's XFS. Dropping this value removes the contents of the directory.
 pub struct KernelDirectory {
     path: PathBuf,
     /// Used inodes of the volume before any file was created.
@@ -56,7 +57,7 @@ impl KernelDirectory {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unavailable`] if it is not on XFS.
+    /// [`WorkloadError::Unavailable`] if the directory is not on XFS.
     pub fn open(path: &Path) -> Result<Self, WorkloadError> {
         let found = statfs(path).map_err(|error| WorkloadError::file(path)(error.into()))?;
         // The type of the field differs between architectures.
@@ -76,7 +77,7 @@ impl KernelDirectory {
         self.path = path.to_owned();
     }
 
-    /// Returns the shape of its volume.
+    /// Returns the shape of the directory's volume.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl KernelDirectory {
         Ok(found.f_files - found.f_ffree)
     }
 
-    /// Makes everything durable.
+    /// Makes all changes of the volume durable.
     pub(crate) fn sync(&self) -> Result<(), WorkloadError> {
         let sync = || Ok(syncfs(File::open(&self.path)?)?);
         until_there_is_memory(sync).map_err(self.failed())
@@ -116,7 +117,7 @@ impl KernelDirectory {
     }
 
     /// Returns how many inodes the kernel's bulkstat lists on the volume, with this many threads.
-    /// Each thread lists whole groups until none is left.
+    /// Each thread lists whole groups until no group is left.
     ///
     /// # Errors
     ///
@@ -280,17 +281,17 @@ impl Drop for KernelDirectory {
     }
 }
 
-/// The end of the wait for background freeing.
+/// The result of waiting for background freeing.
 #[derive(Debug, PartialEq, Eq)]
 struct FreeingWait {
-    /// The time without any progress at the end.
+    /// The time at the end of the wait that passed without any progress.
     in_vain: Duration,
     /// Whether exactly the expected inodes were freed.
     is_certain: bool,
 }
 
 /// Waits until as many inodes are in use as before. If other programs create files on the volume
-/// meanwhile, that never happens. So a period without progress ends the wait.
+/// meanwhile, that state is never reached. So a period without progress ends the wait.
 fn wait_for_freeing(
     before: u64,
     patience: Duration,
@@ -324,13 +325,13 @@ fn walk(leaves: &[PathBuf]) -> io::Result<u64> {
     Ok(count)
 }
 
-/// Calls stat.
+/// Looks a file up by calling stat.
 fn look_at(path: &Path) -> io::Result<()> {
     until_there_is_memory(|| fs::symlink_metadata(path)).map(drop)
 }
 
 /// Retries as long as the system is out of memory. A process with little memory gets that error
-/// while the kernel has not yet freed what it has evicted.
+/// until the kernel has freed the evicted objects.
 fn until_there_is_memory<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {
@@ -372,8 +373,8 @@ fn perform(step: WorkStep, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
     Ok(())
 }
 
-/// Drops the caches of the whole machine. A separate process does it: the call may never return,
-/// and the caller cannot be killed then.
+/// Drops the caches of the whole machine. A separate process makes the call, because the call may
+/// never return and its process cannot be killed then.
 fn drop_caches() -> io::Result<()> {
     let mut shell = Command::new("sh");
     shell.args(["-c", "echo 3 > /proc/sys/vm/drop_caches"]);

@@ -18,7 +18,8 @@ use crate::parallel::in_parallel;
 use crate::store::Store;
 use crate::work::{Work, WorkStep};
 
-/// Permissions that no usual umask restricts: the kernel applies that of this process.
+/// Permissions of created files, which no usual umask restricts. The kernel applies the umask of
+/// this process.
 const MODE: u16 = 0o600;
 /// The permissions after a change.
 const CHANGED_MODE: u16 = 0o400;
@@ -37,7 +38,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// The error of opening it.
+    /// The error of opening the volume.
     pub fn open(store: Store, options: OpenOptions) -> Result<Self, WorkloadError> {
         let mut library = Self { store, options: options.writable(true), volume: None };
         library.reopen()?;
@@ -48,7 +49,7 @@ impl Library {
     ///
     /// # Panics
     ///
-    /// After [`close`](WorkTarget::close).
+    /// Panics after [`close`](WorkTarget::close).
     #[must_use]
     pub fn volume(&self) -> &Volume {
         self.volume.as_ref().expect("the volume is open")
@@ -153,8 +154,8 @@ impl WorkTarget for Library {
     }
 }
 
-/// Lists all inodes with this many threads, each of which lists whole groups until none is left.
-/// Returns the number of inodes.
+/// Lists all inodes with this many threads, each of which lists whole groups until no group is
+/// left. Returns the number of inodes.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! A volume of ours per thread: the speed of threads that share only the machine.
 //!
-//! The difference to one volume for all threads is the cost of what they share in it. The remaining
-//! loss with more threads is due to the machine.
+//! The difference to one volume for all threads is the cost of the state that the threads share in
+//! that volume. The remaining loss with more threads is due to the machine.
 
 use std::thread;
 use std::time::Instant;
@@ -25,7 +25,7 @@ impl SeparateVolumes {
         Self { volumes }
     }
 
-    /// Returns each volume with its part of the work: that of the thread with the same number.
+    /// Returns each volume with its part of the work: the work of the thread with the same index.
     fn parts(&mut self, work: &Work) -> impl Iterator<Item = (&mut Library, Work)> {
         assert_eq!(self.volumes.len(), work.threads, "each thread must have one volume");
         let part = |thread| Work { threads: 1, first: work.first + thread, ..*work };

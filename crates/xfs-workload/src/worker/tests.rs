@@ -12,7 +12,7 @@ use crate::memory::MemoryUse;
 use crate::target::Performed;
 use crate::work::Work;
 
-/// Returns the result of a worker that is this script.
+/// Returns the result of a worker that runs this shell script.
 fn ask(script: &str) -> Result<Performed, WorkloadError> {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
@@ -69,7 +69,7 @@ fn interrupted_run_does_not_wait_for_its_worker() {
     assert!(matches!(prepared, Err(WorkloadError::Interrupted)));
 }
 
-/// A worker that gets no memory for a page of its own sleeps for ever.
+/// Checks the time limit. A worker that gets no memory for a page of its own sleeps for ever.
 #[test]
 fn worker_that_never_answers_times_out() {
     let mut command = Command::new("sh");
@@ -83,7 +83,8 @@ fn worker_that_never_answers_times_out() {
     assert!(patience(&Work::new(1, 6_000_000)) > Duration::from_secs(600));
 }
 
-/// The request is understood by [`serve`](super::serve). Here it cannot be done.
+/// Checks that [`serve`](super::serve) understands the request, although the work is not possible
+/// here.
 #[test]
 fn request_is_served() {
     let request = super::WorkerRequest { path: "/proc".into(), work: Work::new(1, 3) };

@@ -1,4 +1,5 @@
-//! How often operations write memory that all threads share, per step, in a build that counts.
+//! Checks how often the operations of each step write memory that all threads share, in a build
+//! that counts such writes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +7,7 @@ use xfs_workload::{Measurement, Plan, Report, Variant, Workload, text};
 
 use crate::{report_of, small};
 
-/// At most one write of volume-wide memory in this many operations.
+/// The budget: at most one write of volume-wide memory in this many operations.
 const BUDGET: u64 = 64;
 
 /// Enough files per thread that the fixed cost per volume does not matter, and a log that they do
@@ -14,7 +15,7 @@ const BUDGET: u64 = 64;
 const FILES: u64 = 10_000;
 const LOG_BYTES: u64 = 256 << 20;
 
-/// Held by the one run whose writes are counted.
+/// Returns a lock that only the one run whose writes are counted holds.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

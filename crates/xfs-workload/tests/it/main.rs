@@ -9,7 +9,7 @@ use std::path::Path;
 
 use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, text};
 
-/// A watcher that ends the run after this many parts have begun.
+/// A watcher that ends the run after this number of parts has begun.
 struct Until(usize);
 
 impl Watcher for Until {
@@ -27,7 +27,8 @@ const FILES: u64 = 30;
 /// The smallest log of a volume.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// `fsync` needs many files to fill the list of a log, so it has a test of its own.
+/// Returns all workloads except `fsync`, which needs many files to fill the list of a log and has a
+/// test of its own.
 fn all_but_fsync() -> Vec<Workload> {
     Workload::ALL.into_iter().filter(|workload| *workload != Workload::Fsync).collect()
 }
@@ -44,7 +45,8 @@ fn small(workloads: &[Workload]) -> Plan {
     }
 }
 
-/// Counters are those of the whole process, so only one run may be active then.
+/// Runs a plan. The counters are those of the whole process, so only one run may be active at a
+/// time.
 fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
     #[cfg(feature = "count")]
     let _alone = counted::alone();
@@ -86,7 +88,8 @@ fn file_step_starts_with_cold_caches() {
     assert!(report.measurements.iter().all(|one| one.is_cold));
 }
 
-/// The run itself compares the resulting files.
+/// Checks that the run with a volume per thread ends without an error. The run itself compares the
+/// resulting files.
 #[test]
 fn volume_per_thread_does_the_same_work() {
     let workloads = [Workload::Create, Workload::Bulkstat];
@@ -107,8 +110,8 @@ fn volume_per_thread_does_the_same_work() {
     assert!(text(&report, false).contains("a volume for each thread: 2 vs 1"));
 }
 
-/// A listing through the cache brings each inode in and evicts it. A listing that bypasses it
-/// brings in none.
+/// Checks that a listing through the inode cache brings each inode in and evicts it. A listing that
+/// bypasses the cache brings in no inode.
 #[test]
 fn bulkstat_evicts_the_inodes_that_it_brings_in() {
     let report = report_of(&small(&[Workload::Stream]));
@@ -119,7 +122,8 @@ fn bulkstat_evicts_the_inodes_that_it_brings_in() {
     }
 }
 
-/// A combined listing brings no inodes into memory. A listing file by file brings in all of them.
+/// Checks that a combined listing brings no inodes into memory. A listing file by file brings in
+/// all inodes.
 #[test]
 fn walk_through_memory_brings_each_inode_in() {
     let report = report_of(&small(&[Workload::Walk]));
@@ -147,8 +151,8 @@ fn little_memory_evicts_inodes() {
     assert!(went("visit, room for a tenth") > 1000);
 }
 
-/// The load before an fsync is as stated: nothing of it was written early, and the full list is at
-/// nine tenths of its capacity, an eighth of the log.
+/// Checks the load before an fsync. No part of the list was written early, and the full list is at
+/// nine tenths of its capacity, which is an eighth of the log.
 #[test]
 fn full_list_is_nearly_full() {
     let report = report_of(&small(&[Workload::Fsync]));
@@ -174,7 +178,7 @@ fn full_list_is_nearly_full() {
     assert!(median("list nearly full") > median("list empty"));
 }
 
-/// Direct updates save the transactions that the report shows.
+/// Checks that direct updates save the transactions that the report shows.
 #[test]
 fn parents_by_intents_take_one_more_transaction() {
     let report = report_of(&small(&[Workload::Fsmark]));
@@ -219,7 +223,7 @@ fn cancelled_run_ends() {
     assert!(is_empty(folder.path()));
 }
 
-/// Another filesystem is no substitute for the kernel's XFS.
+/// Checks that a directory of another filesystem is refused as the kernel's XFS.
 #[test]
 fn directory_of_another_filesystem_is_refused() {
     let plan = Plan { kernel: Some("/proc".into()), ..small(&[Workload::Create]) };

@@ -31,7 +31,8 @@ fn dependency(id: &str, kind: Option<&str>) -> Value {
     json!({ "pkg": id, "dep_kinds": [{ "kind": kind }] })
 }
 
-/// The command line uses a crate, a macro, and crates for its tests and its build alone.
+/// Returns metadata in which the command line depends on a crate, on a macro, and on crates for its
+/// tests and its build alone.
 fn metadata() -> Value {
     let uses = [
         dependency("used", None),

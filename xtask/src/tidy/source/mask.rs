@@ -1,13 +1,14 @@
-//! Tells code, comments and literals of a Rust file apart.
+//! Separation of the code, comments and literals of a Rust file.
 //!
-//! Knows just enough of Rust's lexical rules for that: nested comments, raw strings, and the
-//! difference between a character and a lifetime. It does not know macros or the grammar.
+//! The module knows just enough of Rust's lexical rules for this purpose: nested comments, raw
+//! strings, and the difference between a character and a lifetime. It does not know macros or the
+//! grammar.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A file twice, line for line: once only its code, once only its comments. Everything else is
-/// left out; literals are in neither.
+/// Two versions of a file that correspond line for line: one with only its code, and one with only
+/// its comments. Literals are in neither version.
 pub(crate) struct Masked {
     pub(crate) code: String,
     pub(crate) comments: String,
@@ -30,7 +31,7 @@ struct Lexer<'a> {
 }
 
 impl Lexer<'_> {
-    /// Takes the next token or character; false at the end.
+    /// Takes the next token or character. Returns `false` at the end of the file.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.next() else { return false };
         match first {
@@ -58,7 +59,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A character of a literal: only its line break counts.
+    /// Takes a character of a literal. Only a line break is kept.
     fn literal(&mut self, character: char) {
         if character == '\n' {
             self.code(character);
@@ -104,8 +105,8 @@ impl Lexer<'_> {
         self.code('"');
     }
 
-    /// Whether the last character of the code belongs to a name, as the `r` of `for` does. The
-    /// `b` of a raw byte string is not part of a name.
+    /// Returns whether the last character of the code belongs to a name, as the `r` of `for` does.
+    /// The `b` of a raw byte string is not part of a name.
     fn follows_name(&self) -> bool {
         let mut before = self.masked.code.chars().rev();
         let is_name = |character: Option<char>| {
@@ -139,7 +140,8 @@ impl Lexer<'_> {
         self.code('"');
     }
 
-    /// Takes the hashes that close a raw string, if all of them are there.
+    /// Takes the hashes that close a raw string, if all of them are present. Returns whether they
+    /// are.
     fn closing_hashes(&mut self, hashes: usize) -> bool {
         let ahead = self.rest.clone().take(hashes).filter(|&character| character == '#').count();
         if ahead == hashes {

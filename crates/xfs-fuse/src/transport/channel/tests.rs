@@ -21,7 +21,8 @@ fn write_data_starts_at_a_page_boundary() {
     assert_eq!(written.as_ptr().addr() % PAGE_BYTES as usize, 0);
 }
 
-/// Answers a READ with sevens, and other requests with the reversed bytes after their arguments.
+/// A handler that answers a READ with sevens, and other requests with the reversed bytes after
+/// their arguments.
 struct Mirror;
 
 impl Handler for Mirror {
@@ -43,7 +44,7 @@ impl Handler for Mirror {
     }
 }
 
-/// Returns the header and arguments of a READ of `size` bytes from a file that has at most `there`.
+/// Returns the ring header of a request with `arguments`, followed by `contents` bytes of contents.
 fn message(opcode: u32, arguments: ReadIn, contents: usize) -> RingHeader {
     let mut message = RingHeader::new_zeroed();
     let length = (size_of::<InHeader>() + size_of::<ReadIn>() + contents) as u32;

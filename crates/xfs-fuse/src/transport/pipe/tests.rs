@@ -12,7 +12,7 @@ use crate::transport::wire::OutHeader;
 /// Length of the contents.
 const LENGTH: usize = 200_000;
 
-/// A file that takes answers as a device does.
+/// Creates a file that takes answers as the FUSE device does.
 fn target() -> std::fs::File {
     tempfile::tempfile().expect("a file")
 }
@@ -34,7 +34,8 @@ fn pipes() -> Pipes {
     Pipes::new(|| {})
 }
 
-/// Sends an answer of this length through a pipe if possible, and returns whether that was done.
+/// Sends an answer with `length` bytes of contents through a pipe if possible. Returns whether it
+/// was sent.
 fn send(reply: &mut Reply<'_>, length: usize) -> bool {
     let Some(pipe) = reply.pipe_for(length) else { return false };
     reply.send_through_pipe(pipe, length, |pipe| put(pipe, length))

@@ -144,7 +144,7 @@ impl Generator {
         Some(Operation::Allocate { file, mode, offset, length })
     }
 
-    /// Returns ranges of two files, mostly shareable ones.
+    /// Returns ranges of two files. In most cases the ranges can share blocks.
     fn ranges(&mut self, model: &Model) -> Option<FileRanges> {
         let block = model.features().block_bytes;
         let (from, to) = (self.target(model)?, self.target(model)?);

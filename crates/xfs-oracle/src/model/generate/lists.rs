@@ -1,4 +1,4 @@
-//! Access control lists, mostly valid ones.
+//! Generation of access control lists, most of which are valid.
 
 use super::{Generator, WantedNode};
 use crate::model::operation::{ListEntry, ListKind, Operation};
@@ -55,7 +55,7 @@ impl Generator {
         ListEntry { tag, permissions: self.random.below(8) as u16, id: id as u32 }
     }
 
-    /// Usually makes a list invalid.
+    /// Changes an access control list so that it is usually invalid.
     fn spoil(&mut self, entries: &mut Vec<ListEntry>, version: &mut u32) {
         let index = self.random.below(entries.len() as u64) as usize;
         match self.random.below(7) {

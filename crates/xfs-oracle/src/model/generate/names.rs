@@ -1,4 +1,4 @@
-//! Operations on names, attributes, modes, owners and times.
+//! Generation of operations on names, attributes, modes, owners and times.
 
 use rustix::fs::FileType;
 
@@ -144,8 +144,8 @@ impl Generator {
         Some(format!("{namespace}{number}{rest}"))
     }
 
-    /// Returns a path to a node other than a symbolic link. Links have no mode and cannot be
-    /// opened.
+    /// Returns a path to a node other than a symbolic link. Symbolic links have no mode and cannot
+    /// be opened.
     fn no_link(&mut self, model: &Model) -> Option<String> {
         let path = self.existing(model, WantedNode::Anything)?;
         let node = model.node(model.lookup(&path).ok()?).ok()?;

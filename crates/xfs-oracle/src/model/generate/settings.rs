@@ -1,4 +1,4 @@
-//! Flags and hints.
+//! Generation of flags and hints.
 
 use super::{Generator, WantedNode};
 use crate::ioctl::FileFlags;

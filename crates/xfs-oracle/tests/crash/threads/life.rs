@@ -3,10 +3,10 @@
 //! # Rules
 //!
 //! - **I1** The names of a thread's files are those after one of its steps, the same step for all.
-//!   A renamed file has one of its names, and no step is present without those before it.
-//! - **I2** That step is no older than any sync promised that returned before the cut, and no newer
-//!   than the steps that had begun by then.
-//! - **I3** A file whose contents a sync covered has them.
+//!   A renamed file has one of its names, and no step is present without all earlier steps.
+//! - **I2** That step is not older than the promise of any sync that returned before the cut. It is
+//!   not newer than the steps that had begun by then.
+//! - **I3** A file whose contents a sync covered has these contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use rustix::fs::FileType;
 use xfs_oracle::model::pattern;
 use xfs_oracle::{Contents, DirectoryEntry, InodeView, Tree};
 
-/// The owner of a file identifies it. The owner is set when the file is created.
+/// The identity of a file: the user ID of its owner, which is set when the file is created.
 pub(super) type FileIdentity = u32;
 
 /// Size of a thread's range of identities, larger than the number of its files.
 const FILES: u32 = 1 << 20;
 
-/// Names by file. A removed file has none.
+/// The names of each file. A removed file has no names.
 type FileNames = BTreeMap<FileIdentity, BTreeSet<String>>;
 
 /// The record of a thread.
@@ -35,13 +35,13 @@ pub(super) struct ThreadLife {
 /// One change.
 #[derive(Debug)]
 pub(super) struct ThreadStep {
-    /// Position of the device when it began.
+    /// Position of the device when the step began.
     pub(super) began: usize,
-    /// Time after its return.
+    /// Time after the step returned.
     pub(super) returned: u64,
-    /// All paths of the affected files afterwards.
+    /// All paths of the affected files after the step.
     pub(super) changes: Vec<(FileIdentity, Vec<String>)>,
-    /// The file that it wrote.
+    /// The file that the step wrote, if any.
     pub(super) written: Option<FileIdentity>,
 }
 
@@ -51,16 +51,16 @@ struct FsyncPromise {
     file: FileIdentity,
     /// Number of covered steps.
     steps: usize,
-    /// Position of the device when it returned.
+    /// Position of the device when the fsync returned.
     position: usize,
 }
 
 /// A sync of the volume.
 #[derive(Debug)]
 pub(super) struct VolumeSync {
-    /// Time of the call. Steps that had returned before are covered.
+    /// Time of the call. The sync covers all steps that had returned before.
     pub(super) began: u64,
-    /// Position of the device when it returned.
+    /// Position of the device when the sync returned.
     pub(super) position: usize,
 }
 

@@ -12,7 +12,8 @@ use super::life::{FileIdentity, ThreadLife, ThreadStep, length_bytes};
 use super::shared::{folder, is_narrow, wide_folder, within};
 use crate::library::Library;
 
-/// The most files that change their names: few, so that the narrow directories stay narrow.
+/// The most files that change their names. The number is small, so that the narrow directories stay
+/// narrow.
 const MOST_MOVING: usize = 3;
 /// Length of long names, which move directories out of their inodes.
 const LONG_NAME_BYTES: usize = 150;
@@ -23,7 +24,7 @@ pub(super) struct OwnFiles<'a> {
     thread: u64,
     subject: Library,
     life: ThreadLife,
-    /// The paths of the files that change their names. The others stay unchanged.
+    /// The paths of the files that change their names. All other files stay unchanged.
     moving: BTreeMap<FileIdentity, Vec<String>>,
     files: u32,
     /// Counter that keeps names from being reused.
@@ -140,7 +141,7 @@ impl<'a> OwnFiles<'a> {
         self.perform(&Operation::Rename { from, to, mode }, vec![(file, paths)])
     }
 
-    /// Renames one file to a name of the other, which loses it.
+    /// Renames one file to a name of the other file, which loses that name.
     fn replace(&mut self, file: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.path(other));
         let mut changes = Vec::new();

@@ -13,7 +13,8 @@ use super::{NARROW, WIDE};
 
 /// Names per directory.
 const NAMES: usize = 16;
-/// Names per directory that usually stays in its inode, so that one item contains all of it.
+/// Names per narrow directory, which usually stays in its inode, so that one log item contains all
+/// of it.
 const NARROW_NAMES: usize = 6;
 /// Length of long names, which move directories out of their inodes.
 const LONG_NAME_BYTES: usize = 180;
@@ -31,7 +32,7 @@ pub(super) fn operation(prng: &mut Prng, features: Features) -> Operation {
     }
 }
 
-/// Returns whether no history may meet this error.
+/// Returns whether this error must not occur in any history.
 pub(super) fn is_fatal(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::UCLEAN | Errno::ROFS)
 }
@@ -126,7 +127,7 @@ pub(super) fn folder(prng: &mut Prng) -> &'static str {
     }
 }
 
-/// Returns a shared directory with many names. The root is one.
+/// Returns a shared directory with many names, which may be the root.
 pub(super) fn wide_folder(prng: &mut Prng) -> &'static str {
     WIDE.get(prng.within(0..WIDE.len() + 1)).copied().unwrap_or("")
 }
@@ -136,7 +137,7 @@ pub(super) fn is_narrow(folder: &str) -> bool {
     NARROW.contains(&folder)
 }
 
-/// Returns a name in a shared directory, or in one that a thread has created there.
+/// Returns a path in a shared directory, or in a directory that a thread has created there.
 fn path(prng: &mut Prng) -> String {
     let folder = folder(prng);
     let mut name = || {

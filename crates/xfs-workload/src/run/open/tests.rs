@@ -6,7 +6,8 @@ use crate::variant::Variant;
 use crate::work::Work;
 use crate::{NewVolume, Store};
 
-/// The inodes of the opened files lie where their columns say, also after the files were opened.
+/// Checks that the inodes of the opened files lie where their columns say, also after the files
+/// were opened.
 #[test]
 fn inodes_lie_at_the_stated_positions() {
     let work = Work::new(1, CANDIDATES);
