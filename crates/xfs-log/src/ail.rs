@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! - - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is no
+//! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is no
 //!   item. The tail never moves back.
 //! - **I2** When a checkpoint completes, the head moves and its grant is given back in one step of
 //!   [`Space`].
