@@ -36,8 +36,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENODATA if it does not exist, or the caller may not see it; EACCES; what the volume holds
-    /// may be corrupt.
+    /// ENODATA if it does not exist, or the caller may not see it; EACCES; EUCLEAN for a
+    /// corrupt volume.
     pub fn attribute(&self, name: &OsStr) -> Result<Vec<u8>> {
         self.note(Activity::AttributeRead);
         value(self, name)

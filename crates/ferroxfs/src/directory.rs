@@ -357,8 +357,8 @@ impl DirEntry {
     ///
     /// # Errors
     ///
-    /// EACCES if the directory may be listed but not searched, ENOENT if the name is gone; what the
-    /// volume holds may be corrupt.
+    /// EACCES if the directory may be listed but not searched, ENOENT if the name is gone; EUCLEAN
+    /// for a corrupt volume.
     pub fn node(&self) -> Result<Node> {
         match &self.directory {
             Some(directory) => directory.lookup(&self.name),

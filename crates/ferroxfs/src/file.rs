@@ -227,7 +227,7 @@ impl File {
     /// # Errors
     ///
     /// Those of writing [buffered bytes](Self#buffered-bytes), ENOSPC or the device's error;
-    /// EOPNOTSUPP for data on a realtime device; what the volume holds may be corrupt.
+    /// EOPNOTSUPP for data on a realtime device; EUCLEAN for a corrupt volume.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
         self.node.inode().seek_data(self.node.cache(), offset)

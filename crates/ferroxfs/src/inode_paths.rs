@@ -58,7 +58,7 @@ impl Node {
     /// # Errors
     ///
     /// EPERM without [`Capabilities::SYS_ADMIN`]; EOPNOTSUPP on a volume without parent pointers;
-    /// what the volume holds may be corrupt.
+    /// EUCLEAN for a corrupt volume.
     pub fn parents(&self) -> Result<Vec<Parent>> {
         self.caller().require(Capabilities::SYS_ADMIN)?;
         parents(self)

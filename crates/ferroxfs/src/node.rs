@@ -250,7 +250,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOENT, ENOTDIR, EACCES; what the volume holds may be corrupt.
+    /// ENOENT, ENOTDIR, EACCES; EUCLEAN for a corrupt volume.
     pub fn lookup(&self, name: &OsStr) -> Result<Self> {
         self.check_searchable()?;
         if name.as_bytes() == b"." {
@@ -284,7 +284,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOTDIR, EACCES; what the volume holds may be corrupt.
+    /// ENOTDIR, EACCES; EUCLEAN for a corrupt volume.
     pub fn parent(&self) -> Result<Self> {
         self.check_searchable()?;
         let parent = self.in_directory(|directory| directory.parent())?;
@@ -295,7 +295,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EINVAL if this is no link; what the volume holds may be corrupt.
+    /// EINVAL if this is no link; EUCLEAN for a corrupt volume.
     pub fn read_link(&self) -> Result<OsString> {
         if self.file_type() != FileType::Symlink {
             return Err(PosixError::InvalidArgument.into());
@@ -307,7 +307,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// The volume may be corrupt.
+    /// EUCLEAN for a corrupt volume.
     #[doc(alias = "xfs_get_acl")]
     pub fn acl(&self, kind: AclKind) -> Result<Option<Acl>> {
         Acl::read(self.cache(), &self.inode(), kind)

@@ -221,7 +221,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// The headers of an allocation group may be corrupt.
+    /// EUCLEAN for a corrupt header of an allocation group.
     pub fn space(&self) -> Result<Space> {
         space::count(self.volume_ref())
     }
@@ -230,7 +230,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// It may be corrupt.
+    /// EUCLEAN for a corrupt root inode.
     pub fn root(&self) -> Result<Node> {
         self.volume_ref().node(self.volume_ref().superblock.root_inode)
     }
@@ -240,8 +240,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// ENOENT if no inode has the number; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the
-    /// volume holds may be corrupt.
+    /// ENOENT if no inode has the number; EPERM without [`Capabilities::DAC_READ_SEARCH`]; EUCLEAN
+    /// for a corrupt volume.
     #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
@@ -257,8 +257,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// ENOENT if it was freed since; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the
-    /// volume holds may be corrupt.
+    /// ENOENT if it was freed since; EPERM without [`Capabilities::DAC_READ_SEARCH`]; EUCLEAN for a
+    /// corrupt volume.
     pub fn node_trusted(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
         self.volume_ref().node(number)
@@ -273,7 +273,7 @@ impl Volume {
     /// # Errors
     ///
     /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES if the caller may not search a directory on the
-    /// way; what the volume holds may be corrupt.
+    /// way; EUCLEAN for a corrupt volume.
     pub fn lookup(&self, path: impl AsRef<Path>) -> Result<Node> {
         self.find_path(path.as_ref(), LastLink::Follow)
     }

@@ -57,7 +57,7 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// Creates a failure of the host on one of its own files.
+    /// Creates the failure of an I/O error on a file of the host, not of an image.
     pub(crate) fn host(file: &OsStr, error: &io::Error) -> Self {
         let mut message = format!("{}: {error}", names::in_message(file.as_bytes()));
         if error.kind() == io::ErrorKind::StorageFull

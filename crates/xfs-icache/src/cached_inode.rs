@@ -397,7 +397,7 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
     ///
     /// # Errors
     ///
-    /// ENOENT, ENOTDIR; what the volume holds may be corrupt.
+    /// ENOENT, ENOTDIR; EUCLEAN for a corrupt volume.
     pub fn find(&self, journal: &Journal, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         self.find_and(journal, name, |_| ())
     }

@@ -110,12 +110,12 @@ impl<S: Store> InodeCache<S> {
         place.ok_or(PosixError::NotFound.into())
     }
 
-    /// Takes a reference to the inode of this number, cached or read.
+    /// Takes a reference to the inode of this number. Reads the inode if it is not cached.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for an inode that is free or has no name any more; what the volume
-    /// holds may be corrupt.
+    /// [`PosixError::NotFound`] for an inode that is free or has no name any more; the corruption
+    /// and I/O errors of reading it.
     pub fn take(&self, number: InodeNumber) -> Result<Arc<CachedInode<S::Kind>>> {
         self.take_as(number, Keep::Cached)
     }
@@ -349,7 +349,7 @@ impl<S: Store> InodeCache<S> {
         self.inactivation.drain(|entry| self.free(entry));
     }
 
-    /// Frees queued inodes until the cache is [closed](Self::close): the work of a thread.
+    /// Frees queued inodes until the cache is [closed](Self::close). A background thread runs it.
     pub fn serve(&self) {
         self.inactivation.serve(|entry| self.free(entry));
     }

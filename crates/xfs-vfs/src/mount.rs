@@ -116,7 +116,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// ENOENT if the inode is free or has no name any more; what the volume holds may be corrupt.
+    /// ENOENT if the inode is free or has no name any more; EUCLEAN for a corrupt volume.
     #[inline]
     pub fn take(&self, number: InodeNumber) -> Result<InodeRef<&Self>> {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))

@@ -27,7 +27,7 @@ pub use attributes::AttributeUse;
 pub(crate) use attributes::CAPABILITIES;
 
 bitflags! {
-    /// The access that a caller wants to a file. No access at all is always granted.
+    /// The access that a caller wants to a file. A request for no access is always granted.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[doc(alias = "access")]
     pub struct Access: u16 {

@@ -38,9 +38,9 @@ impl Volume {
     }
 
     /// Registers a listener for files whose blocks or size change although no caller asks for that:
-    /// when preallocated blocks are given back, or when buffered bytes take more or fewer blocks
-    /// than were shown. It is for caches of [`Node::metadata`]. The listener is called with locks
-    /// held, so it must neither wait nor use this volume.
+    /// when preallocated blocks are given back, or when writing buffered bytes uses more or fewer
+    /// blocks than [`Node::metadata`] has reported. Callers that cache metadata need it. The
+    /// listener is called with locks held, so it must neither wait nor use this volume.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ const BUFFERED_BYTES: usize = 10_000;
 const AHEAD_BYTES: usize = 8 << 20;
 const THREADS: usize = 4;
 
-/// Opens a volume with the shortest intervals of upkeep.
+/// Opens a volume whose background work runs as often as possible.
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().writable(true);
     let options = options.upkeep(Upkeep::new(Upkeep::SHORTEST, Upkeep::SHORTEST));

@@ -132,7 +132,7 @@ fn check_names(volume: &Volume, top: &Node) {
     volume.remove_dir_all(format!("/top/{}", long('o'))).unwrap();
 }
 
-/// Maps, moves, shares and frees contents.
+/// Allocates, exchanges, shares and frees blocks of files, and checks the contents.
 fn check_contents(volume: &Volume, features: &str) {
     let block = u64::from(volume.geometry().block_size);
     let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());

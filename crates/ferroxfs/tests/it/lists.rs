@@ -125,10 +125,10 @@ fn minimal_list_and_bits_change_together() {
     }
 }
 
-/// Creates files of all kinds in a directory with a default list while another thread forces the
-/// log, and cuts the power. A file that exists has the permission bits of its lists from the start,
-/// and has each list complete or not at all. Returns how many files did not exist, lacked a list,
-/// and were complete.
+/// Creates files of all kinds in a directory with a default ACL while another thread forces the
+/// log, and cuts the power. After recovery, each file has the permission bits of its ACLs, and has
+/// each ACL complete or not at all. Returns how many files are absent, lack an ACL, and are
+/// complete.
 fn check_heirs(users: u32) -> [usize; 3] {
     const KINDS: [NewKind<'static>; 3] = [NewKind::Regular, NewKind::Directory, NewKind::Fifo];
     let device = make_with("-b size=1k -l size=16m");

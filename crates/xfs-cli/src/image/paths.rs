@@ -120,7 +120,7 @@ impl ImagePath {
         self.volume.failure(self.path.as_os_str().as_bytes(), error)
     }
 
-    /// Returns the location for failures below this path.
+    /// Returns the location that messages about files below this path name.
     pub(crate) fn location(&self) -> SourceLocation {
         let image = names::in_message(self.volume.path.as_os_str().as_bytes()).into_owned();
         SourceLocation { image, path: self.path.as_os_str().as_bytes().to_vec() }

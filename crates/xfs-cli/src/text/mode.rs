@@ -27,7 +27,7 @@ pub(crate) struct ModeChange(Vec<Operation>);
 /// One operator with its classes and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Operation {
-    /// The bits of the classes; 0 without classes (**I2**).
+    /// The permission bits of the named classes (`u`, `g`, `o`, `a`); 0 if none is named (**I2**).
     classes: u32,
     operator: Operator,
     operand: Operand,

@@ -16,7 +16,7 @@ fn check_lists(commands: &[&[&str]], expected: &str) {
     assert_eq!(entries.join(" "), expected, "{commands:?}");
 }
 
-/// The results of setfacl(1) 2.3.1.
+/// The expected entries are those of setfacl(1) 2.3.1.
 #[test]
 fn mask_is_recomputed_for_the_changed_list() {
     let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];

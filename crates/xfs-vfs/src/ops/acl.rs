@@ -32,10 +32,10 @@ pub(crate) struct ListRoom {
     default: usize,
 }
 
-/// The outcome of an operation that may write lists.
+/// The outcome of an operation that may write ACLs.
 pub(crate) enum Outcome<T> {
     Done(T),
-    /// Nothing has changed. The operation must write lists, and has reserved less room.
+    /// Nothing has changed. The operation must write ACLs, and has reserved less room.
     RetryWith(ListRoom),
 }
 

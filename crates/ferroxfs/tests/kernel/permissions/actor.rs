@@ -13,7 +13,7 @@ use crate::failed;
 pub(super) const USERS: [u32; 3] = [1000, 1001, 0];
 pub(super) const GROUPS: [u32; 3] = [2000, 2001, 0];
 
-/// The user that makes the operation.
+/// The user that performs the operation.
 #[derive(Debug)]
 pub(super) struct Actor {
     uid: u32,

@@ -47,8 +47,8 @@ fn heard(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     has_status.then(|| ExitStatus::from_raw(facts.exit_status))
 }
 
-/// Returns the status of a process that its parent has not reaped. Until then its number is not
-/// reused.
+/// Returns the exit status of a process that its parent has not reaped, or `None` if it runs or
+/// hides it. Its PID is not reused before its parent reaps it.
 fn unheard(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     let facts = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
     let facts = std::fs::read_to_string(facts).ok()?;

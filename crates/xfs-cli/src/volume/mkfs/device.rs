@@ -34,7 +34,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Returns the path by which this process opens it.
+    /// Returns the path of the device for this process: of the staged file, if there is one.
     pub(super) fn place(&self) -> PathBuf {
         self.staged.as_ref().map_or_else(|| self.path.clone(), StagedFile::path)
     }
