@@ -82,33 +82,40 @@ impl Bench {
     }
 
     /// Stops runs of a command at random points. `prepare` makes the same start each time. `verify`
-    /// checks what a run has left, and is told whether the run succeeded. It ends with the number
-    /// of runs that a signal has ended.
+    /// checks what a run has left, and is told whether the run succeeded. Returns the number of runs
+    /// that a signal has ended. A run that ends before its signal narrows the window in which later
+    /// points are drawn, and pairs of points are added until one run is stopped.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
         prepare(0);
         let start = Instant::now();
         self.check(arguments);
-        let whole = start.elapsed();
+        let mut window = start.elapsed();
         verify(true);
         let mut random = Prng::new(0x0005_709a);
-        let mut stopped = 0;
-        for point in 0..points() {
+        let (mut tried, mut stopped) = (0, 0);
+        while tried < points() || (stopped == 0 && !window.is_zero()) {
             for (signal, number) in SIGNALS {
-                prepare(point);
+                prepare(tried);
                 let before = self.names();
-                let wait = Duration::from_nanos(random.number() % whole.as_nanos() as u64);
+                let wait = window.mul_f64(random.number() as f64 / u64::MAX as f64);
                 let ended = self.stopped_after(arguments, signal, wait);
                 let is_stopped = ended.signal() == Some(number);
                 assert!(is_stopped || ended.success(), "{arguments:?}: {ended} after {wait:?}");
-                stopped += u64::from(is_stopped);
+                if is_stopped {
+                    stopped += 1;
+                } else {
+                    // Runs are faster now than the first one was.
+                    window = wait;
+                }
                 verify(ended.success());
                 let after = self.names();
                 let new: Vec<_> = after.iter().filter(|name| !before.contains(name)).collect();
                 // At most the output itself.
                 assert!(new.iter().all(|name| *name == "out"), "{arguments:?}: {new:?}");
             }
+            tried += 1;
         }
-        eprintln!("{}: {stopped} of {} stopped in {whole:?}", arguments[0], 2 * points());
+        eprintln!("{}: {stopped} of {} stopped", arguments[0], 2 * tried);
         stopped
     }
 
