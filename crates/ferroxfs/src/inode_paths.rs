@@ -7,7 +7,7 @@
 //!
 //! - **I1** The search upwards is bounded: a directory has one parent and is visited once, so that
 //!   a cycle of directories ends it with an error.
-//! - **I2** A search from the root makes at most `MAX_PATHS` paths, whatever the entries say.
+//! - **I2** At most `MAX_PATHS` paths are made, whatever entries and parent pointers say.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -107,7 +107,8 @@ fn climb(node: &Node) -> InodePaths {
     };
     // Links in one directory have the same path from there.
     let mut above: HashMap<InodeNumber, Option<PathBuf>> = HashMap::new();
-    for link in links {
+    // No more paths than the bound are made (I2).
+    for link in links.into_iter().take(MAX_PATHS) {
         let folder = above.entry(link.directory).or_insert_with(|| {
             ascend(node.volume_ref(), link.directory, link.generation)
                 .map_err(|error| found.findings.push(error))

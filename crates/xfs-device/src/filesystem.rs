@@ -124,7 +124,7 @@ const fn hint_at(contents: Contents) -> Option<&'static str> {
         Contents::XfsMetadump => "restore it to an image with xfs_mdrestore",
         Contents::XfsDump => "restore it into a mounted volume with xfsrestore",
         Contents::Gzip | Contents::Xz | Contents::Zstd | Contents::Bzip2 | Contents::Lz4 => {
-            "decompress it first"
+            "if it is an archive, ferroxfs mkfs --from or import reads it; decompress an image first"
         }
         Contents::Tar | Contents::Cpio => {
             "make a volume from it (ferroxfs mkfs --from ARCHIVE -d size=BYTES IMAGE), or copy it \

@@ -41,7 +41,7 @@ const WORDS: &[(&[&str], &str)] = &[
             "x",
             "pull",
         ],
-        "'ferroxfs cp -a IMAGE:/path DIRECTORY' copies files out",
+        "'ferroxfs cp -a IMAGE:/path DIRECTORY' copies files out; 'ferroxfs import ARCHIVE IMAGE:/' unpacks an archive into an image",
     ),
     (&["dir", "list", "ll", "la", "l", "listdir"], "'ferroxfs ls' lists directories"),
     (
@@ -119,7 +119,15 @@ const WORDS: &[(&[&str], &str)] = &[
     #[cfg(feature = "bench")]
     (&["benchmark", "fio", "perf"], "'ferroxfs bench' measures"),
     (&["manual", "manpage", "manpages"], "'ferroxfs man DIR' writes the man pages"),
-    (&["ver", "about"], "'ferroxfs --version' prints the version"),
+    (
+        &["shrink", "xfs_shrinkfs"],
+        "a volume does not shrink: make a smaller one with 'ferroxfs mkfs --from'",
+    ),
+    (
+        &["defrag", "xfs_fsr", "fsr"],
+        "files are not defragmented; 'ferroxfs extents' shows where a file is on disk",
+    ),
+    (&["ver", "version", "about"], "'ferroxfs --version' prints the version"),
 ];
 
 /// Commands that are never suggested for a mistyped word.

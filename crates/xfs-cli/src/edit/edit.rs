@@ -90,12 +90,14 @@ impl Run for Edit {
         // The image is closed before the editor runs (I1).
         drop(targets);
         let ended = copy.run(&self.editor);
-        let edited = match (ended, copy.read()) {
-            (Ok(()), Ok(edited)) => edited,
-            (Err(failure), Ok(edited)) if copy.is_unchanged(&edited)? => return Err(failure),
+        let compared = copy.read().and_then(|edited| Ok((copy.is_unchanged(&edited)?, edited)));
+        let (is_unchanged, edited) = match (ended, compared) {
+            (Ok(()), Ok(compared)) => compared,
+            (Err(failure), Ok((true, _))) => return Err(failure),
+            // Text that may be changed stays, also if it cannot be read (I2).
             (Err(failure), _) | (Ok(()), Err(failure)) => return Err(copy.keep(failure)),
         };
-        if copy.is_unchanged(&edited)? {
+        if is_unchanged {
             if !console.is_json() {
                 console.note(format!("{}: not changed", names::in_message(shown.as_bytes())));
             }

@@ -162,15 +162,13 @@ fn log_text(description: &Description) -> String {
     format!("{place}, {}, {state}", human(bytes))
 }
 
-fn describe(description: &Description, space: Option<&Space>) -> Object {
-    let superblock = &description.superblock;
+/// Returns the facts of a superblock that `info` and `mkfs` print.
+pub(crate) fn geometry_object(superblock: &Superblock) -> Object {
     let geometry = &superblock.geometry;
     let mut object = Object::new();
     let mut insert = |key: &str, value: serde_json::Value| object.insert(key.to_owned(), value);
     insert("format", "xfs-v5".into());
-    insert("start_bytes", description.start.into());
     insert("uuid", superblock.uuid.to_string().into());
-    insert("meta_uuid", geometry.meta_uuid.to_string().into());
     insert("block_size", geometry.block_size.into());
     insert("sector_size", geometry.sector_size.into());
     insert("inode_size", geometry.inode_size.into());
@@ -181,8 +179,17 @@ fn describe(description: &Description, space: Option<&Space>) -> Object {
     insert("inode_max_percent", superblock.inode_max_percent.into());
     insert("stripe_unit_blocks", superblock.stripe_unit_blocks.into());
     insert("stripe_width_blocks", superblock.stripe_width_blocks.into());
-    insert("realtime_blocks", superblock.realtime_blocks.into());
     insert("features", features::names(superblock).into());
+    object
+}
+
+fn describe(description: &Description, space: Option<&Space>) -> Object {
+    let superblock = &description.superblock;
+    let mut object = geometry_object(superblock);
+    let mut insert = |key: &str, value: serde_json::Value| object.insert(key.to_owned(), value);
+    insert("start_bytes", description.start.into());
+    insert("meta_uuid", superblock.geometry.meta_uuid.to_string().into());
+    insert("realtime_blocks", superblock.realtime_blocks.into());
     insert("log", log_object(description).into());
     if let Some(space) = space {
         insert("free_blocks", space.free_blocks.into());

@@ -229,7 +229,13 @@ impl Run for Remount {
 
 fn option_failure(error: &OptionError) -> Failure {
     let exit = if error.is_refusal() { Exit::Refused } else { Exit::Usage };
-    Failure::new(exit, error.to_string())
+    let failure = Failure::new(exit, error.to_string());
+    match error {
+        OptionError::Unknown { .. } => {
+            failure.hint("ferroxfs mount --help lists the mount options")
+        }
+        _ => failure,
+    }
 }
 
 pub(super) fn mount_failure(folder: &Path, error: &MountError) -> Failure {

@@ -22,7 +22,7 @@ use crate::file::facts::Time;
 use crate::image::Image;
 use crate::import::origin::{ImportOrigin, PipeReading};
 use crate::import::writer::{ImageWriter, WriterOptions};
-use crate::inspect::info::{features, xfs_info};
+use crate::inspect::info::{geometry_object, xfs_info};
 use crate::interrupt;
 use crate::json::{self, Object};
 use crate::output::is_same_file;
@@ -280,22 +280,8 @@ fn identity(
 }
 
 fn describe(superblock: &Superblock) -> Object {
-    let geometry = &superblock.geometry;
-    let mut object = Object::new();
+    let mut object = geometry_object(superblock);
     let mut insert = |key: &str, value: serde_json::Value| object.insert(key.to_owned(), value);
-    insert("format", "xfs-v5".into());
-    insert("uuid", superblock.uuid.to_string().into());
-    insert("block_size", geometry.block_size.into());
-    insert("sector_size", geometry.sector_size.into());
-    insert("inode_size", geometry.inode_size.into());
-    insert("directory_block_size", geometry.directory_block_size().into());
-    insert("ag_count", geometry.ag_count.into());
-    insert("ag_blocks", geometry.ag_blocks.into());
-    insert("data_blocks", geometry.data_blocks.into());
-    insert("inode_max_percent", superblock.inode_max_percent.into());
-    insert("stripe_unit_blocks", superblock.stripe_unit_blocks.into());
-    insert("stripe_width_blocks", superblock.stripe_width_blocks.into());
-    insert("features", features::names(superblock).into());
     insert("log_blocks", superblock.log_blocks.into());
     insert("log_external", superblock.has_external_log().into());
     insert("free_blocks", superblock.free_blocks.into());
@@ -327,9 +313,9 @@ fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
         GeometryError::NoRoomForLog { .. } => {
             failure.hint("make fewer allocation groups, or a larger volume")
         }
-        GeometryError::DeviceTooShort { .. } => {
-            failure.hint("-d file makes a file as long as -d size says, -l file one for the log")
-        }
+        GeometryError::DeviceTooShort { .. } => failure.hint(
+            "-d file,size=BYTES sets the length of the data's file, -l file,size=BYTES the log's",
+        ),
         _ => failure,
     }
 }

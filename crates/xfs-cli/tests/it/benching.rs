@@ -77,7 +77,10 @@ const SIGINT: i32 = 2;
 /// Interrupts a run repeatedly, starting this long after it can be interrupted. Returns how it
 /// ended.
 fn interrupted_after(delay: Duration) -> ExitStatus {
-    let mut bench = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
+    // The program leaves an ignored signal ignored, so a run in the background of a script would
+    // never catch it.
+    let mut bench = Command::new("env")
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_ferroxfs")])
         .args(["bench", "create", "--threads=1", "--files=10000000", "--no-before"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -13,6 +13,9 @@ fn words_of_other_programs_suggest_a_command() {
         ("fsck", "xfs_repair -n"),
         ("CHECK", "xfs_repair -n"),
         ("extract", "ferroxfs cp -a"),
+        ("extract", "ferroxfs import ARCHIVE"),
+        ("shrink", "a volume does not shrink"),
+        ("version", "ferroxfs --version"),
         ("dir", "ferroxfs ls"),
         ("unmount", "ferroxfs umount"),
         ("xfs_info", "ferroxfs info"),
@@ -89,7 +92,7 @@ fn other_formats_are_named_with_a_hint() {
         (4096, b"\xfc\x4e\x2b\xa9", "software RAID", "mdadm --assemble"),
         (4120, b"\xc6\x85\x73\xf6", "bcache", "/dev/bcacheN"),
         (257, b"ustar", "a tar archive", "ferroxfs import"),
-        (0, b"BZh9", "bzip2", "decompress"),
+        (0, b"BZh9", "bzip2", "mkfs --from or import"),
         (0, b"xFSdump0", "xfsdump", "xfsrestore"),
         (0, b"EVF\x09\x0d\x0a\xff\x00", "EnCase", "ewfexport"),
     ] {

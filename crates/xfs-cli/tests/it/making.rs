@@ -144,7 +144,7 @@ fn refusals_have_their_exit_codes() {
     check(&place, &with(&["-d", "agcount=1"]), 2, "two allocation groups");
     check(&place, &["mkfs", "-d", "size=9223372036854775808", "image"], 1, "");
     check(&place, &["mkfs", "-d", "size=1m", "image"], 2, "too small");
-    check(&place, &["mkfs", "image"], 1, "no such device");
+    check(&place, &["mkfs", "image"], 1, "image: does not exist");
     check(&place, &["mkfs"], 2, "no device");
     check(
         &place,

@@ -178,7 +178,11 @@ fn invalid_options_exit_with_2() {
     let small = ["mkfs", "-q", "-d", "file,size=100m", "made"];
     place.check_failure(&small, 2, "a volume needs at least 300 MiB, and this one has 100 MiB\n");
     let short = ["mkfs", "-q", "-f", "-d", "size=400m", "image"];
-    place.check_failure(&short, 2, "the data device has 320 MiB, but 400 MiB were requested");
+    place.check_failure(
+        &short,
+        2,
+        "the data device has 320 MiB, but 400 MiB were requested\nhint: -d file,size=BYTES",
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(words), "{text}");
     };
-    check("nonsense", 2, "nonsense: unknown mount option");
+    check("nonsense", 2, "nonsense: unknown mount option\nhint: ferroxfs mount --help");
     check("usrquota", 3, "usrquota: this mount option is not supported");
     check("norecovery,rw", 2, "norecovery and rw exclude each other");
     check("offset=512", 3, "is not an XFS volume");

@@ -108,8 +108,7 @@ impl DeviceRequest<'_> {
                 Err(self.failure(Exit::Failed, "its folder does not exist".to_owned()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
-                let what = if self.grows { "file" } else { "device" };
-                self.failure(Exit::Failed, format!("there is no such {what}"))
+                self.failure(Exit::Failed, "does not exist".to_owned())
                     .hint("give the length of a new file: -d size=BYTES, -l size=BYTES")
             }),
             Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
