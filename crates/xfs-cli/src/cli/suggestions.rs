@@ -1,6 +1,6 @@
-//! Suggestions for a word that is no command.
+//! Suggestions for a word that is no command, and for an argument that a command does not take.
 //!
-//! Owns: the table of words from other programs. A destructive command is never suggested: a word
+//! Owns: the tables of words from other programs and of other commands' arguments. A destructive command is never suggested: a word
 //! that resembles `rm` may mean anything.
 
 use std::path::Path;
@@ -139,6 +139,32 @@ const REMOVING: [&str; 10] =
     ["delete", "remove", "del", "erase", "unlink", "rmdir", "wipe", "shred", "destroy", "purge"];
 /// Commands that other programs call.
 const HIDDEN: [&str; 1] = ["complete"];
+
+/// Commands that other programs give one argument more, and the suggestion for it.
+const SURPLUS: [(&str, &str); 2] = [
+    (
+        "put",
+        "'ferroxfs cp FILE IMAGE:/path' copies a file into an image; 'ferroxfs put IMAGE:/path' writes standard input",
+    ),
+    (
+        "tar",
+        "'ferroxfs tar IMAGE:/path' writes an archive; 'ferroxfs import ARCHIVE IMAGE:/' unpacks one",
+    ),
+];
+
+/// Adds a suggestion for an argument that the command does not take.
+pub(crate) fn explain_surplus(error: &mut Error) {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return };
+    let usage = usage.to_string();
+    let is_of = |command: &str| usage.contains(&format!("ferroxfs {command} "));
+    let is_option = matches!(
+        error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(word)) if word.starts_with('-')
+    );
+    if let Some((_, tip)) = SURPLUS.iter().find(|(command, _)| !is_option && is_of(command)) {
+        insert_tip(error, (*tip).to_owned());
+    }
+}
 
 /// Replaces clap's suggestion by similarity with the suggestion from the table.
 pub(crate) fn replace(error: &mut Error) {

@@ -54,7 +54,15 @@ fn make(target: &ImagePath, has_parents: bool, mode: impl Fn(u16) -> u16) -> Res
     if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') {
         return Err(target.failure(PosixError::Exists));
     }
-    let (directory, name) = target.place_of_directory()?;
+    let (directory, name) = target.place_of_directory().map_err(|failure| {
+        let parent = target.path.parent().map(|parent| target.volume.inner().lookup(parent));
+        match parent {
+            Some(Err(ferroxfs::Error::Posix(PosixError::NotFound))) if !failure.has_hint() => {
+                failure.hint("ferroxfs mkdir -p makes parent directories too")
+            }
+            _ => failure,
+        }
+    })?;
     let creation = CreateOptions { mode: mode(0), uid: 0, gid: 0, umask: 0 };
     directory.create(name, &NewKind::Directory, &creation).map(drop).map_err(failed)
 }

@@ -104,7 +104,7 @@ fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failu
     match sources {
         // The hint for another image format says enough.
         [source]
-            if failure.exit() == Exit::Refused
+            if (failure.exit() == Exit::Refused || !Path::new(source).exists())
                 && !failure.has_hint()
                 && !names_place(source)
                 && !names_place(destination) =>

@@ -149,7 +149,15 @@ pub(crate) fn read_attribute(folder: &Path, name: &str) -> Result<Vec<u8>, Failu
             Exit::Failed,
             format!("{}: not the root of a volume that ferroxfs has mounted", folder.display()),
         )),
-        Err(errno) => Err(Failure::host(folder.as_os_str(), &errno.into())),
+        Err(errno) => {
+            let failure = Failure::host(folder.as_os_str(), &errno.into());
+            Err(match errno {
+                Errno::NOTCONN | Errno::CONNABORTED => {
+                    failure.hint("the server of this mount has ended; ferroxfs umount removes it")
+                }
+                _ => failure,
+            })
+        }
     }
 }
 

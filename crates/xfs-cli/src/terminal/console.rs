@@ -228,6 +228,7 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
         // Drop clap's tip to pass the word as a value: no image and no path has a name like an
         // option.
         answer.remove(ContextKind::Suggested);
+        suggestions::explain_surplus(&mut answer);
     }
     if answer.kind() == ErrorKind::InvalidSubcommand {
         suggestions::replace(&mut answer);

@@ -45,6 +45,9 @@ fn destructive_command_is_never_suggested() {
             assert!(!said.contains(&format!("'{answer}'")), "{word}: {said}");
         }
     }
+    // Arguments of other programs.
+    place.check_failure(&["put", "file", "image:/file"], 2, "'ferroxfs cp FILE IMAGE:/path'");
+    place.check_failure(&["tar", "xf", "image"], 2, "'ferroxfs import ARCHIVE IMAGE:/'");
     // An image where a command should be.
     place.check_failure(&["image"], 2, "the command comes first");
     place.check_failure(&["image:/etc"], 2, "the command comes first");
@@ -65,6 +68,8 @@ fn wrong_paths_suggest_an_address() {
     place.check(&["mkdir", "image:/etc"]);
     let below = "ferroxfs find image:/etc -name 'host?'";
     place.check_failure(&["cp", "image:/etc/host?", "."], 1, below);
+    place.check_failure(&["mkdir", "image:/none/below"], 1, "hint: ferroxfs mkdir -p");
+    place.check_failure(&["cp", "none", "there"], 2, "hint: a path in an image is written");
     // These words are no patterns.
     let output = place.command(&["cat", "image:/none"]).output().unwrap();
     assert!(!String::from_utf8(output.stderr).unwrap().contains("hint"));
