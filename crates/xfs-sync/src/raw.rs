@@ -1,5 +1,5 @@
-//! The primitives under the types of this crate: those of the system or, in a build for model
-//! tests, those of a schedule explorer.
+//! The primitives under the types of this crate. They come from the system or, in a build for model
+//! tests, from a schedule explorer.
 //!
 //! A build with `--cfg shuttle` runs every lock and every atomic through
 //! [shuttle](https://docs.rs/shuttle), which decides at each of them which thread continues. The
