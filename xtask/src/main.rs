@@ -82,7 +82,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace is the folder above this package, wherever `cargo xtask` was started.
+/// Returns the root of the workspace, wherever `cargo xtask` was started: the folder above this
+/// package.
 fn workspace_root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_path_buf()
