@@ -89,7 +89,7 @@ impl AclTag {
         }
     }
 
-    /// The position of the tag in the order of a list.
+    /// Returns the position of the tag in the order of a list.
     const fn rank(self) -> u8 {
         match self {
             Self::Owner => 0,
@@ -153,7 +153,7 @@ pub enum AclCheck {
 ///
 /// # Errors
 ///
-/// The check that failed.
+/// Returns the check that failed.
 #[doc(alias = "posix_acl_valid")]
 pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
     let ranks = || entries.iter().map(|entry| entry.tag.rank());
@@ -181,7 +181,7 @@ pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
 ///
 /// # Errors
 ///
-/// [`Corruption`] if the count does not match the length, or an entry is unknown.
+/// Returns a [`Corruption`] if the count does not match the length, or an entry is unknown.
 pub fn decode(value: &[u8], inode: InodeNumber) -> Result<Vec<AclEntry>, Corruption> {
     decode_entries(value)
         .map_err(|check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check))

@@ -24,7 +24,7 @@ macro_rules! address {
                 self.0 == <$raw>::MAX
             }
 
-            /// The address `count` units further, or `None` on overflow.
+            /// Returns the address `count` units further, or `None` on overflow.
             #[must_use]
             pub const fn checked_add(self, count: $raw) -> Option<Self> {
                 match self.0.checked_add(count) {
@@ -88,7 +88,7 @@ address! {
 }
 
 impl DiskAddr {
-    /// The byte offset of this address on its device, or `None` if it does not fit 64 bits.
+    /// Returns the byte offset of this address on its device, or `None` if it does not fit 64 bits.
     #[must_use]
     pub const fn byte_offset(self) -> Option<u64> {
         self.0.checked_mul(BASIC_BLOCK_BYTES as u64)
@@ -117,13 +117,13 @@ impl Lsn {
         self.0 == u64::MAX
     }
 
-    /// The cycle: how often the log has wrapped, from 1.
+    /// Returns the cycle: how often the log has wrapped, from 1.
     #[must_use]
     pub const fn cycle(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The basic block inside the log.
+    /// Returns the basic block inside the log.
     #[must_use]
     pub const fn block(self) -> u32 {
         self.0 as u32

@@ -171,7 +171,7 @@ impl Agf {
     ///
     /// # Errors
     ///
-    /// A wrong magic number, or too few bytes.
+    /// Returns an error for a wrong magic number, or too few bytes.
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
@@ -212,7 +212,7 @@ impl Agf {
     ///
     /// # Panics
     ///
-    /// If `sector` is too short, which is a mistake of the caller.
+    /// Panics if `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
         let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
         let (reverse_map, refcount) =

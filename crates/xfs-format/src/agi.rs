@@ -192,8 +192,8 @@ impl AgiFields {
         }
     }
 
-    /// The byte ranges of the fields that differ from `stored`, each with its new contents. Length
-    /// and LSN are not included: other code changes those.
+    /// Returns the byte ranges of the fields that differ from `stored`, each with its new contents.
+    /// Length and LSN are not included: other code changes those.
     pub fn changes_since(&self, stored: &Self) -> impl Iterator<Item = (Range<usize>, [u8; 4])> {
         let changed = self.words().into_iter().zip(stored.words());
         changed.filter(|(new, old)| new != old).map(|((offset, word), _)| {
@@ -220,7 +220,7 @@ impl AgiFields {
     }
 }
 
-/// The bytes of the sector that hold the first inode of an unlinked list.
+/// Returns the bytes of the sector that hold the first inode of an unlinked list.
 #[must_use]
 pub const fn unlinked_range(bucket: usize) -> Range<usize> {
     let start = offset_of!(AgiDisk, unlinked) + bucket * size_of::<U32>();
@@ -247,7 +247,7 @@ impl Agi {
     ///
     /// # Errors
     ///
-    /// A wrong magic number, or too few bytes.
+    /// Returns an error for a wrong magic number, or too few bytes.
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
@@ -276,7 +276,7 @@ impl Agi {
     ///
     /// # Panics
     ///
-    /// If `sector` is too short, which is a mistake of the caller.
+    /// Panics if `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
         let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
         let free_inode_btree = self.free_inode_btree.unwrap_or(absent);
@@ -349,7 +349,7 @@ impl Agi {
         Ok(())
     }
 
-    /// The first inode of each unlinked list that is not empty, by bucket.
+    /// Returns the first inode of each unlinked list that is not empty, by bucket.
     pub fn unlinked_heads(&self) -> impl Iterator<Item = (usize, AgInode)> + '_ {
         let heads = self.unlinked.iter().enumerate();
         heads.filter_map(|(bucket, inode)| inode.map(|inode| (bucket, inode)))

@@ -115,7 +115,7 @@ pub enum AttrValue<'a> {
 }
 
 impl AttrValue<'_> {
-    /// The length of the value.
+    /// Returns the length of the value.
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         match self {

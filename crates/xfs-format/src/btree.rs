@@ -57,13 +57,13 @@ pub trait BtreeFormat {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<Self::Record, Check>;
 
     /// Decodes the (low) key at the start of `bytes`; `None` if there are too few bytes.
     fn decode_key(bytes: &[u8]) -> Option<Self::Key>;
 
-    /// The key of a record.
+    /// Returns the key of a record.
     fn key(record: &Self::Record) -> Self::Key;
 
     /// Decodes the key of the record in `bytes`. The records of a block were checked when the block
@@ -76,8 +76,8 @@ pub trait BtreeFormat {
         Self::decode_record(bytes, group).map(|record| Self::key(&record))
     }
 
-    /// The highest key that a record covers. It differs from the key only in the reverse map, whose
-    /// records may overlap.
+    /// Returns the highest key that a record covers. It differs from the key only in the reverse
+    /// map, whose records may overlap.
     fn high_key(record: &Self::Record) -> Self::Key {
         Self::key(record)
     }
@@ -86,7 +86,7 @@ pub trait BtreeFormat {
     ///
     /// # Panics
     ///
-    /// If `into` does not have the length of a record, or a value does not fit its field.
+    /// Panics if `into` does not have the length of a record, or a value does not fit its field.
     fn encode_record(record: &Self::Record, geometry: &Geometry, into: &mut [u8]);
 
     /// Writes the keys of a record in the form of a node: the low key, and after it the high key if
@@ -94,7 +94,7 @@ pub trait BtreeFormat {
     ///
     /// # Panics
     ///
-    /// If `into` does not have the length of the keys of one child.
+    /// Panics if `into` does not have the length of the keys of one child.
     fn encode_key(record: &Self::Record, into: &mut [u8]);
 
     /// Returns whether `record` may directly follow `previous`: its key is higher, and the two do

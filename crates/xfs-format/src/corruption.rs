@@ -76,7 +76,7 @@ pub enum Structure {
 }
 
 impl Structure {
-    /// The name used in messages and, with `_` for spaces, in JSON.
+    /// Returns the name used in messages and, with `_` for spaces, in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -301,19 +301,19 @@ impl Corruption {
         Self(Box::new(CorruptionParts { structure, address, check: check.into() }))
     }
 
-    /// The structure.
+    /// Returns the structure.
     #[must_use]
     pub fn structure(&self) -> Structure {
         self.0.structure
     }
 
-    /// The address of the structure.
+    /// Returns the address of the structure.
     #[must_use]
     pub fn address(&self) -> StructureAddress {
         self.0.address
     }
 
-    /// The check that failed.
+    /// Returns the check that failed.
     #[must_use]
     pub fn check(&self) -> &Check {
         &self.0.check

@@ -56,7 +56,7 @@ pub fn store(field: &mut [u8; CRC_BYTES], crc: u32) {
 ///
 /// # Panics
 ///
-/// If the field does not lie inside `bytes`: a mistake of the caller.
+/// Panics if the field does not lie inside `bytes`: a mistake of the caller.
 pub fn seal(bytes: &mut [u8], field_offset: usize) {
     let crc = compute(bytes, field_offset);
     let field = bytes.get_mut(field_offset..field_offset + CRC_BYTES);

@@ -114,20 +114,20 @@ pub enum DaBtreeCheck {
     NoNextLeaf,
 }
 
-/// The magic number of any block of the tree, or `None` if there are too few bytes.
+/// Returns the magic number of any block of the tree, or `None` if there are too few bytes.
 #[must_use]
 pub fn magic(bytes: &[u8]) -> Option<u16> {
     DaHeaderDisk::ref_from_prefix(bytes).ok().map(|(header, _)| header.magic.get())
 }
 
-/// The owner inode in the header of any block of the tree.
+/// Returns the owner inode in the header of any block of the tree.
 #[must_use]
 pub fn owner(bytes: &[u8]) -> Option<InodeNumber> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
     Some(InodeNumber(header.owner.get()))
 }
 
-/// The next block on the same level, from the header of any block of the tree.
+/// Returns the next block on the same level, from the header of any block of the tree.
 #[must_use]
 pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
@@ -147,7 +147,7 @@ impl<'a> DaNode<'a> {
     ///
     /// # Errors
     ///
-    /// If magic number, level or count are wrong.
+    /// Returns an error if magic number, level or count are wrong.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::DaBtree, place, check))
     }
@@ -173,26 +173,26 @@ impl<'a> DaNode<'a> {
         }
     }
 
-    /// The level: 1 for a node above leaves.
+    /// Returns the level: 1 for a node above leaves.
     #[must_use]
     pub fn level(&self) -> u16 {
         self.header.level.get()
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// The entries, in the order of their hashes.
+    /// Returns the entries, in the order of their hashes.
     #[must_use]
     pub fn entries(&self) -> &'a [NodeEntryDisk] {
         self.entries
     }
 
-    /// The first child that may hold entries with this hash, or `None` if the hash is above all
-    /// (I1).
+    /// Returns the first child that may hold entries with this hash, or `None` if the hash is above
+    /// all (I1).
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<FileBlock> {
         let index = self.entries.partition_point(|entry| entry.hash.get() < hash);

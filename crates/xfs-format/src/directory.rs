@@ -59,13 +59,13 @@ pub const ALIGNMENT: usize = 8;
 #[doc(alias = "NULLDATAOFF")]
 pub const NULL_OFFSET: u16 = 0xffff;
 
-/// The first block of a directory's hash index.
+/// Returns the first block of a directory's hash index.
 #[must_use]
 pub const fn index_start(geometry: &Geometry) -> FileBlock {
     geometry.file_block(INDEX_OFFSET)
 }
 
-/// The first block of a directory's free-space index.
+/// Returns the first block of a directory's free-space index.
 #[must_use]
 pub const fn free_start(geometry: &Geometry) -> FileBlock {
     geometry.file_block(FREE_OFFSET)
@@ -85,19 +85,19 @@ impl Cookie {
     /// A cookie below every entry.
     pub const START: Self = Self(0);
 
-    /// The cookie of byte `offset`, or `None` past the data section.
+    /// Returns the cookie of byte `offset`, or `None` past the data section.
     #[must_use]
     pub fn from_offset(offset: u64) -> Option<Self> {
         if offset >= INDEX_OFFSET { None } else { u32::try_from(offset >> 3).ok().map(Self) }
     }
 
-    /// The byte offset in the data section.
+    /// Returns the byte offset in the data section.
     #[must_use]
     pub const fn offset(self) -> u64 {
         (self.0 as u64) << 3
     }
 
-    /// The cookie from which an iteration continues after this entry.
+    /// Returns the cookie from which an iteration continues after this entry.
     #[must_use]
     pub const fn after(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -130,7 +130,7 @@ pub enum EntryType {
 }
 
 impl EntryType {
-    /// The type for this byte on disk.
+    /// Returns the type for this byte on disk.
     #[must_use]
     pub const fn from_disk(byte: u8) -> Option<Self> {
         Some(match byte {
@@ -147,13 +147,13 @@ impl EntryType {
         })
     }
 
-    /// The byte on disk.
+    /// Returns the byte on disk.
     #[must_use]
     pub const fn to_disk(self) -> u8 {
         self as u8
     }
 
-    /// The entry type of an inode of this type.
+    /// Returns the entry type of an inode of this type.
     #[must_use]
     pub const fn of(file_type: FileType) -> Self {
         match file_type {
@@ -167,7 +167,7 @@ impl EntryType {
         }
     }
 
-    /// The type of the inode, or `None` for an entry without type.
+    /// Returns the type of the inode, or `None` for an entry without type.
     #[must_use]
     pub const fn file_type(self) -> Option<FileType> {
         Some(match self {

@@ -56,7 +56,7 @@ impl Envelope {
     ///
     /// # Panics
     ///
-    /// If the fields do not lie inside `bytes`: a mistake of the caller.
+    /// Panics if the fields do not lie inside `bytes`: a mistake of the caller.
     pub(crate) fn seal(&self, bytes: &mut [u8], lsn: Lsn) {
         let field = bytes.get_mut(self.lsn..self.lsn + size_of::<u64>());
         field.expect("the LSN lies inside the block").copy_from_slice(&lsn.0.to_be_bytes());
@@ -109,7 +109,7 @@ pub(crate) fn group_of_sector<'a>(
 ///
 /// # Panics
 ///
-/// If the structure does not fit: a mistake of the caller.
+/// Panics if the structure does not fit: a mistake of the caller.
 pub(crate) fn fill<T: IntoBytes + Immutable>(bytes: &mut [u8], disk: &T) {
     bytes.fill(0);
     disk.write_to_prefix(bytes).expect("the structure fits");

@@ -177,7 +177,7 @@ impl Extent {
         fits.then(|| ExtentDisk { high: high.into(), low: low.into() })
     }
 
-    /// The file block after the last one.
+    /// Returns the file block after the last one.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         FileBlock(self.file_block.0.saturating_add(self.length_blocks as u64))
@@ -187,7 +187,7 @@ impl Extent {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, rules: &ExtentRules<'_>) -> Result<(), ExtentCheck> {
         let Self { file_block, start, length_blocks, unwritten } = *self;
         if length_blocks == 0 {
@@ -237,13 +237,13 @@ impl<'a> ExtentList<'a> {
         }
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.records.len()
     }
 
-    /// The records, in order and unchecked.
+    /// Returns the records, in order and unchecked.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Extent> + DoubleEndedIterator + use<'a> {
         self.records.iter().map(Extent::decode)
     }
@@ -253,7 +253,7 @@ impl<'a> ExtentList<'a> {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(
         &self,
         from: FileBlock,

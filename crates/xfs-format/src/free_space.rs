@@ -53,7 +53,7 @@ impl FreeSpace {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = FreeSpaceDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<FreeSpaceDisk>()))?;
@@ -70,7 +70,7 @@ impl FreeSpace {
         FreeSpaceDisk { start: self.start.0.into(), count: self.count.into() }
     }
 
-    /// The block after the last.
+    /// Returns the block after the last.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)

@@ -134,8 +134,8 @@ impl Geometry {
         }
     }
 
-    /// The geometry of this volume after growing to about `data_blocks`. A last group that would be
-    /// too short is left out. `None` if the volume could not be addressed.
+    /// Returns the geometry of this volume after growing to about `data_blocks`. A last group that
+    /// would be too short is left out. `None` if the volume could not be addressed.
     #[must_use]
     pub fn grown_to(&self, data_blocks: u64) -> Option<Self> {
         let group = u64::from(self.ag_blocks);
@@ -150,7 +150,7 @@ impl Geometry {
         is_addressed.then(|| Self { ag_count, data_blocks, ..self.clone() })
     }
 
-    /// The allocation groups, in order.
+    /// Returns the allocation groups, in order.
     pub fn groups(&self) -> impl DoubleEndedIterator<Item = AgNumber> + use<> {
         (0..self.ag_count).map(AgNumber)
     }
@@ -185,7 +185,7 @@ impl Geometry {
         FsBlock(((group.0 as u64) << self.ag_blocks_log) | block.0 as u64)
     }
 
-    /// The disk address of a block of a group.
+    /// Returns the disk address of a block of a group.
     #[doc(alias = "XFS_AGB_TO_DADDR")]
     #[must_use]
     pub const fn ag_block_disk_addr(&self, group: AgNumber, block: AgBlock) -> DiskAddr {
@@ -193,7 +193,7 @@ impl Geometry {
         DiskAddr(linear * self.block_basic_blocks() as u64)
     }
 
-    /// The disk address of a block of the volume, or `None` if there is no such block.
+    /// Returns the disk address of a block of the volume, or `None` if there is no such block.
     #[doc(alias = "XFS_FSB_TO_DADDR")]
     #[must_use]
     pub fn block_disk_addr(&self, block: FsBlock) -> Option<DiskAddr> {
@@ -201,7 +201,7 @@ impl Geometry {
         Some(self.ag_block_disk_addr(group, block))
     }
 
-    /// The block that contains a disk address, or `None` past the end of the volume.
+    /// Returns the block that contains a disk address, or `None` past the end of the volume.
     #[doc(alias = "xfs_daddr_to_agno")]
     #[doc(alias = "xfs_daddr_to_agbno")]
     #[must_use]
@@ -214,7 +214,8 @@ impl Geometry {
         Some((group, AgBlock((linear % self.ag_blocks as u64) as u32)))
     }
 
-    /// The disk address of header sector `index` of a group: 0 superblock, 1 AGF, 2 AGI, 3 AGFL.
+    /// Returns the disk address of header sector `index` of a group: 0 superblock, 1 AGF, 2 AGI, 3
+    /// AGFL.
     #[doc(alias = "XFS_AG_DADDR")]
     #[must_use]
     pub const fn header_disk_addr(&self, group: AgNumber, index: u32) -> DiskAddr {
@@ -247,7 +248,7 @@ impl Geometry {
         InodeNumber(((group.0 as u64) << self.ag_inode_log()) | inode.0 as u64)
     }
 
-    /// The block of its group that holds an inode.
+    /// Returns the block of its group that holds an inode.
     #[doc(alias = "XFS_AGINO_TO_AGBNO")]
     #[must_use]
     pub const fn ag_inode_block(&self, inode: AgInode) -> AgBlock {
@@ -297,7 +298,7 @@ impl Geometry {
         if blocks <= 1 || self.inode_alignment_blocks < blocks { 1 } else { blocks }
     }
 
-    /// The location of an inode, or `None` if it is outside the volume.
+    /// Returns the location of an inode, or `None` if it is outside the volume.
     #[doc(alias = "xfs_imap")]
     #[must_use]
     pub fn inode_location(&self, inode: InodeNumber) -> Option<InodeLocation> {
@@ -313,13 +314,13 @@ impl Geometry {
         })
     }
 
-    /// The byte length of `blocks` filesystem blocks, or `None` past 64 bits.
+    /// Returns the byte length of `blocks` filesystem blocks, or `None` past 64 bits.
     #[must_use]
     pub fn blocks_to_bytes(&self, blocks: u64) -> Option<u64> {
         blocks.checked_mul(u64::from(self.block_size))
     }
 
-    /// The block of a file that holds byte `offset`.
+    /// Returns the block of a file that holds byte `offset`.
     #[must_use]
     pub const fn file_block(&self, offset: u64) -> FileBlock {
         FileBlock(offset >> self.block_log)

@@ -25,13 +25,13 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The geometry of the volume.
+    /// Returns the geometry of the volume.
     #[must_use]
     pub const fn geometry(&self) -> &'a Geometry {
         self.geometry
     }
 
-    /// The group number.
+    /// Returns the group number.
     #[must_use]
     pub const fn number(&self) -> AgNumber {
         self.number
@@ -65,7 +65,7 @@ impl<'a> Group<'a> {
         self.contains_block(self.geometry.ag_inode_block(inode))
     }
 
-    /// The inode number in the volume of an inode of this group.
+    /// Returns the inode number in the volume of an inode of this group.
     #[must_use]
     pub const fn join_inode(&self, inode: AgInode) -> InodeNumber {
         self.geometry.join_inode(self.number, inode)

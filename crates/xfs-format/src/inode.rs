@@ -69,7 +69,7 @@ pub enum FileType {
 }
 
 impl FileType {
-    /// The type in `mode`, or `None` if its type bits are unknown.
+    /// Returns the type in `mode`, or `None` if its type bits are unknown.
     #[doc(alias = "S_IFMT")]
     #[must_use]
     pub const fn from_mode(mode: u16) -> Option<Self> {
@@ -85,7 +85,7 @@ impl FileType {
         }
     }
 
-    /// The type bits of a mode.
+    /// Returns the type bits of a mode.
     #[must_use]
     pub const fn mode_bits(self) -> u16 {
         let bits = match self {
@@ -127,7 +127,7 @@ pub enum ForkFormat {
 }
 
 impl ForkFormat {
-    /// The format for this byte on disk.
+    /// Returns the format for this byte on disk.
     #[must_use]
     pub const fn decode(raw: u8) -> Option<Self> {
         match raw {
@@ -141,7 +141,7 @@ impl ForkFormat {
         }
     }
 
-    /// The byte of this format on disk.
+    /// Returns the byte of this format on disk.
     #[must_use]
     pub const fn encode(self) -> u8 {
         self as u8
@@ -272,7 +272,7 @@ impl InodeCore {
     ///
     /// # Errors
     ///
-    /// [`Corruption`] if `bytes` is not an inode.
+    /// Returns a [`Corruption`] if `bytes` is not an inode.
     #[inline]
     pub fn decode(
         bytes: &[u8],
@@ -340,8 +340,8 @@ impl InodeCore {
         })
     }
 
-    /// The type of the file; `None` for a free inode. Also `None` for an unknown type, which
-    /// [`verify`](Self::verify) refuses.
+    /// Returns the type of the file; `None` for a free inode. Also `None` for an unknown type,
+    /// which [`verify`](Self::verify) refuses.
     #[must_use]
     pub const fn file_type(&self) -> Option<FileType> {
         FileType::from_mode(self.mode)
@@ -365,7 +365,7 @@ impl InodeCore {
         self.flags.contains(InodeFlags::REALTIME)
     }
 
-    /// The format of a fork; `None` if the fork does not exist.
+    /// Returns the format of a fork; `None` if the fork does not exist.
     #[must_use]
     pub const fn fork_format(&self, kind: ForkKind) -> Option<ForkFormat> {
         match kind {
@@ -375,7 +375,7 @@ impl InodeCore {
         }
     }
 
-    /// The number of extent records of a fork.
+    /// Returns the number of extent records of a fork.
     #[must_use]
     pub const fn fork_extents(&self, kind: ForkKind) -> u64 {
         match kind {
@@ -420,7 +420,7 @@ impl InodeCore {
         }
     }
 
-    /// The flags as `FS_IOC_FSGETXATTR` shows them.
+    /// Returns the flags as `FS_IOC_FSGETXATTR` shows them.
     #[must_use]
     pub fn xflags(&self) -> ExtendedFlags {
         let flags = ExtendedFlags::from_inode(self.flags, self.flags2);
@@ -447,7 +447,7 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
 ///
 /// # Panics
 ///
-/// If `bytes` is shorter than the core.
+/// Panics if `bytes` is shorter than the core.
 pub fn seal(bytes: &mut [u8], lsn: Lsn) {
     match InodeDisk::mut_from_prefix(bytes) {
         Ok((disk, _)) => disk.lsn = lsn.0.into(),

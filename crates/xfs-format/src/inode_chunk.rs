@@ -62,7 +62,7 @@ const KEY_BYTES: usize = 4;
 const _: () = assert!(size_of::<InodeChunkDisk>() == 16);
 
 impl InodeChunkDisk {
-    /// The free count of the full form, which overlays three fields of the sparse form.
+    /// Returns the free count of the full form, which overlays three fields of the sparse form.
     #[must_use]
     pub const fn full_free_count(&self) -> u32 {
         (self.holes.get() as u32) << 16 | (self.count as u32) << 8 | self.free_count as u32
@@ -92,7 +92,7 @@ impl InodeChunk {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = InodeChunkDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<InodeChunkDisk>()))?;
@@ -162,7 +162,7 @@ impl InodeChunk {
         }
     }
 
-    /// The position of the lowest free inode on disk.
+    /// Returns the position of the lowest free inode on disk.
     #[doc(alias = "xfs_inobt_first_free_inode")]
     #[must_use]
     pub const fn first_free(&self) -> Option<u32> {
@@ -198,7 +198,7 @@ impl InodeChunk {
         })
     }
 
-    /// One bit for each inode that is on disk.
+    /// Returns one bit for each inode that is on disk.
     #[must_use]
     pub const fn present(&self) -> u64 {
         // Spread each bit of the hole mask to four bits: move them apart, then fill the gaps.
@@ -210,7 +210,7 @@ impl InodeChunk {
         !(bits * 0xf)
     }
 
-    /// One bit for each inode that is on disk and in use.
+    /// Returns one bit for each inode that is on disk and in use.
     #[must_use]
     pub const fn allocated(&self) -> u64 {
         self.present() & !self.free
@@ -222,7 +222,7 @@ impl InodeChunk {
         self.holes != 0
     }
 
-    /// The position of an inode number in the chunk, if it is one of the 64.
+    /// Returns the position of an inode number in the chunk, if it is one of the 64.
     #[must_use]
     pub const fn position(&self, inode: AgInode) -> Option<u32> {
         match inode.0.checked_sub(self.start.0) {

@@ -51,7 +51,7 @@ pub struct VerifyContext<'a> {
 }
 
 impl BlockKind {
-    /// The structure for findings about buffers of this kind.
+    /// Returns the structure for findings about buffers of this kind.
     #[must_use]
     pub const fn structure(self) -> Structure {
         match self {
@@ -73,7 +73,7 @@ impl BlockKind {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(
         self,
         bytes: &[u8],
@@ -112,7 +112,7 @@ impl BlockKind {
     ///
     /// # Panics
     ///
-    /// If `bytes` is shorter than the structure's header: a mistake of the caller.
+    /// Panics if `bytes` is shorter than the structure's header: a mistake of the caller.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
         if self == Self::Superblock {
             return superblock::seal_logged(bytes, lsn);
@@ -122,8 +122,8 @@ impl BlockKind {
         }
     }
 
-    /// The offsets of the common fields. `None` for buffers of several structures, and for the
-    /// superblock, whose UUID field depends on a feature.
+    /// Returns the offsets of the common fields. `None` for buffers of several structures, and for
+    /// the superblock, whose UUID field depends on a feature.
     fn envelope(self) -> Option<&'static Envelope> {
         match self {
             Self::Superblock | Self::InodeCluster | Self::AttrRemote => None,

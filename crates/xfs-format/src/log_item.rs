@@ -136,7 +136,7 @@ impl ItemKind {
         Self::ExchangeDone,
     ];
 
-    /// The number of this kind in the log.
+    /// Returns the number of this kind in the log.
     #[must_use]
     pub const fn encode(self) -> u16 {
         match self {
@@ -160,13 +160,13 @@ impl ItemKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn decode(raw: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.encode() == raw)
     }
 
-    /// The name used in messages and output, as in `xfs_logprint`.
+    /// Returns the name used in messages and output, as in `xfs_logprint`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -196,7 +196,7 @@ impl ItemKind {
         self.completion().is_some()
     }
 
-    /// The kind that completes this one.
+    /// Returns the kind that completes this one.
     #[must_use]
     pub const fn completion(self) -> Option<Self> {
         match self {
@@ -228,7 +228,7 @@ impl ItemHeader {
     ///
     /// # Errors
     ///
-    /// If the kind is unknown, or no item has this number of regions.
+    /// Returns an error if the kind is unknown, or no item has this number of regions.
     pub fn decode(
         region: &[u8],
         order: HostOrder,
@@ -277,7 +277,7 @@ impl TransactionHeader {
     ///
     /// # Errors
     ///
-    /// If the length or the magic number is wrong.
+    /// Returns an error if the length or the magic number is wrong.
     pub fn decode(
         region: &[u8],
         order: HostOrder,
@@ -335,7 +335,7 @@ impl<'a> LogItem<'a> {
     ///
     /// # Errors
     ///
-    /// The first count or length that is wrong.
+    /// Returns an error for the first count or length that is wrong.
     pub fn decode(
         regions: &[&'a [u8]],
         order: HostOrder,
@@ -416,7 +416,7 @@ impl<'a> LogItem<'a> {
         }
     }
 
-    /// The kind of the item.
+    /// Returns the kind of the item.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         match self {
@@ -436,7 +436,7 @@ impl<'a> LogItem<'a> {
         }
     }
 
-    /// The identifier that links an intent and its completion.
+    /// Returns the identifier that links an intent and its completion.
     #[must_use]
     pub const fn intent_id(&self) -> Option<u64> {
         match self {

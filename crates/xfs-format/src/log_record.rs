@@ -236,7 +236,7 @@ impl LogRecordHeader {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn decode(block: &[u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
         let Ok((disk, _)) = LogRecordHeaderDisk::ref_from_prefix(block) else {
@@ -287,7 +287,7 @@ impl LogRecordHeader {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify_place(&self, block: u32, log_blocks: u32, uuid: Uuid) -> Result<(), Corruption> {
         let corrupt = |check: Check| {
             Corruption::new(Structure::LogRecord, StructureAddress::Log(block), check)
@@ -402,7 +402,7 @@ impl LogRecordHeader {
     }
 }
 
-/// The cycle in which a basic block of the log was written; 0 if it was never written.
+/// Returns the cycle in which a basic block of the log was written; 0 if it was never written.
 #[doc(alias = "xlog_get_cycle")]
 #[must_use]
 pub fn block_cycle(block: &[u8]) -> u32 {

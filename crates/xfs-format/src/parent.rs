@@ -57,7 +57,7 @@ impl<'a> Parent<'a> {
     ///
     /// # Errors
     ///
-    /// If its value or name is not valid for a parent pointer.
+    /// Returns an error if its value or name is not valid for a parent pointer.
     #[inline]
     pub fn decode(
         entry: &AttrEntry<'a>,
@@ -83,7 +83,7 @@ impl<'a> Parent<'a> {
         Ok(Some(Self { inode, generation: record.generation.get(), name }))
     }
 
-    /// The hash of this parent pointer among the attributes.
+    /// Returns the hash of this parent pointer among the attributes.
     #[doc(alias = "xfs_parent_hashval")]
     #[must_use]
     pub fn hash(&self) -> u32 {

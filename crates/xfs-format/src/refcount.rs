@@ -80,7 +80,7 @@ impl Refcount {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = RefcountDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<RefcountDisk>()))?;
@@ -110,7 +110,7 @@ impl Refcount {
         }
     }
 
-    /// The block after the last.
+    /// Returns the block after the last.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)

@@ -170,13 +170,13 @@ impl<'a> Reservations<'a> {
         Self { geometry, heights: BtreeHeights::new(geometry), refcount_in_place: false }
     }
 
-    /// The reservation of a transaction of this kind.
+    /// Returns the reservation of a transaction of this kind.
     #[must_use]
     pub fn of(&self, kind: TransactionKind) -> Reservation {
         Reservation { bytes: self.bytes(kind), steps: self.steps(kind) }
     }
 
-    /// The reservation of a chain that sets an attribute with a value of any length.
+    /// Returns the reservation of a chain that sets an attribute with a value of any length.
     ///
     /// The chain maps the blocks of a long value one extent per step, as a write does. It frees the
     /// blocks of an old value as a removal does. The kernel reserves for all blocks of the value in
@@ -285,7 +285,7 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// A step that only changes reference counts.
+    /// Returns a step that only changes reference counts.
     fn refcount_step(&self, count: u64) -> u64 {
         match self.has(RoCompatFeatures::REFLINK) {
             true => self.sectors(count) + self.refcount_changes(count),

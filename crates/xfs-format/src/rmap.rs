@@ -80,7 +80,7 @@ pub enum RmapOwner {
 }
 
 impl RmapOwner {
-    /// The owner with this number, if it is a special owner or an inode of the volume.
+    /// Returns the owner with this number, if it is a special owner or an inode of the volume.
     #[must_use]
     pub fn from_raw(raw: u64, group: &Group<'_>) -> Option<Self> {
         // Special owners count down from all ones. The first two are "none" and "unknown".
@@ -99,7 +99,7 @@ impl RmapOwner {
         }
     }
 
-    /// The number of the owner on disk.
+    /// Returns the number of the owner on disk.
     #[must_use]
     pub const fn to_raw(self) -> u64 {
         let below_zero: u64 = match self {
@@ -185,7 +185,7 @@ impl Rmap {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = RmapDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<RmapDisk>()))?;
@@ -250,13 +250,13 @@ impl Rmap {
         self.offset.0 | self.flags.bits()
     }
 
-    /// The block after the last.
+    /// Returns the block after the last.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)
     }
 
-    /// The highest key that the record covers. Nodes hold it for each child.
+    /// Returns the highest key that the record covers. Nodes hold it for each child.
     #[must_use]
     pub fn high_key(&self) -> RmapKey {
         let span = self.count - 1;

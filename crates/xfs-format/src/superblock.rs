@@ -221,19 +221,19 @@ impl Label {
         Some(Self(label))
     }
 
-    /// The label of a superblock.
+    /// Returns the label of a superblock.
     #[must_use]
     pub const fn from_padded(label: [u8; 12]) -> Self {
         Self(label)
     }
 
-    /// The label padded with zeros, as in the superblock.
+    /// Returns the label padded with zeros, as in the superblock.
     #[must_use]
     pub const fn padded(&self) -> [u8; 12] {
         self.0
     }
 
-    /// The bytes before the first zero.
+    /// Returns the bytes before the first zero.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or(&[])
@@ -267,8 +267,8 @@ impl Superblock {
         Ok(Self::from_verified(disk))
     }
 
-    /// The largest number of inodes of a volume with `data_blocks` blocks; `None` means no limit.
-    /// The caller passes the number of blocks because the volume may have grown since this
+    /// Returns the largest number of inodes of a volume with `data_blocks` blocks; `None` means no
+    /// limit. The caller passes the number of blocks because the volume may have grown since this
     /// superblock was read.
     #[doc(alias = "maxicount")]
     #[must_use]
@@ -340,13 +340,13 @@ impl Superblock {
         self.realtime_blocks != 0
     }
 
-    /// The first block of the internal log, or `None` for an external log.
+    /// Returns the first block of the internal log, or `None` for an external log.
     #[must_use]
     pub fn log_first_block(&self) -> Option<(crate::AgNumber, AgBlock)> {
         if self.has_external_log() { None } else { self.geometry.split_block(self.log_start) }
     }
 
-    /// The sector size of the log in bytes.
+    /// Returns the sector size of the log in bytes.
     #[must_use]
     pub const fn log_sector_bytes(&self) -> u32 {
         match self.log_sector_size {
@@ -440,7 +440,7 @@ pub(crate) fn find_lsn(sector: &[u8], geometry: &Geometry) -> Option<Lsn> {
 ///
 /// # Panics
 ///
-/// If `sector` is shorter than the superblock.
+/// Panics if `sector` is shorter than the superblock.
 pub(crate) fn seal_logged(sector: &mut [u8], lsn: Lsn) {
     let field = sector.get_mut(LSN_OFFSET..LSN_OFFSET + size_of::<U64>());
     field.expect("the LSN lies inside the sector").copy_from_slice(&lsn.0.to_be_bytes());
@@ -451,7 +451,7 @@ pub(crate) fn seal_logged(sector: &mut [u8], lsn: Lsn) {
 ///
 /// # Panics
 ///
-/// If `sector` is shorter than the checksum field's end.
+/// Panics if `sector` is shorter than the checksum field's end.
 pub fn seal(sector: &mut [u8]) {
     crc::seal(sector, CRC_OFFSET);
 }

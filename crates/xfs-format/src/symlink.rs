@@ -86,7 +86,7 @@ impl<'a> SymlinkBlock<'a> {
     ///
     /// # Errors
     ///
-    /// [`Corruption`] if the magic number is wrong or the part does not fit.
+    /// Returns a [`Corruption`] if the magic number is wrong or the part does not fit.
     pub fn decode(bytes: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
         Self::decode_fields(bytes).map_err(|check| corrupt(at, check))
     }

@@ -85,13 +85,13 @@ impl Timestamp {
             .checked_add(self.nanoseconds.into())
     }
 
-    /// The nearest moment that the legacy form can hold.
+    /// Returns the nearest moment that the legacy form can hold.
     #[must_use]
     pub fn clamp_legacy(self) -> Self {
         self.clamp_by(i32::MIN.into(), i32::MAX.into())
     }
 
-    /// The nearest moment that the kernel sets in the bigtime form.
+    /// Returns the nearest moment that the kernel sets in the bigtime form.
     #[must_use]
     pub fn clamp_bigtime(self) -> Self {
         let first = -BIGTIME_EPOCH_SECONDS;

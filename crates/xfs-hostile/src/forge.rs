@@ -167,7 +167,7 @@ impl<'a> Block<'a> {
 ///
 /// # Panics
 ///
-/// If the field does not lie inside the structure: a mistake in the attack.
+/// Panics if the field does not lie inside the structure: a mistake in the attack.
 pub(crate) fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     let field = bytes.get_mut(offset..offset + value.len());
     field.expect("the field lies inside the structure").copy_from_slice(value);

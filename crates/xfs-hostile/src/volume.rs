@@ -84,7 +84,7 @@ impl Survey {
 ///
 /// # Errors
 ///
-/// If the image cannot be opened.
+/// Returns an error if the image cannot be opened.
 pub fn survey(image: Image) -> Result<Survey, OpenError> {
     let options = OpenOptions::new().cache_bytes(CACHE_BYTES).no_recovery(true);
     let devices = options.with_devices(Arc::new(image), None);
@@ -265,7 +265,7 @@ fn contents(node: &Node, survey: &mut Survey) {
     }
 }
 
-/// The fuzz target for whole images: the golden image with a few fields changed.
+/// Returns the fuzz target for whole images: the golden image with a few fields changed.
 ///
 /// Each 12 bytes of the input are one change: the structure (2 bytes), the offset in it and the
 /// width of the field (2), and the value (8). Checksums are recomputed.

@@ -46,7 +46,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the superblock does not decode. Tests that damage it must do so last.
+    /// Panics if the superblock does not decode. Tests that damage it must do so last.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let sector = self.bytes(DiskAddr(0), SECTOR).expect("an image has a first sector");
@@ -79,7 +79,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the length is not a multiple of the sector size.
+    /// Panics if the length is not a multiple of the sector size.
     pub fn replace(&mut self, at: DiskAddr, bytes: &[u8]) {
         let (sectors, rest) = bytes.as_chunks::<SECTOR>();
         assert!(rest.is_empty(), "edits cover whole sectors");
@@ -94,7 +94,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the buffer does not lie inside the image.
+    /// Panics if the buffer does not lie inside the image.
     pub fn edit(
         &mut self,
         at: DiskAddr,
@@ -113,7 +113,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the bytes do not lie inside the image.
+    /// Panics if the bytes do not lie inside the image.
     pub fn edit_with(&mut self, at: DiskAddr, length: usize, change: impl FnOnce(&mut [u8])) {
         let mut bytes = self.bytes(at, length).expect("an edit lies inside the image");
         change(&mut bytes);

@@ -40,7 +40,7 @@ pub struct Limits {
 ///
 /// # Panics
 ///
-/// If the process fails. The message contains its output.
+/// Panics if the process fails. The message contains its output.
 pub fn run_limited(test: &str, limits: Limits, body: impl FnOnce()) {
     if is_inside() {
         apply(limits);
@@ -55,7 +55,7 @@ pub fn run_limited(test: &str, limits: Limits, body: impl FnOnce()) {
 ///
 /// # Panics
 ///
-/// If the process fails. The message contains its output.
+/// Panics if the process fails. The message contains its output.
 pub fn run_with_threads(test: &str, body: impl FnOnce(&ThreadLimit)) {
     if is_inside() {
         let seconds = Rlimit { current: Some(CPU_SECONDS), maximum: None };
@@ -84,7 +84,7 @@ impl ThreadLimit {
     ///
     /// # Panics
     ///
-    /// If the system refuses the limit.
+    /// Panics if the system refuses the limit.
     pub fn allow(&self, count: u64) {
         // A joined thread may still exist for a moment.
         while own_status("Threads:") > self.threads {

@@ -126,7 +126,7 @@ impl<'a> PowerCuts<'a> {
     ///
     /// # Panics
     ///
-    /// If the device below the recording cannot be read.
+    /// Panics if the device below the recording cannot be read.
     #[must_use]
     pub fn after(&self, cut: Cut) -> CowDevice {
         let window = self.window(cut.point());

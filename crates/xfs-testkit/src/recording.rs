@@ -144,7 +144,7 @@ impl Recording {
     ///
     /// # Panics
     ///
-    /// If the underlying device cannot be read.
+    /// Panics if the underlying device cannot be read.
     #[must_use]
     pub fn replay(&self, count: usize) -> CowDevice {
         let device = self.start.fork();

@@ -76,7 +76,7 @@ impl Scheduler {
     ///
     /// # Panics
     ///
-    /// If they do not arrive within a minute.
+    /// Panics if they do not arrive within a minute.
     pub fn wait_for(&self, count: usize) {
         let too_few = |state: &mut State| state.waiting.len() < count;
         let state = self.gate.changed.wait_timeout_while(self.gate.lock(), PATIENCE, too_few);

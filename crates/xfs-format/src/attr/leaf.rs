@@ -144,7 +144,7 @@ impl<'a> AttrLeaf<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the count does not fit the block.
+    /// Returns an error if the magic number is wrong or the count does not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes, place).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
@@ -166,32 +166,32 @@ impl<'a> AttrLeaf<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// The next leaf by hash, or `None` at the end.
+    /// Returns the next leaf by hash, or `None` at the end.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
         let block = self.header.header.forward.get();
         (block != 0).then(|| FileBlock(block.into()))
     }
 
-    /// The hashes of the first and the last entry, or `None` if there are no entries.
+    /// Returns the hashes of the first and the last entry, or `None` if there are no entries.
     #[must_use]
     pub fn hash_range(&self) -> Option<(u32, u32)> {
         Some((self.entries.first()?.hash.get(), self.entries.last()?.hash.get()))
     }
 
-    /// The attributes in the order of their hashes, without incomplete ones. An entry that cannot
-    /// be read yields an error, and iteration continues after it.
+    /// Returns the attributes in the order of their hashes, without incomplete ones. An entry that
+    /// cannot be read yields an error, and iteration continues after it.
     pub fn entries(&self) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
         self.select(0..self.entries.len()).map(|(_, entry)| entry)
     }
 
-    /// The attributes with this hash. See [`entries`](Self::entries) for errors.
+    /// Returns the attributes with this hash. See [`entries`](Self::entries) for errors.
     pub fn find(
         &self,
         hash: u32,
@@ -199,7 +199,7 @@ impl<'a> AttrLeaf<'a> {
         self.find_indexed(hash).map(|(_, entry)| entry)
     }
 
-    /// The attributes with this hash, each with its index among the entries.
+    /// Returns the attributes with this hash, each with its index among the entries.
     pub fn find_indexed(
         &self,
         hash: u32,
@@ -209,18 +209,18 @@ impl<'a> AttrLeaf<'a> {
         self.select(start..end)
     }
 
-    /// The entries on disk, including incomplete ones.
+    /// Returns the entries on disk, including incomplete ones.
     #[must_use]
     pub fn table(&self) -> &'a [AttrLeafEntryDisk] {
         self.entries
     }
 
-    /// The range of the name of entry `index`, together with its value or the location of its
-    /// value.
+    /// Returns the range of the name of entry `index`, together with its value or the location of
+    /// its value.
     ///
     /// # Errors
     ///
-    /// If the range does not lie inside the block.
+    /// Returns an error if the range does not lie inside the block.
     pub fn name_range(&self, index: usize) -> Result<core::ops::Range<usize>, Corruption> {
         let offset = self.entries.get(index).map_or(0, |entry| entry.name_offset.get());
         let outside = AttrCheck::NamePlace { index, offset };
@@ -302,7 +302,7 @@ fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
 ///
 /// # Panics
 ///
-/// If the length of name or value does not fit its field.
+/// Panics if the length of name or value does not fit its field.
 #[must_use]
 pub fn encode_name(entry: &AttrEntry<'_>) -> (Vec<u8>, AttrFlags) {
     let name_length = u8::try_from(entry.name.len()).expect("a name has at most 255 bytes");

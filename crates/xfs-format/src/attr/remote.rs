@@ -60,7 +60,7 @@ pub struct RemoteBlock<'a> {
 }
 
 impl<'a> RemoteBlock<'a> {
-    /// The number of bytes of a value that a block of `block_size` holds.
+    /// Returns the number of bytes of a value that a block of `block_size` holds.
     #[must_use]
     pub const fn capacity(block_size: u32) -> u32 {
         block_size - size_of::<RemoteHeaderDisk>() as u32
@@ -70,7 +70,7 @@ impl<'a> RemoteBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the header is wrong, or the part does not fit the block.
+    /// Returns an error if the header is wrong, or the part does not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
@@ -94,19 +94,19 @@ impl<'a> RemoteBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// The offset of the part in the value.
+    /// Returns the offset of the part in the value.
     #[must_use]
     pub fn offset(&self) -> u32 {
         self.header.offset.get()
     }
 
-    /// The part of the value.
+    /// Returns the part of the value.
     #[must_use]
     pub fn part(&self) -> &'a [u8] {
         self.part
@@ -126,7 +126,7 @@ pub struct RemoteIdentity {
 ///
 /// # Panics
 ///
-/// If the part does not fit the block.
+/// Panics if the part does not fit the block.
 pub fn encode(
     bytes: &mut [u8],
     at: DiskAddr,

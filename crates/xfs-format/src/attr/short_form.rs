@@ -65,7 +65,7 @@ impl<'a> AttrShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// If the form does not lie inside the fork.
+    /// Returns an error if the form does not lie inside the fork.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::Attr, place, check);
         let needed = size_of::<AttrShortFormHeaderDisk>();
@@ -82,13 +82,13 @@ impl<'a> AttrShortForm<'a> {
         }
     }
 
-    /// The number of attributes.
+    /// Returns the number of attributes.
     #[must_use]
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// The attributes, in no particular order. Iteration ends after the first error.
+    /// Returns the attributes, in no particular order. Iteration ends after the first error.
     #[must_use]
     pub fn entries(&self) -> AttrShortFormEntries<'a> {
         AttrShortFormEntries { form: *self, rest: self.entries, left: self.count }
@@ -99,7 +99,8 @@ impl<'a> AttrShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// If an attribute does not end inside the form, or the attribute with the name is invalid.
+    /// Returns an error if an attribute does not end inside the form, or the attribute with the
+    /// name is invalid.
     pub fn find(
         &self,
         namespace: Namespace,
@@ -126,7 +127,7 @@ impl<'a> AttrShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self) -> Result<(), Corruption> {
         let mut entries = self.entries();
         for entry in entries.by_ref() {

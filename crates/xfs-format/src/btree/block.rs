@@ -68,7 +68,7 @@ impl<'a> BtreeBlock<'a> {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     #[inline]
     pub fn decode(bytes: &'a [u8], kind: BtreeKind, at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(bytes, kind)
@@ -100,7 +100,7 @@ impl<'a> BtreeBlock<'a> {
         self.layout
     }
 
-    /// The level of the block. Leaves have level 0.
+    /// Returns the level of the block. Leaves have level 0.
     #[must_use]
     pub const fn level(&self) -> u32 {
         self.level as u32
@@ -112,7 +112,7 @@ impl<'a> BtreeBlock<'a> {
         self.level == 0
     }
 
-    /// The number of records in a leaf, or of children of a node.
+    /// Returns the number of records in a leaf, or of children of a node.
     #[doc(alias = "numrecs")]
     #[must_use]
     pub const fn count(&self) -> usize {
@@ -127,7 +127,7 @@ impl<'a> BtreeBlock<'a> {
         LongHeaderDisk::ref_from_prefix(self.bytes).ok().map(|(header, _)| header)
     }
 
-    /// The block before this one on its level, or `None` for the first.
+    /// Returns the block before this one on its level, or `None` for the first.
     #[must_use]
     pub fn left_sibling(&self) -> Option<u64> {
         match self.layout.form {
@@ -136,7 +136,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// The block after this one on its level, or `None` for the last.
+    /// Returns the block after this one on its level, or `None` for the last.
     #[must_use]
     pub fn right_sibling(&self) -> Option<u64> {
         match self.layout.form {
@@ -145,7 +145,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// The owner of the block: the allocation group or the inode.
+    /// Returns the owner of the block: the allocation group or the inode.
     #[must_use]
     pub fn owner(&self) -> u64 {
         match self.layout.form {
@@ -154,7 +154,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// The LSN of the last logged change.
+    /// Returns the LSN of the last logged change.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         Lsn(match self.layout.form {
@@ -163,7 +163,7 @@ impl<'a> BtreeBlock<'a> {
         })
     }
 
-    /// The records of a leaf, in order; none for a node.
+    /// Returns the records of a leaf, in order; none for a node.
     pub fn records(
         &self,
     ) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
@@ -183,14 +183,14 @@ impl<'a> BtreeBlock<'a> {
         self.bytes.get(start..start + self.layout.record_bytes)
     }
 
-    /// The lowest key below child `index` of a node.
+    /// Returns the lowest key below child `index` of a node.
     #[must_use]
     pub fn key(&self, index: usize) -> Option<&'a [u8]> {
         let start = self.key_offset(index)?;
         self.bytes.get(start..start + self.layout.key_bytes)
     }
 
-    /// The highest key below child `index` of a node of the reverse map.
+    /// Returns the highest key below child `index` of a node of the reverse map.
     #[must_use]
     pub fn high_key(&self, index: usize) -> Option<&'a [u8]> {
         let start = self.key_offset(index)? + self.layout.key_bytes;
@@ -203,7 +203,8 @@ impl<'a> BtreeBlock<'a> {
         exists.then(|| self.layout.header_bytes() + index * self.layout.node_key_bytes())
     }
 
-    /// The block of child `index` of a node: a block of the group or of the volume, by form.
+    /// Returns the block of child `index` of a node: a block of the group or of the volume, by
+    /// form.
     #[must_use]
     pub fn pointer(&self, index: usize) -> Option<u64> {
         if self.is_leaf() || index >= self.count {

@@ -39,7 +39,8 @@ impl BtreeHeader {
     ///
     /// # Panics
     ///
-    /// If this btree has the short form and a number does not fit it: a mistake of the caller.
+    /// Panics if this btree has the short form and a number does not fit it: a mistake of the
+    /// caller.
     pub fn encode(&self, geometry: &Geometry, block: &mut [u8]) {
         let layout = self.identity.kind.layout();
         let short = |number| u32::try_from(number).expect("group and block numbers have 32 bits");
@@ -82,8 +83,8 @@ impl BtreeHeader {
 ///
 /// # Panics
 ///
-/// If the records do not fit the block, or do not have this btree's record size: a mistake of the
-/// caller.
+/// Panics if the records do not fit the block, or do not have this btree's record size: a mistake
+/// of the caller.
 pub fn encode_leaf<R: IntoBytes + Immutable>(
     identity: BtreeIdentity,
     records: &[R],

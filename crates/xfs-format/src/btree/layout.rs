@@ -66,7 +66,7 @@ impl BtreeKind {
         Self::Extent,
     ];
 
-    /// The kind whose blocks start with this magic number.
+    /// Returns the kind whose blocks start with this magic number.
     #[must_use]
     pub fn of_magic(magic: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.layout().magic == magic)
@@ -93,7 +93,7 @@ impl BtreeKind {
         }
     }
 
-    /// The name used in messages and in JSON.
+    /// Returns the name used in messages and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -107,9 +107,9 @@ impl BtreeKind {
         }
     }
 
-    /// The largest number of levels of a btree of this kind on this volume, without a root in an
-    /// inode. It is the height of a btree of half-full nodes that fills all the space available to
-    /// it.
+    /// Returns the largest number of levels of a btree of this kind on this volume, without a root
+    /// in an inode. It is the height of a btree of half-full nodes that fills all the space
+    /// available to it.
     #[must_use]
     pub const fn max_levels(self, geometry: &Geometry) -> u32 {
         let layout = self.layout();
@@ -159,13 +159,13 @@ impl BtreeLayout {
         if self.has_high_keys { 2 * self.key_bytes } else { self.key_bytes }
     }
 
-    /// The smallest number of entries in a block of `level` that is not the root.
+    /// Returns the smallest number of entries in a block of `level` that is not the root.
     #[must_use]
     pub const fn min_entries(&self, level: u32, block_size: u32) -> usize {
         self.max_entries(level, block_size) / 2
     }
 
-    /// The largest number of entries (records or children) in a block of `level`.
+    /// Returns the largest number of entries (records or children) in a block of `level`.
     #[must_use]
     pub const fn max_entries(&self, level: u32, block_size: u32) -> usize {
         if level == 0 { self.max_records(block_size) } else { self.max_pointers(block_size) }
@@ -177,13 +177,13 @@ impl BtreeLayout {
         self.header_bytes() + self.max_pointers(block_size) * self.node_key_bytes()
     }
 
-    /// The bytes of a header that hold the left sibling.
+    /// Returns the bytes of a header that hold the left sibling.
     #[must_use]
     pub const fn left_sibling_range(&self) -> Range<usize> {
         Self::SIBLINGS_OFFSET..Self::SIBLINGS_OFFSET + self.pointer_bytes()
     }
 
-    /// The bytes of a header that hold the right sibling.
+    /// Returns the bytes of a header that hold the right sibling.
     #[must_use]
     pub const fn right_sibling_range(&self) -> Range<usize> {
         let start = Self::SIBLINGS_OFFSET + self.pointer_bytes();
@@ -195,7 +195,7 @@ impl BtreeLayout {
     ///
     /// # Panics
     ///
-    /// If the form is short and the block number does not fit 32 bits.
+    /// Panics if the form is short and the block number does not fit 32 bits.
     #[must_use]
     pub fn encode_pointer(&self, block: Option<u64>) -> [u8; 8] {
         let Some(block) = block else { return [0xff; 8] };
@@ -217,13 +217,13 @@ impl BtreeLayout {
         }
     }
 
-    /// The largest number of records in a leaf of `block_size` bytes.
+    /// Returns the largest number of records in a leaf of `block_size` bytes.
     #[must_use]
     pub const fn max_records(&self, block_size: u32) -> usize {
         (block_size as usize).saturating_sub(self.header_bytes()) / self.record_bytes
     }
 
-    /// The largest number of children of a node of `block_size` bytes.
+    /// Returns the largest number of children of a node of `block_size` bytes.
     #[must_use]
     pub const fn max_pointers(&self, block_size: u32) -> usize {
         let room = (block_size as usize).saturating_sub(self.header_bytes());

@@ -127,7 +127,7 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the index does not fit the block.
+    /// Returns an error if the magic number is wrong or the index does not fit the block.
     pub fn decode(
         bytes: &'a [u8],
         start: u64,
@@ -157,7 +157,7 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
@@ -169,30 +169,30 @@ impl<'a> DataBlock<'a> {
         self.index.is_some()
     }
 
-    /// The index of the block form; empty in the other forms.
+    /// Returns the index of the block form; empty in the other forms.
     #[must_use]
     pub fn index(&self) -> &'a [HashEntryDisk] {
         self.index.map_or(&[], |(index, _)| index)
     }
 
-    /// The length of the longest free record, or 0 if there is none.
+    /// Returns the length of the longest free record, or 0 if there is none.
     #[must_use]
     pub fn best_free_length(&self) -> u16 {
         self.header.best_free.first().map_or(0, |best| best.length.get())
     }
 
-    /// The entries in the order of their cookies, including `.` and `..`. Iteration ends after the
-    /// first error.
+    /// Returns the entries in the order of their cookies, including `.` and `..`. Iteration ends
+    /// after the first error.
     #[must_use]
     pub fn entries(&self) -> DataEntries<'a> {
         DataEntries { block: *self, offset: DATA_HEADER }
     }
 
-    /// The parent directory, from the first block of the directory.
+    /// Returns the parent directory, from the first block of the directory.
     ///
     /// # Errors
     ///
-    /// If the first two entries are not `.` (the directory itself) and `..`.
+    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`.
     pub fn parent(&self) -> Result<InodeNumber, Corruption> {
         self.parse_parent().map_err(|check| self.corrupt(check))
     }
@@ -214,11 +214,11 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// The entry that an index entry points to.
+    /// Returns the entry that an index entry points to.
     ///
     /// # Errors
     ///
-    /// If there is no entry at that position.
+    /// Returns an error if there is no entry at that position.
     pub fn entry_at(&self, cookie: Cookie) -> Result<Entry<'a>, Corruption> {
         let missing = DirectoryCheck::IndexTarget { hash: 0, offset: cookie.offset() };
         let offset = cookie
@@ -238,7 +238,7 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If an index entry does not point to an entry.
+    /// Returns an error if an index entry does not point to an entry.
     pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
         for candidate in super::leaf::equal_hashes(self.index(), super::name_hash(name)) {
             let cookie = Cookie(candidate.cookie.get());
@@ -252,8 +252,8 @@ impl<'a> DataBlock<'a> {
         Ok(None)
     }
 
-    /// The entries of the block form whose name an earlier entry has. Only the names of neighbours
-    /// in the index with equal hashes are compared.
+    /// Returns the entries of the block form whose name an earlier entry has. Only the names of
+    /// neighbours in the index with equal hashes are compared.
     #[must_use]
     pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
@@ -270,7 +270,7 @@ impl<'a> DataBlock<'a> {
         doubled
     }
 
-    /// The record at `offset` and its length.
+    /// Returns the record at `offset` and its length.
     fn record(&self, offset: usize) -> Result<(Record<'a>, usize), DirectoryCheck> {
         let outside = DirectoryCheck::RecordEnd { offset, end: self.bytes.len() };
         let rest = self.bytes.get(offset..).ok_or(outside)?;

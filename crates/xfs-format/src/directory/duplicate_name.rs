@@ -18,7 +18,7 @@ pub struct DuplicateName {
 }
 
 impl DuplicateName {
-    /// The check that the entry fails.
+    /// Returns the check that the entry fails.
     #[must_use]
     pub const fn check(self) -> DirectoryCheck {
         DirectoryCheck::NameTwice { offset: self.cookie.offset(), first: self.first.offset() }

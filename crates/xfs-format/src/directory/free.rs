@@ -54,7 +54,7 @@ impl<'a> FreeBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the count does not fit the block.
+    /// Returns an error if the magic number is wrong or the count does not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
@@ -78,19 +78,19 @@ impl<'a> FreeBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// The index of the data block that the first length belongs to, in directory blocks.
+    /// Returns the index of the data block that the first length belongs to, in directory blocks.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.header.first.get()
     }
 
-    /// The best free lengths of consecutive data blocks, from the first on.
+    /// Returns the best free lengths of consecutive data blocks, from the first on.
     #[must_use]
     pub fn best_free(&self) -> &'a [U16] {
         self.best_free

@@ -71,7 +71,7 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the counts do not fit the block.
+    /// Returns an error if the magic number is wrong or the counts do not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
@@ -103,38 +103,38 @@ impl<'a> LeafBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// The next leaf by hash, or `None` at the end.
+    /// Returns the next leaf by hash, or `None` at the end.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
         let block = self.header.header.forward.get();
         (block != 0).then(|| FileBlock(block.into()))
     }
 
-    /// The entries in the order of their hashes, including stale ones.
+    /// Returns the entries in the order of their hashes, including stale ones.
     #[must_use]
     pub fn entries(&self) -> &'a [HashEntryDisk] {
         self.entries
     }
 
-    /// The best free length of each data block, if this is the only leaf.
+    /// Returns the best free length of each data block, if this is the only leaf.
     #[must_use]
     pub fn best_free(&self) -> Option<&'a [U16]> {
         self.best_free
     }
 
-    /// The entries with this hash, including stale ones.
+    /// Returns the entries with this hash, including stale ones.
     pub fn find(&self, hash: u32) -> impl Iterator<Item = &'a HashEntryDisk> + use<'a> {
         equal_hashes(self.entries, hash)
     }
 }
 
-/// The entries of `index` with this hash.
+/// Returns the entries of `index` with this hash.
 pub(crate) fn equal_hashes(
     index: &[HashEntryDisk],
     hash: u32,

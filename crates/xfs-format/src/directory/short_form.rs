@@ -69,8 +69,8 @@ pub fn encode_empty(parent: InodeNumber) -> Vec<u8> {
 ///
 /// # Panics
 ///
-/// If there are more than 255 entries, or a cookie is past the first 64 KiB. Such directories do
-/// not fit the short form.
+/// Panics if there are more than 255 entries, or a cookie is past the first 64 KiB. Such
+/// directories do not fit the short form.
 #[must_use]
 pub fn encode<'e>(
     parent: InodeNumber,
@@ -108,7 +108,7 @@ impl<'a> ShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// If the header does not fit.
+    /// Returns an error if the header does not fit.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let truncated = || {
             let check = Check::Truncated { available: bytes.len(), needed: COUNTS + 4 };
@@ -122,20 +122,20 @@ impl<'a> ShortForm<'a> {
         Ok(Self { bytes, place, count, wide_count, parent })
     }
 
-    /// The parent directory.
+    /// Returns the parent directory.
     #[must_use]
     pub fn parent(&self) -> InodeNumber {
         self.parent
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// The entries in the order of their cookies, without `.` and `..`. Iteration ends after the
-    /// first error.
+    /// Returns the entries in the order of their cookies, without `.` and `..`. Iteration ends
+    /// after the first error.
     #[must_use]
     pub fn entries(&self) -> ShortFormEntries<'a> {
         let offset = COUNTS + inode_bytes(self.wide_count != 0);
@@ -147,7 +147,7 @@ impl<'a> ShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// If an entry before it cannot be read.
+    /// Returns an error if an entry before it cannot be read.
     pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
         for entry in self.entries() {
             let entry = entry?;
@@ -158,7 +158,7 @@ impl<'a> ShortForm<'a> {
         Ok(None)
     }
 
-    /// The readable entries whose name an earlier entry has.
+    /// Returns the readable entries whose name an earlier entry has.
     ///
     /// A set of 1024 bits, indexed by hash, recognises most directories without duplicates. Names
     /// are compared only if two hashes agree in ten bits, and no memory is allocated before that.
@@ -190,7 +190,7 @@ impl<'a> ShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, geometry: &Geometry) -> Result<(), Corruption> {
         let mut entries = self.entries();
         let mut wide_count = u32::from(is_wide(self.parent));

@@ -46,7 +46,7 @@ pub struct ExtentRoot<'a> {
 ///
 /// # Panics
 ///
-/// If there are more children than [`ExtentRoot::capacity`] allows.
+/// Panics if there are more children than [`ExtentRoot::capacity`] allows.
 pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &mut [u8]) {
     let capacity = ExtentRoot::capacity(fork.len());
     assert!(children.len() <= capacity, "the children fit the fork");
@@ -66,7 +66,7 @@ pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &
 }
 
 impl<'a> ExtentRoot<'a> {
-    /// The number of children that fit into a fork of `fork_bytes`.
+    /// Returns the number of children that fit into a fork of `fork_bytes`.
     #[doc(alias = "xfs_bmdr_maxrecs")]
     #[must_use]
     pub const fn capacity(fork_bytes: usize) -> usize {
@@ -78,7 +78,7 @@ impl<'a> ExtentRoot<'a> {
     ///
     /// # Errors
     ///
-    /// [`ExtentCheck`] if the level is 0 or too high, or if the count is 0 or does not fit.
+    /// Returns [`ExtentCheck`] if the level is 0 or too high, or if the count is 0 or does not fit.
     pub fn decode(fork: &'a [u8]) -> Result<Self, ExtentCheck> {
         let no_room = ExtentCheck::Room { count: 1, room: fork.len() };
         let (disk, entries) = RootDisk::ref_from_prefix(fork).map_err(|_| no_room)?;
@@ -100,19 +100,19 @@ impl<'a> ExtentRoot<'a> {
         Ok(Self { level, keys, pointers })
     }
 
-    /// The number of levels below this one; at least 1.
+    /// Returns the number of levels below this one; at least 1.
     #[must_use]
     pub const fn level(&self) -> u16 {
         self.level
     }
 
-    /// The number of children; at least 1.
+    /// Returns the number of children; at least 1.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.keys.len()
     }
 
-    /// The first file block under each child, and the block of the child.
+    /// Returns the first file block under each child, and the block of the child.
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = (FileBlock, FsBlock)> + DoubleEndedIterator + use<'a> {
@@ -124,7 +124,7 @@ impl<'a> ExtentRoot<'a> {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, geometry: &Geometry) -> Result<(), ExtentCheck> {
         let mut previous = None;
         for (file_block, child) in self.iter() {

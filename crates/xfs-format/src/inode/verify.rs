@@ -84,7 +84,7 @@ impl InodeCore {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Corruption> {
         self.check(bytes, context).map_err(|check| {
             Corruption::new(Structure::Inode, StructureAddress::Inode(self.number), check)

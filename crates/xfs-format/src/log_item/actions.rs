@@ -62,7 +62,7 @@ impl RmapAction {
     ///
     /// # Errors
     ///
-    /// If a bit is unknown.
+    /// Returns an error if a bit is unknown.
     pub fn decode(flags: u32) -> Result<(Self, RmapFlags), LogItemCheck> {
         let unknown = LogItemCheck::Action { flags };
         let action = action(&Self::ALL, flags).ok_or(unknown)?;
@@ -99,7 +99,7 @@ impl RefcountAction {
     ///
     /// # Errors
     ///
-    /// If a bit is unknown.
+    /// Returns an error if a bit is unknown.
     pub fn decode(flags: u32) -> Result<Self, LogItemCheck> {
         let unknown = LogItemCheck::Action { flags };
         if flags & !ACTION_BITS != 0 {

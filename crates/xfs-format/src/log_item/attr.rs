@@ -49,13 +49,13 @@ impl AttrOperation {
         Self::ParentReplace,
     ];
 
-    /// The number of this operation in the log.
+    /// Returns the number of this operation in the log.
     #[must_use]
     pub const fn encode(self) -> u32 {
         self as u32 + 1
     }
 
-    /// The operation with this number.
+    /// Returns the operation with this number.
     #[must_use]
     pub fn decode(raw: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.encode() == raw)
@@ -67,7 +67,7 @@ impl AttrOperation {
         matches!(self, Self::ParentSet | Self::ParentRemove | Self::ParentReplace)
     }
 
-    /// The name used in output.
+    /// Returns the name used in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

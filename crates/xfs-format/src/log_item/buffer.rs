@@ -101,19 +101,19 @@ impl BufferType {
         Self::RealtimeSummary,
     ];
 
-    /// The type in the flags of a buffer; `None` if it is unknown.
+    /// Returns the type in the flags of a buffer; `None` if it is unknown.
     #[must_use]
     pub fn of(flags: BufferFlags) -> Option<Self> {
         Self::ALL.get(usize::from(flags.bits() >> TYPE_SHIFT)).copied()
     }
 
-    /// The bits of the flags for this type.
+    /// Returns the bits of the flags for this type.
     #[must_use]
     pub const fn flags(self) -> BufferFlags {
         BufferFlags::from_bits_retain((self as u16) << TYPE_SHIFT)
     }
 
-    /// The type under which a block of this kind is logged. For blocks of directories and
+    /// Returns the type under which a block of this kind is logged. For blocks of directories and
     /// attributes the magic number decides.
     #[must_use]
     pub fn of_block(kind: BlockKind, bytes: &[u8]) -> Self {
@@ -140,7 +140,7 @@ impl BufferType {
         }
     }
 
-    /// The name used in output.
+    /// Returns the name used in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -258,13 +258,13 @@ impl BufferFormat {
         }
     }
 
-    /// The runs of dirty chunks: the first chunk and the number of chunks.
+    /// Returns the runs of dirty chunks: the first chunk and the number of chunks.
     #[inline]
     pub fn runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         Runs { rest: &self.bitmap, word: 0, next_bit: 0 }
     }
 
-    /// The number of [`runs`](Self::runs).
+    /// Returns the number of [`runs`](Self::runs).
     #[must_use]
     pub fn run_count(&self) -> usize {
         // A run starts at each dirty chunk after a clean one.
@@ -277,7 +277,7 @@ impl BufferFormat {
         self.bitmap.iter().map(&mut begun).sum()
     }
 
-    /// The type of the buffer; `None` if it is unknown.
+    /// Returns the type of the buffer; `None` if it is unknown.
     #[must_use]
     pub fn buffer_type(&self) -> Option<BufferType> {
         BufferType::of(self.flags)

@@ -21,7 +21,7 @@ impl HostOrder {
     /// The order of this machine. Its kernel can replay only logs in this order.
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 
-    /// The order in a record's header, or `None` if it is not supported.
+    /// Returns the order in a record's header, or `None` if it is not supported.
     #[must_use]
     pub const fn of(order: ByteOrder) -> Option<Self> {
         match order {

@@ -22,8 +22,8 @@ const UNMOUNT_TRANSACTION: u32 = 0xb0c0_d0d0;
 #[doc(alias = "XLOG_UNMOUNT_TYPE")]
 const UNMOUNT_PAYLOAD: [u8; 8] = [0x6e, 0x55, 0, 0, 0, 0, 0, 0];
 
-/// The cycle after this one. It skips the magic number of records, because a block that starts with
-/// it would look like the start of a record.
+/// Returns the cycle after this one. It skips the magic number of records, because a block that
+/// starts with it would look like the start of a record.
 #[must_use]
 pub const fn next_cycle(cycle: u32) -> u32 {
     let next = cycle.wrapping_add(1);
@@ -67,7 +67,7 @@ impl LogRecordHeader {
     ///
     /// # Panics
     ///
-    /// If `record` does not have the length of headers and payload: a mistake of the caller.
+    /// Panics if `record` does not have the length of headers and payload: a mistake of the caller.
     #[doc(alias = "xlog_pack_data")]
     pub fn encode(&self, record: &mut [u8], log_blocks: u32) -> u32 {
         assert_eq!(
@@ -124,7 +124,7 @@ impl LogRecordHeader {
         assert!(written.is_ok(), "a header fits a basic block");
     }
 
-    /// The cycle of each block of the record.
+    /// Returns the cycle of each block of the record.
     fn block_cycles(&self, log_blocks: u32) -> impl Iterator<Item = u32> + use<> {
         let (cycle, start) = (self.cycle, self.lsn.block());
         (start..).map(move |block| if block < log_blocks { cycle } else { next_cycle(cycle) })
@@ -140,7 +140,7 @@ impl LogRecordHeader {
         sum
     }
 
-    /// The block and cycle after this record.
+    /// Returns the block and cycle after this record.
     #[must_use]
     pub const fn end(&self, log_blocks: u32) -> Lsn {
         let end = self.lsn.block() + self.total_blocks();

@@ -77,7 +77,8 @@ impl BtreeHeights {
 const DATA_ROOT_RECORDS: u64 = 3;
 const ATTR_ROOT_RECORDS: u64 = 2;
 
-/// The largest numbers of extents of a data fork and of an attribute fork, by their counters.
+/// Returns the largest numbers of extents of a data fork and of an attribute fork, by their
+/// counters.
 #[doc(alias = "xfs_iext_max_nextents")]
 fn most_extents(geometry: &Geometry) -> (u64, u64) {
     if geometry.has_incompat(IncompatFeatures::NREXT64) {
@@ -104,7 +105,7 @@ impl HalfFull {
     }
 }
 
-/// The height of a tree with `records` records.
+/// Returns the height of a tree with `records` records.
 #[doc(alias = "xfs_btree_compute_maxlevels")]
 fn by_records(fill: HalfFull, records: u64) -> u32 {
     let mut blocks = records.div_ceil(fill.records);
@@ -116,7 +117,7 @@ fn by_records(fill: HalfFull, records: u64) -> u32 {
     height
 }
 
-/// The height of a tree that fills `blocks` blocks.
+/// Returns the height of a tree that fills `blocks` blocks.
 #[doc(alias = "xfs_btree_space_to_height")]
 fn by_blocks(fill: HalfFull, blocks: u64) -> u32 {
     let mut left = blocks.saturating_sub(1);
@@ -131,7 +132,7 @@ fn by_blocks(fill: HalfFull, blocks: u64) -> u32 {
     height
 }
 
-/// The height of a tree with `records` records and its root in an inode.
+/// Returns the height of a tree with `records` records and its root in an inode.
 #[doc(alias = "xfs_bmap_compute_maxlevels")]
 fn in_inode(fill: HalfFull, records: u64, root_records: u64) -> u32 {
     let mut blocks = records.div_ceil(fill.records);

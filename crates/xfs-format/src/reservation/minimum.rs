@@ -21,7 +21,7 @@ const OLD_REFLINK_STEPS: u32 = 8;
 /// Bytes of the name, which are not counted in the size of the largest attribute.
 const LONGEST_NAME: u64 = 256;
 
-/// The log space of one step of `bytes`.
+/// Returns the log space of one step of `bytes`.
 ///
 /// It includes operation headers, record headers for all records that the step may span, and the
 /// commit record, padded to the log's stripe unit. `record_bytes` is the size of the writer's
@@ -50,9 +50,9 @@ pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> 
     bytes + (records + 1) * header + 2 * u64::from(padding)
 }
 
-/// The smallest number of blocks of a volume's log: space for three of the largest transactions.
-/// One can run while another is written, and a third exists only in the log because its changes are
-/// not in place yet.
+/// Returns the smallest number of blocks of a volume's log: space for three of the largest
+/// transactions. One can run while another is written, and a third exists only in the log because
+/// its changes are not in place yet.
 #[doc(alias = "xfs_log_calc_minimum_size")]
 #[must_use]
 pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u64 {
@@ -73,7 +73,7 @@ pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u6
     (one * LOG_FACTOR).div_ceil(geometry.block_basic_blocks().into())
 }
 
-/// The largest transaction for computing the minimum log size.
+/// Returns the largest transaction for computing the minimum log size.
 fn largest(geometry: &Geometry) -> Reservation {
     // Kernel developers found that the sums were far too high before they added parent pointers.
     // They corrected the sums only for volumes with parent pointers: a kernel must mount all
@@ -114,7 +114,7 @@ const fn counts_intents(kind: TransactionKind) -> bool {
     )
 }
 
-/// The bytes to set the largest attribute that fits an attribute leaf.
+/// Returns the bytes to set the largest attribute that fits an attribute leaf.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;

@@ -12,7 +12,7 @@ use xfs_format::log_item::{HostOrder, ItemHeader, ItemKind, LogItem, Transaction
 ///
 /// # Panics
 ///
-/// If the second item differs: that is the bug that the target looks for.
+/// Panics if the second item differs: that is the bug that the target looks for.
 pub fn log_item(input: &[u8]) {
     let place = StructureAddress::Log(1);
     let Some((order, rest)) = input.split_first() else { return };
