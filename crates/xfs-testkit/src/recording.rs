@@ -90,8 +90,8 @@ impl RecordingDevice {
         Self { live: start.fork(), start, requests: Mutex::default() }
     }
 
-    /// Returns the number of recorded requests. A promise that a program makes at this position
-    /// must hold after a crash at this or any later [`point`](crate::Cut::point).
+    /// Returns the number of requests recorded so far. A promise that a program makes at this
+    /// position must hold after a crash at this or any later [`point`](crate::Cut::point).
     #[must_use]
     pub fn position(&self) -> usize {
         self.lock().len()
@@ -162,8 +162,8 @@ impl BlockDevice for RecordingDevice {
         false
     }
 
-    /// Writes and records whole sectors. A medium writes whole sectors, so a write of a part of a
-    /// sector also rewrites the rest of it, as earlier writes left it.
+    /// Writes and records whole sectors. A medium writes whole sectors. A write of a part of a
+    /// sector therefore also records the sector's other bytes, as earlier writes left them.
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
         let mut requests = self.lock();
         let (offset, whole) = self.whole_sectors(offset, bytes)?;
