@@ -26,7 +26,7 @@ use crate::group::Group;
 #[doc(alias = "XFS_INODES_PER_HOLEMASK_BIT")]
 pub const INODES_PER_HOLE_BIT: u32 = 4;
 
-/// A check of this structure that failed.
+/// A failed check of an inode chunk record, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

@@ -41,7 +41,7 @@ pub struct Parent<'a> {
     pub name: &'a [u8],
 }
 
-/// A check of this structure that failed.
+/// A failed check of a parent pointer, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

@@ -20,7 +20,7 @@ use crate::group::Group;
 #[doc(alias = "XFS_REFC_COWFLAG")]
 const STAGING_BIT: u32 = 1 << 31;
 
-/// A check of this structure that failed.
+/// A failed check of a reference count record, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

@@ -27,7 +27,7 @@ use crate::group::Group;
 /// The bits of the offset word that hold the offset.
 const OFFSET_MASK: u64 = (1 << 54) - 1;
 
-/// A check of this structure that failed.
+/// A failed check of a reverse map record, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

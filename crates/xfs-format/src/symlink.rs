@@ -66,7 +66,7 @@ pub struct SymlinkBlock<'a> {
     pub target: &'a [u8],
 }
 
-/// A check of this structure that failed.
+/// A failed check of a block of a symbolic link's target, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

@@ -83,7 +83,7 @@ impl AttrLeafHeaderDisk {
     }
 }
 
-/// A free range of a leaf.
+/// A free range of a leaf, as the leaf's header lists it.
 #[doc(alias = "xfs_attr_leaf_map")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -105,7 +105,7 @@ pub struct AttrLeafEntryDisk {
     pub pad: u8,
 }
 
-/// The part of a local name before the name.
+/// The fields before a name whose value is local.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct LocalHeadDisk {
@@ -113,7 +113,7 @@ struct LocalHeadDisk {
     name_length: u8,
 }
 
-/// The part of a remote name before the name.
+/// The fields before a name whose value is remote.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RemoteHeadDisk {
@@ -126,10 +126,10 @@ const _: () = assert!(size_of::<AttrLeafHeaderDisk>() == 80);
 const _: () = assert!(size_of::<AttrLeafEntryDisk>() == 8);
 const LOCAL_HEAD: usize = size_of::<LocalHeadDisk>();
 const REMOTE_HEAD: usize = size_of::<RemoteHeadDisk>();
-/// Bytes after the fields of a remote name (I3).
+/// Number of bytes that a remote name takes beyond its fields (I3).
 const REMOTE_PADDING: usize = 2;
 
-/// A leaf, borrowed from its buffer.
+/// A leaf of attributes, borrowed from its buffer.
 #[doc(alias = "xfs_attr3_leafblock")]
 #[derive(Clone, Copy, Debug)]
 pub struct AttrLeaf<'a> {
@@ -172,7 +172,7 @@ impl<'a> AttrLeaf<'a> {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// Returns the next leaf by hash, or `None` at the end.
+    /// Returns the next leaf in the order of hashes, or `None` for the last leaf.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
         let block = self.header.header.forward.get();
@@ -215,8 +215,8 @@ impl<'a> AttrLeaf<'a> {
         self.entries
     }
 
-    /// Returns the range of the name of entry `index`, together with its value or the location of
-    /// its value.
+    /// Returns the range of bytes in the block that holds the name of entry `index`, together with
+    /// its value or the location of its value.
     ///
     /// # Errors
     ///
@@ -249,7 +249,8 @@ impl<'a> AttrLeaf<'a> {
         })
     }
 
-    /// Parses an attribute; returns it and the length of its name in the block.
+    /// Parses the attribute of an entry. Returns the attribute, and the length of the bytes in the
+    /// block that hold its name.
     fn parse_entry(
         &self,
         index: usize,
@@ -297,8 +298,8 @@ fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
     }
 }
 
-/// Encodes a name with its value or the location of its value, padded, as [`AttrLeaf::name_range`]
-/// finds it. Returns the bytes and the flags of the entry.
+/// Encodes a name together with its value, or with the location of its value, and adds padding.
+/// [`AttrLeaf::name_range`] finds these bytes again. Returns them and the flags of the entry.
 ///
 /// # Panics
 ///
@@ -342,7 +343,7 @@ pub const fn is_local(name_bytes: usize, value_bytes: usize, block_bytes: usize)
     length < block_bytes / 2 + block_bytes / 4
 }
 
-/// Name, value, and the length of both in the block.
+/// A name, its value, and the number of bytes that both occupy in the block.
 type NameAndValue<'a> = (&'a [u8], AttrValue<'a>, usize);
 
 fn split_local(rest: &[u8]) -> Option<NameAndValue<'_>> {
@@ -427,7 +428,7 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     Ok(())
 }
 
-/// The 4-byte cells of a block, of at most 64 KiB, that belong to a name.
+/// A set of 4-byte cells of a block: those that belong to a name. A block has at most 64 KiB.
 struct TakenCells([u64; 256]);
 
 impl Default for TakenCells {

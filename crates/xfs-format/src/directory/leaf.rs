@@ -23,7 +23,7 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::kind::VerifyContext;
 
-/// Magic number of the only leaf.
+/// Magic number of the only leaf of a directory.
 #[doc(alias = "XFS_DIR3_LEAF1_MAGIC")]
 pub const LEAF1_MAGIC: u16 = 0x3df1;
 
@@ -36,9 +36,9 @@ pub const LEAFN_MAGIC: u16 = 0x3dff;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct HashEntryDisk {
-    /// The name's hash.
+    /// The hash of the entry's name.
     pub hash: U32,
-    /// The entry's cookie, or 0 if the entry was removed.
+    /// The cookie of the entry, or 0 if the entry was removed.
     #[doc(alias = "address")]
     pub cookie: U32,
 }
@@ -58,7 +58,7 @@ pub struct LeafHeaderDisk {
 const _: () = assert!(size_of::<HashEntryDisk>() == 8);
 const _: () = assert!(size_of::<LeafHeaderDisk>() == 64);
 
-/// A leaf of either kind, borrowed from its buffer.
+/// A leaf of the hash index, of either kind, borrowed from its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafBlock<'a> {
     header: &'a LeafHeaderDisk,
@@ -109,7 +109,7 @@ impl<'a> LeafBlock<'a> {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// Returns the next leaf by hash, or `None` at the end.
+    /// Returns the next leaf in the order of hashes, or `None` for the last leaf.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
         let block = self.header.header.forward.get();
@@ -122,7 +122,7 @@ impl<'a> LeafBlock<'a> {
         self.entries
     }
 
-    /// Returns the best free length of each data block, if this is the only leaf.
+    /// Returns the best free length of each data block, or `None` if this leaf is below a node.
     #[must_use]
     pub fn best_free(&self) -> Option<&'a [U16]> {
         self.best_free
@@ -134,7 +134,7 @@ impl<'a> LeafBlock<'a> {
     }
 }
 
-/// Returns the entries of `index` with this hash.
+/// Returns the entries of `index` with this hash, including stale ones.
 pub(crate) fn equal_hashes(
     index: &[HashEntryDisk],
     hash: u32,
@@ -144,7 +144,7 @@ pub(crate) fn equal_hashes(
     rest.iter().take_while(move |entry| entry.hash.get() == hash)
 }
 
-/// Checks that the hashes ascend (I1) and returns the number of stale entries.
+/// Checks that the hashes of `index` ascend (I1). Returns the number of stale entries.
 pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryCheck> {
     let (mut previous, mut stale) = (0, 0);
     for (index, entry) in index.iter().enumerate() {

@@ -25,7 +25,7 @@ use crate::timestamp::Timestamp;
 /// The only valid fork offset of an inode whose data fork is a device number.
 const DEVICE_FORK_OFFSET: u8 = 1;
 
-/// A check of this structure that failed.
+/// A failed check of an inode, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
