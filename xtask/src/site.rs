@@ -131,7 +131,7 @@ fn pages(root: &Path, paths: &[&str]) -> Result<Vec<Page>, Error> {
     Ok(pages)
 }
 
-/// Reads a page of the site. Its title is its first heading.
+/// Reads a page of the site. The title of the page is its first heading.
 fn page(root: &Path, path: &str) -> Result<Page, Error> {
     let file = root.join(path);
     let text = fs::read_to_string(&file).map_err(Error::file(&file))?;

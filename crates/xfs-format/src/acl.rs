@@ -59,7 +59,7 @@ pub const POSIX_XATTR_HEADER: [u8; 4] = [POSIX_ACL_XATTR_VERSION as u8, 0, 0, 0]
 /// The identifier that the Linux form stores in entries that name no user or group.
 const POSIX_ACL_UNDEFINED_ID: u32 = u32::MAX;
 
-/// The users to whom an entry applies.
+/// The users to whom an entry applies, or the mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclTag {
     /// The owner of the file.
@@ -177,7 +177,8 @@ pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
     Ok(())
 }
 
-/// Decodes the value of one of the two attributes. `inode` is the file, for messages.
+/// Decodes the value of the attribute `SGI_ACL_FILE` or `SGI_ACL_DEFAULT`. `inode` is the file, for
+/// messages.
 ///
 /// # Errors
 ///
@@ -235,7 +236,7 @@ pub fn decode_posix_xattr(value: &[u8]) -> Option<Vec<AclEntry>> {
     entries.iter().map(decode).collect()
 }
 
-/// Encodes a list as the value of one of the two attributes on disk.
+/// Encodes a list as the value of the attribute `SGI_ACL_FILE` or `SGI_ACL_DEFAULT`.
 #[must_use]
 pub fn encode(entries: &[AclEntry]) -> Vec<u8> {
     let mut value = U32::new(entries.len() as u32).as_bytes().to_vec();

@@ -25,7 +25,7 @@ pub use short_form::{AttrShortForm, AttrShortFormEntries};
 #[doc(alias = "XFS_XATTR_SIZE_MAX")]
 pub const MAX_VALUE: u32 = 64 << 10;
 
-/// Names and remote values in a leaf start at multiples of this many bytes.
+/// Names in a leaf start at multiples of this many bytes, whether their values are local or remote.
 pub const ALIGNMENT: usize = 4;
 
 bitflags! {

@@ -60,8 +60,8 @@ pub trait BtreeFormat {
     /// Returns the check that failed.
     fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<Self::Record, Check>;
 
-    /// Decodes the key at the start of `bytes`, in a node the lowest key of a child. Returns `None`
-    /// if there are too few bytes.
+    /// Decodes the key at the start of `bytes`: the key of a record, or the lowest key of a node's
+    /// child. Returns `None` if there are too few bytes.
     fn decode_key(bytes: &[u8]) -> Option<Self::Key>;
 
     /// Returns the key of a record.
@@ -72,7 +72,8 @@ pub trait BtreeFormat {
     ///
     /// # Errors
     ///
-    /// See [`decode_record`](Self::decode_record); also if there are too few bytes.
+    /// Returns the errors of [`decode_record`](Self::decode_record), and an error if there are too
+    /// few bytes.
     fn decode_record_key(bytes: &[u8], group: &Group<'_>) -> Result<Self::Key, Check> {
         Self::decode_record(bytes, group).map(|record| Self::key(&record))
     }

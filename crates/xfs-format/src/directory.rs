@@ -55,7 +55,7 @@ pub const FREE_OFFSET: u64 = 64 << 30;
 /// Entries start at multiples of this many bytes.
 pub const ALIGNMENT: usize = 8;
 
-/// The value in place of a best free length that means "no such block".
+/// The best free length that the free-space index stores for a block that does not exist.
 #[doc(alias = "NULLDATAOFF")]
 pub const NULL_OFFSET: u16 = 0xffff;
 

@@ -397,9 +397,9 @@ impl InodeCore {
             && self.is_misfit(self.extent_size_hint_blocks, geometry)
     }
 
-    /// Returns whether a directory's copy-on-write hint is as
-    /// [`has_misfit_hint`](Self::has_misfit_hint) describes. Newer kernels accept such hints too
-    /// and remove them at once.
+    /// Returns whether a directory has a copy-on-write hint that is not a multiple of the realtime
+    /// extent size, while its new files are realtime files. Newer kernels accept such hints too and
+    /// remove them at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)
@@ -412,7 +412,7 @@ impl InodeCore {
     }
 
     /// Removes the hints for which [`has_misfit_hint`](Self::has_misfit_hint) or
-    /// [`has_misfit_copy_hint`](Self::has_misfit_copy_hint) returns `true`.
+    /// `has_misfit_copy_hint` returns `true`.
     pub fn drop_misfit_hints(&mut self, geometry: &Geometry) {
         if self.has_misfit_hint(geometry) {
             self.flags -= InodeFlags::EXTSZINHERIT;

@@ -180,7 +180,7 @@ pub struct Superblock {
     pub free_blocks: u64,
     /// Number of free realtime extents.
     pub free_realtime_extents: u64,
-    /// Quota inodes: user, group, project.
+    /// The inodes of user, group and project quota, in this order.
     pub quota_inodes: [Option<InodeNumber>; 3],
     /// Flags for the state of quota.
     #[doc(alias = "sb_qflags")]

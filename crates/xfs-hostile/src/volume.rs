@@ -58,7 +58,7 @@ pub struct Survey {
 /// An error that reading the image returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The corrupt structure, if the error is a corruption.
+    /// The corrupt structure, or `None` if the error is no corruption.
     pub structure: Option<Structure>,
     /// The error message.
     pub text: String,

@@ -109,8 +109,8 @@ fn is_inside() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Runs the test `test` in a process of its own, with these environment variables and under the
-/// command `under`.
+/// Runs the test `test` in a process of its own, with these environment variables. `under` names
+/// the limits in the message of a failure.
 fn run_again(test: &str, variables: &[(&str, &str)], under: &str) {
     let program = std::env::current_exe().expect("the path of the test program is known");
     let mut command = Command::new(program);

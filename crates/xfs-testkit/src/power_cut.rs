@@ -38,8 +38,8 @@ use crate::recording::{Recording, Request};
 /// Largest number of writes or units of which every subset is tried.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// Bit of a cut's choice. It tells that the other bits are the number of a random sample, and not a
-/// subset.
+/// Bit of a cut's choice. If it is set, the other bits are the number of a random sample; otherwise
+/// they are a subset.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: its time, and which unflushed requests survive.

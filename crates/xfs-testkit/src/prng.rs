@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A random number generator for tests (SplitMix64). Not for secrets.
+/// A random number generator for tests (SplitMix64). Its numbers are not fit for secrets.
 #[derive(Clone, Debug)]
 pub struct Prng(u64);
 

@@ -99,7 +99,7 @@ impl Scheduler {
     }
 
     /// Releases the first held request that `chooses` accepts and returns it when it is done.
-    /// Returns `None` if `chooses` accepts none. The order is that of [`waiting`](Self::waiting).
+    /// Returns `None` if `chooses` accepts none. The order is that of `waiting`.
     pub fn release_first(&mut self, chooses: impl Fn(&HeldRequest) -> bool) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));

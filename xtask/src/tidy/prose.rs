@@ -9,7 +9,7 @@ use super::source::Masked;
 /// Lines of text that belong together.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Paragraph {
-    /// The line of the file where it begins, counted from 1.
+    /// The line of the file on which the paragraph begins, counted from 1.
     pub(crate) line: usize,
     /// The lines of the paragraph, joined by spaces.
     pub(crate) text: String,

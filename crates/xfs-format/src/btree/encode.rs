@@ -39,8 +39,8 @@ impl BtreeHeader {
     ///
     /// # Panics
     ///
-    /// Panics if this btree has the short form and a number does not fit it: a mistake of the
-    /// caller.
+    /// Panics if this btree has the short form and the owner or a sibling does not fit 32 bits: a
+    /// mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, block: &mut [u8]) {
         let layout = self.identity.kind.layout();
         let short = |number| u32::try_from(number).expect("group and block numbers have 32 bits");

@@ -108,8 +108,8 @@ impl BtreeKind {
         }
     }
 
-    /// Returns the largest number of levels of a btree of this kind on this volume, without a root
-    /// in an inode. This is the height of a btree of half-full nodes that fills all the space
+    /// Returns the largest number of levels of a btree of this kind on this volume, not counting a
+    /// root in an inode. This is the height of a btree of half-full nodes that fills all the space
     /// available to the btree.
     #[must_use]
     pub const fn max_levels(self, geometry: &Geometry) -> u32 {

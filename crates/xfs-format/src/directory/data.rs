@@ -109,7 +109,7 @@ pub struct DataBlock<'a> {
     /// The block up to the end of its records.
     bytes: &'a [u8],
     header: &'a DataHeaderDisk,
-    /// The index and its tail; `None` in the other forms than the block form.
+    /// The index and its tail, or `None` if the block is not in block form.
     index: Option<(&'a [HashEntryDisk], &'a BlockTailDisk)>,
     place: StructureAddress,
     /// Byte offset of the block in the directory.

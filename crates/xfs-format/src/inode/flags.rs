@@ -37,7 +37,7 @@ bitflags! {
         const NODEFRAG = 1 << 13;
         /// Files of this directory use the filestreams allocator.
         const FILESTREAM = 1 << 14;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 
@@ -57,7 +57,7 @@ bitflags! {
         const NREXT64 = 1 << 4;
         /// The inode is a metadata inode, in the metadata directory tree.
         const METADATA = 1 << 5;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 

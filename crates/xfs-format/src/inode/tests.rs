@@ -149,7 +149,7 @@ fn device_numbers_decode() {
     assert_eq!(DeviceNumber { major: 0, minor: 1 << 18 }.encode(), None);
 }
 
-/// Checks I2 for an inode that the kernel freed.
+/// Checks I2: an inode that the kernel freed is free and valid.
 #[test]
 fn removed_inode_is_free_and_valid() {
     let core = verify(REMOVED, &new_geometry()).unwrap();
@@ -382,7 +382,7 @@ fn flipped_bit_with_valid_checksum_never_panics() {
     }
 }
 
-/// Checks I2 for encoded free inodes.
+/// Checks I2: free inodes that this crate encodes are free and valid.
 #[test]
 fn encoded_free_inodes_are_free_and_valid() {
     let geometry = new_geometry();

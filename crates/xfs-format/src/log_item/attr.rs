@@ -29,7 +29,7 @@ pub enum AttrOperation {
     Set,
     /// Removes the attribute.
     Remove,
-    /// Changes the value.
+    /// Changes the value of the attribute.
     Replace,
     /// Creates a parent pointer.
     ParentSet,

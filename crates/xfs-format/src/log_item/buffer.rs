@@ -288,7 +288,7 @@ impl BufferFormat {
 struct Runs<'a> {
     /// The words that were not read yet.
     rest: &'a [u32],
-    /// The unread bits of the last word that was read.
+    /// The bits of the current word that were not returned yet.
     word: u32,
     /// The index of the first bit of `rest`.
     next_bit: usize,

@@ -19,10 +19,10 @@ use crate::inode::{CORE_BYTES, INODE_MAGIC, InodeFlags2};
 #[doc(alias = "xfs_log_dinode")]
 pub const LOG_CORE_BYTES: usize = CORE_BYTES;
 
-/// Length of the format in bytes.
+/// Length of the item's first region, in bytes.
 const FORMAT_BYTES: usize = 56;
 
-/// Length in bytes of the format as 32-bit x86 kernels write it, without padding.
+/// Length in bytes of the first region as 32-bit x86 kernels write it, without padding.
 const PACKED_FORMAT_BYTES: usize = 52;
 
 bitflags::bitflags! {
@@ -38,7 +38,7 @@ bitflags::bitflags! {
         const DATA_EXTENTS = 0x004;
         /// The root of the data fork's btree.
         const DATA_ROOT = 0x008;
-        /// The device number, which is in the format itself.
+        /// The device number, which is in the first region.
         const DEVICE = 0x010;
         /// The attribute fork in local format.
         const ATTR_LOCAL = 0x040;
@@ -226,8 +226,8 @@ pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CO
 }
 
 /// Reverses the bytes of all fields of one width in a core. Every logged inode passes through this
-/// code. The offsets are therefore constants, and each field is loaded, reversed and stored as a
-/// word.
+/// code. The offsets are constants for that reason, and each field is loaded, reversed and stored
+/// as a word.
 macro_rules! reverse {
     ($core:ident, $word:ident: $($offset:expr),*) => {$(
         if let Some(field) = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut) {

@@ -8,8 +8,9 @@ use crate::inode::ForkKind;
 /// The largest number of levels of each btree, including the root; 0 for a btree that the volume
 /// does not have.
 ///
-/// These are not limits for readers; [`BtreeKind::max_levels`] is. They are the heights of trees
-/// with half-full leaves and nodes and with as many records as the blocks of a group allow.
+/// These numbers are not limits for readers: [`BtreeKind::max_levels`] gives those. They are the
+/// heights of trees with half-full leaves and nodes and with as many records as the blocks of a
+/// group allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeHeights {
     /// Height of either free-space btree.
@@ -61,7 +62,8 @@ impl BtreeHeights {
         }
     }
 
-    /// Returns `data_extents` or `attr_extents` alone, for callers that need it often.
+    /// Returns `data_extents` or `attr_extents` alone, for callers that often need only one of
+    /// them.
     #[must_use]
     pub fn of_extents(geometry: &Geometry, fork: ForkKind) -> u32 {
         let (data_records, attr_records) = most_extents(geometry);

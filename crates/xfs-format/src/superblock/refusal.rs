@@ -26,10 +26,11 @@ pub enum Unsupported {
         /// The version nibble.
         version: u16,
     },
-    /// Names are compared without case.
+    /// The volume compares names without case.
     #[error("case-insensitive names (-n version=ci) are not supported")]
     AsciiCi,
-    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 volumes writes it.
+    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 volumes stores
+    /// that byte.
     #[error("directory entries without file types (-n ftype=0) are not supported")]
     NoEntryTypes,
     /// The volume needs xfs_repair: a repair did not finish, or an upgrade requires one.
@@ -47,7 +48,7 @@ pub enum Unsupported {
     /// An operation needs parent pointers, which the volume does not have.
     #[error("the volume has no parent pointers (-n parent=1)")]
     NoParentPointers,
-    /// The data is on a realtime device.
+    /// The data of the file is on a realtime device.
     #[error("the data of this file is on the realtime device, which is not supported")]
     RealtimeData,
     /// The volume has a realtime device and cannot be changed.

@@ -266,8 +266,8 @@ fn verify_realtime(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
 }
 
 impl SuperblockDisk {
-    /// Returns whether `sb_inprogress` is set. In secondary superblocks it stays set, and the
-    /// counters stay as mkfs wrote them.
+    /// Returns whether `sb_inprogress` is set. In secondary superblocks the field stays set, and
+    /// the counters stay as mkfs wrote them.
     fn in_progress_is_set(&self) -> bool {
         self.in_progress != 0
     }

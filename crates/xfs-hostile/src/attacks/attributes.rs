@@ -29,8 +29,8 @@ fn set_leaf(forge: &mut Forge, offset: usize, value: &[u8]) {
     forge.set(at, BlockKind::Attr, offset, value);
 }
 
-/// Changes the first name in that leaf. `change` gets the bytes from the name to the end of the
-/// leaf.
+/// Changes the first name in a leaf of attributes. `change` gets the bytes from the name to the end
+/// of the leaf.
 fn first_name(forge: &mut Forge, change: impl FnOnce(&mut [u8])) {
     let at = leaf(forge);
     forge.edit(at, BlockKind::Attr, |bytes| {

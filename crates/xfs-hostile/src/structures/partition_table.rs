@@ -31,7 +31,8 @@ fn look(head: &[u8], tail: &[u8]) {
     black_box(format!("{:?}", partitions(&disk)));
 }
 
-/// Recomputes the checksums of the GPT header at `header`, whose entries are at `entries`.
+/// Recomputes the checksums of the GPT header at offset `header`, whose entries are at offset
+/// `entries`.
 fn reseal(bytes: &mut [u8], header: usize, entries: usize) {
     let field = |bytes: &[u8], offset: usize| {
         let field = bytes.get(header..)?.get(offset..offset + 4)?;
