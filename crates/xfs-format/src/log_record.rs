@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The cycle data holds the first four bytes of every block of the payload. In the payload the
-//! record's cycle replaces them, so that every block of the log shows in which cycle it was
-//! written. The checksum covers the record on disk, after that exchange.
+//! record's cycle replaces those bytes, so that every block of the log shows in which cycle it was
+//! written. The checksum covers the record as it is on disk, with the bytes replaced.
 
 use core::fmt;
 use core::mem::{offset_of, size_of};

@@ -342,7 +342,7 @@ impl<'a> Reservations<'a> {
     }
 
     /// Returns the number of blocks of an extent btree of `levels` levels that mapping `count` new
-    /// blocks may take: one split up to the root for each leaf that the new records fill.
+    /// blocks may take. Each leaf that the new records fill costs one split up to the root.
     #[doc(alias = "XFS_NEXTENTADD_SPACE_RES")]
     fn map_blocks(&self, count: u64, levels: u32) -> u64 {
         let layout = crate::btree::BtreeKind::FreeSpaceByBlock.layout();

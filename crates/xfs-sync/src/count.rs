@@ -4,7 +4,6 @@
 //! threads. The counters of a thread that ends are added to one table. Writes of scope [`Volume`]
 //! are also counted by source location: there are few of them, and a developer who finds too many
 //! needs to know where they are.
-//! needs to know where they are.
 
 use std::collections::BTreeMap;
 use std::panic::Location;

@@ -124,7 +124,7 @@ fn chunk_parts(offset: u64, length: u64) -> impl Iterator<Item = ChunkPart> {
 }
 
 /// Returns an error for a range that does not lie inside the device, as the contract of
-/// [`BlockDevice`] requires.
+/// `BlockDevice` requires.
 pub(crate) fn check_inside(device: &dyn BlockDevice, offset: u64, length: u64) -> io::Result<()> {
     match offset.checked_add(length) {
         Some(end) if end <= device.length_bytes() => Ok(()),

@@ -1,4 +1,4 @@
-//! Encoding of records.
+//! Encoding of log records and of operation headers.
 
 use core::mem::{offset_of, size_of};
 
