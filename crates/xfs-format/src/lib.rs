@@ -9,6 +9,7 @@
 //!
 //! # Invariants
 //!
+//! - **I1** A type with an invariant checks it when a value is created.
 //! - **I2** Disk structures are big-endian types without padding. Their size is asserted at compile
 //!   time. Two modules read little-endian numbers: [`crc`] and [`log_item`]. The module [`acl`]
 //!   also reads and writes such numbers, in a form that is not on disk.
