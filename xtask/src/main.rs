@@ -1,7 +1,7 @@
 //! The project's chores, behind `cargo xtask`.
 //!
 //! This program only starts other programs and adds up their results. It prints every command
-//! before it runs it, so that a reader can run the command by hand. Only this program may need root
+//! before the command runs, so that a reader can repeat it by hand. Only this program may need root
 //! or the network. Without them it reports the checks that it skips.
 
 mod command;

@@ -1,7 +1,7 @@
 //! AG free-space header (AGF, `xfs_agf`): sector 1 of every allocation group.
 //!
 //! Owns: decoding, and every check of the AGF against itself and against the group's size. Does
-//! **not** own the comparison of its counters with the btrees.
+//! **not** own the comparison of the AGF's counters with the btrees.
 //!
 //! ```text
 //!   0 magic  4 version  8 group  12 length  16 roots (by block, by size, reverse map)  28 levels

@@ -1,7 +1,7 @@
 //! AG inode header (AGI, `xfs_agi`): sector 2 of every allocation group.
 //!
 //! Owns: decoding, and every check of the AGI against itself and against the group's size. Does
-//! **not** own the comparison of its counters with the btrees.
+//! **not** own the comparison of the AGI's counters with the btrees.
 //!
 //! ```text
 //!   0 magic  4 version  8 group  12 length  16 inodes  20 root  24 levels  28 free inodes

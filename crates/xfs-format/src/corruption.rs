@@ -2,8 +2,8 @@
 //! values.
 //!
 //! Owns: [`Corruption`] and the checks that all structures share. The checks of one structure are
-//! an enum next to that structure and a variant of [`Check`] here, so that callers can match on
-//! them and tests can name them.
+//! an enum in the module of that structure. The enum is a variant of [`Check`], so that callers can
+//! match on the checks and tests can name them.
 
 use core::fmt;
 

@@ -18,8 +18,8 @@
 //! - The node form has a tree of index blocks and keeps the best free lengths in separate blocks
 //!   ([`free`]).
 //!
-//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. Volumes without it are
-//! refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
+//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. Volumes without the type
+//! byte are refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
 
 pub mod data;
 mod duplicate_name;

@@ -2,8 +2,8 @@
 //!
 //! Owns: the one table from kind to verifier. The verifier of a kind checks magic number, checksum,
 //! UUID, address, LSN and every bound inside the buffer. It does **not** check the properties that
-//! the path to the buffer requires (owner, level, sibling): the code that follows the pointer does
-//! that.
+//! the path to the buffer requires (owner, level, sibling): the code that follows the pointer
+//! checks them.
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{self, BtreeKind};

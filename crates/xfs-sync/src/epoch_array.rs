@@ -18,8 +18,9 @@
 //!   no reader can exist any more.
 //! - **I3** A reader enters that same collector before it loads the pointer, and leaves it after
 //!   the last use. The count of a loaded pointer is therefore not released meanwhile.
-//! - **I4** The collector is identified by its address. It exists while the array is used through
-//!   it, so two threads that use the array at one time have entered the same collector.
+//! - **I4** The collector is identified by its address. The collector exists while the array is
+//!   used through it, so two threads that use the array at one time have entered the same
+//!   collector.
 //!
 //! The array does not own its collector. A retired value may own the array, and the collector owns
 //! the retired value until the collector is dropped.

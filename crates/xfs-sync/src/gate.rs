@@ -15,9 +15,9 @@
 //!   every thread that is inside.
 //! - **I2** A guard decrements the slot that its entry incremented, on whatever thread it is
 //!   dropped.
-//! - **I3** A leaving thread decrements its count and then reads the flag. If the flag is set, it
-//!   takes the lock `door` to wake the closing thread. The closing thread reads the counts under
-//!   that lock, so no wakeup is lost.
+//! - **I3** A leaving thread decrements its count and then reads the flag. If the flag is set, the
+//!   leaving thread takes the lock `door` to wake the closing thread. The closing thread reads the
+//!   counts under that lock, so no wakeup is lost.
 //!
 //! A thread that is inside must not enter again. The gate may be closing in between: the second
 //! entry would wait for the closing thread, which waits for the first entry to end.

@@ -2,7 +2,7 @@
 //!
 //! Owns: waiting for many sharers or one exclusive owner. Does **not** own the protected value: a
 //! latch has no contents and needs no guard, because its owner is a transaction and not a scope in
-//! the code. One thread may acquire it and another release it.
+//! the code. One thread may acquire a latch and another release it.
 //!
 //! ```text
 //!  word   31 exclusive | 30 waiters exist | 29..0 number of sharers
@@ -10,9 +10,9 @@
 //!
 //! Acquiring and releasing a latch without waiters is one exchange each. A thread that finds the
 //! latch held retries a few times, unless other waiters already sleep. It then sets the waiting bit
-//! under `gate` and sleeps there. A release that sees the bit wakes the next waiters: all sharers
-//! after an exclusive owner, otherwise the first exclusive waiter. The others stay asleep. With
-//! many waiters on one latch, waking all of them on each release would be most of the work.
+//! under `gate` and sleeps. A release that sees the bit wakes the next waiters: all sharers after
+//! an exclusive owner, otherwise the first exclusive waiter. Other waiters stay asleep. With many
+//! waiters on one latch, waking all of them on each release would be most of the work.
 //!
 //! # Invariants
 //!

@@ -1,4 +1,5 @@
-//! An in-memory image that tests edit. It is made once, cheap to copy, and changed by sector.
+//! An in-memory image that tests edit. The image is made once, cheap to copy, and changed by
+//! sector.
 //!
 //! An edit recomputes the checksum of the changed buffer. The damage therefore reaches the code
 //! that runs after a checksum was found right.

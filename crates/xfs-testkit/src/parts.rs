@@ -1,8 +1,8 @@
 //! Two devices that are recorded as one, so that their requests have one order and a power cut
 //! leaves a state of both.
 //!
-//! Owns: the joined device, which holds one after the other, and the windows through which each is
-//! used. Does **not** own the recording, or the effect of a flush on a power cut
+//! Owns: the joined device, which holds one device after the other, and the windows through which
+//! each of the two is used. Does **not** own the recording, or the effect of a flush on a power cut
 //! ([`PowerCuts`](crate::PowerCuts)). A flush of one device is recorded as a flush of its part
 //! only.
 

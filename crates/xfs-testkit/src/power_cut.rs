@@ -3,9 +3,9 @@
 //!
 //! Owns: the states that a recording may leave, and a number for each of them. Does **not** own:
 //! what a program had promised by then. A test notes
-//! [`RecordingDevice::position`](crate::RecordingDevice::position) with each promise. After a cut
-//! it checks the promises whose position is not greater than the cut's point. A successful mount
-//! alone says nothing about lost data.
+//! [`RecordingDevice::position`](crate::RecordingDevice::position) with each promise. After a cut,
+//! the test checks the promises whose position is not greater than the cut's point. A successful
+//! mount alone says nothing about lost data.
 //!
 //! # The model
 //!

@@ -1,7 +1,7 @@
 //! A device that records every request that changes it, in order.
 //!
 //! Owns: the order. A request is applied and recorded in one step, so the requests of several
-//! threads have one sequential order. Does **not** own: which of them survive a crash
+//! threads have one sequential order. Does **not** own: which requests survive a crash
 //! ([`PowerCuts`](crate::PowerCuts)).
 //!
 //! The underlying device is never written: all writes stay in memory.

@@ -1,4 +1,4 @@
-//! The scenes of the demo, in order. Each checks what it shows.
+//! The scenes of the demo, in order. Each scene checks what it shows.
 
 use std::fs;
 use std::path::Path;

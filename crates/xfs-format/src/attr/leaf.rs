@@ -18,8 +18,8 @@
 //! - **I3** A remote name takes two bytes more than its fields: padding that became part of the
 //!   format.
 //!
-//! The free ranges are a hint. Kernels before 2026 could leave them overlapping or stale, so the
-//! only check is that they lie inside the block.
+//! The free ranges are a hint. Kernels before 2026 could leave overlapping or stale ranges, so the
+//! only check is that the ranges lie inside the block.
 
 use alloc::vec::Vec;
 use core::mem::size_of;

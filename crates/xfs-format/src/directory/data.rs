@@ -14,7 +14,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Records tile the block; each starts at a multiple of 8 and its tag is its own offset.
+//! - **I1** Records tile the block; each record starts at a multiple of 8, and its tag is its own
+//!   offset.
 //! - **I2** Two free records are never adjacent. The table holds the three longest, longest first.
 //! - **I3** In the block form the index holds every entry once, and otherwise only stale entries,
 //!   whose cookie is 0.

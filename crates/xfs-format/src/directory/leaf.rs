@@ -1,7 +1,8 @@
 //! Leaves of the hash index: name hashes and the cookies of their entries.
 //!
 //! Owns: decoding, search and the checks of one leaf. The only leaf of a directory ("leaf1") ends
-//! with the best free length of each data block. Leaves below nodes ("leafn") do not have those.
+//! with the best free length of each data block. Leaves below nodes ("leafn") do not have these
+//! lengths.
 //!
 //! ```text
 //!  0 common header (see dabtree)  56 count  58 stale  60 pad  64 { hash, cookie } ...

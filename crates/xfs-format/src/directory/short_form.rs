@@ -11,7 +11,7 @@
 //! # Invariants
 //!
 //! - **I1** The wide count is the number of inode numbers, including the parent's, that need more
-//!   than 32 bits. If there is one, all inode numbers are stored in 8 bytes.
+//!   than 32 bits. If the count is not 0, all inode numbers are stored in 8 bytes.
 //! - **I2** The offset of an entry is its offset in a data block after a change of form, so its
 //!   cookie stays valid. Offsets ascend.
 
