@@ -7,8 +7,8 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use crate::error::Error;
 
-/// Returns a command for the `cargo` of the toolchain that started this program. CI builds once, so
-/// cargo keeps no incremental state there.
+/// Returns a command for the `cargo` of the toolchain that started this program. In CI the command
+/// keeps no incremental state, because CI builds only once.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     if std::env::var_os("CI").is_some() {

@@ -2,8 +2,8 @@
 //!
 //! Owns: the scenes, and checking the result of each scene. The demo makes everything that it
 //! shows, asks nothing, needs no network, and prints each command before a shell runs it. Only
-//! `xfs_repair`, the judge of the recovered volume, is not ours: where it is missing, the demo says
-//! so.
+//! `xfs_repair`, the judge of the recovered volume, is a program of others: where it is missing,
+//! the demo says so.
 //!
 //! - **I1** The output has at most [`MOST_LINES`] lines. The verdict is the last one.
 
@@ -22,16 +22,16 @@ use crate::command;
 use crate::demo::screen::Screen;
 use crate::error::Error;
 
-/// The most lines of the demo, so that it fits on a screen.
+/// The largest number of lines that the demo prints, so that they fit on a screen.
 const MOST_LINES: usize = 40;
 
-/// The program to show, and the folder to work in.
+/// The program that the demo shows, and the folder in which it works.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
     /// Show this program instead of one that is built now
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
-    /// Work in this folder, which must not exist or be empty, instead of target/demo
+    /// Work in this folder, new or empty, instead of target/demo
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
 }
 
 /// Plays the demo as an ordinary user, in a folder that this user may enter, with copies of
-/// `program` and of xtask. Only root can call this function.
+/// `program` and of xtask. The caller must be root.
 pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
     const USER: u32 = 65534;
     let place = std::env::temp_dir().join(format!("ferroxfs-demo-{}", std::process::id()));
@@ -71,7 +71,8 @@ pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
     shown
 }
 
-/// Compiles the command line for this machine, with the profile that compiles in minutes.
+/// Compiles ferroxfs for this machine, with the profile that compiles in minutes. Returns the path
+/// of the program.
 fn build(root: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.args(["build", "--profile", "quick", "--package", "xfs-cli", "--target-dir", "target"]);
@@ -103,7 +104,7 @@ struct Demo {
     began: Instant,
     root: PathBuf,
     folder: PathBuf,
-    /// PATH of the shell. The folder of the shown program comes first.
+    /// The variable PATH of the shell. The folder of the shown program comes first.
     path: OsString,
     came_out: usize,
     left_out: usize,
@@ -120,12 +121,12 @@ impl Ended {
         self.took.as_secs_f64()
     }
 
-    /// Returns the standard output alone.
+    /// Returns what the command printed on standard output.
     fn printed(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).trim().to_owned()
     }
 
-    /// Returns the standard output and the standard error.
+    /// Returns what the command printed on standard output, then what it printed on standard error.
     fn text(&self) -> String {
         let both = [self.output.stdout.as_slice(), &self.output.stderr].concat();
         String::from_utf8_lossy(&both).trim_end().to_owned()
@@ -150,7 +151,8 @@ impl Demo {
         }
     }
 
-    /// Prints the commands with which a reader enters the folder in which the demo runs.
+    /// Prints the command line with which a reader enters the folder of the demo and can call the
+    /// program.
     fn set_out(&mut self, root: &Path, program: &Path) {
         let programs = program.parent().unwrap_or(program);
         let shown = |path: &Path| match path.strip_prefix(root) {
@@ -163,7 +165,8 @@ impl Demo {
         self.screen.command(&line);
     }
 
-    /// Prints a command line, runs it in a shell, and returns the result.
+    /// Prints a command line, runs it in a shell, and returns the result, whether the command
+    /// succeeded or not.
     fn try_shell(&mut self, line: &str) -> Result<Ended, Error> {
         self.screen.command(line);
         let began = Instant::now();
@@ -174,7 +177,7 @@ impl Demo {
         Ok(Ended { output, took: began.elapsed() })
     }
 
-    /// Runs a command line that must succeed.
+    /// Runs a command line in a shell. A status other than 0 is an error.
     fn shell(&mut self, line: &str) -> Result<Ended, Error> {
         let ended = self.try_shell(line)?;
         if !ended.output.status.success() {

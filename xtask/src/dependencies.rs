@@ -3,10 +3,11 @@
 use crate::command;
 use crate::report::Report;
 
-/// The checks that need no network.
+/// The checks of cargo-deny that need no network.
 const LOCAL: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// Runs cargo-deny, or reports the reason why a check is skipped.
+/// Runs the checks of cargo-deny and reports their results. A check that cannot run here is
+/// reported with the reason.
 pub(crate) fn check(report: &mut Report) {
     if !command::is_in_path("cargo-deny") {
         let reason = "cargo-deny is not installed (cargo install cargo-deny)";

@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the program to install, as files under `target/dist`.
+//! `cargo xtask dist`: the program in the form in which users install it, as files under
+//! `target/dist`.
 //!
 //! Owns: building one static binary, the files made from that binary (a Debian package, a bill of
 //! materials, checksums), the limit on its size, and trying the result in an empty root. Does
@@ -29,7 +30,7 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 const ARCHITECTURE: &str = "amd64";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How the binary is compiled.
+/// The options of `cargo xtask dist`.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     /// Compile in minutes, without optimising across crates: for trying the packaging. The files go
@@ -55,7 +56,7 @@ pub(crate) struct Dist {
     pub(crate) program: PathBuf,
     folder: PathBuf,
     package: PathBuf,
-    /// The timestamp of every file, in seconds since 1970.
+    /// The timestamp that every file gets, in seconds since 1970.
     epoch: String,
 }
 
@@ -90,7 +91,8 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<Dist, Error> {
     Ok(dist)
 }
 
-/// Returns the timestamp of the files: `SOURCE_DATE_EPOCH`, or that of the last commit.
+/// Returns the timestamp of the files: the value of `SOURCE_DATE_EPOCH`, or the time of the last
+/// commit.
 fn epoch(root: &Path) -> Result<String, Error> {
     if let Ok(given) = std::env::var("SOURCE_DATE_EPOCH") {
         return Ok(given);
@@ -101,7 +103,7 @@ fn epoch(root: &Path) -> Result<String, Error> {
     Ok(printed.trim().to_owned())
 }
 
-/// Writes SHA256SUMS, as sha256sum(1) checks it.
+/// Writes SHA256SUMS, the checksums of all files, in the format that sha256sum(1) checks.
 fn checksums(dist: &Dist) -> Result<(), Error> {
     let mut names = Vec::new();
     for entry in fs::read_dir(&dist.folder).map_err(Error::file(&dist.folder))? {

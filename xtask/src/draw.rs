@@ -1,6 +1,6 @@
 //! `cargo xtask draw`: doc comments drawn at random, for a reader who rates whether they are clear.
 //!
-//! The same seed draws the same comments from the same files.
+//! A seed always draws the same comments from the same files.
 
 use std::path::Path;
 
@@ -23,7 +23,8 @@ struct DocComment {
     path: String,
     line: usize,
     text: String,
-    /// The line of code below the comment, which names the item. Empty for a module's header.
+    /// The line of code below the comment, which names the documented item. Empty for a module's
+    /// header.
     item: String,
 }
 
@@ -79,7 +80,7 @@ fn draw(mut comments: Vec<DocComment>, options: &Options) -> Vec<DocComment> {
     drawn
 }
 
-/// Returns the next number of the generator SplitMix64.
+/// Returns the next number of the generator SplitMix64 and advances `state`.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

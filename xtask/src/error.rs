@@ -1,4 +1,4 @@
-//! Errors of chores.
+//! Errors of the project's chores.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) enum Error {
     /// The machine has no Debian mirror to take newer programs from.
     #[error("apt-get knows no mirror of Debian")]
     NoMirror,
-    /// A scene of the demo did not come out right.
+    /// A scene of the demo had a wrong result.
     #[error("demo: {0}")]
     Demo(String),
     /// A file that `dist` made breaks a rule.
@@ -30,7 +30,8 @@ pub(crate) enum Error {
     /// A program is missing, and only root can install it.
     #[error("{program} is not installed: install the Debian package {package}")]
     Missing { program: &'static str, package: &'static str },
-    /// The files of `dist` need a time that does not depend on when they are made.
+    /// No time is known for the files of `dist`. The time must not depend on when the files are
+    /// made.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
     /// A rule of `tidy` does not hold. The findings have been printed.
@@ -42,7 +43,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Returns a conversion of an I/O error about a file.
+    /// Returns a function that converts an I/O error on `path` into an error of this type.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }

@@ -1,7 +1,7 @@
 //! The project's chores, behind `cargo xtask`.
 //!
 //! This program only starts other programs and adds up their results. It prints every command
-//! before it runs it, so that a reader can run the command by hand. Only this program may need root
+//! before the command runs, so that a reader can repeat it by hand. Only this program may need root
 //! or the network. Without them it reports the checks that it skips.
 
 mod command;
@@ -82,7 +82,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace is the folder above this package, wherever `cargo xtask` was started.
+/// Returns the root of the workspace, wherever `cargo xtask` was started: the folder above this
+/// package.
 fn workspace_root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_path_buf()

@@ -1,5 +1,5 @@
-//! The oldest Rust that Cargo.toml promises. It must build the workspace. Its rustfmt and its
-//! clippy decide about format and warnings. A newer version may warn of more.
+//! The oldest Rust version that Cargo.toml promises. It must build the workspace. Its rustfmt and
+//! its clippy decide about format and warnings, because those of a newer version may warn of more.
 
 use std::process::Command;
 
@@ -19,8 +19,8 @@ pub(crate) struct MinimumRust {
 }
 
 impl MinimumRust {
-    /// Installs the missing parts with rustup. An error describes the part that could not be
-    /// installed.
+    /// Installs the missing components with rustup. An error describes the component that could not
+    /// be installed.
     pub(crate) fn install() -> Result<Self, Error> {
         let version = command::output(command::cargo().arg("--version"))?;
         let minimum = Self { runs_us: is_minimum(&version) };
@@ -57,8 +57,9 @@ impl MinimumRust {
         command::succeeds(self.cargo().args([word, "--version"]))
     }
 
-    /// Returns a cargo command of this toolchain. Its build must not discard the results of the
-    /// toolchain that runs xtask.
+    /// Returns a cargo command of this toolchain for the whole workspace. A toolchain other than
+    /// the one that runs xtask builds in a target folder of its own, so that the results of neither
+    /// are discarded.
     fn build(&self, word: &str) -> Command {
         let mut build = self.cargo();
         build.args([word, "--workspace", "--quiet"]);

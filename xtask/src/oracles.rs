@@ -3,8 +3,8 @@
 //! apt-get does the work, in folders of our own. It knows the machine's mirror, checks the
 //! signature of the suite's index, and checks the digest of every package against that index.
 //! Nothing is installed: the packages are unpacked with the C library that they were built for, and
-//! run through its loader. So this command needs no root, and uses only the mirror and the keys of
-//! the system.
+//! run through its loader. This command therefore needs no root, and uses only the mirror and the
+//! keys of the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     fs::remove_dir_all(&state).map_err(Error::file(&state))
 }
 
-/// Returns the Debian mirror that this machine is configured for, among other repositories.
+/// Returns the address of the Debian mirror in this machine's apt configuration, which may name
+/// other repositories too.
 fn mirror() -> Result<String, Error> {
     let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let mirrors = command::output(Command::new("apt-get").args(arguments))?;
@@ -65,8 +66,8 @@ fn mirror() -> Result<String, Error> {
     mirrors.lines().find(is_debian).map(str::to_owned).ok_or(Error::NoMirror)
 }
 
-/// Returns a command for apt-get with a state of its own, in which nothing is installed. So apt-get
-/// fetches every library that the programs need.
+/// Returns a command for apt-get with a package database of its own, in which nothing is installed.
+/// apt-get therefore fetches every library that the programs need.
 fn apt_get(state: &Path) -> Command {
     let mut apt_get = Command::new("apt-get");
     let state = state.display();
@@ -87,7 +88,8 @@ fn apt_get(state: &Path) -> Command {
     apt_get
 }
 
-/// Unpacks all packages of a folder into `unpacked`, which appears only when it is complete.
+/// Unpacks all packages of the folder `archives` into `unpacked`. That folder appears only when it
+/// is complete.
 fn unpack(archives: &Path, unpacked: &Path) -> Result<(), Error> {
     let partial = unpacked.with_extension("partial");
     for entry in fs::read_dir(archives).map_err(Error::file(archives))? {

@@ -10,11 +10,11 @@ use std::process::Command;
 use crate::command;
 use crate::error::Error;
 
-/// Version of mdBook that is installed if none is found.
+/// Version of mdBook that is installed if this machine has none.
 const MDBOOK: &str = "0.4.52";
 
-/// Chapters of the site: a title, and its pages. A page that ends with `/` stands for all documents
-/// of that folder.
+/// Chapters of the site: the title of each, and its pages. A page that ends with `/` stands for all
+/// documents of that folder.
 const CHAPTERS: [(&str, &[&str]); 6] = [
     (
         "Guide",
@@ -47,7 +47,7 @@ const CHAPTERS: [(&str, &[&str]); 6] = [
     ("Decisions", &["docs/adr/"]),
 ];
 
-/// The first page, and the last ones, which belong to no chapter.
+/// The pages before and after all chapters, which belong to no chapter.
 const FIRST: &str = "README.md";
 const LAST: [&str; 1] = ["CHANGELOG.md"];
 
@@ -131,7 +131,7 @@ fn pages(root: &Path, paths: &[&str]) -> Result<Vec<Page>, Error> {
     Ok(pages)
 }
 
-/// Reads a page of the site. Its title is its first heading.
+/// Reads a page of the site. The title of the page is its first heading.
 fn page(root: &Path, path: &str) -> Result<Page, Error> {
     let file = root.join(path);
     let text = fs::read_to_string(&file).map_err(Error::file(&file))?;
@@ -159,7 +159,7 @@ fn documents(root: &Path) -> Result<Vec<String>, Error> {
     Ok(documents)
 }
 
-/// Returns the path of mdBook. Installs mdBook under target/ if it is not found.
+/// Returns the path of mdBook, which is installed under target/ if this machine has none.
 fn find_or_install(root: &Path) -> Result<PathBuf, Error> {
     if command::is_in_path("mdbook") {
         return Ok(PathBuf::from("mdbook"));

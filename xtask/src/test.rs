@@ -18,7 +18,8 @@ use crate::packages;
 use crate::report::Report;
 use crate::tidy;
 
-/// The tests that run again with atomic writes and locks counted by scope.
+/// Arguments of `cargo test` for the tests that run again with atomic writes and locks counted by
+/// scope.
 const COUNTING: [&str; 19] = [
     "--lib",
     "-p",
@@ -41,20 +42,21 @@ const COUNTING: [&str; 19] = [
     "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,xfs-alloc/count,ferroxfs/count",
 ];
 
-/// Tests of whole operations that also run with atomic writes and locks counted.
+/// Arguments of `cargo test` for tests of whole operations that also run with atomic writes and
+/// locks counted.
 const COUNTING_OPERATIONS: [&str; 7] =
     ["-p", "xfs-workload", "--test", "it", "--features", "count", "counted::"];
 
-/// The tests that run under a schedule explorer.
+/// Arguments of `cargo test` for the tests that run under a schedule explorer.
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "xfs-icache", "model::"];
 
-/// The number of cases that long-running tests try.
+/// The number of cases that a long-running test tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cases {
-    /// A number that is small enough for every run.
+    /// As few cases as every run can afford.
     Some,
-    /// A number that is large enough for a proof.
+    /// As many cases as a proof needs.
     Many,
 }
 
@@ -99,7 +101,8 @@ fn program(root: &Path, report: &mut Report) {
     report.took("cargo xtask demo", began.elapsed());
 }
 
-/// Returns the static binary, if this machine can build it.
+/// Runs `cargo xtask dist --quick`. Returns the path of the static binary, or `None` if the run
+/// failed or was skipped.
 fn quick_dist(root: &Path, report: &mut Report) -> Option<PathBuf> {
     if let Err(error) = dist::install() {
         report.skip("dist", &error.to_string());

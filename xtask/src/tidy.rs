@@ -23,7 +23,8 @@ use crate::error::Error;
 /// A violation of a rule, with its file and line.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// The path of the file, relative to the workspace. For a rule about dependencies, the package.
+    /// The path of the file, relative to the workspace. For a rule about dependencies, the name of
+    /// the package.
     place: String,
     /// The line, counted from 1. It is 0 if the finding is about the whole file.
     line: usize,
@@ -115,7 +116,7 @@ fn listed(root: &Path) -> impl Fn(&str) -> bool {
     move |path| root.join(path).exists()
 }
 
-/// Returns paths of this machine that must not appear in the project.
+/// Returns the paths of this machine that must not appear in the project.
 fn private_paths(root: &Path) -> Vec<String> {
     let home = std::env::var("HOME").unwrap_or_default();
     [home, root.to_string_lossy().into_owned()]

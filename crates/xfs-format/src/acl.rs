@@ -19,13 +19,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, little_e
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
-/// Name of the attribute with the access list of a file, in the trusted namespace.
+/// Name of the attribute with the access control list of a file, in the trusted namespace.
 #[doc(alias = "SGI_ACL_FILE")]
 pub const ACCESS_NAME: &[u8] = b"SGI_ACL_FILE";
-/// Name of the attribute with the list that new files in a directory inherit.
+/// Name of the attribute with the access control list that new files in a directory inherit.
 #[doc(alias = "SGI_ACL_DEFAULT")]
 pub const DEFAULT_NAME: &[u8] = b"SGI_ACL_DEFAULT";
-/// The largest number of entries: as many as fit into an attribute value.
+/// The largest number of entries of a list: as many as fit into an attribute value.
 #[doc(alias = "XFS_ACL_MAX_ENTRIES")]
 pub const MAX_ACL_ENTRIES: u32 =
     ((MAX_VALUE_BYTES - size_of::<U32>()) / size_of::<EntryDisk>()) as u32;
@@ -54,23 +54,23 @@ struct PosixEntry {
 
 /// Version of the Linux form.
 const POSIX_ACL_XATTR_VERSION: u32 = 2;
-/// The first bytes of a list in the Linux form.
+/// The first bytes of a list in the Linux form: the version.
 pub const POSIX_XATTR_HEADER: [u8; 4] = [POSIX_ACL_XATTR_VERSION as u8, 0, 0, 0];
-/// The identifier in entries that name no user or group.
+/// The identifier that the Linux form stores in entries that name no user or group.
 const POSIX_ACL_UNDEFINED_ID: u32 = u32::MAX;
 
-/// The users that an entry applies to.
+/// The users to whom an entry applies, or the mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclTag {
-    /// The owner.
+    /// The owner of the file.
     Owner,
-    /// The user with this number.
+    /// The user with this user ID.
     User(u32),
-    /// The group of the file.
+    /// The group that owns the file.
     OwningGroup,
-    /// The group with this number.
+    /// The group with this group ID.
     Group(u32),
-    /// The upper bound for named users, named groups and the group of the file.
+    /// The upper bound of the rights of named users, named groups and the group of the file.
     Mask,
     /// All other users.
     Other,
@@ -89,7 +89,7 @@ impl AclTag {
         }
     }
 
-    /// The position of the tag in the order of a list.
+    /// Returns the rank of the tag. The entries of a list are sorted by rank.
     const fn rank(self) -> u8 {
         match self {
             Self::Owner => 0,
@@ -113,16 +113,16 @@ impl AclTag {
     }
 }
 
-/// One entry of a list.
+/// One entry of an access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AclEntry {
-    /// The users that it applies to.
+    /// The users to whom the entry applies.
     pub tag: AclTag,
-    /// Read 4, write 2, execute 1.
+    /// The rights of these users: the sum of 4 for read, 2 for write and 1 for execute.
     pub permissions: u16,
 }
 
-/// A check of this structure that failed.
+/// A failed check of an access control list, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -145,7 +145,7 @@ pub enum AclCheck {
     Nobody,
 }
 
-/// Checks that a list is valid (acl(5), "Valid ACLs").
+/// Checks that the entries form a valid list (acl(5), "Valid ACLs").
 ///
 /// A list has entries for the owner, named users, the group of the file, named groups, the mask and
 /// others, in this order. Named users and groups are optional, and without them the mask is
@@ -153,7 +153,7 @@ pub enum AclCheck {
 ///
 /// # Errors
 ///
-/// The check that failed.
+/// Returns the check that failed.
 #[doc(alias = "posix_acl_valid")]
 pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
     let ranks = || entries.iter().map(|entry| entry.tag.rank());
@@ -177,11 +177,12 @@ pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
     Ok(())
 }
 
-/// Decodes the value of one of the two attributes of `inode`.
+/// Decodes the value of the attribute `SGI_ACL_FILE` or `SGI_ACL_DEFAULT`. `inode` is the file, for
+/// messages.
 ///
 /// # Errors
 ///
-/// [`Corruption`] if the count does not match the length, or an entry is unknown.
+/// Returns a [`Corruption`] if the count does not match the length, or an entry is unknown.
 pub fn decode(value: &[u8], inode: InodeNumber) -> Result<Vec<AclEntry>, Corruption> {
     decode_entries(value)
         .map_err(|check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check))
@@ -221,8 +222,8 @@ pub fn encode_posix_xattr(entries: &[AclEntry]) -> Vec<u8> {
     value
 }
 
-/// Decodes a value that a program sets as `system.posix_acl_access` or `system.posix_acl_default`;
-/// `None` if the value is not a list.
+/// Decodes a value that a program sets as `system.posix_acl_access` or `system.posix_acl_default`.
+/// Returns `None` if the value is not a list.
 #[must_use]
 pub fn decode_posix_xattr(value: &[u8]) -> Option<Vec<AclEntry>> {
     let entries = value.strip_prefix(&POSIX_XATTR_HEADER)?;
@@ -235,7 +236,7 @@ pub fn decode_posix_xattr(value: &[u8]) -> Option<Vec<AclEntry>> {
     entries.iter().map(decode).collect()
 }
 
-/// Encodes a list as the value of one of the two attributes.
+/// Encodes a list as the value of the attribute `SGI_ACL_FILE` or `SGI_ACL_DEFAULT`.
 #[must_use]
 pub fn encode(entries: &[AclEntry]) -> Vec<u8> {
     let mut value = U32::new(entries.len() as u32).as_bytes().to_vec();

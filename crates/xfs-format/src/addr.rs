@@ -1,11 +1,11 @@
-//! The address spaces of a volume, one type each.
+//! The address spaces of a volume, with one type for each.
 //!
 //! Owns: the newtypes and their printed form. Does **not** own conversions that need a shift from
 //! the superblock: those are methods of [`Geometry`](crate::Geometry).
 
 use core::fmt;
 
-/// Bytes in a basic block, the unit of disk addresses and of the log ("BB").
+/// Bytes in a basic block ("BB"), the unit of disk addresses and of the log.
 pub const BASIC_BLOCK_BYTES: u32 = 512;
 
 macro_rules! address {
@@ -15,16 +15,16 @@ macro_rules! address {
         pub struct $name(pub $raw);
 
         impl $name {
-            /// All ones: "no such address" on disk.
+            /// The address whose bits are all ones. On disk it means "no such address".
             pub const NULL: Self = Self(<$raw>::MAX);
 
-            /// Returns whether this is the "no such address" value.
+            /// Returns whether this is the address that means "no such address".
             #[must_use]
             pub const fn is_null(self) -> bool {
                 self.0 == <$raw>::MAX
             }
 
-            /// The address `count` units further, or `None` on overflow.
+            /// Returns the address that is `count` units higher, or `None` on overflow.
             #[must_use]
             pub const fn checked_add(self, count: $raw) -> Option<Self> {
                 match self.0.checked_add(count) {
@@ -52,27 +52,29 @@ macro_rules! address {
 }
 
 address! {
-    /// An allocation group, counted from 0.
+    /// The number of an allocation group, counted from 0.
     #[doc(alias = "agno")] #[doc(alias = "xfs_agnumber_t")]
     AgNumber(u32), "AG"
 }
 address! {
-    /// A filesystem block inside one allocation group.
+    /// The number of a filesystem block inside its allocation group.
     #[doc(alias = "agbno")] #[doc(alias = "xfs_agblock_t")]
     AgBlock(u32), "AG block"
 }
 address! {
-    /// An inode number inside one allocation group.
+    /// The number of an inode inside its allocation group.
     #[doc(alias = "agino")] #[doc(alias = "xfs_agino_t")]
     AgInode(u32), "AG inode"
 }
 address! {
-    /// A filesystem block of the volume: group number in the high bits, so the space is sparse.
+    /// The number of a filesystem block in the volume. The high bits are the group number, so not
+    /// every value names a block.
     #[doc(alias = "fsbno")] #[doc(alias = "xfs_fsblock_t")]
     FsBlock(u64), "block"
 }
 address! {
-    /// A filesystem block inside one fork of a file, counted from the start of the fork.
+    /// The number of a filesystem block inside one fork of a file, counted from the start of the
+    /// fork.
     #[doc(alias = "fileoff")] #[doc(alias = "xfs_fileoff_t")]
     FileBlock(u64), "file block"
 }
@@ -82,30 +84,33 @@ address! {
     DiskAddr(u64), "disk address"
 }
 address! {
-    /// An inode number of the volume: group number in the high bits, so the space is sparse.
+    /// The number of an inode in the volume. The high bits are the group number, so not every value
+    /// names an inode.
     #[doc(alias = "ino")] #[doc(alias = "xfs_ino_t")]
     InodeNumber(u64), "inode"
 }
 
 impl DiskAddr {
-    /// The byte offset of this address on its device, or `None` if it does not fit 64 bits.
+    /// Returns the byte offset of this address on its device, or `None` if it does not fit 64 bits.
     #[must_use]
     pub const fn byte_offset(self) -> Option<u64> {
         self.0.checked_mul(BASIC_BLOCK_BYTES as u64)
     }
 }
 
-/// A log sequence number: cycle of the log in the high half, basic block in the low half.
+/// A log sequence number: the cycle of the log in the high 32 bits, a basic block of the log in the
+/// low 32 bits.
 #[doc(alias = "xfs_lsn_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
 impl Lsn {
-    /// "Never logged". The kernel writes it into structures that recovery does not compare by LSN.
+    /// The value for "never logged". The kernel writes it into structures that recovery does not
+    /// compare by LSN.
     #[doc(alias = "NULLCOMMITLSN")]
     pub const NULL: Self = Self(u64::MAX);
 
-    /// Joins a cycle and a basic block of the log.
+    /// Returns the LSN of basic block `block` in cycle `cycle` of the log.
     #[must_use]
     pub const fn new(cycle: u32, block: u32) -> Self {
         Self(((cycle as u64) << 32) | block as u64)
@@ -117,13 +122,13 @@ impl Lsn {
         self.0 == u64::MAX
     }
 
-    /// The cycle: how often the log has wrapped, from 1.
+    /// Returns the cycle. It is 1 for a new log and grows by 1 each time the log wraps.
     #[must_use]
     pub const fn cycle(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The basic block inside the log.
+    /// Returns the basic block, counted from the start of the log.
     #[must_use]
     pub const fn block(self) -> u32 {
         self.0 as u32

@@ -1,7 +1,7 @@
 //! AG free-space header (AGF, `xfs_agf`): sector 1 of every allocation group.
 //!
 //! Owns: decoding, and every check of the AGF against itself and against the group's size. Does
-//! **not** own the comparison of its counters with the btrees.
+//! **not** own the comparison of the AGF's counters with the btrees.
 //!
 //! ```text
 //!   0 magic  4 version  8 group  12 length  16 roots (by block, by size, reverse map)  28 levels
@@ -25,13 +25,13 @@ use crate::geometry::Geometry;
 use crate::group::Group;
 use crate::kind::VerifyContext;
 
-/// "XAGF".
+/// Magic number of the AGF: "XAGF".
 pub const AGF_MAGIC: u32 = 0x5841_4746;
-/// Index of the sector in the group.
+/// Index of the AGF's sector in its group.
 pub const AGF_SECTOR: u32 = 1;
 const VERSION: u32 = 1;
 
-/// A check of this structure that failed.
+/// A failed check of the AGF, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -105,7 +105,7 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 pub struct BtreeRoot {
     /// The root block.
     pub block: AgBlock,
-    /// Levels of the btree; 1 if the root is a leaf.
+    /// Number of levels of the btree; 1 if the root is a leaf.
     pub levels: u32,
 }
 
@@ -126,40 +126,42 @@ pub struct FreeListRange {
 /// The AGF in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agf {
-    /// The group number.
+    /// The number of the allocation group.
     #[doc(alias = "seqno")]
     pub group: AgNumber,
-    /// Blocks in the group.
+    /// Number of blocks in the group.
     pub length_blocks: u32,
-    /// Free extents by block number.
+    /// Root of the btree of free extents, sorted by block number.
     #[doc(alias = "bnobt")]
     pub free_space_by_block: BtreeRoot,
-    /// Free extents by length.
+    /// Root of the btree of free extents, sorted by length.
     #[doc(alias = "cntbt")]
     pub free_space_by_size: BtreeRoot,
-    /// The reverse map, if the volume has one.
+    /// Root of the reverse map's btree, if the volume has one.
     #[doc(alias = "rmapbt")]
     pub reverse_map: Option<BtreeRoot>,
-    /// Reference counts, if the volume has them.
+    /// Root of the btree of reference counts, if the volume has one.
     #[doc(alias = "refcountbt")]
     pub refcount: Option<BtreeRoot>,
-    /// Entries of the free list that are in use.
+    /// The entries of the free list that are in use.
     pub free_list: FreeListRange,
-    /// Blocks in the records of the free-space btrees. Blocks on the free list are not included.
+    /// Number of blocks in the records of the free-space btrees. Blocks on the free list are not
+    /// included.
     #[doc(alias = "freeblks")]
     pub free_blocks: u32,
-    /// Length of the longest free extent.
+    /// Length of the longest free extent, in blocks.
     #[doc(alias = "longest")]
     pub longest_free_blocks: u32,
-    /// Blocks of both free-space btrees and of the reverse map, without their roots.
+    /// Number of blocks that the two free-space btrees and the reverse map occupy, without their
+    /// roots.
     #[doc(alias = "btreeblks")]
     pub btree_blocks: u32,
-    /// Blocks of the reverse map, its root included.
+    /// Number of blocks that the reverse map occupies, including its root.
     #[doc(alias = "rmap_blocks")]
     pub reverse_map_blocks: u32,
-    /// Blocks of the reference counts, their root included.
+    /// Number of blocks that the btree of reference counts occupies, including its root.
     pub refcount_blocks: u32,
-    /// The LSN of the last logged change.
+    /// The LSN of the last logged change of the AGF.
     pub lsn: Lsn,
 }
 
@@ -171,7 +173,7 @@ impl Agf {
     ///
     /// # Errors
     ///
-    /// A wrong magic number, or too few bytes.
+    /// Returns an error for a wrong magic number, or too few bytes.
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
@@ -212,7 +214,7 @@ impl Agf {
     ///
     /// # Panics
     ///
-    /// If `sector` is too short, which is a mistake of the caller.
+    /// Panics if `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
         let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
         let (reverse_map, refcount) =
@@ -295,9 +297,9 @@ impl Agf {
 }
 
 impl FreeListRange {
-    /// Checks that the range lies in the ring. A range that does not enclose `count` entries
-    /// passes: kernels before 4.17 wrote such ranges, and a writer resets the list. A reader of the
-    /// list refuses it.
+    /// Checks that the range lies in a ring of `size` entries. A range that does not enclose
+    /// `count` entries passes: kernels before 4.17 wrote such ranges, and a writer resets the list.
+    /// A reader of the list refuses such a range.
     fn verify(&self, size: u32) -> Result<(), AgfCheck> {
         let Self { first, last, count } = *self;
         if first >= size || last >= size || count > size {
@@ -314,7 +316,7 @@ fn disk_form(sector: &[u8]) -> Result<&AgfDisk, Check> {
     Ok(disk)
 }
 
-/// Checks the whole sector.
+/// Checks the AGF in `sector`, which was read from `at`.
 pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,

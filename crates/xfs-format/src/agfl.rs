@@ -20,12 +20,12 @@ use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 
-/// "XAFL".
+/// Magic number of the AGFL: "XAFL".
 pub const AGFL_MAGIC: u32 = 0x5841_464c;
-/// Index of the sector in the group.
+/// Index of the AGFL's sector in its group.
 pub const AGFL_SECTOR: u32 = 3;
 
-/// A check of this structure that failed.
+/// A failed check of the AGFL, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -63,26 +63,26 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     block: None,
 };
 
-/// Number of entries in the free list of a volume with sectors of this size.
+/// Returns the number of entries in the free list of a volume with sectors of this size.
 #[doc(alias = "xfs_agfl_size")]
 #[must_use]
 pub const fn capacity(sector_size: u32) -> u32 {
     (sector_size - HEADER_BYTES as u32) / size_of::<U32>() as u32
 }
 
-/// The bytes of the sector that hold the block number of entry `index`.
+/// Returns the range of bytes in the sector that holds the block number of entry `index`.
 #[must_use]
 pub const fn entry_range(index: u32) -> core::ops::Range<usize> {
     let start = HEADER_BYTES + index as usize * size_of::<U32>();
     start..start + size_of::<U32>()
 }
 
-/// Writes a free list with `blocks` from entry `first` on, at most one turn of the ring. All other
+/// Writes a free list with `blocks` from entry `first` on, at most one turn of the ring. The other
 /// entries are empty. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
 ///
 /// # Panics
 ///
-/// If `sector` is shorter than the header, which is a mistake of the caller.
+/// Panics if `sector` is shorter than the header, which is a mistake of the caller.
 pub fn encode(
     group: AgNumber,
     (first, blocks): (u32, &[AgBlock]),
@@ -122,7 +122,7 @@ impl<'a> Agfl<'a> {
     ///
     /// # Errors
     ///
-    /// A wrong magic number, or too few bytes.
+    /// Returns an error for a wrong magic number, or too few bytes.
     pub fn decode(sector: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(sector, at)
             .map_err(|check| Corruption::new(Structure::Agfl, StructureAddress::Disk(at), check))
@@ -142,29 +142,30 @@ impl<'a> Agfl<'a> {
         Ok(Self { header, entries, at })
     }
 
-    /// The group that the list belongs to.
+    /// Returns the number of the group to which the list belongs.
     #[must_use]
     pub const fn group(&self) -> AgNumber {
         AgNumber(self.header.group.get())
     }
 
-    /// The LSN of the last logged change.
+    /// Returns the LSN of the last logged change of the AGFL.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         Lsn(self.header.lsn.get())
     }
 
-    /// All entries, in use or not.
+    /// Returns all entries, in use or not. An empty entry is `None`.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Option<AgBlock>> + use<'a> {
         self.entries.iter().map(|raw| Some(AgBlock(raw.get())).filter(|block| !block.is_null()))
     }
 
-    /// The blocks on the list, in the order in which they will be used. `range` comes from the AGF.
+    /// Returns the blocks on the list, in the order in which they will be used. `range` comes from
+    /// the AGF.
     ///
     /// # Errors
     ///
-    /// If the range does not lie inside the ring, or does not enclose as many entries as it counts.
-    /// An item of the iterator is an error if its entry is empty.
+    /// Returns an error if the range does not lie inside the ring, or does not enclose as many
+    /// entries as it counts. An item of the iterator is an error if its entry is empty.
     pub fn blocks(
         &self,
         range: FreeListRange,
@@ -192,7 +193,7 @@ impl<'a> Agfl<'a> {
     }
 }
 
-/// Checks the whole sector.
+/// Checks the AGFL in `sector`, which was read from `at`.
 pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,

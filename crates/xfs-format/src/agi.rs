@@ -1,7 +1,7 @@
 //! AG inode header (AGI, `xfs_agi`): sector 2 of every allocation group.
 //!
 //! Owns: decoding, and every check of the AGI against itself and against the group's size. Does
-//! **not** own the comparison of its counters with the btrees.
+//! **not** own the comparison of the AGI's counters with the btrees.
 //!
 //! ```text
 //!   0 magic  4 version  8 group  12 length  16 inodes  20 root  24 levels  28 free inodes
@@ -26,17 +26,17 @@ use crate::geometry::Geometry;
 use crate::group::Group;
 use crate::kind::VerifyContext;
 
-/// "XAGI".
+/// Magic number of the AGI: "XAGI".
 pub const AGI_MAGIC: u32 = 0x5841_4749;
-/// Index of the sector in the group.
+/// Index of the AGI's sector in its group.
 pub const AGI_SECTOR: u32 = 2;
-/// Number of unlinked lists. They hold inodes that have no name and are still open, by inode number
-/// modulo this.
+/// Number of unlinked lists in a group. They hold inodes that have no name and are still open. The
+/// inode number modulo this number gives the list of an inode.
 #[doc(alias = "XFS_AGI_UNLINKED_BUCKETS")]
 pub const UNLINKED_BUCKETS: usize = 64;
 const VERSION: u32 = 1;
 
-/// A check of this structure that failed.
+/// A failed check of the AGI, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -112,34 +112,34 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 /// The AGI in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agi {
-    /// The group number.
+    /// The number of the allocation group.
     #[doc(alias = "seqno")]
     pub group: AgNumber,
-    /// Blocks in the group.
+    /// Number of blocks in the group.
     pub length_blocks: u32,
-    /// Inodes on disk in the group, free ones included.
+    /// Number of inodes that are on disk in the group, including free ones.
     pub count: u32,
-    /// The free inodes among them.
+    /// Number of free inodes that are on disk in the group.
     #[doc(alias = "freecount")]
     pub free_count: u32,
-    /// Inode chunks.
+    /// Root of the btree of inode chunks.
     #[doc(alias = "inobt")]
     pub inode_btree: BtreeRoot,
-    /// Inode chunks with free inodes, if the volume has that btree.
+    /// Root of the btree of inode chunks with free inodes, if the volume has that btree.
     #[doc(alias = "finobt")]
     pub free_inode_btree: Option<BtreeRoot>,
-    /// First inode of the newest chunk. A hint.
+    /// First inode of the newest chunk. The field is only a hint.
     #[doc(alias = "newino")]
     pub newest_inode: Option<AgInode>,
-    /// First inode of each unlinked list.
+    /// First inode of each unlinked list, or `None` if the list is empty.
     pub unlinked: [Option<AgInode>; UNLINKED_BUCKETS],
-    /// Blocks of the inode btree, if the volume counts them.
+    /// Number of blocks of the inode btree, if the volume counts them.
     #[doc(alias = "iblocks")]
     pub inode_btree_blocks: Option<u32>,
-    /// Blocks of the free-inode btree, if the volume counts them.
+    /// Number of blocks of the free-inode btree, if the volume counts them.
     #[doc(alias = "fblocks")]
     pub free_inode_btree_blocks: Option<u32>,
-    /// The LSN of the last logged change.
+    /// The LSN of the last logged change of the AGI.
     pub lsn: Lsn,
 }
 
@@ -160,7 +160,7 @@ pub struct AgiFields {
 }
 
 impl AgiFields {
-    /// Decodes the fields like [`Agi::decode`].
+    /// Decodes the fields of an AGI without its unlinked lists, like [`Agi::decode`].
     ///
     /// # Errors
     ///
@@ -192,8 +192,8 @@ impl AgiFields {
         }
     }
 
-    /// The byte ranges of the fields that differ from `stored`, each with its new contents. Length
-    /// and LSN are not included: other code changes those.
+    /// Returns the byte ranges of the fields that differ from `stored`, each with its new contents.
+    /// Length and LSN are left out, because other code changes those.
     pub fn changes_since(&self, stored: &Self) -> impl Iterator<Item = (Range<usize>, [u8; 4])> {
         let changed = self.words().into_iter().zip(stored.words());
         changed.filter(|(new, old)| new != old).map(|((offset, word), _)| {
@@ -220,14 +220,15 @@ impl AgiFields {
     }
 }
 
-/// The bytes of the sector that hold the first inode of an unlinked list.
+/// Returns the range of bytes in the sector that holds the first inode of unlinked list `bucket`.
 #[must_use]
 pub const fn unlinked_range(bucket: usize) -> Range<usize> {
     let start = offset_of!(AgiDisk, unlinked) + bucket * size_of::<U32>();
     start..start + size_of::<U32>()
 }
 
-/// Decodes the first inode of an unlinked list from the bytes at [`unlinked_range`].
+/// Decodes the first inode of an unlinked list from the bytes at [`unlinked_range`]. Returns `None`
+/// if the list is empty.
 #[must_use]
 pub fn decode_unlinked(bytes: &[u8]) -> Option<AgInode> {
     U32::read_from_bytes(bytes).ok().and_then(present)
@@ -247,7 +248,7 @@ impl Agi {
     ///
     /// # Errors
     ///
-    /// A wrong magic number, or too few bytes.
+    /// Returns an error for a wrong magic number, or too few bytes.
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
@@ -276,7 +277,7 @@ impl Agi {
     ///
     /// # Panics
     ///
-    /// If `sector` is too short, which is a mistake of the caller.
+    /// Panics if `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
         let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
         let free_inode_btree = self.free_inode_btree.unwrap_or(absent);
@@ -349,7 +350,7 @@ impl Agi {
         Ok(())
     }
 
-    /// The first inode of each unlinked list that is not empty, by bucket.
+    /// Returns the unlinked lists that are not empty: the index and the first inode of each.
     pub fn unlinked_heads(&self) -> impl Iterator<Item = (usize, AgInode)> + '_ {
         let heads = self.unlinked.iter().enumerate();
         heads.filter_map(|(bucket, inode)| inode.map(|inode| (bucket, inode)))
@@ -368,7 +369,7 @@ fn disk_form(sector: &[u8]) -> Result<&AgiDisk, Check> {
     Ok(disk)
 }
 
-/// Checks the whole sector.
+/// Checks the AGI in `sector`, which was read from `at`.
 pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,

@@ -1,4 +1,4 @@
-//! Extended attributes: names to values, in three forms that share their entries' meaning.
+//! Extended attributes: names with values, stored in one of three forms.
 //!
 //! Owns: namespaces, flags, and each form in a module of its own. Does **not** own: the nodes of
 //! larger attribute forks ([`dabtree`](crate::dabtree)), the meaning of values
@@ -21,11 +21,11 @@ pub use leaf::AttrLeaf;
 pub use remote::RemoteBlock;
 pub use short_form::{AttrShortForm, AttrShortFormEntries};
 
-/// Bytes in the longest value.
+/// Length of the longest value, in bytes.
 #[doc(alias = "XFS_XATTR_SIZE_MAX")]
 pub const MAX_VALUE: u32 = 64 << 10;
 
-/// Names and remote values in a leaf start at multiples of this many bytes.
+/// Names in a leaf start at multiples of this many bytes, whether their values are local or remote.
 pub const ALIGNMENT: usize = 4;
 
 bitflags! {
@@ -34,26 +34,28 @@ bitflags! {
     pub struct AttrFlags: u8 {
         /// The value is stored next to the name (leaves only).
         const LOCAL = 1 << 0;
-        /// Namespace "trusted".
+        /// The attribute is in the namespace "trusted".
         const ROOT = 1 << 1;
-        /// Namespace "security".
+        /// The attribute is in the namespace "security".
         const SECURE = 1 << 2;
-        /// Parent pointer.
+        /// The attribute is a parent pointer.
         const PARENT = 1 << 3;
-        /// Being created or removed. Readers ignore the attribute (leaves only).
+        /// The attribute is being created or removed. Readers ignore such an attribute (leaves
+        /// only).
         const INCOMPLETE = 1 << 7;
     }
 }
 
-/// The namespace of an attribute. Each namespace may contain the same name.
+/// The namespace of an attribute. The same name can exist once in each namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
-    /// `user.`
+    /// Attributes that Linux shows with the prefix `user.`.
     User,
-    /// `trusted.`, and attributes that Linux shows under other names, such as ACLs.
+    /// Attributes with the prefix `trusted.`, and attributes that Linux shows under other names,
+    /// such as ACLs.
     #[doc(alias = "XFS_ATTR_ROOT")]
     Trusted,
-    /// `security.`
+    /// Attributes that Linux shows with the prefix `security.`.
     #[doc(alias = "XFS_ATTR_SECURE")]
     Security,
     /// Parent pointers, which Linux does not show as attributes.
@@ -89,14 +91,14 @@ impl Namespace {
     }
 }
 
-/// An attribute, its name borrowed from the block.
+/// An attribute. Its name is borrowed from the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttrEntry<'a> {
     /// The namespace.
     pub namespace: Namespace,
     /// The name without a prefix: 1 to 255 bytes, of any encoding.
     pub name: &'a [u8],
-    /// The value, or its location.
+    /// The value, or its location in the attribute fork.
     pub value: AttrValue<'a>,
 }
 
@@ -105,17 +107,17 @@ pub struct AttrEntry<'a> {
 pub enum AttrValue<'a> {
     /// A value that is stored next to the name.
     Local(&'a [u8]),
-    /// A value in blocks of the attribute fork.
+    /// A value in blocks of its own in the attribute fork.
     Remote {
-        /// The first of these blocks.
+        /// The first of the value's blocks.
         first_block: FileBlock,
-        /// The length of the value.
+        /// The length of the value, in bytes.
         length_bytes: u32,
     },
 }
 
 impl AttrValue<'_> {
-    /// The length of the value.
+    /// Returns the length of the value, in bytes.
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         match self {
@@ -126,7 +128,7 @@ impl AttrValue<'_> {
     }
 }
 
-/// A check of this structure that failed.
+/// A failed check of extended attributes, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

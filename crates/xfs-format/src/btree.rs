@@ -1,4 +1,4 @@
-//! Blocks of all btrees (`xfs_btree_block`).
+//! Blocks of all kinds of btrees (`xfs_btree_block`).
 //!
 //! Owns: the two headers, the offsets of records, keys and pointers, and every check of one block
 //! against itself, including its records. Does **not** own checks across blocks (descent, siblings,
@@ -41,15 +41,15 @@ use crate::group::Group;
 
 /// The format of one kind of btree, as a cursor uses it.
 pub trait BtreeFormat {
-    /// The kind: magic number and sizes follow from it.
+    /// The kind of the btree, which determines its magic number and its sizes.
     const KIND: BtreeKind;
     /// A decoded record.
     type Record: Copy + Debug + PartialEq;
     /// The key by which records are ordered.
     type Key: Copy + Debug + Ord;
 
-    /// Whether the key of a record alone determines what it covers. If so, a record that changes
-    /// but keeps its key may keep its position.
+    /// Whether the key of a record alone determines the range that the record covers. If `true`, a
+    /// record can be changed in place while its key stays the same.
     const KEY_TELLS_ALL: bool = false;
 
     /// Decodes a record of this btree and checks it. `group` is the group of the btree; it has no
@@ -57,27 +57,29 @@ pub trait BtreeFormat {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<Self::Record, Check>;
 
-    /// Decodes the (low) key at the start of `bytes`; `None` if there are too few bytes.
+    /// Decodes the key at the start of `bytes`: the key of a record, or the lowest key of a node's
+    /// child. Returns `None` if there are too few bytes.
     fn decode_key(bytes: &[u8]) -> Option<Self::Key>;
 
-    /// The key of a record.
+    /// Returns the key of a record.
     fn key(record: &Self::Record) -> Self::Key;
 
     /// Decodes the key of the record in `bytes`. The records of a block were checked when the block
-    /// was read, so kinds whose records contain the key unchanged read only that.
+    /// was read. Kinds whose records contain the key unchanged therefore read only the key.
     ///
     /// # Errors
     ///
-    /// See [`decode_record`](Self::decode_record); also if there are too few bytes.
+    /// Returns the errors of [`decode_record`](Self::decode_record), and an error if there are too
+    /// few bytes.
     fn decode_record_key(bytes: &[u8], group: &Group<'_>) -> Result<Self::Key, Check> {
         Self::decode_record(bytes, group).map(|record| Self::key(&record))
     }
 
-    /// The highest key that a record covers. It differs from the key only in the reverse map, whose
-    /// records may overlap.
+    /// Returns the highest key that a record covers. This key differs from the record's key only in
+    /// the reverse map, whose records may overlap.
     fn high_key(record: &Self::Record) -> Self::Key {
         Self::key(record)
     }
@@ -86,23 +88,23 @@ pub trait BtreeFormat {
     ///
     /// # Panics
     ///
-    /// If `into` does not have the length of a record, or a value does not fit its field.
+    /// Panics if `into` does not have the length of a record, or a value does not fit its field.
     fn encode_record(record: &Self::Record, geometry: &Geometry, into: &mut [u8]);
 
-    /// Writes the keys of a record in the form of a node: the low key, and after it the high key if
-    /// this kind has one.
+    /// Writes the keys of a record in the form of a node: the low key, and then the high key if
+    /// this kind of btree has one.
     ///
     /// # Panics
     ///
-    /// If `into` does not have the length of the keys of one child.
+    /// Panics if `into` does not have the length of the keys of one child.
     fn encode_key(record: &Self::Record, into: &mut [u8]);
 
-    /// Returns whether `record` may directly follow `previous`: its key is higher, and the two do
-    /// not overlap if this kind forbids that.
+    /// Returns whether `record` may directly follow `previous`. Its key must be higher, and the two
+    /// must not overlap if this kind of btree forbids that.
     fn may_follow(record: &Self::Record, previous: &Self::Record) -> bool;
 }
 
-/// Writes a record or key, which must have the length of `into`.
+/// Writes a record or key in disk form to `into`, which must have the same length.
 pub(crate) fn put<T: IntoBytes + Immutable>(disk: &T, into: &mut [u8]) {
     disk.write_to(into).expect("the target has the length of the record or key");
 }

@@ -1,8 +1,9 @@
-//! Corruption of a structure: the structure, its address, the check that failed, and the values.
+//! Corruption of a structure: the kind of structure, its address, and the failed check with its
+//! values.
 //!
 //! Owns: [`Corruption`] and the checks that all structures share. The checks of one structure are
-//! an enum next to that structure and a variant of [`Check`] here, so that callers can match on
-//! them and tests can name them.
+//! an enum in the module of that structure. The enum is a variant of [`Check`], so that callers can
+//! match on the checks and tests can name them.
 
 use core::fmt;
 
@@ -31,7 +32,7 @@ use crate::rmap::RmapCheck;
 use crate::superblock::SuperblockCheck;
 use crate::symlink::SymlinkCheck;
 
-/// An on-disk structure that a finding is about.
+/// A kind of on-disk structure, as findings name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Structure {
@@ -76,7 +77,7 @@ pub enum Structure {
 }
 
 impl Structure {
-    /// The name used in messages and, with `_` for spaces, in JSON.
+    /// Returns the name used in messages and, with `_` for spaces, in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -112,7 +113,7 @@ impl fmt::Display for Structure {
 /// The address of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StructureAddress {
-    /// A buffer on the data device.
+    /// A buffer on the data device, by its disk address.
     Disk(DiskAddr),
     /// An allocation group as a whole.
     Group(AgNumber),
@@ -122,7 +123,7 @@ pub enum StructureAddress {
     Data(InodeNumber, FileBlock),
     /// A block of an inode's attribute fork.
     Attr(InodeNumber, FileBlock),
-    /// A basic block of the log.
+    /// A basic block of the log, by its number.
     Log(u32),
 }
 
@@ -139,14 +140,14 @@ impl fmt::Display for StructureAddress {
     }
 }
 
-/// One failed check with the values that failed it.
+/// A failed check, with the values that failed it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Check {
     /// The magic number is wrong.
     #[error("magic number is {found:#x}, not {expected:#x}")]
     Magic {
-        /// The value on disk.
+        /// The magic number on disk.
         found: u64,
         /// The magic number of the structure.
         expected: u64,
@@ -156,27 +157,28 @@ pub enum Check {
     Checksum {
         /// The stored checksum.
         stored: u32,
-        /// The checksum of the bytes with the field taken as zero.
+        /// The checksum of the structure's bytes, with the checksum field taken as zero.
         computed: u32,
     },
-    /// The structure belongs to another volume.
+    /// The structure contains the UUID of another volume.
     #[error("belongs to another volume: its UUID is {found}")]
     ForeignUuid {
         /// The UUID in the structure.
         found: uuid::Uuid,
     },
-    /// The structure contains the address of another place.
+    /// The structure contains another address than the one from which it was read.
     #[error("its stored address is {found}")]
     MisplacedBlock {
         /// The address in the structure.
         found: DiskAddr,
     },
-    /// The structure belongs to another owner.
+    /// The structure contains another owner than the pointer to it requires.
     #[error("belongs to owner {found}, not to {expected}")]
     ForeignOwner {
-        /// The owner in the structure: an inode or an allocation group, by kind.
+        /// The owner in the structure: the number of an inode or an allocation group, by kind of
+        /// structure.
         found: u64,
-        /// The owner of the pointer that led here.
+        /// The owner that the pointer to the structure requires.
         expected: u64,
     },
     /// The structure has an LSN after the head of the log.
@@ -190,99 +192,99 @@ pub enum Check {
     /// There are fewer bytes than the structure needs.
     #[error("{available} bytes are available, but {needed} are needed")]
     Truncated {
-        /// Bytes present.
+        /// Number of bytes that are present.
         available: usize,
-        /// Bytes needed.
+        /// Number of bytes that the structure needs.
         needed: usize,
     },
-    /// The block is in use as another kind: two pointers claim it.
+    /// The block is cached as a buffer of another kind or length: two pointers claim the block.
     #[error(
         "is in use as {cached:?} of {cached_bytes} bytes, \
          and is claimed as {wanted:?} of {wanted_bytes} bytes"
     )]
     BufferInUse {
-        /// The kind as which it was read and verified.
+        /// The kind as which the cached buffer was read and verified.
         cached: BlockKind,
-        /// The length with which it was read.
+        /// The length with which the cached buffer was read.
         cached_bytes: u32,
         /// The kind that the second pointer requires.
         wanted: BlockKind,
         /// The length that the second pointer requires.
         wanted_bytes: u32,
     },
-    /// The block is in use in a buffer whose other extents differ: two maps claim it.
+    /// The block is cached in a buffer that otherwise has other extents: two maps claim the block.
     #[error("is in use with an extent at {cached}, and is claimed with that extent at {wanted}")]
     BufferElsewhere {
-        /// The first extent that differs, as it was read.
+        /// The first extent of the cached buffer that differs.
         cached: DiskAddr,
-        /// The same extent in the second map.
+        /// The extent at the same position in the second map.
         wanted: DiskAddr,
     },
-    /// A pointer leads to blocks that were freed in memory.
+    /// A pointer leads to blocks that a transaction has freed since.
     #[error("has been freed, but a pointer still leads to it")]
     BufferFreed,
-    /// A check of the superblock.
+    /// A failed check of the superblock.
     #[error(transparent)]
     Superblock(#[from] SuperblockCheck),
-    /// A check of the AGF.
+    /// A failed check of the AGF.
     #[error(transparent)]
     Agf(#[from] AgfCheck),
-    /// A check of the AGI.
+    /// A failed check of the AGI.
     #[error(transparent)]
     Agi(#[from] AgiCheck),
-    /// A check of the AGFL.
+    /// A failed check of the AGFL.
     #[error(transparent)]
     Agfl(#[from] AgflCheck),
-    /// A check of a btree block.
+    /// A failed check of a btree block.
     #[error(transparent)]
     Btree(#[from] BtreeCheck),
-    /// A check of an inode chunk record.
+    /// A failed check of an inode chunk record.
     #[error(transparent)]
     InodeChunk(#[from] InodeChunkCheck),
-    /// A check of a free space record.
+    /// A failed check of a free space record.
     #[error(transparent)]
     FreeSpace(#[from] FreeSpaceCheck),
-    /// A check of a reverse map record.
+    /// A failed check of a reverse map record.
     #[error(transparent)]
     Rmap(#[from] RmapCheck),
-    /// A check of a reference count record.
+    /// A failed check of a reference count record.
     #[error(transparent)]
     Refcount(#[from] RefcountCheck),
-    /// A check of an extent.
+    /// A failed check of an extent.
     #[error(transparent)]
     Extent(#[from] ExtentCheck),
-    /// A check of an inode.
+    /// A failed check of an inode.
     #[error(transparent)]
     Inode(#[from] InodeCheck),
-    /// A check of a node of a directory or attribute btree.
+    /// A failed check of a node of a directory or attribute btree.
     #[error(transparent)]
     DaBtree(#[from] DaBtreeCheck),
-    /// A check of a directory.
+    /// A failed check of a directory.
     #[error(transparent)]
     Directory(#[from] DirectoryCheck),
-    /// A check of extended attributes.
+    /// A failed check of extended attributes.
     #[error(transparent)]
     Attr(#[from] AttrCheck),
-    /// A check of a symbolic link.
+    /// A failed check of a symbolic link.
     #[error(transparent)]
     Symlink(#[from] SymlinkCheck),
-    /// A check of an access control list.
+    /// A failed check of an access control list.
     #[error(transparent)]
     Acl(#[from] AclCheck),
-    /// A check of a parent pointer.
+    /// A failed check of a parent pointer.
     #[error(transparent)]
     Parent(#[from] ParentCheck),
-    /// A check of a log record.
+    /// A failed check of a log record.
     #[error(transparent)]
     LogRecord(#[from] LogRecordCheck),
-    /// A check of a log item.
+    /// A failed check of a log item.
     #[error(transparent)]
     LogItem(#[from] LogItemCheck),
 }
 
 /// A failed check of an on-disk structure.
 ///
-/// It is one pointer in size.
+/// The type has the size of one pointer, so that results stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corruption(Box<CorruptionParts>);
 
@@ -294,26 +296,26 @@ struct CorruptionParts {
 }
 
 impl Corruption {
-    /// Reports that `check` failed for the `structure` at `address`.
+    /// Creates the report that `check` failed for the `structure` at `address`.
     #[must_use]
     #[cold]
     pub fn new(structure: Structure, address: StructureAddress, check: impl Into<Check>) -> Self {
         Self(Box::new(CorruptionParts { structure, address, check: check.into() }))
     }
 
-    /// The structure.
+    /// Returns the kind of the corrupt structure.
     #[must_use]
     pub fn structure(&self) -> Structure {
         self.0.structure
     }
 
-    /// The address of the structure.
+    /// Returns the address of the corrupt structure.
     #[must_use]
     pub fn address(&self) -> StructureAddress {
         self.0.address
     }
 
-    /// The check that failed.
+    /// Returns the check that failed.
     #[must_use]
     pub fn check(&self) -> &Check {
         &self.0.check

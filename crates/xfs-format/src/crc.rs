@@ -1,23 +1,24 @@
 //! Checksums: CRC-32C over a structure with its checksum field taken as zero.
 //!
-//! One of the two modules that read little-endian numbers: XFS stores checksums in that order,
-//! although all other fields are big-endian.
+//! This is one of the two modules that read little-endian numbers: XFS stores checksums in that
+//! order, although all other fields are big-endian.
 #![allow(clippy::little_endian_bytes, reason = "checksums are little-endian on disk")]
 
-/// Bytes of a stored checksum.
+/// Length of a stored checksum in bytes.
 pub const CRC_BYTES: usize = 4;
 
-/// Structures up to this length (inodes, headers) are copied and summed in one call. Three calls,
-/// for the bytes before the field, the field and the rest, take twice as long.
+/// Structures up to this length in bytes (inodes, headers) are copied and summed in one call. Three
+/// calls, for the bytes before the checksum field, the field itself and the bytes after it, take
+/// twice as long.
 const COPIED_BYTES: usize = 512;
 
-/// The copy of a structure. It is aligned to words, since summing single bytes is slow.
+/// A copy of a structure that is aligned to words, because summing single bytes is slow.
 #[repr(align(8))]
 struct AlignedCopy([u8; COPIED_BYTES]);
 
 /// Computes the checksum of `bytes` with the four bytes at `field_offset` taken as zero.
 ///
-/// Returns `None` if the field does not lie inside `bytes`.
+/// Returns `None` if the checksum field does not lie inside `bytes`.
 #[must_use]
 pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
     let field_end = field_offset.checked_add(CRC_BYTES)?;
@@ -34,13 +35,15 @@ pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
     Some(crc32c::crc32c_append(crc, after))
 }
 
-/// Extends `crc`, the checksum of preceding bytes, by `bytes`.
+/// Returns the checksum of two runs of bytes: `crc` is that of the first run, and `bytes` is the
+/// second run.
 #[must_use]
 pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// Reads the checksum stored at `field_offset`; `None` if the field does not lie inside `bytes`.
+/// Returns the checksum stored at `field_offset`, or `None` if the field does not lie inside
+/// `bytes`.
 #[must_use]
 pub fn stored(bytes: &[u8], field_offset: usize) -> Option<u32> {
     let field = bytes.get(field_offset..field_offset.checked_add(CRC_BYTES)?)?;
@@ -52,11 +55,11 @@ pub fn store(field: &mut [u8; CRC_BYTES], crc: u32) {
     *field = crc.to_le_bytes();
 }
 
-/// Computes the checksum and stores it at `field_offset`.
+/// Computes the checksum of `bytes` and stores it at `field_offset`.
 ///
 /// # Panics
 ///
-/// If the field does not lie inside `bytes`: a mistake of the caller.
+/// Panics if the field does not lie inside `bytes`: a mistake of the caller.
 pub fn seal(bytes: &mut [u8], field_offset: usize) {
     let crc = compute(bytes, field_offset);
     let field = bytes.get_mut(field_offset..field_offset + CRC_BYTES);

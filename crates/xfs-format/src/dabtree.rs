@@ -35,7 +35,7 @@ pub const NODE_MAGIC: u16 = 0x3ebe;
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 pub const MAX_DEPTH: u16 = 5;
 
-/// The header of every block of the tree.
+/// The header of every block of a name hash btree.
 #[doc(alias = "xfs_da3_blkinfo")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -64,14 +64,14 @@ pub struct NodeHeaderDisk {
     pub pad: U32,
 }
 
-/// An entry of a node.
+/// An entry of a node, on disk.
 #[doc(alias = "xfs_da_node_entry")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct NodeEntryDisk {
-    /// Highest hash in the child.
+    /// The highest hash in the child.
     pub hash: U32,
-    /// The child's block in the fork.
+    /// The block of the child, counted inside the fork.
     pub before: U32,
 }
 
@@ -87,7 +87,7 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     uuid: offset_of!(DaHeaderDisk, uuid),
 };
 
-/// A check of this structure that failed.
+/// A failed check of a node of a directory or attribute btree, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -114,20 +114,22 @@ pub enum DaBtreeCheck {
     NoNextLeaf,
 }
 
-/// The magic number of any block of the tree, or `None` if there are too few bytes.
+/// Returns the magic number of any block of the tree, or `None` if there are too few bytes.
 #[must_use]
 pub fn magic(bytes: &[u8]) -> Option<u16> {
     DaHeaderDisk::ref_from_prefix(bytes).ok().map(|(header, _)| header.magic.get())
 }
 
-/// The owner inode in the header of any block of the tree.
+/// Returns the owner inode in the header of any block of the tree, or `None` if there are too few
+/// bytes.
 #[must_use]
 pub fn owner(bytes: &[u8]) -> Option<InodeNumber> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
     Some(InodeNumber(header.owner.get()))
 }
 
-/// The next block on the same level, from the header of any block of the tree.
+/// Returns the next block on the same level, from the header of any block of the tree. Returns
+/// `None` for the last block, or if there are too few bytes.
 #[must_use]
 pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
@@ -147,7 +149,7 @@ impl<'a> DaNode<'a> {
     ///
     /// # Errors
     ///
-    /// If magic number, level or count are wrong.
+    /// Returns an error if magic number, level or count are wrong.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::DaBtree, place, check))
     }
@@ -173,26 +175,26 @@ impl<'a> DaNode<'a> {
         }
     }
 
-    /// The level: 1 for a node above leaves.
+    /// Returns the level: 1 for a node above leaves.
     #[must_use]
     pub fn level(&self) -> u16 {
         self.header.level.get()
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// The entries, in the order of their hashes.
+    /// Returns the entries, in the order of their hashes.
     #[must_use]
     pub fn entries(&self) -> &'a [NodeEntryDisk] {
         self.entries
     }
 
-    /// The first child that may hold entries with this hash, or `None` if the hash is above all
-    /// (I1).
+    /// Returns the first child that may hold entries with this hash, or `None` if the hash is above
+    /// those of all children (I1).
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<FileBlock> {
         let index = self.entries.partition_point(|entry| entry.hash.get() < hash);
@@ -200,7 +202,7 @@ impl<'a> DaNode<'a> {
     }
 }
 
-/// Checks a node that was read from `at`: its hashes ascend (I1).
+/// Checks the node that was read from `at`: its common fields, and that its hashes ascend (I1).
 pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     ENVELOPE.verify(bytes, at, context)?;
     let node = DaNode::parse(bytes)?;

@@ -1,4 +1,4 @@
-//! Directories: names to inode numbers, in four forms that share their entries' meaning.
+//! Directories: names with inode numbers, stored in one of four forms.
 //!
 //! Owns: the address spaces of a directory, the type byte, the rules for names, and each kind of
 //! block in a module of its own. Does **not** own: the form of a directory and the location of its
@@ -18,8 +18,8 @@
 //! - The node form has a tree of index blocks and keeps the best free lengths in separate blocks
 //!   ([`free`]).
 //!
-//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. Volumes without it are
-//! refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
+//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. Volumes without the type
+//! byte are refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
 
 pub mod data;
 mod duplicate_name;
@@ -41,7 +41,7 @@ pub use hash::name_hash;
 pub use leaf::{HashEntryDisk, LeafBlock};
 pub use short_form::{ShortForm, ShortFormEntries};
 
-/// Bytes in the longest name.
+/// Length of the longest name, in bytes.
 pub const MAX_NAME: usize = 255;
 
 /// Byte offset of the hash index in the data fork.
@@ -55,17 +55,17 @@ pub const FREE_OFFSET: u64 = 64 << 30;
 /// Entries start at multiples of this many bytes.
 pub const ALIGNMENT: usize = 8;
 
-/// The best free length that means "no such block".
+/// The best free length that the free-space index stores for a block that does not exist.
 #[doc(alias = "NULLDATAOFF")]
 pub const NULL_OFFSET: u16 = 0xffff;
 
-/// The first block of a directory's hash index.
+/// Returns the first block of a directory's hash index.
 #[must_use]
 pub const fn index_start(geometry: &Geometry) -> FileBlock {
     geometry.file_block(INDEX_OFFSET)
 }
 
-/// The first block of a directory's free-space index.
+/// Returns the first block of a directory's free-space index.
 #[must_use]
 pub const fn free_start(geometry: &Geometry) -> FileBlock {
     geometry.file_block(FREE_OFFSET)
@@ -75,29 +75,29 @@ pub const fn free_start(geometry: &Geometry) -> FileBlock {
 /// bytes.
 ///
 /// An entry keeps its cookie for its whole life, also when the directory changes form. An iteration
-/// can therefore continue after any change: it yields the entries whose cookie is not below its
-/// own.
+/// can therefore continue after any change. It yields the entries whose cookie is not below the
+/// cookie at which it continues.
 #[doc(alias = "xfs_dir2_dataptr_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie(pub u32);
 
 impl Cookie {
-    /// A cookie below every entry.
+    /// The cookie that is below those of all entries.
     pub const START: Self = Self(0);
 
-    /// The cookie of byte `offset`, or `None` past the data section.
+    /// Returns the cookie of byte `offset`, or `None` past the end of the data section.
     #[must_use]
     pub fn from_offset(offset: u64) -> Option<Self> {
         if offset >= INDEX_OFFSET { None } else { u32::try_from(offset >> 3).ok().map(Self) }
     }
 
-    /// The byte offset in the data section.
+    /// Returns the byte offset of the entry in the data section.
     #[must_use]
     pub const fn offset(self) -> u64 {
         (self.0 as u64) << 3
     }
 
-    /// The cookie from which an iteration continues after this entry.
+    /// Returns the cookie from which an iteration continues after this entry.
     #[must_use]
     pub const fn after(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -108,7 +108,7 @@ impl Cookie {
 #[doc(alias = "ftype")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EntryType {
-    /// No type.
+    /// The entry does not store a type.
     #[default]
     Unknown,
     /// Regular file.
@@ -130,7 +130,7 @@ pub enum EntryType {
 }
 
 impl EntryType {
-    /// The type for this byte on disk.
+    /// Returns the type that this byte stands for on disk, or `None` if the byte is unknown.
     #[must_use]
     pub const fn from_disk(byte: u8) -> Option<Self> {
         Some(match byte {
@@ -147,13 +147,13 @@ impl EntryType {
         })
     }
 
-    /// The byte on disk.
+    /// Returns the byte that stands for this type on disk.
     #[must_use]
     pub const fn to_disk(self) -> u8 {
         self as u8
     }
 
-    /// The entry type of an inode of this type.
+    /// Returns the entry type for an inode of type `file_type`.
     #[must_use]
     pub const fn of(file_type: FileType) -> Self {
         match file_type {
@@ -167,7 +167,7 @@ impl EntryType {
         }
     }
 
-    /// The type of the inode, or `None` for an entry without type.
+    /// Returns the type of the inode, or `None` for an entry without type.
     #[must_use]
     pub const fn file_type(self) -> Option<FileType> {
         Some(match self {
@@ -184,20 +184,20 @@ impl EntryType {
     }
 }
 
-/// An entry, its name borrowed from the block.
+/// An entry of a directory. Its name is borrowed from the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The name: 1 to 255 bytes without `/` and NUL, of any encoding.
     pub name: &'a [u8],
-    /// The inode it names.
+    /// The inode that the entry names.
     pub inode: InodeNumber,
-    /// The type of that inode.
+    /// The type of that inode, as the entry stores it.
     pub entry_type: EntryType,
-    /// The position of the entry.
+    /// The position of the entry in the directory.
     pub cookie: Cookie,
 }
 
-/// A check of this structure that failed.
+/// A failed check of a directory, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -262,7 +262,7 @@ pub enum DirectoryCheck {
     IndexDiffers { indexed: u64, listed: u64 },
 }
 
-/// Returns whether a name is valid for an entry other than the two dot entries.
+/// Returns whether an entry other than the two dot entries may have this name.
 #[must_use]
 pub fn name_is_sound(name: &[u8]) -> bool {
     let (words, rest) = name.as_chunks();
@@ -279,8 +279,8 @@ pub fn name_is_sound(name: &[u8]) -> bool {
     !is_dot_name(name) && !words.iter().any(has_bad) && !ends_bad
 }
 
-/// Returns whether one of eight bytes is 0. Only at a zero byte does a borrow reach a high bit that
-/// was not set.
+/// Returns whether one of the eight bytes in `word` is 0. Only at a zero byte does a borrow reach a
+/// high bit that was not set.
 const fn has_zero(word: u64) -> bool {
     const LOW: u64 = u64::from_be_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_be_bytes([0x80; 8]);

@@ -13,11 +13,12 @@ use crate::crc;
 use crate::group::Group;
 use crate::kind::VerifyContext;
 
-/// Byte offsets of the common fields inside one kind of block.
+/// The byte offsets of the common fields in one kind of block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope {
     pub(crate) crc: usize,
-    /// The block's own address; `None` for the header sectors of a group, which have none.
+    /// Offset of the block's own address; `None` for the header sectors of a group, which do not
+    /// store it.
     pub(crate) block: Option<usize>,
     pub(crate) lsn: usize,
     pub(crate) uuid: usize,
@@ -45,7 +46,8 @@ impl Envelope {
         verify_lsn(Lsn(u64::from_be_bytes(*array(bytes, self.lsn)?)), context)
     }
 
-    /// Reads the LSN of a block of this volume; `None` if the block does not carry `meta_uuid`.
+    /// Returns the LSN of a block of this volume, or `None` if the block does not carry the UUID
+    /// `meta_uuid`.
     pub(crate) fn find_lsn(&self, bytes: &[u8], meta_uuid: Uuid) -> Option<Lsn> {
         let uuid = Uuid::from_bytes(*array(bytes, self.uuid).ok()?);
         let lsn = Lsn(u64::from_be_bytes(*array(bytes, self.lsn).ok()?));
@@ -56,7 +58,7 @@ impl Envelope {
     ///
     /// # Panics
     ///
-    /// If the fields do not lie inside `bytes`: a mistake of the caller.
+    /// Panics if the fields do not lie inside `bytes`: a mistake of the caller.
     pub(crate) fn seal(&self, bytes: &mut [u8], lsn: Lsn) {
         let field = bytes.get_mut(self.lsn..self.lsn + size_of::<u64>());
         field.expect("the LSN lies inside the block").copy_from_slice(&lsn.0.to_be_bytes());
@@ -64,7 +66,7 @@ impl Envelope {
     }
 }
 
-/// Checks the checksum stored at `offset` against all of `bytes`.
+/// Checks that the checksum stored at `offset` is that of all `bytes`.
 pub(crate) fn verify_checksum(bytes: &[u8], offset: usize) -> Result<(), Check> {
     match (crc::stored(bytes, offset), crc::compute(bytes, offset)) {
         (Some(stored), Some(computed)) if stored == computed => Ok(()),
@@ -92,7 +94,8 @@ pub(crate) fn verify_magic(found: u32, expected: u32) -> Result<(), Check> {
     Err(Check::Magic { found: found.into(), expected: expected.into() })
 }
 
-/// Returns the group whose header sector `index` lies at `at`.
+/// Returns the group whose header sector `index` lies at `at`. Returns the failed check if there is
+/// no such group.
 pub(crate) fn group_of_sector<'a>(
     at: DiskAddr,
     index: u32,
@@ -109,13 +112,13 @@ pub(crate) fn group_of_sector<'a>(
 ///
 /// # Panics
 ///
-/// If the structure does not fit: a mistake of the caller.
+/// Panics if the structure is longer than `bytes`: a mistake of the caller.
 pub(crate) fn fill<T: IntoBytes + Immutable>(bytes: &mut [u8], disk: &T) {
     bytes.fill(0);
     disk.write_to_prefix(bytes).expect("the structure fits");
 }
 
-/// Returns the failed check for fewer bytes than `needed`.
+/// Returns the check that fails because `bytes` are fewer than `needed`.
 pub(crate) const fn truncated(bytes: &[u8], needed: usize) -> Check {
     Check::Truncated { available: bytes.len(), needed }
 }

@@ -1,4 +1,4 @@
-//! Extent record of a fork (`xfs_bmbt_rec`), lists of them, and the root of an extent btree.
+//! Extent records of a fork (`xfs_bmbt_rec`), lists of them, and the root of an extent btree.
 //!
 //! Owns: the packed record, the rules of one list, and the root in the inode. Does **not** own:
 //! btree blocks outside the inode ([`btree`](crate::btree)), or the map of a whole fork, which a
@@ -30,12 +30,12 @@ use crate::addr::{FileBlock, FsBlock};
 use crate::geometry::Geometry;
 use crate::inode::{FileType, ForkKind, InodeCore};
 
-/// Bytes of a record.
+/// Length of a record in bytes.
 pub const EXTENT_BYTES: usize = size_of::<ExtentDisk>();
 /// The largest number of blocks that one record can cover.
 #[doc(alias = "XFS_MAX_BMBT_EXTLEN")]
 pub const MAX_EXTENT_BLOCKS: u32 = (1 << LENGTH_BITS) - 1;
-/// The first block number that no file can have.
+/// The lowest block number that is too high for a block of a file.
 #[doc(alias = "XFS_MAX_FILEOFF")]
 pub const FILE_BLOCK_LIMIT: u64 = (1 << FILE_BLOCK_BITS) - 1;
 /// Limit on the extents of a data fork with 32-bit counters.
@@ -57,14 +57,14 @@ const BLOCK_BITS: u32 = 52;
 const LOW_BLOCK_BITS: u32 = 64 - LENGTH_BITS;
 const HIGH_BLOCK_BITS: u32 = BLOCK_BITS - LOW_BLOCK_BITS;
 
-/// A record on disk.
+/// An extent record on disk.
 #[doc(alias = "xfs_bmbt_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ExtentDisk {
-    /// Unwritten bit, file block, high bits of the block.
+    /// The unwritten bit, the file block, and the high bits of the volume's block.
     pub high: U64,
-    /// Low bits of the block, length.
+    /// The low bits of the volume's block, and the length.
     pub low: U64,
 }
 
@@ -74,7 +74,7 @@ const _: () = assert!(size_of::<ExtentDisk>() == 16);
 #[doc(alias = "xfs_bmbt_irec")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
-    /// The first block in the file.
+    /// The first block in the fork.
     #[doc(alias = "br_startoff")]
     pub file_block: FileBlock,
     /// The first block on the volume.
@@ -87,7 +87,7 @@ pub struct Extent {
     pub unwritten: bool,
 }
 
-/// A check of this structure that failed.
+/// A failed check of an extent record or of a list of them, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -120,10 +120,11 @@ pub enum ExtentCheck {
     NotMapped { file_block: FileBlock },
 }
 
-/// The rules for the records of one fork.
+/// The rules that the records of one fork must satisfy.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtentRules<'a> {
-    /// Geometry of the volume; `None` for records on the realtime device, whose size is not known.
+    /// Geometry of the volume, or `None` for records on the realtime device, whose size is not
+    /// known.
     data_device: Option<&'a Geometry>,
     unwritten_allowed: bool,
 }
@@ -141,7 +142,7 @@ impl<'a> ExtentRules<'a> {
 }
 
 impl Extent {
-    /// Unpacks a record. Every bit pattern unpacks; [`verify`](Self::verify) checks the result.
+    /// Decodes a record. Every bit pattern decodes; [`verify`](Self::verify) checks the result.
     #[doc(alias = "xfs_bmbt_disk_get_all")]
     #[inline]
     #[must_use]
@@ -156,13 +157,13 @@ impl Extent {
         }
     }
 
-    /// Unpacks the record in `bytes`, or `None` if `bytes` does not have the length of a record.
+    /// Decodes the record in `bytes`. Returns `None` if `bytes` do not have the length of a record.
     #[must_use]
     pub fn decode_bytes(bytes: &[u8]) -> Option<Self> {
         ExtentDisk::ref_from_bytes(bytes).ok().map(Self::decode)
     }
 
-    /// Packs a record, or `None` if a value does not fit its field.
+    /// Encodes a record. Returns `None` if a value does not fit its field.
     #[doc(alias = "xfs_bmbt_disk_set_all")]
     #[must_use]
     pub fn encode(&self) -> Option<ExtentDisk> {
@@ -177,17 +178,17 @@ impl Extent {
         fits.then(|| ExtentDisk { high: high.into(), low: low.into() })
     }
 
-    /// The file block after the last one.
+    /// Returns the file block after the last one of the extent.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         FileBlock(self.file_block.0.saturating_add(self.length_blocks as u64))
     }
 
-    /// Checks the record on itself (I2, I3).
+    /// Checks the record by itself (I2, I3), without its neighbours.
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, rules: &ExtentRules<'_>) -> Result<(), ExtentCheck> {
         let Self { file_block, start, length_blocks, unwritten } = *self;
         if length_blocks == 0 {
@@ -209,25 +210,25 @@ impl Extent {
     }
 }
 
-/// Returns whether this block exists and is not part of a group's headers.
+/// Returns whether `block` exists and is not part of a group's headers.
 #[doc(alias = "xfs_verify_fsbno")]
 fn is_for_files(block: FsBlock, geometry: &Geometry) -> bool {
     let split = geometry.split_block(block);
     split.is_some_and(|(_, block)| block.0 >= geometry.header_blocks())
 }
 
-/// The records in the bytes of a fork or of a btree leaf.
+/// The extent records in the bytes of a fork or of a btree leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtentList<'a> {
     records: &'a [ExtentDisk],
 }
 
 impl<'a> ExtentList<'a> {
-    /// Takes the first `count` records of `bytes`.
+    /// Creates a list of the first `count` records of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`ExtentCheck::Room`] if there are too few bytes.
+    /// Returns [`ExtentCheck::Room`] if there are too few bytes.
     pub fn decode(bytes: &'a [u8], count: u64) -> Result<Self, ExtentCheck> {
         let no_room = ExtentCheck::Room { count, room: bytes.len() };
         let wanted = usize::try_from(count).map_err(|_| no_room)?;
@@ -237,23 +238,23 @@ impl<'a> ExtentList<'a> {
         }
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.records.len()
     }
 
-    /// The records, in order and unchecked.
+    /// Returns the records, in order and without checking them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Extent> + DoubleEndedIterator + use<'a> {
         self.records.iter().map(Extent::decode)
     }
 
     /// Checks every record, and that the records are in order (I1) from file block `from` on.
-    /// Returns the end of the last one: the `from` of the fork's next list.
+    /// Returns the end of the last record, which is `from` for the fork's next list.
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(
         &self,
         from: FileBlock,

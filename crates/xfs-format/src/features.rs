@@ -6,111 +6,111 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// `sb_versionnum` without the version nibble.
+    /// The bits of `sb_versionnum`, without the version nibble.
     #[doc(alias = "XFS_SB_VERSION")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct VersionFlags: u16 {
-        /// Some inode has extended attributes.
+        /// Some inode has, or had, extended attributes.
         const ATTR = 0x0010;
-        /// 32-bit link counts.
+        /// Link counts have 32 bits.
         const NLINK = 0x0020;
-        /// Quota is or was on.
+        /// Quota is on, or was on.
         const QUOTA = 0x0040;
         /// Inode chunks are aligned.
         const ALIGN = 0x0080;
-        /// Stripe unit and width are set.
+        /// The stripe unit and the stripe width are set.
         const DALIGN = 0x0100;
-        /// Log version 2.
+        /// The log has version 2.
         const LOGV2 = 0x0400;
-        /// Sector size is not 512.
+        /// The sector size is not 512 bytes.
         const SECTOR = 0x0800;
-        /// Unwritten extents.
+        /// Extents can be unwritten.
         const EXTFLG = 0x1000;
-        /// Directory version 2.
+        /// Directories have version 2.
         const DIRV2 = 0x2000;
         /// Names are compared without ASCII case.
         #[doc(alias = "ASCII_CI")]
         const BORG = 0x4000;
-        /// `sb_features2` is in use.
+        /// The word `sb_features2` is in use.
         const MOREBITS = 0x8000;
     }
 
-    /// `sb_features2`.
+    /// The bits of `sb_features2`.
     #[doc(alias = "XFS_SB_VERSION2")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Features2: u32 {
-        /// Free-space counters of the superblock are written lazily.
+        /// The superblock's free-space counters are written lazily.
         const LAZYSBCOUNT = 0x0002;
-        /// The attribute fork's offset moves.
+        /// The offset of the attribute fork can differ by inode.
         const ATTR2 = 0x0008;
-        /// An abandoned form of parent pointers.
+        /// The volume has an abandoned form of parent pointers.
         const PARENT_OLD = 0x0010;
-        /// 32-bit project identifiers.
+        /// Project identifiers have 32 bits.
         const PROJID32 = 0x0080;
-        /// Metadata checksums: a v5 volume.
+        /// Metadata has checksums: this is a v5 volume.
         const CRC = 0x0100;
-        /// File types in directory entries (v4 form of the bit).
+        /// Directory entries store the file type (v4 form of the bit).
         const FTYPE = 0x0200;
     }
 
-    /// `sb_features_compat`: unknown bits may be ignored.
+    /// The bits of `sb_features_compat`. Unknown bits may be ignored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CompatFeatures: u32 {
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 
-    /// `sb_features_ro_compat`: an unknown bit allows reading only.
+    /// The bits of `sb_features_ro_compat`. An unknown bit allows reading only.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct RoCompatFeatures: u32 {
-        /// Btree of chunks with free inodes.
+        /// Each group has a btree of inode chunks with free inodes.
         const FINOBT = 1 << 0;
-        /// Reverse-map btree.
+        /// Each group has a reverse-map btree.
         const RMAPBT = 1 << 1;
-        /// Shared extents and the reference-count btree.
+        /// Files may share extents, and each group has a reference-count btree.
         const REFLINK = 1 << 2;
-        /// Block counts of the inode btrees in the AGI.
+        /// The AGI counts the blocks of the inode btrees.
         const INOBTCNT = 1 << 3;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 
-    /// `sb_features_incompat`: an unknown bit forbids any access.
+    /// The bits of `sb_features_incompat`. An unknown bit forbids any access.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct IncompatFeatures: u32 {
-        /// File types in directory entries.
+        /// Directory entries store the file type.
         const FTYPE = 1 << 0;
-        /// Sparse inode chunks.
+        /// Inode chunks may be sparse.
         #[doc(alias = "SPINODES")]
         const SPARSE_INODES = 1 << 1;
-        /// Metadata carries `sb_meta_uuid`, not `sb_uuid`.
+        /// Metadata carries `sb_meta_uuid` instead of `sb_uuid`.
         const META_UUID = 1 << 2;
-        /// 64-bit time stamps.
+        /// Time stamps may have the 64-bit form.
         const BIGTIME = 1 << 3;
-        /// xfs_repair must run first.
+        /// xfs_repair must run before the volume is used.
         const NEEDSREPAIR = 1 << 4;
-        /// 64-bit extent counters.
+        /// Extent counters may have the 64-bit form.
         const NREXT64 = 1 << 5;
-        /// Exchange-range log items.
+        /// The log may hold intents to exchange extents.
         const EXCHRANGE = 1 << 6;
-        /// Parent pointers.
+        /// Inodes have parent pointers.
         const PARENT = 1 << 7;
-        /// Metadata directory tree.
+        /// Metadata inodes lie in a directory tree of their own.
         const METADIR = 1 << 8;
-        /// Zoned realtime device.
+        /// The realtime device is zoned.
         const ZONED = 1 << 9;
-        /// The zoned device has gaps.
+        /// The zones of the realtime device have gaps between them.
         const ZONE_GAPS = 1 << 10;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 
-    /// `sb_features_log_incompat`: an unknown bit forbids recovery.
+    /// The bits of `sb_features_log_incompat`. An unknown bit forbids recovery.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct LogIncompatFeatures: u32 {
         /// The log may hold attribute intents.
         const XATTRS = 1 << 0;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 }

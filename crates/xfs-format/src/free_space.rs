@@ -1,4 +1,5 @@
-//! Record of the two free-space btrees (`xfs_alloc_rec`): 4 bytes first block, 4 bytes length.
+//! Record of the two free-space btrees (`xfs_alloc_rec`): the first block and the length, 4 bytes
+//! each.
 //!
 //! Owns: the record, which is its own key, in both orders. Does **not** own the rule that the
 //! longest record equals `longest` in the AGF.
@@ -13,7 +14,7 @@ use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
 
-/// A check of this structure that failed.
+/// A failed check of a free-space record, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -24,7 +25,7 @@ pub enum FreeSpaceCheck {
     Disagree { start: u32, count: u32 },
 }
 
-/// A free extent on disk, in records and in keys.
+/// A free extent on disk, the form of records and of keys.
 #[doc(alias = "xfs_alloc_rec")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -34,7 +35,7 @@ pub struct FreeSpaceDisk {
     pub count: U32,
 }
 
-/// A record starts with its key.
+/// Length of a key in bytes. A record starts with its key.
 const KEY_BYTES: usize = 8;
 
 const _: () = assert!(size_of::<FreeSpaceDisk>() == 8);
@@ -42,18 +43,18 @@ const _: () = assert!(size_of::<FreeSpaceDisk>() == 8);
 /// A free extent of an allocation group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FreeSpace {
-    /// First free block.
+    /// The first free block.
     pub start: AgBlock,
-    /// Number of blocks.
+    /// Number of free blocks.
     pub count: u32,
 }
 
 impl FreeSpace {
-    /// Decodes a record and checks that it lies inside `group`.
+    /// Decodes a record and checks that the extent lies inside `group`.
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = FreeSpaceDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<FreeSpaceDisk>()))?;
@@ -70,7 +71,7 @@ impl FreeSpace {
         FreeSpaceDisk { start: self.start.0.into(), count: self.count.into() }
     }
 
-    /// The block after the last.
+    /// Returns the block after the last one of the extent.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)
@@ -81,7 +82,7 @@ fn decode_key(bytes: &[u8]) -> Option<FreeSpaceDisk> {
     FreeSpaceDisk::read_from_bytes(bytes).ok()
 }
 
-/// The btree of free extents by block number.
+/// The btree of free extents, sorted by block number.
 #[doc(alias = "bnobt")]
 #[derive(Clone, Copy, Debug)]
 pub enum FreeSpaceByBlock {}
@@ -116,13 +117,13 @@ impl BtreeFormat for FreeSpaceByBlock {
         put(&record.encode(), into);
     }
 
-    /// Adjacent extents would be one record.
+    /// A record must not be adjacent to the record before it: both would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.start > previous.end()
     }
 }
 
-/// The btree of free extents by length, then block number.
+/// The btree of free extents, sorted by length and then by block number.
 #[doc(alias = "cntbt")]
 #[derive(Clone, Copy, Debug)]
 pub enum FreeSpaceBySize {}
@@ -157,7 +158,7 @@ impl BtreeFormat for FreeSpaceBySize {
         put(&record.encode(), into);
     }
 
-    /// Adjacent extents of one length would be one record.
+    /// Two records of one length must not be adjacent: both would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.count > previous.count
             || (record.count == previous.count && record.start > previous.end())

@@ -19,45 +19,46 @@ use crate::superblock::{MIN_LAST_AG_BLOCKS, SuperblockDisk};
 #[doc(alias = "XFS_INODES_PER_CHUNK")]
 pub const INODES_PER_CHUNK: u32 = 64;
 
-/// Bits of a block number in an extent.
+/// Number of bits of a volume's block number in an extent record.
 const BLOCK_NUMBER_BITS: u32 = 52;
-/// Bits of an inode number.
+/// Number of bits of a volume's inode number.
 const INODE_NUMBER_BITS: u32 = 56;
 
 /// Sizes and shifts of one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes in a filesystem block.
+    /// Length of a filesystem block in bytes.
     pub block_size: u32,
-    /// Logarithm of `block_size`.
+    /// Binary logarithm of `block_size`.
     pub block_log: u8,
-    /// Bytes in a sector.
+    /// Length of a sector in bytes.
     pub sector_size: u32,
-    /// Bytes in an inode.
+    /// Length of an inode in bytes.
     pub inode_size: u32,
-    /// Logarithm of `inode_size`.
+    /// Binary logarithm of `inode_size`.
     pub inode_log: u8,
-    /// Logarithm of the inodes in a block.
+    /// Binary logarithm of the number of inodes in a filesystem block.
     pub inodes_per_block_log: u8,
-    /// Logarithm of the filesystem blocks in a directory block.
+    /// Binary logarithm of the number of filesystem blocks in a directory block.
     pub directory_block_log: u8,
-    /// Allocation groups.
+    /// Number of allocation groups.
     pub ag_count: u32,
-    /// Blocks in every allocation group but the last.
+    /// Number of filesystem blocks in every allocation group but the last.
     pub ag_blocks: u32,
-    /// Bits of a block number inside an allocation group.
+    /// Number of bits of a block number inside an allocation group.
     pub ag_blocks_log: u8,
-    /// Blocks of the data device.
+    /// Number of filesystem blocks on the data device.
     pub data_blocks: u64,
     /// Alignment of inode chunks in blocks.
     pub inode_alignment_blocks: u32,
-    /// Alignment of sparse inode chunks in blocks, 0 without them.
+    /// Alignment of sparse inode chunks in blocks; 0 if the volume has no sparse chunks.
     pub sparse_alignment_blocks: u32,
-    /// Blocks in an extent of the realtime device. A volume without a realtime device has this
-    /// number too: extent size hints of directories must be multiples of it. It may be 0.
+    /// Number of blocks in an extent of the realtime device. A volume without a realtime device has
+    /// this number too, because extent size hints of directories must be multiples of it. It may be
+    /// 0.
     #[doc(alias = "sb_rextsize")]
     pub realtime_extent_blocks: u32,
-    /// The UUID that metadata carries.
+    /// The UUID that metadata of this volume carries.
     pub meta_uuid: Uuid,
     /// Features that change how structures are read.
     pub incompat: IncompatFeatures,
@@ -69,11 +70,11 @@ pub struct Geometry {
 #[doc(alias = "xfs_imap")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeLocation {
-    /// The cluster that holds it, which is read and written as one.
+    /// Address of the cluster that holds the inode. A cluster is read and written as one buffer.
     pub cluster: DiskAddr,
-    /// Length of the cluster.
+    /// Length of the cluster in bytes.
     pub cluster_bytes: u32,
-    /// Offset of the inode in the cluster.
+    /// Offset of the inode in the cluster, in bytes.
     pub offset_bytes: u32,
 }
 
@@ -104,25 +105,25 @@ impl Geometry {
         }
     }
 
-    /// Bytes in a directory block.
+    /// Returns the length of a directory block in bytes.
     #[must_use]
     pub const fn directory_block_size(&self) -> u32 {
         self.block_size << self.directory_block_log
     }
 
-    /// Basic blocks (512 bytes) in a filesystem block.
+    /// Returns the number of basic blocks (512 bytes) in a filesystem block.
     #[must_use]
     pub const fn block_basic_blocks(&self) -> u32 {
         self.block_size / BASIC_BLOCK_BYTES
     }
 
-    /// Bytes of the data device that the volume covers.
+    /// Returns the number of bytes of the data device that the volume covers.
     #[must_use]
     pub const fn data_bytes(&self) -> u64 {
         self.data_blocks << self.block_log
     }
 
-    /// Blocks in this allocation group; 0 if the group does not exist.
+    /// Returns the number of blocks in this allocation group, or 0 if the group does not exist.
     #[must_use]
     pub const fn ag_length(&self, group: AgNumber) -> u32 {
         if group.0 < self.ag_count.saturating_sub(1) {
@@ -134,8 +135,9 @@ impl Geometry {
         }
     }
 
-    /// The geometry of this volume after growing to about `data_blocks`. A last group that would be
-    /// too short is left out. `None` if the volume could not be addressed.
+    /// Returns the geometry of this volume after growing to about `data_blocks` blocks. A last
+    /// group that would be too short is left out. Returns `None` if no group is left, or if the
+    /// volume would be too large for block or inode numbers.
     #[must_use]
     pub fn grown_to(&self, data_blocks: u64) -> Option<Self> {
         let group = u64::from(self.ag_blocks);
@@ -150,18 +152,19 @@ impl Geometry {
         is_addressed.then(|| Self { ag_count, data_blocks, ..self.clone() })
     }
 
-    /// The allocation groups, in order.
+    /// Returns the allocation groups, in order.
     pub fn groups(&self) -> impl DoubleEndedIterator<Item = AgNumber> + use<> {
         (0..self.ag_count).map(AgNumber)
     }
 
-    /// Returns whether this block exists.
+    /// Returns whether this block of this group exists.
     #[must_use]
     pub const fn contains_ag_block(&self, group: AgNumber, block: AgBlock) -> bool {
         block.0 < self.ag_length(group)
     }
 
-    /// Splits a block of the volume, or `None` if there is no such block.
+    /// Splits a block number of the volume into the group and the block number inside the group.
+    /// Returns `None` if there is no such block.
     #[doc(alias = "XFS_FSB_TO_AGNO")]
     #[must_use]
     pub fn split_block(&self, block: FsBlock) -> Option<(AgNumber, AgBlock)> {
@@ -170,7 +173,7 @@ impl Geometry {
         self.contains_ag_block(group, in_group).then_some((group, in_group))
     }
 
-    /// Returns whether `count` blocks from `start` all exist, inside one allocation group.
+    /// Returns whether `count` blocks from `start` on all exist and lie in one allocation group.
     #[must_use]
     pub fn contains_extent(&self, start: FsBlock, count: u64) -> bool {
         self.split_block(start).is_some_and(|(group, block)| {
@@ -178,14 +181,14 @@ impl Geometry {
         })
     }
 
-    /// Joins group and block.
+    /// Returns the volume's number of a block of a group.
     #[doc(alias = "XFS_AGB_TO_FSB")]
     #[must_use]
     pub const fn join_block(&self, group: AgNumber, block: AgBlock) -> FsBlock {
         FsBlock(((group.0 as u64) << self.ag_blocks_log) | block.0 as u64)
     }
 
-    /// The disk address of a block of a group.
+    /// Returns the disk address of a block of a group.
     #[doc(alias = "XFS_AGB_TO_DADDR")]
     #[must_use]
     pub const fn ag_block_disk_addr(&self, group: AgNumber, block: AgBlock) -> DiskAddr {
@@ -193,7 +196,7 @@ impl Geometry {
         DiskAddr(linear * self.block_basic_blocks() as u64)
     }
 
-    /// The disk address of a block of the volume, or `None` if there is no such block.
+    /// Returns the disk address of a block of the volume, or `None` if there is no such block.
     #[doc(alias = "XFS_FSB_TO_DADDR")]
     #[must_use]
     pub fn block_disk_addr(&self, block: FsBlock) -> Option<DiskAddr> {
@@ -201,7 +204,8 @@ impl Geometry {
         Some(self.ag_block_disk_addr(group, block))
     }
 
-    /// The block that contains a disk address, or `None` past the end of the volume.
+    /// Returns the group and the block that contain a disk address, or `None` past the end of the
+    /// volume.
     #[doc(alias = "xfs_daddr_to_agno")]
     #[doc(alias = "xfs_daddr_to_agbno")]
     #[must_use]
@@ -214,7 +218,8 @@ impl Geometry {
         Some((group, AgBlock((linear % self.ag_blocks as u64) as u32)))
     }
 
-    /// The disk address of header sector `index` of a group: 0 superblock, 1 AGF, 2 AGI, 3 AGFL.
+    /// Returns the disk address of header sector `index` of a group: 0 superblock, 1 AGF, 2 AGI, 3
+    /// AGFL.
     #[doc(alias = "XFS_AG_DADDR")]
     #[must_use]
     pub const fn header_disk_addr(&self, group: AgNumber, index: u32) -> DiskAddr {
@@ -222,13 +227,14 @@ impl Geometry {
         DiskAddr(self.ag_block_disk_addr(group, AgBlock(0)).0 + sectors)
     }
 
-    /// Blocks at the start of each group for the four header sectors.
+    /// Returns the number of blocks at the start of each group that the four header sectors take.
     #[must_use]
     pub const fn header_blocks(&self) -> u32 {
         (4 * self.sector_size).div_ceil(self.block_size)
     }
 
-    /// Splits an inode number, or `None` if it is outside the volume.
+    /// Splits an inode number of the volume into the group and the inode number inside the group.
+    /// Returns `None` if the number is outside the volume.
     #[doc(alias = "XFS_INO_TO_AGINO")]
     #[must_use]
     pub fn split_inode(&self, inode: InodeNumber) -> Option<(AgNumber, AgInode)> {
@@ -240,40 +246,41 @@ impl Geometry {
         exists.then_some((group, in_group))
     }
 
-    /// Joins a group and an inode number inside it.
+    /// Returns the volume's number of an inode of a group.
     #[doc(alias = "XFS_AGINO_TO_INO")]
     #[must_use]
     pub const fn join_inode(&self, group: AgNumber, inode: AgInode) -> InodeNumber {
         InodeNumber(((group.0 as u64) << self.ag_inode_log()) | inode.0 as u64)
     }
 
-    /// The block of its group that holds an inode.
+    /// Returns the block, counted inside the group, that holds an inode of the group.
     #[doc(alias = "XFS_AGINO_TO_AGBNO")]
     #[must_use]
     pub const fn ag_inode_block(&self, inode: AgInode) -> AgBlock {
         AgBlock(inode.0 >> self.inodes_per_block_log)
     }
 
-    /// Byte offset of an inode inside its block.
+    /// Returns the byte offset of an inode inside its block.
     #[must_use]
     pub const fn inode_offset_in_block(&self, inode: AgInode) -> u32 {
         (inode.0 & ((1 << self.inodes_per_block_log) - 1)) << self.inode_log
     }
 
-    /// Bits of an inode number inside an allocation group; at most 32 + 6.
+    /// Returns the number of bits of an inode number inside an allocation group: at most 32 + 6.
     #[must_use]
     pub const fn ag_inode_log(&self) -> u32 {
         self.ag_blocks_log as u32 + self.inodes_per_block_log as u32
     }
 
-    /// Filesystem blocks in a full inode chunk, at least 1.
+    /// Returns the number of filesystem blocks in a full inode chunk, at least 1.
     #[must_use]
     pub const fn chunk_blocks(&self) -> u32 {
         let blocks = (INODES_PER_CHUNK * self.inode_size) >> self.block_log;
         if blocks == 0 { 1 } else { blocks }
     }
 
-    /// Inodes in an inode cluster, the buffer that is read, logged and written as one.
+    /// Returns the number of inodes in an inode cluster, the buffer that is read, logged and
+    /// written as one.
     #[doc(alias = "M_IGEO inodes_per_cluster")]
     #[must_use]
     pub const fn cluster_inodes(&self) -> u32 {
@@ -289,15 +296,15 @@ impl Geometry {
         }
     }
 
-    /// Filesystem blocks in an inode cluster. Clusters start at multiples of this in their group.
-    /// If the alignment of chunks is smaller than that, a cluster is one block.
+    /// Returns the number of filesystem blocks in an inode cluster. Clusters start at multiples of
+    /// this number in their group. If the alignment of chunks is smaller, a cluster is one block.
     #[must_use]
     pub const fn cluster_blocks(&self) -> u32 {
         let blocks = (self.cluster_inodes() << self.inode_log) >> self.block_log;
         if blocks <= 1 || self.inode_alignment_blocks < blocks { 1 } else { blocks }
     }
 
-    /// The location of an inode, or `None` if it is outside the volume.
+    /// Returns the location of an inode, or `None` if its number is outside the volume.
     #[doc(alias = "xfs_imap")]
     #[must_use]
     pub fn inode_location(&self, inode: InodeNumber) -> Option<InodeLocation> {
@@ -313,25 +320,26 @@ impl Geometry {
         })
     }
 
-    /// The byte length of `blocks` filesystem blocks, or `None` past 64 bits.
+    /// Returns the number of bytes in `blocks` filesystem blocks, or `None` if it does not fit 64
+    /// bits.
     #[must_use]
     pub fn blocks_to_bytes(&self, blocks: u64) -> Option<u64> {
         blocks.checked_mul(u64::from(self.block_size))
     }
 
-    /// The block of a file that holds byte `offset`.
+    /// Returns the file block that holds byte `offset` of a file.
     #[must_use]
     pub const fn file_block(&self, offset: u64) -> FileBlock {
         FileBlock(offset >> self.block_log)
     }
 
-    /// Returns whether an incompatible feature is on.
+    /// Returns whether the volume has this incompatible feature.
     #[must_use]
     pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
         self.incompat.contains(feature)
     }
 
-    /// Returns whether a read-only-compatible feature is on.
+    /// Returns whether the volume has this read-only-compatible feature.
     #[must_use]
     pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
         self.ro_compat.contains(feature)

@@ -1,4 +1,5 @@
-//! Sectors and blocks that mkfs.xfs and the kernel wrote, for tests (`testdata/groups`).
+//! Golden sectors and blocks for tests: those that mkfs.xfs and the kernel wrote
+//! (`testdata/groups`).
 
 use std::vec::Vec;
 
@@ -18,7 +19,8 @@ macro_rules! golden {
 }
 pub(crate) use golden;
 
-/// Four header sectors of the first group, 512 bytes each.
+/// Header sectors of several golden volumes, by name: the first four sectors of each, 512 bytes
+/// each.
 pub(crate) const HEADERS: [(&str, &[u8]); 6] = [
     ("plain", golden!("plain.headers")),
     ("small-blocks", golden!("small-blocks.headers")),
@@ -28,17 +30,17 @@ pub(crate) const HEADERS: [(&str, &[u8]); 6] = [
     ("aged", golden!("aged.headers")),
 ];
 
-/// Returns sector `index` of a golden group.
+/// Returns header sector `index` of a golden group.
 pub(crate) fn sector(headers: &[u8], index: usize) -> Vec<u8> {
     headers[index * 512..(index + 1) * 512].to_vec()
 }
 
-/// Returns the geometry of the volume of golden headers.
+/// Returns the geometry of the golden volume with these header sectors.
 pub(crate) fn geometry(headers: &[u8]) -> Geometry {
     Superblock::decode(headers, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
-/// Verifies a buffer of a volume with unknown log head.
+/// Verifies a buffer of a volume whose log head is unknown.
 pub(crate) fn verify(
     kind: BlockKind,
     bytes: &[u8],
@@ -48,8 +50,8 @@ pub(crate) fn verify(
     kind.verify(bytes, at, &VerifyContext { geometry, log_head: None })
 }
 
-/// Flips every bit of the first `limit` bytes, one at a time, and calls `check` with the result
-/// after recomputing the checksum. Flips in the checksum itself are undone by that.
+/// Flips every bit of the first `limit` bytes, one at a time. Recomputes the checksum after each
+/// flip and calls `check` with the result. A flip in the checksum itself is therefore undone.
 pub(crate) fn for_each_flip(
     kind: BlockKind,
     bytes: &[u8],
@@ -64,7 +66,7 @@ pub(crate) fn for_each_flip(
     }
 }
 
-/// Recomputes the checksum and keeps the LSN.
+/// Recomputes the checksum of a buffer and keeps its LSN.
 pub(crate) fn reseal(kind: BlockKind, bytes: &mut [u8]) {
     use crate::btree::BtreeKind;
     let offset = match kind {

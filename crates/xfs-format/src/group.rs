@@ -6,7 +6,7 @@
 use crate::addr::{AgBlock, AgInode, AgNumber, InodeNumber};
 use crate::geometry::Geometry;
 
-/// An allocation group that exists.
+/// An allocation group that exists: its number, its length, and the geometry of the volume.
 #[doc(alias = "xfs_perag")]
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
@@ -25,19 +25,19 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The geometry of the volume.
+    /// Returns the geometry of the volume.
     #[must_use]
     pub const fn geometry(&self) -> &'a Geometry {
         self.geometry
     }
 
-    /// The group number.
+    /// Returns the number of the group.
     #[must_use]
     pub const fn number(&self) -> AgNumber {
         self.number
     }
 
-    /// Blocks in the group, including its headers.
+    /// Returns the number of blocks in the group, including its headers.
     #[must_use]
     pub const fn length_blocks(&self) -> u32 {
         self.length_blocks
@@ -50,22 +50,22 @@ impl<'a> Group<'a> {
         self.geometry.header_blocks() <= block.0 && block.0 < self.length_blocks
     }
 
-    /// Returns whether there is at least one block and [`contains_block`](Self::contains_block)
-    /// holds for all of them.
+    /// Returns whether `count` is at least 1 and [`contains_block`](Self::contains_block) holds for
+    /// all `count` blocks from `start` on.
     #[doc(alias = "xfs_verify_agbext")]
     #[must_use]
     pub const fn contains_extent(&self, start: AgBlock, count: u32) -> bool {
         count != 0 && self.contains_block(start) && count <= self.length_blocks - start.0
     }
 
-    /// Returns whether an inode may have this number.
+    /// Returns whether an inode of this group may have this number.
     #[doc(alias = "xfs_verify_agino")]
     #[must_use]
     pub const fn contains_inode(&self, inode: AgInode) -> bool {
         self.contains_block(self.geometry.ag_inode_block(inode))
     }
 
-    /// The inode number in the volume of an inode of this group.
+    /// Returns the volume's number of an inode of this group.
     #[must_use]
     pub const fn join_inode(&self, inode: AgInode) -> InodeNumber {
         self.geometry.join_inode(self.number, inode)

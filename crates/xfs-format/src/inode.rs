@@ -38,18 +38,18 @@ use crate::crc;
 use crate::geometry::Geometry;
 use crate::timestamp::Timestamp;
 
-/// "IN".
+/// Magic number of an inode: "IN".
 pub const INODE_MAGIC: u16 = 0x494e;
-/// The version of the core that a v5 volume has.
+/// The version of the core of inodes on a v5 volume.
 pub const INODE_VERSION: u8 = 3;
-/// Bytes of the core; the forks follow.
+/// Length of the core in bytes. The forks follow the core.
 pub const CORE_BYTES: usize = size_of::<InodeDisk>();
 /// Offset of the checksum inside the inode.
 pub const CRC_OFFSET: usize = offset_of!(InodeDisk, crc);
 /// Unit of the fork offset, in bytes.
 pub const FORK_OFFSET_BYTES: usize = 8;
 
-/// The type of a file, from the type bits of its mode.
+/// The type of a file, as the type bits of its mode give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileType {
     /// Named pipe.
@@ -69,7 +69,7 @@ pub enum FileType {
 }
 
 impl FileType {
-    /// The type in `mode`, or `None` if its type bits are unknown.
+    /// Returns the type of a file with this mode, or `None` if the type bits of `mode` are unknown.
     #[doc(alias = "S_IFMT")]
     #[must_use]
     pub const fn from_mode(mode: u16) -> Option<Self> {
@@ -85,7 +85,7 @@ impl FileType {
         }
     }
 
-    /// The type bits of a mode.
+    /// Returns the type bits that stand for this type in a mode.
     #[must_use]
     pub const fn mode_bits(self) -> u16 {
         let bits = match self {
@@ -113,21 +113,22 @@ impl FileType {
 pub enum ForkFormat {
     /// A device number. Pipes and sockets have this format too, without a number.
     Device,
-    /// The contents themselves: a small directory, a short target, a few attributes.
+    /// The contents themselves: a small directory, a short link target, or a few attributes.
     Local,
     /// An array of extent records.
     Extents,
     /// The root of a btree of extent records.
     Btree,
-    /// Never used by XFS on Linux.
+    /// A UUID. XFS on Linux never uses this format.
     Uuid,
-    /// The root of a btree of something else: metadata inodes of the realtime section.
+    /// The root of a btree of other records than extents, in metadata inodes of the realtime
+    /// section.
     #[doc(alias = "XFS_DINODE_FMT_META_BTREE")]
     MetadataBtree,
 }
 
 impl ForkFormat {
-    /// The format for this byte on disk.
+    /// Returns the format that this byte stands for on disk, or `None` if the byte is unknown.
     #[must_use]
     pub const fn decode(raw: u8) -> Option<Self> {
         match raw {
@@ -141,7 +142,7 @@ impl ForkFormat {
         }
     }
 
-    /// The byte of this format on disk.
+    /// Returns the byte that stands for this format on disk.
     #[must_use]
     pub const fn encode(self) -> u8 {
         self as u8
@@ -151,32 +152,32 @@ impl ForkFormat {
 /// One of the two forks of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForkKind {
-    /// The contents of the file.
+    /// The data fork: the contents of the file.
     Data,
-    /// The extended attributes of the file.
+    /// The attribute fork: the extended attributes of the file.
     Attr,
 }
 
-/// A device number, which XFS packs as major << 18 | minor.
+/// A device number. XFS packs it as major << 18 | minor.
 #[doc(alias = "xfs_dev_t")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
-    /// At most 14 bits.
+    /// The major number, of at most 14 bits.
     pub major: u32,
-    /// At most 18 bits.
+    /// The minor number, of at most 18 bits.
     pub minor: u32,
 }
 
 impl DeviceNumber {
     const MINOR_BITS: u32 = 18;
 
-    /// Unpacks a device number.
+    /// Decodes a device number as XFS packs it.
     #[must_use]
     pub const fn decode(raw: u32) -> Self {
         Self { major: raw >> Self::MINOR_BITS, minor: raw & ((1 << Self::MINOR_BITS) - 1) }
     }
 
-    /// Packs the device number, or `None` if a part does not fit.
+    /// Encodes the device number as XFS packs it. Returns `None` if a part has too many bits.
     #[must_use]
     pub const fn encode(self) -> Option<u32> {
         if self.minor >> Self::MINOR_BITS == 0 && self.major >> (32 - Self::MINOR_BITS) == 0 {
@@ -191,14 +192,14 @@ impl DeviceNumber {
 #[doc(alias = "xfs_dinode")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeCore {
-    /// The number under which it was read; [`verify`](Self::verify) compares it with the stored
-    /// one.
+    /// The inode number under which the inode was read. [`verify`](Self::verify) compares it with
+    /// the stored number.
     pub number: InodeNumber,
     /// Type and permissions; 0 in a free inode.
     pub mode: u16,
     /// Format of the data fork.
     pub data_format: ForkFormat,
-    /// Format of the attribute fork. It has no meaning without an attribute fork.
+    /// Format of the attribute fork. The field has no meaning if there is no attribute fork.
     pub attr_format: ForkFormat,
     /// Start of the attribute fork, in units of 8 bytes after the core; 0 without an attribute
     /// fork.
@@ -207,13 +208,13 @@ pub struct InodeCore {
     /// Kind of metadata inode if the flag [`METADATA`](InodeFlags2::METADATA) is set, else 0.
     #[doc(alias = "di_metatype")]
     pub metafile_type: u16,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID of the file.
     pub gid: u32,
-    /// Directory entries that point here; 0 for an unlinked file that is still open.
+    /// Number of directory entries that name the inode; 0 for an unlinked file that is still open.
     pub nlink: u32,
-    /// Project.
+    /// Project ID of the file.
     #[doc(alias = "projid")]
     pub project_id: u32,
     /// Time of the last read.
@@ -229,38 +230,39 @@ pub struct InodeCore {
     #[doc(alias = "crtime")]
     #[doc(alias = "btime")]
     pub birth_time: Timestamp,
-    /// Bytes of the file, of the link target, or of a directory's data blocks.
+    /// Length in bytes of the file's contents, of the link target, or of a directory's data blocks.
     pub size: u64,
-    /// Filesystem blocks of both forks, including their btree blocks.
+    /// Number of filesystem blocks of both forks, including the forks' btree blocks.
     #[doc(alias = "di_nblocks")]
     pub blocks: u64,
-    /// Extent size hint in blocks. Valid with the flag `EXTSIZE` or `EXTSZINHERIT`.
+    /// Extent size hint in blocks. It is valid if the flag `EXTSIZE` or `EXTSZINHERIT` is set.
     #[doc(alias = "di_extsize")]
     pub extent_size_hint_blocks: u32,
-    /// Extent size hint for copies of shared blocks. Valid with the flag `COWEXTSIZE`. In metadata
-    /// inodes of a zoned volume it counts used blocks instead.
+    /// Extent size hint for copies of shared blocks, in blocks. It is valid if the flag
+    /// `COWEXTSIZE` is set. In metadata inodes of a zoned volume the field counts used blocks
+    /// instead.
     #[doc(alias = "di_cowextsize")]
     pub cow_extent_size_hint_blocks: u32,
-    /// Extent records of the data fork.
+    /// Number of extent records of the data fork.
     #[doc(alias = "di_nextents")]
     pub extents: u64,
-    /// Extent records of the attribute fork.
+    /// Number of extent records of the attribute fork.
     #[doc(alias = "di_anextents")]
     pub attr_extents: u32,
-    /// Flags.
+    /// The flags of the word `di_flags`.
     pub flags: InodeFlags,
-    /// More flags.
+    /// The flags of the word `di_flags2`.
     pub flags2: InodeFlags2,
-    /// The generation. It changes whenever the number is reused for another file.
+    /// The generation. It changes whenever the inode number is reused for another file.
     pub generation: u32,
-    /// The next inode of the same unlinked list; null outside such a list.
+    /// The next inode of the same unlinked list; null if there is none.
     pub next_unlinked: AgInode,
-    /// Number of changes.
+    /// Number of changes of the inode.
     #[doc(alias = "i_version")]
     pub change_count: u64,
-    /// LSN of the last logged change.
+    /// LSN of the last logged change of the inode.
     pub lsn: Lsn,
-    /// Device number of a device file.
+    /// Device number of a device file; `None` for other files.
     pub rdev: Option<DeviceNumber>,
 }
 
@@ -272,7 +274,7 @@ impl InodeCore {
     ///
     /// # Errors
     ///
-    /// [`Corruption`] if `bytes` is not an inode.
+    /// Returns a [`Corruption`] if `bytes` is not an inode.
     #[inline]
     pub fn decode(
         bytes: &[u8],
@@ -340,8 +342,8 @@ impl InodeCore {
         })
     }
 
-    /// The type of the file; `None` for a free inode. Also `None` for an unknown type, which
-    /// [`verify`](Self::verify) refuses.
+    /// Returns the type of the file. Returns `None` for a free inode, and for an unknown type,
+    /// which [`verify`](Self::verify) refuses.
     #[must_use]
     pub const fn file_type(&self) -> Option<FileType> {
         FileType::from_mode(self.mode)
@@ -353,19 +355,19 @@ impl InodeCore {
         self.mode == 0
     }
 
-    /// Returns whether there is an attribute fork, which may be empty.
+    /// Returns whether the inode has an attribute fork, which may be empty.
     #[must_use]
     pub const fn has_attr_fork(&self) -> bool {
         self.fork_offset != 0
     }
 
-    /// Returns whether the data is on the realtime device or section.
+    /// Returns whether the file's data is on the realtime device or section.
     #[must_use]
     pub const fn is_realtime(&self) -> bool {
         self.flags.contains(InodeFlags::REALTIME)
     }
 
-    /// The format of a fork; `None` if the fork does not exist.
+    /// Returns the format of a fork, or `None` if the fork does not exist.
     #[must_use]
     pub const fn fork_format(&self, kind: ForkKind) -> Option<ForkFormat> {
         match kind {
@@ -375,7 +377,7 @@ impl InodeCore {
         }
     }
 
-    /// The number of extent records of a fork.
+    /// Returns the number of extent records of a fork.
     #[must_use]
     pub const fn fork_extents(&self, kind: ForkKind) -> u64 {
         match kind {
@@ -395,8 +397,9 @@ impl InodeCore {
             && self.is_misfit(self.extent_size_hint_blocks, geometry)
     }
 
-    /// Like [`has_misfit_hint`](Self::has_misfit_hint), for the copy-on-write hint. Newer kernels
-    /// accept such hints too and remove them at once.
+    /// Returns whether a directory has a copy-on-write hint that is not a multiple of the realtime
+    /// extent size, while its new files are realtime files. Newer kernels accept such hints too and
+    /// remove them at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)
@@ -408,7 +411,8 @@ impl InodeCore {
         self.flags.contains(InodeFlags::RTINHERIT) && !hint_blocks.is_multiple_of(extent_blocks)
     }
 
-    /// Removes misfit hints.
+    /// Removes the hints for which [`has_misfit_hint`](Self::has_misfit_hint) or
+    /// `has_misfit_copy_hint` returns `true`.
     pub fn drop_misfit_hints(&mut self, geometry: &Geometry) {
         if self.has_misfit_hint(geometry) {
             self.flags -= InodeFlags::EXTSZINHERIT;
@@ -420,7 +424,7 @@ impl InodeCore {
         }
     }
 
-    /// The flags as `FS_IOC_FSGETXATTR` shows them.
+    /// Returns the flags as `FS_IOC_FSGETXATTR` shows them.
     #[must_use]
     pub fn xflags(&self) -> ExtendedFlags {
         let flags = ExtendedFlags::from_inode(self.flags, self.flags2);
@@ -428,7 +432,7 @@ impl InodeCore {
     }
 }
 
-/// Returns the bytes of a fork of the inode in `bytes`; empty if the fork has no room.
+/// Returns the bytes of a fork of the inode in `bytes`, or no bytes if the fork has no space.
 ///
 /// `bytes` is the whole inode, from which `core` was decoded.
 #[must_use]
@@ -447,7 +451,7 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
 ///
 /// # Panics
 ///
-/// If `bytes` is shorter than the core.
+/// Panics if `bytes` is shorter than the core.
 pub fn seal(bytes: &mut [u8], lsn: Lsn) {
     match InodeDisk::mut_from_prefix(bytes) {
         Ok((disk, _)) => disk.lsn = lsn.0.into(),

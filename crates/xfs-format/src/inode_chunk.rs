@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Bit i of the free mask is inode i of the chunk. Bit i of the hole mask covers four inodes that
-//! have no space on disk. Their bits in the free mask are set and not counted.
+//! have no space on disk. The bits of these inodes in the free mask are set and not counted.
 
 use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};
@@ -22,11 +22,11 @@ use crate::features::IncompatFeatures;
 use crate::geometry::{Geometry, INODES_PER_CHUNK};
 use crate::group::Group;
 
-/// Inodes per bit of the hole mask.
+/// Number of inodes that one bit of the hole mask covers.
 #[doc(alias = "XFS_INODES_PER_HOLEMASK_BIT")]
 pub const INODES_PER_HOLE_BIT: u32 = 4;
 
-/// A check of this structure that failed.
+/// A failed check of an inode chunk record, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -56,13 +56,14 @@ pub struct InodeChunkDisk {
     pub free: U64,
 }
 
-/// A record starts with its key.
+/// Length of a key in bytes. A record starts with its key.
 const KEY_BYTES: usize = 4;
 
 const _: () = assert!(size_of::<InodeChunkDisk>() == 16);
 
 impl InodeChunkDisk {
-    /// The free count of the full form, which overlays three fields of the sparse form.
+    /// Returns the free count of the full form, whose field overlays three fields of the sparse
+    /// form.
     #[must_use]
     pub const fn full_free_count(&self) -> u32 {
         (self.holes.get() as u32) << 16 | (self.count as u32) << 8 | self.free_count as u32
@@ -73,26 +74,26 @@ impl InodeChunkDisk {
 /// use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InodeChunk {
-    /// The first of the 64 numbers.
+    /// The first of the 64 inode numbers.
     pub start: AgInode,
-    /// Hole mask: one bit for each four inodes that are not on disk.
+    /// Hole mask: one bit for every four inodes. A set bit means that these inodes are not on disk.
     #[doc(alias = "holemask")]
     pub holes: u16,
-    /// Inodes that are on disk.
+    /// Number of inodes that are on disk.
     pub count: u8,
-    /// The free inodes among them.
+    /// Number of free inodes that are on disk.
     #[doc(alias = "freecount")]
     pub free_count: u8,
-    /// Free mask: one bit for each inode that is free or not on disk.
+    /// Free mask: one bit for every inode. A set bit means that the inode is free or not on disk.
     pub free: u64,
 }
 
 impl InodeChunk {
-    /// Decodes and checks a record. The volume's features decide its form.
+    /// Decodes and checks a record. The volume's features decide which form it has.
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = InodeChunkDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<InodeChunkDisk>()))?;
@@ -112,7 +113,7 @@ impl InodeChunk {
         Ok(chunk)
     }
 
-    /// Encodes the record. The volume's features decide its form.
+    /// Encodes the record. The volume's features decide which form it gets.
     #[must_use]
     pub fn encode(&self, geometry: &Geometry) -> InodeChunkDisk {
         let is_sparse = geometry.has_incompat(IncompatFeatures::SPARSE_INODES);
@@ -147,8 +148,8 @@ impl InodeChunk {
         Ok(())
     }
 
-    /// Creates a chunk with `count` inodes on disk from `position` on, all free. Both numbers must
-    /// be multiples of [`INODES_PER_HOLE_BIT`].
+    /// Creates a chunk with `count` free inodes on disk from `position` on, and no other inodes.
+    /// Both numbers must be multiples of [`INODES_PER_HOLE_BIT`].
     #[must_use]
     pub const fn of_free(start: AgInode, position: u32, count: u32) -> Self {
         let bits = count / INODES_PER_HOLE_BIT;
@@ -162,7 +163,7 @@ impl InodeChunk {
         }
     }
 
-    /// The position of the lowest free inode on disk.
+    /// Returns the position of the lowest free inode on disk, or `None` if there is none.
     #[doc(alias = "xfs_inobt_first_free_inode")]
     #[must_use]
     pub const fn first_free(&self) -> Option<u32> {
@@ -182,8 +183,8 @@ impl InodeChunk {
         Self { free: self.free | 1 << position, free_count: self.free_count + 1, ..self }
     }
 
-    /// Returns the chunk with the inodes of `other` also on disk; `None` if those are not all holes
-    /// of this chunk.
+    /// Returns the chunk with the inodes of `other` also on disk. Returns `None` if one of those
+    /// inodes is no hole of this chunk.
     #[must_use]
     pub const fn merged(self, other: Self) -> Option<Self> {
         if self.start.0 != other.start.0 || self.present() & other.present() != 0 {
@@ -198,7 +199,7 @@ impl InodeChunk {
         })
     }
 
-    /// One bit for each inode that is on disk.
+    /// Returns a mask with one bit set for each inode that is on disk.
     #[must_use]
     pub const fn present(&self) -> u64 {
         // Spread each bit of the hole mask to four bits: move them apart, then fill the gaps.
@@ -210,7 +211,7 @@ impl InodeChunk {
         !(bits * 0xf)
     }
 
-    /// One bit for each inode that is on disk and in use.
+    /// Returns a mask with one bit set for each inode that is on disk and in use.
     #[must_use]
     pub const fn allocated(&self) -> u64 {
         self.present() & !self.free
@@ -222,7 +223,7 @@ impl InodeChunk {
         self.holes != 0
     }
 
-    /// The position of an inode number in the chunk, if it is one of the 64.
+    /// Returns the position of an inode in the chunk, or `None` if the inode is not one of the 64.
     #[must_use]
     pub const fn position(&self, inode: AgInode) -> Option<u32> {
         match inode.0.checked_sub(self.start.0) {

@@ -2,8 +2,8 @@
 //!
 //! Owns: the one table from kind to verifier. The verifier of a kind checks magic number, checksum,
 //! UUID, address, LSN and every bound inside the buffer. It does **not** check the properties that
-//! the path to the buffer requires (owner, level, sibling): the code that follows the pointer does
-//! that.
+//! the path to the buffer requires (owner, level, sibling): the code that follows the pointer
+//! checks them.
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{self, BtreeKind};
@@ -27,31 +27,32 @@ pub enum BlockKind {
     Btree(BtreeKind),
     /// An inode cluster, or any whole number of inodes. Each inode has its own checksum.
     InodeCluster,
-    /// A directory data block: the single-block form or one of several, by its magic number.
+    /// A directory data block. Its magic number tells whether it is the only block or one of
+    /// several.
     DirectoryData,
-    /// A block of a directory's hash index: leaf or node, by its magic number.
+    /// A block of a directory's hash index. Its magic number tells whether it is a leaf or a node.
     DirectoryIndex,
     /// A block of a directory's free-space index.
     DirectoryFree,
-    /// A block of an attribute fork's btree: leaf or node, by its magic number.
+    /// A block of an attribute fork's btree. Its magic number tells whether it is a leaf or a node.
     Attr,
     /// A block of a remote attribute value.
     AttrRemote,
-    /// A block of a symbolic link's target.
+    /// A block with a part of a symbolic link's target.
     Symlink,
 }
 
-/// The context of a verifier: its input other than the bytes.
+/// The input of a verifier other than the bytes and their address.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyContext<'a> {
-    /// Geometry of the volume, with the UUID of its metadata.
+    /// Geometry of the volume, including the UUID of its metadata.
     pub geometry: &'a Geometry,
-    /// The head of the log, once it is known. No LSN may be after it.
+    /// The head of the log, or `None` while it is unknown. No LSN may be after the head.
     pub log_head: Option<Lsn>,
 }
 
 impl BlockKind {
-    /// The structure for findings about buffers of this kind.
+    /// Returns the kind of structure that corruption reports name for buffers of this kind.
     #[must_use]
     pub const fn structure(self) -> Structure {
         match self {
@@ -73,7 +74,7 @@ impl BlockKind {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(
         self,
         bytes: &[u8],
@@ -112,7 +113,7 @@ impl BlockKind {
     ///
     /// # Panics
     ///
-    /// If `bytes` is shorter than the structure's header: a mistake of the caller.
+    /// Panics if `bytes` is shorter than the structure's header: a mistake of the caller.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
         if self == Self::Superblock {
             return superblock::seal_logged(bytes, lsn);
@@ -122,8 +123,8 @@ impl BlockKind {
         }
     }
 
-    /// The offsets of the common fields. `None` for buffers of several structures, and for the
-    /// superblock, whose UUID field depends on a feature.
+    /// Returns the offsets of the common fields. Returns `None` for buffers of several structures,
+    /// and for the superblock, whose UUID field depends on a feature.
     fn envelope(self) -> Option<&'static Envelope> {
         match self {
             Self::Superblock | Self::InodeCluster | Self::AttrRemote => None,
@@ -138,7 +139,7 @@ impl BlockKind {
     }
 }
 
-/// Checks the bytes of one structure that was read from an address.
+/// A function that checks the bytes of one structure, read from an address.
 type Verifier = fn(&[u8], DiskAddr, &VerifyContext<'_>) -> Result<(), Check>;
 
 #[cold]
@@ -146,7 +147,7 @@ fn corrupt(structure: Structure, at: DiskAddr, check: Check) -> Corruption {
     Corruption::new(structure, StructureAddress::Disk(at), check)
 }
 
-/// Reads the LSN of the block in `bytes`, whatever its kind.
+/// Returns the LSN of the block in `bytes`, whatever its kind.
 ///
 /// Returns `None` if the block has no LSN of its own: inodes, remote values, blocks that were never
 /// logged, blocks of another volume, and bytes that are not metadata. Nothing else of the block is

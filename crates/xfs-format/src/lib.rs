@@ -12,7 +12,7 @@
 //! - **I1** A type with an invariant checks it when a value is created.
 //! - **I2** Disk structures are big-endian types without padding. Their size is asserted at compile
 //!   time. Two modules read little-endian numbers: [`crc`] and [`log_item`]. The module [`acl`]
-//!   reads and writes them in a form that is not on disk.
+//!   also reads and writes such numbers, in a form that is not on disk.
 //! - **I3** Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
 //!   converts between them.
 #![no_std]

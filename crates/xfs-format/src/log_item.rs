@@ -50,7 +50,7 @@ use core::iter::once;
 use crate::corruption::{Corruption, Structure, StructureAddress};
 use fields::{Fields, FieldsMut, Sink};
 
-/// "TRAN".
+/// Magic number of a transaction's header: "TRAN".
 #[doc(alias = "XFS_TRANS_HEADER_MAGIC")]
 pub const TRANSACTION_MAGIC: u32 = 0x5452_414e;
 
@@ -58,11 +58,11 @@ pub const TRANSACTION_MAGIC: u32 = 0x5452_414e;
 #[doc(alias = "XFS_TRANS_CHECKPOINT")]
 pub const CHECKPOINT: u32 = 40;
 
-/// Regions of the largest item: a buffer of 64 KiB in which every second chunk is dirty.
+/// Number of regions of the largest item: a buffer of 64 KiB in which every second chunk is dirty.
 #[doc(alias = "XLOG_MAX_REGIONS_IN_ITEM")]
 pub const MAX_ITEM_REGIONS: u16 = 257;
 
-/// The kind of an item.
+/// The kind of a log item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemKind {
     /// Intent to free extents.
@@ -71,21 +71,21 @@ pub enum ItemKind {
     /// Completion of freeing extents.
     #[doc(alias = "EFD")]
     ExtentFreeDone,
-    /// An inode.
+    /// A logged inode.
     Inode,
-    /// A buffer.
+    /// A logged buffer.
     Buffer,
-    /// A dquot.
+    /// A logged dquot.
     Dquot,
     /// The end of quota accounting.
     QuotaOff,
-    /// Creation of inodes.
+    /// Creation of a chunk of inodes.
     #[doc(alias = "ICREATE")]
     InodeCreate,
     /// Intent to change the reverse map.
     #[doc(alias = "RUI")]
     Rmap,
-    /// Completion of the change.
+    /// Completion of a change of the reverse map.
     #[doc(alias = "RUD")]
     RmapDone,
     /// Intent to change reference counts.
@@ -97,13 +97,13 @@ pub enum ItemKind {
     /// Intent to change the map of a file.
     #[doc(alias = "BUI")]
     Map,
-    /// Completion of the change.
+    /// Completion of a change of the map of a file.
     #[doc(alias = "BUD")]
     MapDone,
     /// Intent to change an attribute.
     #[doc(alias = "ATTRI")]
     Attr,
-    /// Completion of the change.
+    /// Completion of a change of an attribute.
     #[doc(alias = "ATTRD")]
     AttrDone,
     /// Intent to exchange extents of two files.
@@ -115,7 +115,7 @@ pub enum ItemKind {
 }
 
 impl ItemKind {
-    /// All kinds.
+    /// All kinds of items.
     pub const ALL: [Self; 17] = [
         Self::ExtentFree,
         Self::ExtentFreeDone,
@@ -136,7 +136,7 @@ impl ItemKind {
         Self::ExchangeDone,
     ];
 
-    /// The number of this kind in the log.
+    /// Returns the number that stands for this kind in the log.
     #[must_use]
     pub const fn encode(self) -> u16 {
         match self {
@@ -160,13 +160,13 @@ impl ItemKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind that this number stands for in the log, or `None` if the number is unknown.
     #[must_use]
     pub fn decode(raw: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.encode() == raw)
     }
 
-    /// The name used in messages and output, as in `xfs_logprint`.
+    /// Returns the name used in messages and output, as in `xfs_logprint`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -196,7 +196,7 @@ impl ItemKind {
         self.completion().is_some()
     }
 
-    /// The kind that completes this one.
+    /// Returns the kind that completes this intent, or `None` if this kind is no intent.
     #[must_use]
     pub const fn completion(self) -> Option<Self> {
         match self {
@@ -221,14 +221,14 @@ pub struct ItemHeader {
 }
 
 impl ItemHeader {
-    /// Bytes that it takes.
+    /// Length of the encoded start in bytes.
     pub const BYTES: usize = 4;
 
     /// Decodes the start of an item's first region.
     ///
     /// # Errors
     ///
-    /// If the kind is unknown, or no item has this number of regions.
+    /// Returns an error if the kind is unknown, or no item has this number of regions.
     pub fn decode(
         region: &[u8],
         order: HostOrder,
@@ -270,14 +270,14 @@ pub struct TransactionHeader {
 }
 
 impl TransactionHeader {
-    /// Bytes that it takes.
+    /// Length of the encoded header in bytes.
     pub const BYTES: usize = 16;
 
-    /// Decodes the header.
+    /// Decodes the header of a transaction from its first region.
     ///
     /// # Errors
     ///
-    /// If the length or the magic number is wrong.
+    /// Returns an error if the length or the magic number is wrong.
     pub fn decode(
         region: &[u8],
         order: HostOrder,
@@ -330,12 +330,12 @@ pub enum LogItem<'a> {
 }
 
 impl<'a> LogItem<'a> {
-    /// Decodes an item from its regions. `place` is the start of its transaction in the log.
-    /// Addresses in the item are not checked (I2).
+    /// Decodes an item from its regions. `place` is where its transaction starts in the log, for
+    /// messages. Addresses in the item are not checked (I2).
     ///
     /// # Errors
     ///
-    /// The first count or length that is wrong.
+    /// Returns an error for the first count or length that is wrong.
     pub fn decode(
         regions: &[&'a [u8]],
         order: HostOrder,
@@ -416,7 +416,7 @@ impl<'a> LogItem<'a> {
         }
     }
 
-    /// The kind of the item.
+    /// Returns the kind of the item.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         match self {
@@ -436,7 +436,7 @@ impl<'a> LogItem<'a> {
         }
     }
 
-    /// The identifier that links an intent and its completion.
+    /// Returns the identifier that links an intent and its completion, or `None` for other items.
     #[must_use]
     pub const fn intent_id(&self) -> Option<u64> {
         match self {

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The cycle data holds the first four bytes of every block of the payload. In the payload the
-//! record's cycle replaces them, so that every block of the log shows in which cycle it was
-//! written. The checksum covers the record on disk, after that exchange.
+//! record's cycle replaces those bytes, so that every block of the log shows in which cycle it was
+//! written. The checksum covers the record as it is on disk, with the bytes replaced.
 
 use core::fmt;
 use core::mem::{offset_of, size_of};
@@ -33,25 +33,25 @@ mod encode;
 
 pub use encode::{OPERATION_BYTES, next_cycle, unmount_operation};
 
-/// First word of a record.
+/// The first word of a record.
 #[doc(alias = "XLOG_HEADER_MAGIC_NUM")]
 pub const LOG_RECORD_MAGIC: u32 = 0xfeed_babe;
 
-/// Largest buffer of a log writer, and therefore the longest payload.
+/// Length in bytes of the largest buffer of a log writer, and therefore of the longest payload.
 #[doc(alias = "XLOG_MAX_RECORD_BSIZE")]
 pub const MAX_RECORD_BYTES: u32 = 256 << 10;
 
-/// Number of such buffers that a writer may have in flight.
+/// Number of buffers that a log writer may have in flight.
 #[doc(alias = "XLOG_MAX_ICLOGS")]
 pub const MAX_RECORDS_IN_FLIGHT: u32 = 8;
 
-/// Bytes of payload whose cycle data fits one header.
+/// Number of payload bytes whose cycle data fits one header.
 #[doc(alias = "XLOG_HEADER_CYCLE_SIZE")]
 pub const BYTES_PER_HEADER: u32 = 32 << 10;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CYCLE_WORDS: usize = 64;
-/// The version of the format in a record.
+/// The version of the log format that a record's header states.
 pub const VERSION: u32 = 2;
 
 /// The record header on disk.
@@ -79,7 +79,8 @@ pub struct LogRecordHeaderDisk {
 const _: () = assert!(size_of::<LogRecordHeaderDisk>() == 328);
 const _: () = assert!(offset_of!(LogRecordHeaderDisk, size) == 320);
 
-/// Possible lengths of the header for the checksum. 32-bit x86 kernels omit the padding at the end.
+/// Possible lengths in bytes of the header when the checksum is computed. 32-bit x86 kernels omit
+/// the padding at the end.
 const CHECKSUM_LENGTHS: [usize; 2] = [size_of::<LogRecordHeaderDisk>(), 324];
 
 const CRC_OFFSET: usize = offset_of!(LogRecordHeaderDisk, crc);
@@ -112,7 +113,7 @@ pub struct LogOperationDisk {
 const _: () = assert!(size_of::<LogOperationDisk>() == 12);
 
 bitflags::bitflags! {
-    /// The effect of an operation on its transaction.
+    /// The effect of an operation on the transaction to which it belongs.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OperationFlags: u8 {
         /// The transaction starts.
@@ -130,21 +131,21 @@ bitflags::bitflags! {
     }
 }
 
-/// Client of operations that belong to transactions.
+/// The client that writes the operations of transactions.
 #[doc(alias = "XFS_TRANSACTION")]
 pub const CLIENT_TRANSACTION: u8 = 0x69;
 
-/// Client of the unmount record.
+/// The client that writes the unmount record.
 #[doc(alias = "XFS_LOG")]
 pub const CLIENT_LOG: u8 = 0xaa;
 
-/// The header of an operation. Its bytes follow, padded to a multiple of four.
+/// The header of an operation. The bytes of the operation follow, padded to a multiple of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOperation {
-    /// The transaction that the operation belongs to.
+    /// The identifier of the transaction to which the operation belongs.
     #[doc(alias = "oh_tid")]
     pub transaction: u32,
-    /// Bytes that follow.
+    /// Number of bytes of the operation after its header.
     #[doc(alias = "oh_len")]
     pub length: u32,
     /// The client that wrote the operation.
@@ -154,11 +155,12 @@ pub struct LogOperation {
 }
 
 impl LogOperation {
-    /// Decodes an operation header. `place` is for messages.
+    /// Decodes an operation header. `place` is its address in the log, for messages.
     ///
     /// # Errors
     ///
-    /// [`Check::Truncated`] if there are too few bytes; also if the client is unknown.
+    /// Returns [`Check::Truncated`] if there are too few bytes. Also returns an error if the client
+    /// is unknown.
     pub fn decode(bytes: &[u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
         let Ok((disk, _)) = LogOperationDisk::ref_from_prefix(bytes) else {
@@ -178,14 +180,14 @@ impl LogOperation {
     }
 }
 
-/// The byte order of log items.
+/// The byte order of log items, as a record's header states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// Linux on a little-endian machine.
+    /// The order of Linux on a little-endian machine.
     LittleEndian,
-    /// Linux on a big-endian machine.
+    /// The order of Linux on a big-endian machine.
     BigEndian,
-    /// IRIX, or unknown.
+    /// The order of IRIX, or an unknown one.
     Other(u32),
 }
 
@@ -203,9 +205,9 @@ impl fmt::Display for ByteOrder {
 /// [`MAX_RECORD_BYTES`] of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogRecordHeader {
-    /// The cycle of the log in which it was written.
+    /// The cycle of the log in which the record was written.
     pub cycle: u32,
-    /// Bytes of payload, including padding to the log's stripe unit.
+    /// Length of the payload in bytes, including padding to the log's stripe unit.
     pub length: u32,
     /// The LSN of the record.
     pub lsn: Lsn,
@@ -213,15 +215,15 @@ pub struct LogRecordHeader {
     pub tail: Lsn,
     /// The checksum; 0 if the writer made none.
     pub crc: u32,
-    /// The block of the previous record; all ones in the first record.
+    /// The basic block of the previous record. All its bits are ones in the first record.
     pub previous_block: u32,
-    /// Operations in the payload.
+    /// Number of operations in the payload.
     pub operations: u32,
     /// The byte order of log items.
     pub byte_order: ByteOrder,
-    /// The UUID of the volume.
+    /// The UUID of the volume to which the log belongs.
     pub uuid: Uuid,
-    /// Bytes of the writer's buffer, from which the number of headers follows.
+    /// Length of the writer's buffer in bytes, from which the number of headers follows.
     pub size: u32,
 }
 
@@ -232,11 +234,11 @@ impl LogRecordHeader {
         read_word(block, 0) == Some(LOG_RECORD_MAGIC)
     }
 
-    /// Decodes the header in a basic block, and checks version and sizes.
+    /// Decodes the header in a basic block, and checks its version and sizes.
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn decode(block: &[u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
         let Ok((disk, _)) = LogRecordHeaderDisk::ref_from_prefix(block) else {
@@ -287,7 +289,7 @@ impl LogRecordHeader {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify_place(&self, block: u32, log_blocks: u32, uuid: Uuid) -> Result<(), Corruption> {
         let corrupt = |check: Check| {
             Corruption::new(Structure::LogRecord, StructureAddress::Log(block), check)
@@ -310,29 +312,30 @@ impl LogRecordHeader {
         Ok(())
     }
 
-    /// Basic blocks of header and extended headers.
+    /// Returns the number of basic blocks of the header and the extended headers.
     #[must_use]
     pub const fn header_blocks(&self) -> u32 {
         if self.size <= BYTES_PER_HEADER { 1 } else { self.size.div_ceil(BYTES_PER_HEADER) }
     }
 
-    /// Basic blocks of the payload.
+    /// Returns the number of basic blocks of the payload.
     #[must_use]
     pub const fn payload_blocks(&self) -> u32 {
         self.length.div_ceil(BASIC_BLOCK_BYTES)
     }
 
-    /// Basic blocks of the whole record.
+    /// Returns the number of basic blocks of the whole record.
     #[must_use]
     pub const fn total_blocks(&self) -> u32 {
         self.header_blocks() + self.payload_blocks()
     }
 
-    /// Checks the checksum of a whole record on disk. A record without a checksum passes.
+    /// Checks the checksum of a whole record as it is on disk. A record without a checksum passes.
     ///
     /// # Errors
     ///
-    /// [`Check::Checksum`], or [`Check::Truncated`] if there are too few bytes.
+    /// Returns [`Check::Checksum`] if the checksum is wrong, or [`Check::Truncated`] if there are
+    /// too few bytes.
     pub fn verify_checksum(
         &self,
         record: &[u8],
@@ -372,7 +375,7 @@ impl LogRecordHeader {
     ///
     /// # Errors
     ///
-    /// [`Check::Truncated`] if there are too few bytes.
+    /// Returns [`Check::Truncated`] if there are too few bytes.
     #[doc(alias = "xlog_unpack_data")]
     pub fn unpack(&self, record: &mut [u8], place: StructureAddress) -> Result<(), Corruption> {
         self.exchange_words(record).ok_or_else(|| {
@@ -402,7 +405,7 @@ impl LogRecordHeader {
     }
 }
 
-/// The cycle in which a basic block of the log was written; 0 if it was never written.
+/// Returns the cycle in which a basic block of the log was written; 0 if it was never written.
 #[doc(alias = "xlog_get_cycle")]
 #[must_use]
 pub fn block_cycle(block: &[u8]) -> u32 {
@@ -416,7 +419,7 @@ fn read_word(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(U32::ref_from_prefix(bytes.get(offset..)?).ok()?.0.get())
 }
 
-/// A check of the log that failed.
+/// A failed check of the log, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

@@ -30,18 +30,18 @@ pub struct ParentDisk {
 
 const _: () = assert!(size_of::<ParentDisk>() == 12);
 
-/// A parent pointer, its name borrowed from the attribute.
+/// A parent pointer. Its name is borrowed from the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent<'a> {
-    /// The directory.
+    /// The inode number of the directory.
     pub inode: InodeNumber,
-    /// The directory's generation.
+    /// The generation of the directory's inode.
     pub generation: u32,
-    /// The name in that directory.
+    /// The name of the file in that directory.
     pub name: &'a [u8],
 }
 
-/// A check of this structure that failed.
+/// A failed check of a parent pointer, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -53,11 +53,12 @@ pub enum ParentCheck {
 }
 
 impl<'a> Parent<'a> {
-    /// Decodes an attribute as a parent pointer; `None` if it is in another namespace.
+    /// Decodes an attribute as a parent pointer. The result is `None` if the attribute is in
+    /// another namespace.
     ///
     /// # Errors
     ///
-    /// If its value or name is not valid for a parent pointer.
+    /// Returns an error if the attribute's value or name is not valid for a parent pointer.
     #[inline]
     pub fn decode(
         entry: &AttrEntry<'a>,
@@ -83,7 +84,7 @@ impl<'a> Parent<'a> {
         Ok(Some(Self { inode, generation: record.generation.get(), name }))
     }
 
-    /// The hash of this parent pointer among the attributes.
+    /// Returns the hash by which this parent pointer is sorted among the attributes.
     #[doc(alias = "xfs_parent_hashval")]
     #[must_use]
     pub fn hash(&self) -> u32 {

@@ -1,7 +1,8 @@
-//! Record of the reference counts (`xfs_refcount_rec`): 4 bytes first block, length, count.
+//! Record of the reference counts (`xfs_refcount_rec`): first block, length and count, 4 bytes
+//! each.
 //!
-//! Owns: the record and its two domains. Does **not** own the owners of the references: those are
-//! in the reverse map.
+//! Owns: the record and its two domains. Does **not** own the owners of the references: the reverse
+//! map has the owners.
 //!
 //! Blocks of a single owner have no record. The top bit of the first block marks extents that are
 //! reserved for copy-on-write. Keys are compared including that bit, so those extents sort last.
@@ -20,7 +21,7 @@ use crate::group::Group;
 #[doc(alias = "XFS_REFC_COWFLAG")]
 const STAGING_BIT: u32 = 1 << 31;
 
-/// A check of this structure that failed.
+/// A failed check of a reference count record, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -46,12 +47,12 @@ pub struct RefcountDisk {
     pub references: U32,
 }
 
-/// A record starts with its key.
+/// Length of a key in bytes. A record starts with its key.
 const KEY_BYTES: usize = 4;
 
 const _: () = assert!(size_of::<RefcountDisk>() == 12);
 
-/// The purpose of an extent's count. The order is that of the btree.
+/// The purpose of an extent's count. In the btree, the first domain sorts before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefcountDomain {
     /// Blocks that are shared by several files, or by several offsets of one file.
@@ -66,12 +67,12 @@ pub enum RefcountDomain {
 pub struct Refcount {
     /// The purpose of the count.
     pub domain: RefcountDomain,
-    /// First block.
+    /// The first block of the extent.
     pub start: AgBlock,
-    /// Number of blocks.
+    /// Number of blocks in the extent.
     pub count: u32,
-    /// Number of references to each block. All ones means that the count has overflowed and is no
-    /// longer maintained.
+    /// Number of references to each block of the extent. All ones means that the count has
+    /// overflowed and is no longer maintained.
     pub references: u32,
 }
 
@@ -80,7 +81,7 @@ impl Refcount {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = RefcountDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<RefcountDisk>()))?;
@@ -110,7 +111,7 @@ impl Refcount {
         }
     }
 
-    /// The block after the last.
+    /// Returns the block after the last one of the extent.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)

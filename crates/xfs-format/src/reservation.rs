@@ -32,70 +32,70 @@ use crate::geometry::Geometry;
 /// The kinds of transactions that have a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionKind {
-    /// Allocate or convert blocks of a file: an allocation, a mapping, and their completions.
+    /// Allocates or converts blocks of a file: an allocation, a mapping, and their completions.
     #[doc(alias = "tr_write")]
     Write,
-    /// Remove mappings at the end of a fork, and free their blocks.
+    /// Removes mappings at the end of a fork, and frees their blocks.
     #[doc(alias = "tr_itruncate")]
     Truncate,
-    /// Move a name.
+    /// Moves a name.
     #[doc(alias = "tr_rename")]
     Rename,
-    /// Add a name to an inode.
+    /// Adds a name to an inode.
     #[doc(alias = "tr_link")]
     Link,
-    /// Remove a name.
+    /// Removes a name.
     #[doc(alias = "tr_remove")]
     Remove,
-    /// Create a symbolic link.
+    /// Creates a symbolic link.
     #[doc(alias = "tr_symlink")]
     Symlink,
-    /// Create a file.
+    /// Creates a file.
     #[doc(alias = "tr_create")]
     Create,
-    /// Create a file without a name.
+    /// Creates a file without a name.
     #[doc(alias = "tr_create_tmpfile")]
     CreateUnnamed,
-    /// Create a directory.
+    /// Creates a directory.
     #[doc(alias = "tr_mkdir")]
     MakeDirectory,
-    /// Free an inode, and possibly its chunk.
+    /// Frees an inode, and possibly the chunk that holds it.
     #[doc(alias = "tr_ifree")]
     FreeInode,
-    /// Change fields of an inode.
+    /// Changes fields of an inode.
     #[doc(alias = "tr_ichange")]
     ChangeInode,
-    /// Grow the volume.
+    /// Grows the volume.
     #[doc(alias = "tr_growdata")]
     Grow,
-    /// Add an attribute fork to an inode.
+    /// Adds an attribute fork to an inode.
     #[doc(alias = "tr_addafork")]
     AddAttrFork,
-    /// Remove an attribute fork.
+    /// Removes an attribute fork.
     #[doc(alias = "tr_attrinval")]
     InvalidateAttr,
-    /// Set an attribute. Each block of its value adds [`TransactionKind::SetAttrBlock`].
+    /// Sets an attribute. Each block of its value adds [`TransactionKind::SetAttrBlock`].
     #[doc(alias = "tr_attrsetm")]
     SetAttr,
     /// The cost of one more block of the value of an attribute that is set.
     #[doc(alias = "tr_attrsetrt")]
     SetAttrBlock,
-    /// Remove an attribute.
+    /// Removes an attribute.
     #[doc(alias = "tr_attrrm")]
     RemoveAttr,
-    /// Clear the head of an unlinked list.
+    /// Clears the head of an unlinked list.
     #[doc(alias = "tr_clearagi")]
     ClearUnlinked,
-    /// Allocate a block of a quota file.
+    /// Allocates a block of a quota file.
     #[doc(alias = "tr_qm_dqalloc")]
     AllocateQuota,
-    /// Write the superblock.
+    /// Writes the superblock.
     #[doc(alias = "tr_sb")]
     Superblock,
 }
 
 impl TransactionKind {
-    /// All kinds.
+    /// All kinds of transactions.
     pub const ALL: [Self; 20] = [
         Self::Write,
         Self::Truncate,
@@ -120,11 +120,11 @@ impl TransactionKind {
     ];
 }
 
-/// The log space that a transaction reserves.
+/// The log space that a transaction reserves before it starts.
 #[doc(alias = "xfs_trans_res")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Bytes of one step, without the overhead of the log ([`unit_bytes`]).
+    /// Number of bytes of one step, without the overhead of the log ([`unit_bytes`]).
     #[doc(alias = "tr_logres")]
     pub bytes: u64,
     /// Number of steps whose space is granted at the start.
@@ -132,34 +132,36 @@ pub struct Reservation {
     pub steps: u32,
 }
 
-/// Bytes of an operation header in the log.
+/// Length of an operation header in the log, in bytes.
 const OPERATION_BYTES: u64 = 12;
-/// Operation and format structure before a buffer, rounded up to a chunk of the dirty bitmap.
+/// Number of bytes before a logged buffer: an operation and a format structure, rounded up to a
+/// chunk of the dirty bitmap.
 const BUFFER_OVERHEAD: u64 = 128;
-/// Format structure of an inode item.
+/// Length of the format structure of an inode item, in bytes.
 const INODE_FORMAT_BYTES: u64 = 56;
-/// Header of a btree block; the root of a fork is logged with one.
+/// Length of the header of a btree block, in bytes. The root of a fork is logged with one.
 const BTREE_ROOT_HEADER: u64 = 72;
-/// Quota records with their format structures: user, group and project, before and after a change
-/// of owner.
+/// Number of bytes of quota records with their format structures: user, group and project, before
+/// and after a change of owner.
 const QUOTA_BYTES: u64 = 6 * (24 + 104);
-/// Format structure of an attribute intent.
+/// Length of the format structure of an attribute intent, in bytes.
 const ATTR_INTENT_BYTES: u64 = 40;
-/// The longest name, as the kernel counts it, and the value of a parent pointer.
+/// Number of bytes of the longest name, as the kernel counts it, and the value of a parent pointer.
 const PARENT_NAME_BYTES: u64 = 256 + 12;
 /// The largest number of levels of a btree of names or attributes.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 const DA_LEVELS: u64 = 5;
-/// The longest target of a symbolic link.
+/// Length of the longest target of a symbolic link, in bytes.
 const SYMLINK_BYTES: u64 = 1024;
 
-/// The reservations of a volume.
+/// The reservations of all kinds of transactions on a volume.
 #[doc(alias = "xfs_trans_resv")]
 #[derive(Clone, Debug)]
 pub struct Reservations<'a> {
     geometry: &'a Geometry,
     heights: BtreeHeights,
-    /// Count reference count changes in the same step, as before they were deferred.
+    /// Whether changes of reference counts are counted in the same step as their cause. Kernels did
+    /// so before they deferred these changes.
     refcount_in_place: bool,
 }
 
@@ -170,17 +172,17 @@ impl<'a> Reservations<'a> {
         Self { geometry, heights: BtreeHeights::new(geometry), refcount_in_place: false }
     }
 
-    /// The reservation of a transaction of this kind.
+    /// Returns the reservation of a transaction of this kind.
     #[must_use]
     pub fn of(&self, kind: TransactionKind) -> Reservation {
         Reservation { bytes: self.bytes(kind), steps: self.steps(kind) }
     }
 
-    /// The reservation of a chain that sets an attribute with a value of any length.
+    /// Returns the reservation of a chain that sets an attribute with a value of any length.
     ///
     /// The chain maps the blocks of a long value one extent per step, as a write does. It frees the
-    /// blocks of an old value as a removal does. The kernel reserves for all blocks of the value in
-    /// each step, which does not fit a small log.
+    /// blocks of an old value as a removal does. The kernel, in contrast, reserves for all blocks
+    /// of the value in each step, which does not fit a small log.
     #[must_use]
     pub fn attribute_chain(&self) -> Reservation {
         let put =
@@ -266,7 +268,7 @@ impl<'a> Reservations<'a> {
         count * (4 * OPERATION_BYTES + INODE_FORMAT_BYTES + size + 2 * BTREE_ROOT_HEADER)
     }
 
-    /// Bytes for the btree blocks that `count` allocations or frees change.
+    /// Returns the bytes for the btree blocks that `count` allocations or frees change.
     #[doc(alias = "xfs_allocfree_block_count")]
     fn space_changes(&self, count: u64) -> u64 {
         // A split adds a second block on each level below the root.
@@ -285,7 +287,7 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// A step that only changes reference counts.
+    /// Returns the bytes of a step that only changes reference counts.
     fn refcount_step(&self, count: u64) -> u64 {
         match self.has(RoCompatFeatures::REFLINK) {
             true => self.sectors(count) + self.refcount_changes(count),
@@ -293,7 +295,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Maps an extent, frees up to two, and changes reference counts.
+    /// Returns the bytes of the largest step: mapping an extent, freeing up to two, or changing
+    /// reference counts.
     fn write(&self) -> u64 {
         let (map, free, refcount) = (
             self.inodes(1)
@@ -310,7 +313,8 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Unmaps up to two extents, frees up to four, and changes reference counts.
+    /// Returns the bytes of the largest step: unmapping up to two extents, freeing up to four, or
+    /// changing reference counts.
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);
@@ -321,7 +325,7 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Bytes for the blocks that one change of a directory may touch.
+    /// Returns the bytes for the blocks that one change of a directory may touch.
     #[doc(alias = "XFS_DIROP_LOG_COUNT")]
     fn directory_change(&self) -> u64 {
         // The hash btree split up to its root, a data block and a block of the free-space index. A
@@ -331,14 +335,14 @@ impl<'a> Reservations<'a> {
         (blocks << self.geometry.directory_block_log) + blocks * self.directory_block_extents() + 1
     }
 
-    /// Extent btree blocks for one more directory block, if each of its blocks is a separate
-    /// extent.
+    /// Returns the number of extent btree blocks for one more directory block, if each of its
+    /// filesystem blocks is a separate extent.
     fn directory_block_extents(&self) -> u64 {
         self.map_blocks(1 << self.geometry.directory_block_log, self.heights.data_extents)
     }
 
-    /// Blocks of an extent btree of `levels` levels that mapping `count` new blocks may take: one
-    /// split up to the root for each leaf that they fill.
+    /// Returns the number of blocks of an extent btree of `levels` levels that mapping `count` new
+    /// blocks may take. Each leaf that the new records fill costs one split up to the root.
     #[doc(alias = "XFS_NEXTENTADD_SPACE_RES")]
     fn map_blocks(&self, count: u64, levels: u32) -> u64 {
         let layout = crate::btree::BtreeKind::FreeSpaceByBlock.layout();
@@ -388,8 +392,8 @@ impl<'a> Reservations<'a> {
         QUOTA_BYTES + ATTR_INTENT_BYTES + PARENT_NAME_BYTES + step.max(self.set_attr())
     }
 
-    /// Allocates a chunk and its records. The inodes themselves are ordered buffers, not logged
-    /// ones.
+    /// Returns the bytes for allocating an inode chunk and its records. The inodes themselves are
+    /// not counted, because they are ordered buffers and not logged.
     fn allocate_inode(&self) -> u64 {
         let sector = u64::from(self.geometry.sector_size);
         self.sectors(2) + sector + self.space_changes(1) + self.inode_btrees()
@@ -436,7 +440,8 @@ impl<'a> Reservations<'a> {
         unmap.max(self.sectors(9) + self.space_changes(4))
     }
 
-    /// Blocks by which the attribute tree may grow, and the extent btree blocks to map them.
+    /// Returns the number of blocks by which the attribute tree may grow, including the extent
+    /// btree blocks to map them.
     #[doc(alias = "XFS_DAENTER_SPACE_RES")]
     fn attr_tree_blocks(&self) -> u64 {
         DA_LEVELS * (1 + self.map_blocks(1, self.heights.attr_extents))
@@ -455,7 +460,8 @@ impl<'a> Reservations<'a> {
     }
 }
 
-/// Blocks that a split from leaf to root changes: two per level, and one new root.
+/// Returns the number of blocks that a split from leaf to root changes: two per level, and a new
+/// root.
 const fn whole_split(levels: u32) -> u64 {
     2 * levels as u64 - 1
 }

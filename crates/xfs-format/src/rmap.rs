@@ -24,10 +24,10 @@ use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
 
-/// The bits of the offset word that hold the offset.
+/// The bits of the offset word that hold the offset itself.
 const OFFSET_MASK: u64 = (1 << 54) - 1;
 
-/// A check of this structure that failed.
+/// A failed check of a reverse map record, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -48,39 +48,40 @@ bitflags! {
     /// How an owner uses an extent. The bits are those of the offset word.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct RmapFlags: u64 {
-        /// In the attribute fork.
+        /// The extent belongs to the attribute fork.
         const ATTR = 1 << 63;
-        /// A block of the fork's btree.
+        /// The extent is a block of the fork's btree.
         #[doc(alias = "BMBT_BLOCK")]
         const FORK_BTREE = 1 << 62;
-        /// Allocated, but read as zeros.
+        /// The extent is allocated, but reads as zeros.
         const UNWRITTEN = 1 << 61;
     }
 }
 
-/// The owner of an extent.
+/// The owner of an extent: an inode, or a kind of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RmapOwner {
-    /// An inode.
+    /// An inode, which owns the blocks of its forks.
     Inode(InodeNumber),
-    /// The volume: headers of the allocation group.
+    /// The volume, which owns the headers of the allocation group.
     Volume,
-    /// The log.
+    /// The log, which owns its blocks.
     Log,
-    /// The group: its free-space btrees, reverse map and free list.
+    /// The group, which owns its free-space btrees, its reverse map and its free list.
     Group,
-    /// The inode btrees.
+    /// The inode btrees, which own their blocks.
     InodeBtree,
-    /// Inode chunks.
+    /// The inode chunks, which own the blocks of inodes.
     Inodes,
-    /// The reference-count btree.
+    /// The reference-count btree, which owns its blocks.
     RefcountBtree,
-    /// Copy-on-write, until a file maps the blocks.
+    /// The reservation for copy-on-write. It owns blocks until a file maps them.
     Staging,
 }
 
 impl RmapOwner {
-    /// The owner with this number, if it is a special owner or an inode of the volume.
+    /// Returns the owner that this number stands for on disk. Returns `None` unless the number is a
+    /// code for a metadata owner or an inode number of the volume.
     #[must_use]
     pub fn from_raw(raw: u64, group: &Group<'_>) -> Option<Self> {
         // Special owners count down from all ones. The first two are "none" and "unknown".
@@ -99,7 +100,7 @@ impl RmapOwner {
         }
     }
 
-    /// The number of the owner on disk.
+    /// Returns the number that stands for this owner on disk.
     #[must_use]
     pub const fn to_raw(self) -> u64 {
         let below_zero: u64 = match self {
@@ -145,26 +146,26 @@ const _: () = assert!(size_of::<RmapKeyDisk>() == 20);
 /// An extent and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rmap {
-    /// First block.
+    /// The first block of the extent.
     pub start: AgBlock,
-    /// Number of blocks.
+    /// Number of blocks in the extent.
     pub count: u32,
-    /// The owner.
+    /// The owner of the extent.
     pub owner: RmapOwner,
     /// Offset of the first block in the fork; 0 for all blocks other than file contents.
     pub offset: FileBlock,
-    /// The use of the blocks.
+    /// The use of the blocks by the owner.
     pub flags: RmapFlags,
 }
 
-/// The key by which records are ordered.
+/// The key by which records of the reverse map are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RmapKey {
-    /// First block; in a high key, the last block.
+    /// The first block of the extent; in a high key, the last block.
     pub start: AgBlock,
-    /// The owner's number.
+    /// The number that stands for the owner on disk.
     pub owner: u64,
-    /// Offset and flags, without the unwritten flag.
+    /// The offset and the flags, without the unwritten flag.
     pub offset: u64,
 }
 
@@ -185,7 +186,7 @@ impl Rmap {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = RmapDisk::read_from_bytes(bytes)
             .map_err(|_| crate::envelope::truncated(bytes, size_of::<RmapDisk>()))?;
@@ -222,8 +223,8 @@ impl Rmap {
         }
     }
 
-    /// Checks the range. The headers of the group are one extent, owned by the volume. No extent of
-    /// another owner starts in them.
+    /// Checks that the extent lies in the group. The headers of the group are one extent, which the
+    /// volume owns. No extent of another owner starts in the headers.
     fn is_in_range(&self, group: &Group<'_>) -> bool {
         if self.start.0 < group.geometry().header_blocks() {
             return self.owner == RmapOwner::Volume
@@ -233,7 +234,8 @@ impl Rmap {
         group.contains_extent(self.start, self.count)
     }
 
-    /// Checks the offset. Only contents of a fork have an offset, and only they can be unwritten.
+    /// Checks that the offset suits the owner. Only contents of a fork have an offset, and only
+    /// they can be unwritten.
     fn offset_is_valid(&self) -> bool {
         let RmapOwner::Inode(_) = self.owner else { return self.offset_word() == 0 };
         if self.flags.contains(RmapFlags::FORK_BTREE) {
@@ -244,19 +246,20 @@ impl Rmap {
             && self.offset.0 + u64::from(self.count) <= OFFSET_MASK + 1
     }
 
-    /// Offset and flags in their disk form.
+    /// Returns the offset and the flags in their disk form.
     #[must_use]
     pub const fn offset_word(&self) -> u64 {
         self.offset.0 | self.flags.bits()
     }
 
-    /// The block after the last.
+    /// Returns the block after the last one of the extent.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
         AgBlock(self.start.0 + self.count)
     }
 
-    /// The highest key that the record covers. Nodes hold it for each child.
+    /// Returns the highest key that the record covers. A node holds the highest of these keys below
+    /// each child.
     #[must_use]
     pub fn high_key(&self) -> RmapKey {
         let span = self.count - 1;
@@ -315,7 +318,7 @@ impl BtreeFormat for ReverseMap {
         put(&[Self::key(record).encode(), record.high_key().encode()], into);
     }
 
-    /// Several owners may map shared blocks. Without sharing, extents cannot overlap.
+    /// Several owners may map shared blocks. On a volume without sharing, extents must not overlap.
     fn may_follow(record: &Rmap, previous: &Rmap) -> bool {
         Self::key(record) > Self::key(previous)
     }

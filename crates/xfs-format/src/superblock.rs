@@ -39,10 +39,10 @@ use crate::features::{
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 
-/// "XFSB".
+/// Magic number of the superblock: "XFSB".
 pub const SUPERBLOCK_MAGIC: u32 = 0x5846_5342;
 
-/// Offset of the checksum inside the sector.
+/// Offset of the checksum inside the sector, in bytes.
 pub const CRC_OFFSET: usize = offset_of!(SuperblockDisk, crc);
 
 const LSN_OFFSET: usize = offset_of!(SuperblockDisk, lsn);
@@ -121,17 +121,18 @@ const _: () = assert!(size_of::<SuperblockDisk>() == 304);
 const _: () = assert!(offset_of!(SuperblockDisk, crc) == 224);
 const _: () = assert!(offset_of!(SuperblockDisk, metadata_directory_inode) == 264);
 
-/// The superblock in memory. The names contain the units; `blocks` are filesystem blocks.
+/// The superblock in memory. The names of the fields contain the units; `blocks` are filesystem
+/// blocks.
 #[doc(alias = "xfs_sb")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Sizes and shifts, verified.
+    /// Verified sizes and shifts of the volume.
     pub geometry: Geometry,
-    /// The volume's UUID that users see and change.
+    /// The UUID of the volume that users see and change.
     pub uuid: Uuid,
     /// First block of the internal log, or block 0 for an external log.
     pub log_start: FsBlock,
-    /// Length of the log.
+    /// Length of the log in filesystem blocks.
     pub log_blocks: u32,
     /// Sector size of the log device in bytes; 0 if it is 512, like that of the data device.
     pub log_sector_size: u16,
@@ -139,61 +140,62 @@ pub struct Superblock {
     pub log_stripe_unit_bytes: u32,
     /// The root directory.
     pub root_inode: InodeNumber,
-    /// Blocks of the realtime device; 0 without one.
+    /// Number of blocks on the realtime device; 0 if there is none.
     pub realtime_blocks: u64,
-    /// Number of realtime extents.
+    /// Number of extents on the realtime device.
     pub realtime_extents: u64,
-    /// Blocks of the realtime bitmap.
+    /// Number of blocks of the realtime bitmap.
     pub realtime_bitmap_blocks: u32,
     /// Inode of the realtime bitmap.
     pub realtime_bitmap_inode: InodeNumber,
     /// Inode of the realtime summary.
     pub realtime_summary_inode: InodeNumber,
-    /// Realtime groups (METADIR only).
+    /// Number of realtime groups (METADIR only).
     pub realtime_group_count: u32,
-    /// Realtime extents in each realtime group (METADIR only).
+    /// Number of realtime extents in each realtime group (METADIR only).
     pub realtime_group_extents: u32,
     /// Root of the metadata directory tree (METADIR only).
     pub metadata_directory_inode: Option<InodeNumber>,
-    /// First block of an internal realtime section (ZONED only).
+    /// The first block of an internal realtime section (ZONED only).
     pub realtime_start: u64,
-    /// Blocks of that section that files may not use (ZONED only).
+    /// Number of blocks of that section that files may not use (ZONED only).
     pub realtime_reserved: u64,
-    /// The label: up to 12 bytes, without the padding zeros.
+    /// The volume's label.
     #[doc(alias = "fname")]
     pub label: Label,
-    /// Whether mkfs has not finished. In secondary superblocks it stays set.
+    /// Whether mkfs has not finished. In secondary superblocks the field stays set.
     pub in_progress: bool,
     /// Percentage of the volume that inodes may use; 0 means no limit.
     #[doc(alias = "imax_pct")]
     pub inode_max_percent: u8,
-    /// Allocated inodes, including free ones. Exact only on a cleanly unmounted volume.
+    /// Number of allocated inodes, including free ones. The number is exact only on a cleanly
+    /// unmounted volume.
     #[doc(alias = "icount")]
     pub inode_count: u64,
-    /// Free inodes among them.
+    /// Number of allocated inodes that are free.
     #[doc(alias = "ifree")]
     pub free_inodes: u64,
-    /// Free blocks.
+    /// Number of free blocks.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
-    /// Free realtime extents.
+    /// Number of free realtime extents.
     pub free_realtime_extents: u64,
-    /// Quota inodes: user, group, project.
+    /// The inodes of user, group and project quota, in this order.
     pub quota_inodes: [Option<InodeNumber>; 3],
-    /// Quota state flags.
+    /// Flags for the state of quota.
     #[doc(alias = "sb_qflags")]
     pub quota_flags: u16,
-    /// Stripe unit in blocks, 0 for none.
+    /// Stripe unit in blocks; 0 if there is none.
     #[doc(alias = "sunit")]
     pub stripe_unit_blocks: u32,
-    /// Stripe width in blocks, 0 for none.
+    /// Stripe width in blocks; 0 if there is none.
     #[doc(alias = "swidth")]
     pub stripe_width_blocks: u32,
-    /// Version word without the version nibble.
+    /// The bits of the version word `sb_versionnum`, without the version nibble.
     pub version_flags: VersionFlags,
-    /// Second version word.
+    /// The bits of the second version word, `sb_features2`.
     pub features2: Features2,
-    /// Compatible features.
+    /// Features that neither readers nor writers need to support.
     pub compat: CompatFeatures,
     /// Features that a writer must support.
     pub ro_compat: RoCompatFeatures,
@@ -201,16 +203,16 @@ pub struct Superblock {
     pub incompat: IncompatFeatures,
     /// Features that recovery must support.
     pub log_incompat: LogIncompatFeatures,
-    /// LSN of the last logged change.
+    /// LSN of the last logged change of the superblock.
     pub lsn: Lsn,
 }
 
-/// A volume label: at most 12 bytes.
+/// A volume label: at most 12 bytes, padded with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Label([u8; 12]);
 
 impl Label {
-    /// Creates a label; `None` if there are more than twelve bytes or one of them is 0.
+    /// Creates a label. Returns `None` if there are more than twelve bytes or one of them is 0.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut label = [0; 12];
@@ -221,19 +223,19 @@ impl Label {
         Some(Self(label))
     }
 
-    /// The label of a superblock.
+    /// Creates a label from the bytes that a superblock stores.
     #[must_use]
     pub const fn from_padded(label: [u8; 12]) -> Self {
         Self(label)
     }
 
-    /// The label padded with zeros, as in the superblock.
+    /// Returns the label padded with zeros, as in the superblock.
     #[must_use]
     pub const fn padded(&self) -> [u8; 12] {
         self.0
     }
 
-    /// The bytes before the first zero.
+    /// Returns the bytes of the label without the padding.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or(&[])
@@ -244,12 +246,12 @@ impl Superblock {
     /// Decodes the superblock in `sector` and checks it against itself: magic number, version,
     /// sizes, checksum. `place` is the address of the bytes, for messages.
     ///
-    /// `sector` may be longer than the sector. It must hold at least `sb_sectsize` bytes.
+    /// `sector` may be longer than a sector. It must hold at least `sb_sectsize` bytes.
     ///
     /// # Errors
     ///
-    /// [`SuperblockError::Unsupported`] for a version 4 volume, before any other check;
-    /// [`SuperblockError::Corrupt`] if a check fails.
+    /// Returns [`SuperblockError::Unsupported`] for a version 4 volume, before any other check.
+    /// Returns [`SuperblockError::Corrupt`] if a check fails.
     pub fn decode(sector: &[u8], place: StructureAddress) -> Result<Self, SuperblockError> {
         let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
         let Ok((disk, _)) = SuperblockDisk::ref_from_prefix(sector) else {
@@ -267,9 +269,9 @@ impl Superblock {
         Ok(Self::from_verified(disk))
     }
 
-    /// The largest number of inodes of a volume with `data_blocks` blocks; `None` means no limit.
-    /// The caller passes the number of blocks because the volume may have grown since this
-    /// superblock was read.
+    /// Returns the largest number of inodes of a volume with `data_blocks` blocks, or `None` if
+    /// there is no limit. The caller passes the number of blocks because the volume may have grown
+    /// since this superblock was read.
     #[doc(alias = "maxicount")]
     #[must_use]
     pub fn inode_limit(&self, data_blocks: u64) -> Option<u64> {
@@ -340,13 +342,13 @@ impl Superblock {
         self.realtime_blocks != 0
     }
 
-    /// The first block of the internal log, or `None` for an external log.
+    /// Returns the group and the first block of the internal log, or `None` for an external log.
     #[must_use]
     pub fn log_first_block(&self) -> Option<(crate::AgNumber, AgBlock)> {
         if self.has_external_log() { None } else { self.geometry.split_block(self.log_start) }
     }
 
-    /// The sector size of the log in bytes.
+    /// Returns the sector size of the log in bytes.
     #[must_use]
     pub const fn log_sector_bytes(&self) -> u32 {
         match self.log_sector_size {
@@ -355,13 +357,13 @@ impl Superblock {
         }
     }
 
-    /// Returns whether an incompatible feature is on.
+    /// Returns whether the volume has this incompatible feature.
     #[must_use]
     pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
         self.incompat.contains(feature)
     }
 
-    /// Returns whether a read-only-compatible feature is on.
+    /// Returns whether the volume has this read-only-compatible feature.
     #[must_use]
     pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
         self.ro_compat.contains(feature)
@@ -392,7 +394,7 @@ impl Superblock {
     ///
     /// # Errors
     ///
-    /// [`Check::LsnAheadOfLog`].
+    /// Returns [`Check::LsnAheadOfLog`] if the superblock's LSN is after the head.
     #[doc(alias = "xfs_log_check_lsn")]
     pub fn verify_lsn(&self, log_head: Lsn) -> Result<(), Corruption> {
         let context = VerifyContext { geometry: &self.geometry, log_head: Some(log_head) };
@@ -402,7 +404,7 @@ impl Superblock {
     }
 }
 
-/// Checks a superblock of the volume, in any group.
+/// Checks a superblock that was read from any group of the volume.
 pub(crate) fn verify_copy(
     sector: &[u8],
     at: DiskAddr,
@@ -426,7 +428,7 @@ pub(crate) fn verify_copy(
     envelope::verify_lsn(superblock.lsn, context).map_err(corrupt)
 }
 
-/// Reads the LSN of the superblock in `sector`, if it belongs to this volume.
+/// Returns the LSN of the superblock in `sector`, or `None` if it belongs to another volume.
 pub(crate) fn find_lsn(sector: &[u8], geometry: &Geometry) -> Option<Lsn> {
     let (disk, _) = SuperblockDisk::ref_from_prefix(sector).ok()?;
     let uuid =
@@ -436,22 +438,22 @@ pub(crate) fn find_lsn(sector: &[u8], geometry: &Geometry) -> Option<Lsn> {
     is_known.then_some(lsn)
 }
 
-/// Stores the LSN, then the checksum.
+/// Stores the LSN and then the checksum in the superblock in `sector`.
 ///
 /// # Panics
 ///
-/// If `sector` is shorter than the superblock.
+/// Panics if `sector` is shorter than the superblock.
 pub(crate) fn seal_logged(sector: &mut [u8], lsn: Lsn) {
     let field = sector.get_mut(LSN_OFFSET..LSN_OFFSET + size_of::<U64>());
     field.expect("the LSN lies inside the sector").copy_from_slice(&lsn.0.to_be_bytes());
     seal(sector);
 }
 
-/// Stores the checksum over the whole sector.
+/// Stores the checksum over the whole sector in the superblock.
 ///
 /// # Panics
 ///
-/// If `sector` is shorter than the checksum field's end.
+/// Panics if `sector` is shorter than the checksum field's end.
 pub fn seal(sector: &mut [u8]) {
     crc::seal(sector, CRC_OFFSET);
 }

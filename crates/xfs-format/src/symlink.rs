@@ -20,12 +20,12 @@ use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 
-/// "XSLM".
+/// Magic number of a block of a link's target: "XSLM".
 pub const SYMLINK_MAGIC: u32 = 0x5853_4c4d;
-/// The longest target.
+/// Length of the longest target, in bytes.
 #[doc(alias = "XFS_SYMLINK_MAXLEN")]
 pub const MAX_TARGET_BYTES: u32 = 1024;
-/// Bytes before the target.
+/// Number of bytes before the part of the target.
 pub const SYMLINK_HEADER_BYTES: usize = size_of::<SymlinkDisk>();
 
 pub(crate) const ENVELOPE: Envelope = Envelope {
@@ -35,7 +35,7 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     uuid: offset_of!(SymlinkDisk, uuid),
 };
 
-/// The header on disk.
+/// The header of a block with a part of a target, on disk.
 #[doc(alias = "xfs_dsymlink_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -53,20 +53,20 @@ pub struct SymlinkDisk {
 
 const _: () = assert!(size_of::<SymlinkDisk>() == 56);
 
-/// A part of a target.
+/// A block with a part of a symbolic link's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymlinkBlock<'a> {
-    /// Offset of the part in the target.
+    /// Offset of the part in the target, in bytes.
     pub offset_bytes: u32,
-    /// The inode of the link.
+    /// The inode number of the link.
     pub owner: InodeNumber,
-    /// The LSN of the last logged change.
+    /// The LSN of the last logged change of the block.
     pub lsn: Lsn,
-    /// The bytes of the part.
+    /// The bytes of the target in this block.
     pub target: &'a [u8],
 }
 
-/// A check of this structure that failed.
+/// A failed check of a block of a symbolic link's target, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -86,7 +86,7 @@ impl<'a> SymlinkBlock<'a> {
     ///
     /// # Errors
     ///
-    /// [`Corruption`] if the magic number is wrong or the part does not fit.
+    /// Returns a [`Corruption`] if the magic number is wrong or the part does not fit.
     pub fn decode(bytes: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
         Self::decode_fields(bytes).map_err(|check| corrupt(at, check))
     }

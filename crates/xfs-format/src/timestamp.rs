@@ -13,7 +13,7 @@
 
 /// Nanoseconds in a second.
 pub const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
-/// Seconds from the start of the bigtime form to 1970.
+/// Number of seconds from the start of the bigtime form to 1970.
 #[doc(alias = "XFS_BIGTIME_EPOCH_OFFSET")]
 const BIGTIME_EPOCH_SECONDS: i64 = 1 << 31;
 /// The last second of the bigtime form, counted from its own start.
@@ -32,7 +32,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// Creates a moment; `None` if `nanoseconds` is a second or more.
+    /// Creates a moment. Returns `None` if `nanoseconds` is a second or more.
     #[must_use]
     pub const fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         if nanoseconds < NANOSECONDS_PER_SECOND {
@@ -65,14 +65,16 @@ impl Timestamp {
         Self { seconds, nanoseconds: (raw % NANOSECONDS_PER_SECOND as u64) as u32 }
     }
 
-    /// Encodes into the legacy form, or `None` if the moment is outside its range.
+    /// Encodes the moment in the legacy form. Returns `None` if the moment is outside the range of
+    /// that form.
     #[must_use]
     pub fn encode_legacy(self) -> Option<u64> {
         let seconds = i32::try_from(self.seconds).ok()?.cast_unsigned();
         Some((u64::from(seconds) << 32) | u64::from(self.nanoseconds))
     }
 
-    /// Encodes into the bigtime form, or `None` if the moment is outside its range.
+    /// Encodes the moment in the bigtime form. Returns `None` if the moment is outside the range of
+    /// that form.
     #[must_use]
     pub fn encode_bigtime(self) -> Option<u64> {
         let seconds = self.seconds.checked_add(BIGTIME_EPOCH_SECONDS)?;
@@ -85,20 +87,21 @@ impl Timestamp {
             .checked_add(self.nanoseconds.into())
     }
 
-    /// The nearest moment that the legacy form can hold.
+    /// Returns the nearest moment that the legacy form can hold.
     #[must_use]
     pub fn clamp_legacy(self) -> Self {
         self.clamp_by(i32::MIN.into(), i32::MAX.into())
     }
 
-    /// The nearest moment that the kernel sets in the bigtime form.
+    /// Returns the nearest moment that the kernel sets in the bigtime form.
     #[must_use]
     pub fn clamp_bigtime(self) -> Self {
         let first = -BIGTIME_EPOCH_SECONDS;
         self.clamp_by(first, first + BIGTIME_LAST_SET_SECOND)
     }
 
-    /// Clamps to the start of the first or of the last of these seconds.
+    /// Returns the moment if its second lies between `first` and `last`, else the start of the
+    /// nearest of these two seconds.
     fn clamp_by(self, first: i64, last: i64) -> Self {
         if (first..=last).contains(&self.seconds) {
             return self;
@@ -106,19 +109,20 @@ impl Timestamp {
         Self { seconds: self.seconds.clamp(first, last), nanoseconds: 0 }
     }
 
-    /// Whole seconds since 1970, rounded down.
+    /// Returns the whole seconds since 1970, rounded down.
     #[must_use]
     pub const fn seconds(self) -> i64 {
         self.seconds
     }
 
-    /// Nanoseconds after that second, below 10⁹.
+    /// Returns the nanoseconds after that whole second: always below 10⁹.
     #[must_use]
     pub const fn nanoseconds(self) -> u32 {
         self.nanoseconds
     }
 
-    /// Nanoseconds since 1970. The bigtime form exceeds the range of 64 signed bits.
+    /// Returns the nanoseconds since 1970. In the bigtime form they exceed the range of 64 signed
+    /// bits.
     #[must_use]
     pub const fn nanoseconds_since_1970(self) -> i128 {
         self.seconds as i128 * NANOSECONDS_PER_SECOND as i128 + self.nanoseconds as i128

@@ -1,8 +1,8 @@
-//! Runs mutated inputs: of whole images, or of the named fuzz target.
+//! Runs mutated inputs through the library: whole images, or inputs of the named fuzz target.
 //!
 //! `cargo run --release -p xfs-hostile --example mutate FIRST_SEED ROUNDS [TARGET]`
 //!
-//! Prints every seed that panics or takes longer than a second.
+//! Prints every seed for which the library panics or takes longer than a second.
 
 use std::time::{Duration, Instant};
 

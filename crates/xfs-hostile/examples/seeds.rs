@@ -1,4 +1,5 @@
-//! Writes the seeds of all fuzz targets: `cargo run -p xfs-hostile --example seeds DIRECTORY`.
+//! Writes the seeds of all fuzz targets as files: `cargo run -p xfs-hostile --example seeds
+//! DIRECTORY`.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,8 @@
-//! Hand-made hostile images. Each is wrong in one way that has broken, or might break, a reader.
+//! Hand-made hostile images. Each image is wrong in one way that has broken, or might break, a
+//! reader.
 //!
-//! An attack states what a reader must find. The caller checks by limits on the process that
-//! nothing panics, hangs or exhausts memory.
+//! Each attack states what a reader of the image must find. The test that runs an attack checks,
+//! with limits on the process, that nothing panics, hangs or exhausts memory.
 
 mod attributes;
 mod directories;
@@ -24,14 +25,14 @@ pub enum Outcome {
     /// The volume is opened, and something in it cannot be read. For example the device ends early,
     /// or a file has another type than its directory entry says.
     Failed,
-    /// The survey does not read the forged field, or may ignore it.
+    /// The volume is opened. The forged field is not read, or a reader may ignore it.
     Harmless,
 }
 
 /// A hostile image and its required outcome.
 #[derive(Clone, Copy)]
 pub struct Attack {
-    /// The forged property of the image.
+    /// The forged property of the image, as a title in test output.
     pub name: &'static str,
     /// The required outcome.
     pub outcome: Outcome,
@@ -43,7 +44,7 @@ impl Attack {
         Self { name, outcome, forge }
     }
 
-    /// Creates the image.
+    /// Creates the hostile image from a copy of the golden image.
     #[must_use]
     pub fn image(&self) -> Image {
         let mut forge = Forge::new();

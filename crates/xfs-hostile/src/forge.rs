@@ -1,5 +1,5 @@
-//! Forges a copy of the golden image: finds a structure by its purpose, sets a field and recomputes
-//! the checksum.
+//! Forging of images: finds a structure of the golden image by its purpose, sets a field in a copy,
+//! and recomputes the checksum.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use xfs_testkit::{Image, golden};
 
 use crate::seeds;
 
-/// Offset of the forks in an inode.
+/// Offset of the data fork in an inode, in bytes.
 pub(crate) const FORKS: usize = 176;
 
-/// An image that is being forged.
+/// A copy of the golden image that is being changed.
 pub(crate) struct Forge {
     /// The golden volume, in which structures are found.
     volume: Volume,
@@ -32,7 +32,7 @@ impl Forge {
         self.image
     }
 
-    /// Returns the image itself, for changes that no other method makes.
+    /// Returns the copy itself, for changes that no other method makes.
     pub(crate) fn image(&mut self) -> &mut Image {
         &mut self.image
     }
@@ -41,12 +41,12 @@ impl Forge {
         self.volume.lookup_no_follow(path).expect("the golden image has this path")
     }
 
-    /// Returns the inode number of a path.
+    /// Returns the inode number of the file at `path`.
     pub(crate) fn number(&self, path: &str) -> InodeNumber {
         self.node(path).number()
     }
 
-    /// Returns the address of block `block` of a fork.
+    /// Returns the disk address of file block `block` in a fork of `path`.
     pub(crate) fn fork_block(&self, path: &str, fork: ForkKind, block: u64) -> DiskAddr {
         let node = self.node(path);
         let inode = node.inode();
@@ -62,7 +62,7 @@ impl Forge {
         at.expect("the golden file has this block")
     }
 
-    /// Changes the buffer of this kind at `at`.
+    /// Changes the buffer at `at` and recomputes its checksum as a buffer of `kind`.
     pub(crate) fn edit(&mut self, at: DiskAddr, kind: BlockKind, change: impl FnOnce(&mut [u8])) {
         let length = seeds::length_bytes(kind, seeds::geometry());
         self.image.edit_with(at, length, |bytes| {
@@ -71,17 +71,17 @@ impl Forge {
         });
     }
 
-    /// Sets a field of a buffer.
+    /// Sets the field at `offset` in the buffer at `at`, and recomputes the checksum.
     pub(crate) fn set(&mut self, at: DiskAddr, kind: BlockKind, offset: usize, value: &[u8]) {
         self.edit(at, kind, |bytes| put(bytes, offset, value));
     }
 
-    /// Sets a field of the first superblock.
+    /// Sets the field at `offset` in the first superblock, and recomputes the checksum.
     pub(crate) fn superblock(&mut self, offset: usize, value: &[u8]) {
         self.set(DiskAddr(0), BlockKind::Superblock, offset, value);
     }
 
-    /// Sets a field of a header of the first group.
+    /// Sets the field at `offset` in a header of the first group, and recomputes the checksum.
     pub(crate) fn header(&mut self, kind: BlockKind, offset: usize, value: &[u8]) {
         let index = match kind {
             BlockKind::Agf => 1,
@@ -92,7 +92,7 @@ impl Forge {
         self.set(at, kind, offset, value);
     }
 
-    /// Changes an inode.
+    /// Changes the inode of `path` and recomputes its checksum.
     pub(crate) fn inode(&mut self, path: &str, change: impl FnOnce(&mut [u8])) {
         let number = self.number(path);
         let place = seeds::geometry().inode_location(number).expect("the inode lies in the volume");
@@ -100,17 +100,19 @@ impl Forge {
         self.edit(at, BlockKind::InodeCluster, change);
     }
 
-    /// Sets a field of an inode.
+    /// Sets the field at `offset` in the inode of `path`.
     pub(crate) fn inode_field(&mut self, path: &str, offset: usize, value: &[u8]) {
         self.inode(path, |bytes| put(bytes, offset, value));
     }
 
-    /// Sets a field of the data fork in an inode.
+    /// Sets a field of `path`'s data fork, which lies in the inode. `offset` counts from the start
+    /// of the fork.
     pub(crate) fn data_fork(&mut self, path: &str, offset: usize, value: &[u8]) {
         self.inode_field(path, FORKS + offset, value);
     }
 
-    /// Sets a field of the attribute fork in an inode.
+    /// Sets a field of `path`'s attribute fork, which lies in the inode. `offset` counts from the
+    /// start of the fork.
     pub(crate) fn attr_fork(&mut self, path: &str, offset: usize, value: &[u8]) {
         self.inode(path, |bytes| {
             let start = bytes.get(82).map_or(0, |units| usize::from(*units) * 8);
@@ -118,20 +120,20 @@ impl Forge {
         });
     }
 
-    /// Sets a field of a block of a fork.
+    /// Sets the field at `offset` in a block of a fork, and recomputes the checksum.
     pub(crate) fn block(&mut self, block: Block<'_>, offset: usize, value: &[u8]) {
         let at = self.fork_block(block.path, block.fork, block.index);
         self.set(at, block.kind, offset, value);
     }
 }
 
-/// A block of a fork.
+/// A block of a file's data or attribute fork.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
     pub(crate) path: &'a str,
     pub(crate) fork: ForkKind,
     pub(crate) kind: BlockKind,
-    /// The first file block of the buffer.
+    /// The block's index in the fork, in filesystem blocks.
     pub(crate) index: u64,
 }
 
@@ -152,22 +154,22 @@ impl<'a> Block<'a> {
         Self { path, fork: ForkKind::Attr, kind: BlockKind::Attr, index: 0 }
     }
 
-    /// Returns another block of the same fork.
+    /// Returns the block at `index` of the same fork.
     pub(crate) const fn at(self, index: u64) -> Self {
         Self { index, ..self }
     }
 
-    /// Returns the same block as another kind.
+    /// Returns the same block, to be sealed as a block of `kind`.
     pub(crate) const fn of(self, kind: BlockKind) -> Self {
         Self { kind, ..self }
     }
 }
 
-/// Overwrites a field.
+/// Overwrites the bytes from `offset` on with `value`.
 ///
 /// # Panics
 ///
-/// If the field does not lie inside the structure: a mistake in the attack.
+/// Panics if the field does not lie inside the structure, which is a mistake in the attack.
 pub(crate) fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     let field = bytes.get_mut(offset..offset + value.len());
     field.expect("the field lies inside the structure").copy_from_slice(value);

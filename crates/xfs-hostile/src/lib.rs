@@ -6,7 +6,7 @@
 //!
 //! A body is an ordinary function of bytes, so a smoke run of each is an ordinary test. A body
 //! reads everything that a structure offers, whether its verifier passed or not, and discards the
-//! results. It shows only that nothing panics, hangs or exhausts memory.
+//! results. A run of a body shows only that nothing panics, hangs or exhausts memory.
 
 pub mod attacks;
 mod forge;

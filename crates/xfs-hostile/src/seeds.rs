@@ -1,4 +1,4 @@
-//! Valid structures to mutate: all blocks of the golden image that verify.
+//! Valid structures for fuzzers to mutate: all blocks of the golden image that verify.
 
 use std::sync::LazyLock;
 
@@ -9,16 +9,17 @@ use xfs_testkit::{Image, golden};
 /// A structure of the golden image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// Its disk address.
+    /// The disk address of the structure.
     pub at: DiskAddr,
-    /// Its kind.
+    /// The kind of block.
     pub kind: BlockKind,
-    /// Its bytes.
+    /// The bytes of the block.
     pub bytes: Vec<u8>,
 }
 
 impl Seed {
-    /// Returns the input of the fuzz target for this structure: the address, then the bytes.
+    /// Returns the input of the fuzz target for this structure: the address in 8 bytes, then the
+    /// bytes of the block.
     #[must_use]
     pub fn input(&self) -> Vec<u8> {
         let mut input = self.at.0.to_be_bytes().to_vec();
@@ -27,7 +28,7 @@ impl Seed {
     }
 }
 
-/// Every kind of block.
+/// Every kind of block for which the golden image is searched.
 const KINDS: [BlockKind; 18] = [
     BlockKind::Superblock,
     BlockKind::Agf,
@@ -49,7 +50,8 @@ const KINDS: [BlockKind; 18] = [
     BlockKind::Symlink,
 ];
 
-/// "IN", the first bytes of an inode. Inode clusters have no verifier, so they are found by this.
+/// "IN", the first bytes of an inode. Inode clusters have no verifier, so they are recognised by
+/// these bytes.
 const INODE_MAGIC: &[u8] = b"IN";
 
 static ALL: LazyLock<Vec<Seed>> = LazyLock::new(|| find_all(&golden()));
@@ -72,7 +74,7 @@ pub fn geometry() -> &'static Geometry {
     &GEOMETRY
 }
 
-/// Returns the length of a buffer of this kind.
+/// Returns the length of a buffer of this kind, in bytes.
 #[must_use]
 pub fn length_bytes(kind: BlockKind, geometry: &Geometry) -> usize {
     let length = match kind {

@@ -1,4 +1,4 @@
-//! One fuzz target per structure.
+//! The fuzz targets: one per structure of the format.
 //!
 //! The input of a target for a block is the block's address in 8 bytes, big-endian, and then its
 //! bytes. The target reads the block as it is and again with a recomputed checksum, since few
@@ -35,12 +35,12 @@ use xfs_testkit::reseal;
 
 use crate::seeds;
 
-/// A fuzz target.
+/// A fuzz target with its name and seeds.
 #[derive(Clone, Copy)]
 pub struct FuzzTarget {
-    /// Its name, which is the name of its file in fuzz/fuzz_targets.
+    /// The name of the target, which is also the name of its file in fuzz/fuzz_targets.
     pub name: &'static str,
-    /// Its body.
+    /// The body of the target, which gets one input.
     pub run: fn(&[u8]),
     /// Returns the inputs to mutate.
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -81,7 +81,8 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
 ];
 
-/// Returns seeds of one kind: enough for every form of it, and few enough to mutate each often.
+/// Returns seeds of one kind. They are enough for every form of the kind, and few enough for the
+/// fuzzer to mutate each often.
 fn inputs(kind: BlockKind) -> Vec<Vec<u8>> {
     let all: Vec<_> = seeds::of(kind).collect();
     let step = all.len().div_ceil(MOST_SEEDS).max(1);
@@ -95,7 +96,8 @@ fn split(input: &[u8]) -> Option<(DiskAddr, &[u8])> {
     Some((DiskAddr(u64::from_be_bytes(*at)), bytes))
 }
 
-/// Verifies and reads the block of an input, as it is and with a recomputed checksum.
+/// Verifies the block of an input and calls `read` with it. Does both again with the checksum
+/// recomputed.
 fn block(input: &[u8], kind: BlockKind, read: impl Fn(&[u8], DiskAddr, &Geometry)) {
     let Some((at, bytes)) = split(input) else { return };
     let geometry = seeds::geometry();
@@ -108,7 +110,7 @@ fn block(input: &[u8], kind: BlockKind, read: impl Fn(&[u8], DiskAddr, &Geometry
     read(&resealed, at, geometry);
 }
 
-/// Formats every item, which reads all of it.
+/// Formats every item as text, which reads all fields of the item.
 fn exhaust<T: Debug>(items: impl Iterator<Item = T>) {
     for item in items {
         black_box(format!("{item:?}"));
@@ -138,14 +140,14 @@ pub fn superblock(input: &[u8]) {
     });
 }
 
-/// Fuzzes the free-space header of a group.
+/// Fuzzes the free-space header of a group (AGF).
 pub fn agf(input: &[u8]) {
     block(input, BlockKind::Agf, |bytes, at, geometry| {
         black_box(format!("{:?}", agf::Agf::decode(bytes, at, geometry)));
     });
 }
 
-/// Fuzzes the inode header of a group.
+/// Fuzzes the inode header of a group (AGI).
 pub fn agi(input: &[u8]) {
     block(input, BlockKind::Agi, |bytes, at, geometry| {
         if let Ok(agi) = agi::Agi::decode(bytes, at, geometry) {
@@ -154,7 +156,7 @@ pub fn agi(input: &[u8]) {
     });
 }
 
-/// Fuzzes the free list of a group, read with every range that an AGF may give.
+/// Fuzzes the free list of a group (AGFL), read with every range that an AGF may give.
 pub fn agfl(input: &[u8]) {
     block(input, BlockKind::Agfl, |bytes, at, _| {
         let Ok(list) = agfl::Agfl::decode(bytes, at) else { return };
@@ -169,7 +171,7 @@ pub fn agfl(input: &[u8]) {
     });
 }
 
-/// Fuzzes a btree block, as each kind that its magic number may name.
+/// Fuzzes a btree block, decoded as each kind of btree that its magic number may name.
 pub fn btree(input: &[u8]) {
     btree_of::<FreeSpaceByBlock>(input);
     btree_of::<FreeSpaceBySize>(input);
@@ -237,7 +239,7 @@ fn inode_inputs() -> Vec<Vec<u8>> {
     seeds.filter(|seed| shapes.insert(shape(&seed.bytes))).map(seeds::Seed::input).collect()
 }
 
-/// Fuzzes a directory data block, or a directory of one block.
+/// Fuzzes a directory data block, also as the only block of a small directory.
 pub fn directory_data(input: &[u8]) {
     block(input, BlockKind::DirectoryData, |bytes, at, _| {
         for start in [0, 4096, 1 << 35] {
@@ -284,7 +286,7 @@ pub fn directory_free(input: &[u8]) {
     });
 }
 
-/// Fuzzes a directory in an inode.
+/// Fuzzes a directory that fits inside its inode.
 pub fn directory_short(input: &[u8]) {
     let Ok(form) = ShortForm::decode(input, StructureAddress::Inode(InodeNumber(128))) else {
         return;
@@ -295,7 +297,7 @@ pub fn directory_short(input: &[u8]) {
     drop(black_box(form.find(b"ccc")));
 }
 
-/// Returns the literal areas of inodes: inputs for the targets of structures in an inode.
+/// Returns the fork areas of inodes as inputs for targets of structures that lie inside an inode.
 fn fork_inputs() -> Vec<Vec<u8>> {
     let inodes = seeds::of(BlockKind::InodeCluster).filter(|seed| {
         // Either fork is in local format.
@@ -337,7 +339,7 @@ pub fn attr_remote(input: &[u8]) {
     });
 }
 
-/// Fuzzes attributes in an inode.
+/// Fuzzes attributes that fit inside their inode.
 pub fn attr_short(input: &[u8]) {
     let place = StructureAddress::Inode(InodeNumber(128));
     let Ok(form) = AttrShortForm::decode(input, place) else { return };
@@ -345,7 +347,7 @@ pub fn attr_short(input: &[u8]) {
     attr_entries(form.entries().filter_map(Result::ok), place);
 }
 
-/// Fuzzes a block of the target of a symbolic link.
+/// Fuzzes a block that holds a part of a symbolic link's target.
 pub fn symlink(input: &[u8]) {
     block(input, BlockKind::Symlink, |bytes, at, _| {
         black_box(format!("{:?}", SymlinkBlock::decode(bytes, at)));

@@ -15,41 +15,41 @@ use xfs_testkit::{Image, Prng, golden};
 
 use crate::seeds;
 
-/// Size of the buffer cache. It is small, so that memory is bounded by the cache and not by the
-/// image.
+/// Size of the buffer cache in bytes. It is small, so that the cache and not the image bounds
+/// memory.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Memory limit of a scan.
+/// Memory limit of a scan, in bytes.
 const SCAN_BYTES: u64 = 64 << 20;
 
-/// Limit on the findings that are kept as text.
+/// Largest number of findings that are kept as text.
 const MAX_FINDINGS: usize = 1000;
 
-/// Limit on the groups that are read: a superblock may claim 2^32 of them.
+/// Largest number of groups that are read: a superblock may claim 2^32 of them.
 const MAX_GROUPS: u32 = 64;
 
-/// Approximate number of names that are looked up in a directory.
+/// Approximate number of names per directory that are looked up.
 const SOME_NAMES: usize = 16;
 
-/// Limit on the entries of a directory and the data ranges of a file that are visited.
+/// Largest number of entries of a directory, or of data ranges of a file, that are visited.
 const MAX_VISITED: usize = 2000;
 
 /// The results of reading everything in an image.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Files found on the walk from the root.
+    /// Number of files found on the walk from the root.
     pub files: usize,
-    /// Inodes found in the inode btrees.
+    /// Number of inodes found in the inode btrees.
     pub inodes: usize,
-    /// Records found in all other btrees.
+    /// Number of records found in all other btrees.
     pub records: usize,
-    /// Extents of all forks.
+    /// Number of extents of all forks.
     pub extents: usize,
-    /// Attributes whose value was read.
+    /// Number of attributes whose value was read.
     pub attributes: usize,
-    /// Rows of inodes in a scan.
+    /// Number of rows, one per inode, that a scan returned.
     pub rows: u64,
-    /// Findings in a scan.
+    /// Number of findings that a scan reported.
     pub scan_findings: u64,
     /// Errors, in the order in which they occurred.
     pub findings: Vec<Finding>,
@@ -58,7 +58,7 @@ pub struct Survey {
 /// An error that reading the image returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The corrupt structure, if the error is a corruption.
+    /// The corrupt structure, or `None` if the error is no corruption.
     pub structure: Option<Structure>,
     /// The error message.
     pub text: String,
@@ -84,7 +84,7 @@ impl Survey {
 ///
 /// # Errors
 ///
-/// If the image cannot be opened.
+/// Returns an error if the image cannot be opened.
 pub fn survey(image: Image) -> Result<Survey, OpenError> {
     let options = OpenOptions::new().cache_bytes(CACHE_BYTES).no_recovery(true);
     let devices = options.with_devices(Arc::new(image), None);
@@ -177,7 +177,7 @@ fn tree(volume: &Volume, survey: &mut Survey) {
     drop(black_box(volume.lookup("/../../no such name")));
 }
 
-/// Scans with every column and account, and discards the output.
+/// Scans the volume with every column and every account, and discards the rows.
 fn scan(volume: &Volume, survey: &mut Survey) {
     let fields = Field::ALL.into_iter().fold(Fields::EMPTY, Fields::with);
     let options = ScanOptions {
@@ -230,7 +230,8 @@ fn file(node: &Node, survey: &mut Survey) {
     }
 }
 
-/// Reads the parent of a directory, and looks up a few of its names and one that does not exist.
+/// Reads the parent of a directory. Looks up a few of the directory's names, and one name that does
+/// not exist.
 fn directory(node: &Node, survey: &mut Survey) {
     let parent = node.parent();
     survey.keep(parent);
@@ -265,10 +266,10 @@ fn contents(node: &Node, survey: &mut Survey) {
     }
 }
 
-/// The fuzz target for whole images: the golden image with a few fields changed.
+/// Fuzzes a whole image: the golden image with a few fields changed.
 ///
-/// Each 12 bytes of the input are one change: the structure (2 bytes), the offset in it and the
-/// width of the field (2), and the value (8). Checksums are recomputed.
+/// Each 12 bytes of the input are one change: the structure (2 bytes), the offset in the structure
+/// and the width of the field (2 bytes), and the value (8 bytes). Checksums are recomputed.
 pub fn volume(input: &[u8]) {
     let mut image = golden();
     for change in input.as_chunks::<12>().0.iter().take(MAX_CHANGES) {
@@ -279,8 +280,8 @@ pub fn volume(input: &[u8]) {
 
 const MAX_CHANGES: usize = 16;
 
-/// Returns an input of [`volume`] with a few changes. Values at the edge of a field's range are
-/// more frequent than by chance, since those test bounds.
+/// Returns a random input of [`volume`] with a few changes. Values at the edge of a field's range
+/// are more frequent than by chance, because such values test bounds.
 #[must_use]
 pub fn random_input(prng: &mut Prng) -> Vec<u8> {
     let changes = prng.within(1..5);

@@ -1,9 +1,9 @@
-//! Values that are only added to and that are read without a lock.
+//! Containers that only grow and that are read without a lock.
 //!
-//! Owns: a chain of versions of which the last is current, and a list made of segments. Used for
-//! the sizes of a volume and for its per-group state. Every operation reads them, and they change
-//! only when the volume grows. References to older values stay valid, because nothing is freed
-//! before the chain is dropped.
+//! Owns: a chain of versions of a value, whose last version is current, and a list made of
+//! segments. The library keeps the sizes of a volume and its per-group state in them. Every
+//! operation reads those, and they change only when the volume grows. References to older values
+//! stay valid, because nothing is freed before the container is dropped.
 //!
 //! A reader walks the chain, so a read costs one more step for each time that the volume has grown
 //! since it was opened.
@@ -45,7 +45,7 @@ impl<T, S: Scope> VersionChain<T, S> {
         links.map(|link| &link.value)
     }
 
-    /// Adds a value.
+    /// Appends a value, which is the current one from then on.
     pub fn push(&self, value: T) {
         let mut link = self;
         let mut new = Box::new(Self::new(value));
@@ -77,7 +77,7 @@ impl<T, S: Scope> AppendOnlyVec<T, S> {
         self.len() == 0
     }
 
-    /// Returns the element at `index`.
+    /// Returns the element at `index`, or `None` if the list is not that long.
     #[inline]
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&T> {
@@ -96,7 +96,7 @@ impl<T, S: Scope> AppendOnlyVec<T, S> {
         self.segments.iter().flat_map(|segment| segment.iter())
     }
 
-    /// Appends elements.
+    /// Appends `values` to the list, in order.
     pub fn extend(&self, values: impl IntoIterator<Item = T>) {
         let values: Box<[T]> = values.into_iter().collect();
         if !values.is_empty() {

@@ -1,4 +1,4 @@
-//! Atomics with a scope.
+//! Atomic variables whose type states how widely they are shared.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -45,11 +45,11 @@ macro_rules! atomic_base {
                 self.raw.swap(value, order)
             }
 
-            /// Replaces the value if it is `current`.
+            /// Replaces the value by `new` if it is `current`. Returns the previous value.
             ///
             /// # Errors
             ///
-            /// The actual value, which is not `current`.
+            /// Returns the actual value if it is not `current`.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn compare_exchange(
@@ -63,12 +63,12 @@ macro_rules! atomic_base {
                 self.raw.compare_exchange(current, new, success, failure)
             }
 
-            /// Like [`compare_exchange`](Self::compare_exchange), but may fail spuriously. For use
-            /// in loops.
+            /// Like [`compare_exchange`](Self::compare_exchange), but may fail although the value
+            /// is `current`. Callers retry in a loop.
             ///
             /// # Errors
             ///
-            /// The actual value.
+            /// Returns the actual value if nothing was replaced.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn compare_exchange_weak(
@@ -82,7 +82,7 @@ macro_rules! atomic_base {
                 self.raw.compare_exchange_weak(current, new, success, failure)
             }
 
-            /// Sets the bits of `value` and returns the previous value.
+            /// Sets the bits that are set in `value` and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
@@ -118,7 +118,7 @@ macro_rules! atomic_number {
         atomic_base!($name, $raw, $value);
 
         impl<S: Scope> $name<S> {
-            /// Adds, wrapping around, and returns the previous value.
+            /// Adds `value`, wrapping around, and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
@@ -126,7 +126,7 @@ macro_rules! atomic_number {
                 self.raw.fetch_add(value, order)
             }
 
-            /// Subtracts, wrapping around, and returns the previous value.
+            /// Subtracts `value`, wrapping around, and returns the previous value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
@@ -134,7 +134,8 @@ macro_rules! atomic_number {
                 self.raw.fetch_sub(value, order)
             }
 
-            /// Raises the value to at least `value` and returns the previous value.
+            /// Replaces the current value by `value` if `value` is greater. Returns the previous
+            /// value.
             #[inline]
             #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {

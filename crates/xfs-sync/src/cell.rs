@@ -8,8 +8,8 @@ use crate::scope::{Scope, note_write};
 
 /// A value that is set at most once.
 ///
-/// A read costs one load, and there are no writes after the first. Suited to facts that a volume
-/// learns while it is opened.
+/// A read costs one load, and there are no writes after the first. The type suits facts that a
+/// volume learns while it is opened.
 pub struct SetOnce<T, S: Scope> {
     raw: OnceLock<T>,
     scope: PhantomData<S>,
@@ -28,7 +28,7 @@ impl<T, S: Scope> SetOnce<T, S> {
         Self { raw: OnceLock::from(value), scope: PhantomData }
     }
 
-    /// Consumes the cell and returns its value, if it was set.
+    /// Consumes the cell and returns its value, or `None` if no value was set.
     #[must_use]
     pub fn into_inner(self) -> Option<T> {
         self.raw.into_inner()
@@ -52,8 +52,8 @@ impl<T, S: Scope> SetOnce<T, S> {
         self.raw.set(value)
     }
 
-    /// Returns the value and sets it with `make` first if there is none. Other threads that call
-    /// this while `make` runs wait for it.
+    /// Returns the value. A cell without a value first gets the result of `make`; meanwhile other
+    /// threads that call this function wait.
     #[inline]
     pub fn value_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.raw.get_or_init(|| {

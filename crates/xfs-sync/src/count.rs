@@ -2,7 +2,7 @@
 //!
 //! Each thread writes its own counters, so that counting adds no shared state. A sum visits all
 //! threads. The counters of a thread that ends are added to one table. Writes of scope [`Volume`]
-//! are counted by source location too: there are few of them, and a developer who finds too many
+//! are also counted by source location: there are few of them, and a developer who finds too many
 //! needs to know where they are.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::scope::{Group, Object, Scope, Slot, Volume};
 
 const SCOPES: usize = 4;
 
-/// Writes and locks in one scope.
+/// The number of writes and of locks in one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Atomic stores and read-modify-writes.
@@ -31,7 +31,7 @@ impl Tally {
     }
 }
 
-/// Writes and locks by scope.
+/// The number of writes and of locks in each scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Scope [`Slot`].
@@ -45,7 +45,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the difference to an earlier count.
+    /// Returns the increase since the count `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: Tally, then: Tally| Tally {
@@ -120,7 +120,7 @@ fn add_places(sum: &mut LocationCounts, places: &LocationCounts) {
     }
 }
 
-/// A thread's entry in the registry, taken out when the thread ends.
+/// A thread's entry in the registry of counters. The end of the thread removes the entry.
 struct Registered(Arc<Counters>);
 
 impl Registered {
@@ -144,8 +144,9 @@ thread_local! {
     static MINE: Registered = Registered::new();
 }
 
-/// Adds one to a counter of this thread. No other thread writes it, so this needs no atomic add.
-/// Writes of a thread while its thread-local values are destroyed are not counted.
+/// Adds one to a counter of the calling thread. No other thread writes that counter, so no atomic
+/// addition is needed. Writes of a thread while its thread-local values are destroyed are not
+/// counted.
 #[track_caller]
 fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
     let place = Location::caller();

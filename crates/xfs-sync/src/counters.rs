@@ -7,10 +7,10 @@ use crate::atomic::AtomicU64;
 use crate::scope::Slot;
 use crate::slots::Slots;
 
-/// `KINDS` counters, each split by slot.
+/// `KINDS` counters. Each is stored as one part per slot, and its value is the sum of the parts.
 ///
-/// An addition writes the calling thread's slot, and a sum visits all slots. Sums of different
-/// counters need not be consistent with each other while other threads add.
+/// An addition writes the part in the calling thread's slot; a sum visits all slots. Sums of
+/// different counters need not be consistent with each other while other threads add.
 pub struct SlotCounters<const KINDS: usize>(Slots<[AtomicU64<Slot>; KINDS]>);
 
 impl<const KINDS: usize> SlotCounters<KINDS> {
@@ -28,7 +28,7 @@ impl<const KINDS: usize> SlotCounters<KINDS> {
         }
     }
 
-    /// Returns the sum of counter `kind`, or 0 if it does not exist.
+    /// Returns the sum of counter `kind`, or 0 if no such counter exists.
     #[must_use]
     pub fn sum(&self, kind: usize) -> u64 {
         let of = |slot: &[AtomicU64<Slot>; KINDS]| {

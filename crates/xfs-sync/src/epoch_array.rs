@@ -1,8 +1,8 @@
 //! An array of shared values that is read without a lock, under an epoch guard.
 //!
-//! Owns: a fixed number of slots, each with a shared value or none, and the moment when a removed
-//! value is dropped: after every thread that could be reading it has left its epoch. Does **not**
-//! own the order of writes to a slot: a lock of the caller does.
+//! Owns: a fixed number of slots, each empty or with a shared value, and the time at which a
+//! removed value is dropped. That is after every thread that could be reading the value has left
+//! its epoch. Does **not** own the order of writes to a slot: a lock of the caller does.
 //!
 //! ```text
 //!  put      swap the pointer ──► retire the old one ──► dropped when all guards of that time end
@@ -14,12 +14,13 @@
 //! - **I1** A slot holds null, or a pointer from `Arc::into_raw` whose reference count the slot
 //!   owns.
 //! - **I2** Only two places release that count. The writer that swapped the pointer out releases it
-//!   once, through the array's collector. Dropping the array releases the rest, when no reader can
-//!   exist any more.
+//!   once, through the array's collector. Dropping the array releases the counts of all slots, when
+//!   no reader can exist any more.
 //! - **I3** A reader enters that same collector before it loads the pointer, and leaves it after
 //!   the last use. The count of a loaded pointer is therefore not released meanwhile.
-//! - **I4** The collector is identified by its address. It exists while the array is used through
-//!   it, so two threads that use the array at one time have entered the same collector.
+//! - **I4** The collector is identified by its address. The collector exists while the array is
+//!   used through it, so two threads that use the array at one time have entered the same
+//!   collector.
 //!
 //! The array does not own its collector. A retired value may own the array, and the collector owns
 //! the retired value until the collector is dropped.
@@ -36,7 +37,7 @@ use seize::{Collector, Guard, LocalGuard};
 
 use crate::scope::{Scope, note_write};
 
-/// `N` slots, each with a value or none, read without a lock.
+/// An array of `N` slots, each empty or with a value, that is read without a lock.
 pub struct EpochArray<T, S: Scope, const N: usize> {
     slots: [AtomicPtr<T>; N],
     /// The address of the collector (I4).
@@ -45,19 +46,20 @@ pub struct EpochArray<T, S: Scope, const N: usize> {
 }
 
 impl<T, S: Scope, const N: usize> EpochArray<T, S, N> {
-    /// Creates an array of empty slots. A removed value is dropped when no thread that has entered
-    /// `collector` can still read it.
+    /// Creates an array of empty slots. A value that is removed later is dropped when no thread
+    /// that has entered `collector` can still read it.
     #[must_use]
     pub fn new(collector: &Collector) -> Self {
         let slots = core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
         Self { slots, collector: address(collector), owns: PhantomData }
     }
 
-    /// Calls `reader` with the value of slot `index`; returns `None` if the slot is empty.
+    /// Calls `reader` with the value of slot `index` and returns its result, or `None` if the slot
+    /// is empty.
     ///
     /// # Panics
     ///
-    /// If `collector` is not the collector of the array.
+    /// Panics if `collector` is not the collector of the array.
     #[inline]
     pub fn read<R>(
         &self,
@@ -90,12 +92,12 @@ fn address(collector: &Collector) -> usize {
 }
 
 impl<T: Send + Sync + 'static, S: Scope, const N: usize> EpochArray<T, S, N> {
-    /// Stores a value in slot `index`, or empties the slot. The old value is dropped when no thread
-    /// reads it any more. Does nothing if the slot does not exist.
+    /// Stores a value in slot `index`, or empties the slot if `value` is `None`. The old value is
+    /// dropped when no thread reads it any more. Does nothing if the slot does not exist.
     ///
     /// # Panics
     ///
-    /// If `collector` is not the collector of the array.
+    /// Panics if `collector` is not the collector of the array.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn put(&self, collector: &Collector, index: usize, value: Option<Arc<T>>) {

@@ -15,12 +15,12 @@
 //!   every thread that is inside.
 //! - **I2** A guard decrements the slot that its entry incremented, on whatever thread it is
 //!   dropped.
-//! - **I3** A leaving thread decrements its count and then reads the flag. If the flag is set, it
-//!   takes the lock `door` to wake the closing thread. The closing thread reads the counts under
-//!   that lock, so no wakeup is lost.
+//! - **I3** A leaving thread decrements its count and then reads the flag. If the flag is set, the
+//!   leaving thread takes the lock `door` to wake the closing thread. The closing thread reads the
+//!   counts under that lock, so no wakeup is lost.
 //!
-//! A thread that is inside must not enter again. The gate may have been closed in between, and the
-//! closing thread waits for that thread: a deadlock.
+//! A thread that is inside must not enter again. The gate may be closing in between: the second
+//! entry would wait for the closing thread, which waits for the first entry to end.
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ pub struct Gate {
     moved: Condvar<Volume>,
 }
 
-/// Keeps a [`Gate`] entered until it is dropped.
+/// A thread's stay inside a [`Gate`]. Dropping the guard leaves the gate.
 #[must_use = "dropping the guard leaves the gate"]
 pub struct GateGuard<'gate> {
     gate: &'gate Gate,
@@ -66,7 +66,7 @@ impl Gate {
         }
     }
 
-    /// Enters the gate if it is open.
+    /// Enters the gate if it is open. Returns `None` if the gate is closed or being closed.
     #[inline]
     #[must_use]
     pub fn try_enter(&self) -> Option<GateGuard<'_>> {
@@ -77,7 +77,7 @@ impl Gate {
         (!self.is_closed()).then_some(inside)
     }
 
-    /// Returns whether the gate is closed or being closed.
+    /// Returns whether the gate is closed, or is being closed while threads are still inside.
     #[inline]
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -97,7 +97,7 @@ impl Gate {
         }
     }
 
-    /// Opens the gate.
+    /// Opens the gate for all threads that wait to enter.
     pub fn open(&self) {
         let _door = self.door.lock();
         self.closed.store(false, Ordering::SeqCst);
@@ -112,7 +112,7 @@ impl Gate {
         }
     }
 
-    /// Wakes the closing thread, under the lock under which it reads the counts (I3).
+    /// Wakes the closing thread. Takes the lock under which that thread reads the counts (I3).
     #[cold]
     fn wake_closer(&self) {
         let _door = self.door.lock();

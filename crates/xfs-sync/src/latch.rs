@@ -2,7 +2,7 @@
 //!
 //! Owns: waiting for many sharers or one exclusive owner. Does **not** own the protected value: a
 //! latch has no contents and needs no guard, because its owner is a transaction and not a scope in
-//! the code. One thread may acquire it and another release it.
+//! the code. One thread may acquire a latch and another release it.
 //!
 //! ```text
 //!  word   31 exclusive | 30 waiters exist | 29..0 number of sharers
@@ -10,9 +10,9 @@
 //!
 //! Acquiring and releasing a latch without waiters is one exchange each. A thread that finds the
 //! latch held retries a few times, unless other waiters already sleep. It then sets the waiting bit
-//! under `gate` and sleeps there. A release that sees the bit wakes the next waiters: all sharers
-//! after an exclusive owner, otherwise the first exclusive waiter. The others stay asleep. With
-//! many waiters on one latch, waking all of them on each release would be most of the work.
+//! under `gate` and sleeps. A release that sees the bit wakes the next waiters: all sharers after
+//! an exclusive owner, otherwise the first exclusive waiter. Other waiters stay asleep. With many
+//! waiters on one latch, waking all of them on each release would be most of the work.
 //!
 //! # Invariants
 //!
@@ -22,8 +22,8 @@
 //! - **I2** While the bit is set, no new sharer joins. An exclusive waiter gets the latch when the
 //!   present sharers have released it.
 //! - **I3** While a waiter sleeps, the bit is set, or a woken waiter is about to read the word. The
-//!   woken waiter sets the bit again if it cannot acquire the latch, and also if it can and other
-//!   waiters sleep.
+//!   woken waiter sets the bit again in two cases: it cannot acquire the latch, or it acquires the
+//!   latch while other waiters sleep.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -39,8 +39,8 @@ const SHARERS: u32 = WAITING - 1;
 
 /// A lock without contents, for one exclusive owner or many sharers.
 ///
-/// It is not recursive. A thread that shares the latch must not share it a second time: an
-/// exclusive waiter that arrives between the two calls would deadlock with it.
+/// A latch is not recursive. A thread that shares the latch must not share it a second time: an
+/// exclusive waiter that arrives between the two calls would deadlock with that thread.
 pub struct Latch<S: Scope> {
     word: AtomicU32,
     gate: raw::Mutex<Waiters>,
@@ -49,7 +49,7 @@ pub struct Latch<S: Scope> {
     scope: PhantomData<S>,
 }
 
-/// Number of waiters that sleep, or were woken and have not read the word yet.
+/// Number of waiters that sleep, or that were woken and have not read the latch's word yet.
 #[derive(Clone, Copy, Default)]
 struct Waiters {
     exclusive: u32,
@@ -64,7 +64,8 @@ enum Mode {
 }
 
 impl Mode {
-    /// Returns the word after acquiring the latch in this mode, or `None` if `word` forbids that.
+    /// Returns the latch's word after acquiring the latch in this mode, or `None` if `word` forbids
+    /// that.
     fn take(self, word: u32) -> Option<u32> {
         match self {
             Self::Exclusive if word & !WAITING == 0 => Some(word | EXCLUSIVE),
@@ -96,7 +97,7 @@ impl<S: Scope> Latch<S> {
         }
     }
 
-    /// Acquires the latch exclusively if it is free.
+    /// Acquires the latch exclusively if it is free. Returns whether it was acquired.
     #[inline]
     #[must_use]
     pub fn try_lock_exclusive(&self) -> bool {
@@ -107,7 +108,7 @@ impl<S: Scope> Latch<S> {
     ///
     /// # Panics
     ///
-    /// If the latch is not held exclusively.
+    /// Panics if the latch is not held exclusively.
     #[inline]
     pub fn unlock_exclusive(&self) {
         let before = self.word.fetch_and(!EXCLUSIVE, Ordering::Release);
@@ -128,18 +129,19 @@ impl<S: Scope> Latch<S> {
         }
     }
 
-    /// Shares the latch if it has neither an exclusive owner nor a waiter.
+    /// Shares the latch if it has neither an exclusive owner nor a waiter. Returns whether it was
+    /// shared.
     #[inline]
     #[must_use]
     pub fn try_lock_shared(&self) -> bool {
         self.try_lock(Mode::Shared)
     }
 
-    /// Releases one share.
+    /// Releases one share of the latch.
     ///
     /// # Panics
     ///
-    /// If the latch is not shared.
+    /// Panics if the latch is not shared.
     #[inline]
     pub fn unlock_shared(&self) {
         let before = self.word.fetch_sub(1, Ordering::Release);
@@ -156,14 +158,14 @@ impl<S: Scope> Latch<S> {
         self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
     }
 
-    /// Shares the latch until the guard is dropped.
+    /// Waits until the latch can be shared, and shares it until the guard is dropped.
     #[inline]
     pub fn shared(&self) -> SharedLatch<'_, S> {
         self.lock_shared();
         SharedLatch(self)
     }
 
-    /// Acquires the latch exclusively until the guard is dropped.
+    /// Waits until the latch is free, and acquires it exclusively until the guard is dropped.
     #[inline]
     pub fn exclusive(&self) -> ExclusiveLatch<'_, S> {
         self.lock_exclusive();
@@ -176,7 +178,7 @@ impl<S: Scope> Latch<S> {
         self.try_take(mode)
     }
 
-    /// Waits for a latch that could not be acquired at once.
+    /// Acquires a latch that could not be acquired at once: retries, then sleeps.
     #[cold]
     fn wait(&self, mode: Mode) {
         for _ in 0..raw::SPINS_BEFORE_SLEEP {
@@ -220,13 +222,15 @@ impl<S: Scope> Latch<S> {
         self.update(Ordering::Acquire, |word| mode.take(word))
     }
 
-    /// Sets the waiting bit if the latch cannot be acquired; `false` if it can by now (I1).
+    /// Sets the waiting bit if the latch cannot be acquired in this mode. Returns `false`, without
+    /// a change, if it can be acquired by now (I1).
     fn announce(&self, mode: Mode) -> bool {
         let set = |word| mode.take(word).is_none().then_some(word | WAITING);
         self.update(Ordering::Relaxed, set)
     }
 
-    /// Replaces the word by the result of `change`; returns `false` if `change` returns `None`.
+    /// Replaces the word by the result of `change` and returns `true`. Returns `false` if `change`
+    /// returns `None`, and leaves the word.
     #[inline]
     fn update(&self, success: Ordering, change: impl Fn(u32) -> Option<u32>) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -239,7 +243,7 @@ impl<S: Scope> Latch<S> {
         false
     }
 
-    /// Wakes the next waiters after a release of mode `held`.
+    /// Wakes the next waiters after the latch was released from mode `held`.
     #[cold]
     fn wake(&self, held: Mode) {
         let waiters = self.gate.lock();

@@ -70,8 +70,8 @@ pub use scope::{Group, Object, Scope, Slot, Volume};
 pub use seize::Collector;
 pub use slots::Slots;
 
-/// Yields the processor to other threads. For a thread that waits for a step that another thread is
-/// about to take.
+/// Yields the processor to other threads. A thread calls this function while it waits for a step
+/// that another thread is about to take.
 pub fn yield_now() {
     raw::yield_now();
 }

@@ -1,7 +1,7 @@
-//! Locks with a scope.
+//! A mutex, a reader-writer lock and a condition variable, each with a scope in its type.
 //!
-//! None of them is poisoned by a panic: the guarded value must be consistent wherever code that can
-//! panic runs under the lock.
+//! A panic poisons none of these locks. The guarded value must therefore be consistent wherever
+//! code that can panic runs under the lock.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -46,7 +46,7 @@ impl<T: ?Sized, S: Scope> Mutex<T, S> {
         self.raw.lock()
     }
 
-    /// Acquires the lock if it is free.
+    /// Acquires the lock if it is free. Returns `None` if it is held.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
@@ -69,8 +69,8 @@ impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for Mutex<T, S> {
 
 /// A lock for many readers or one writer.
 ///
-/// A waiting writer holds back new readers, so a thread that holds a read guard must not ask for
-/// a second one of the same lock.
+/// A waiting writer holds back new readers. A thread that holds a read guard must therefore not ask
+/// for a second read guard of the same lock.
 pub struct RwLock<T: ?Sized, S: Scope> {
     scope: PhantomData<S>,
     raw: raw::RwLock<T>,
@@ -107,7 +107,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
         self.raw.write()
     }
 
-    /// Acquires the lock for reading if no writer holds it or waits for it.
+    /// Acquires the lock for reading. Returns `None` if a writer holds the lock or waits for it.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
@@ -115,7 +115,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
         self.raw.try_read()
     }
 
-    /// Acquires the lock for writing if it is free.
+    /// Acquires the lock for writing if it is free. Returns `None` if it is held.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
@@ -152,21 +152,21 @@ pub struct Condvar<S: Scope> {
 }
 
 impl<S: Scope> Condvar<S> {
-    /// Creates a queue without waiters.
+    /// Creates a queue without waiting threads.
     #[must_use]
     pub const fn new() -> Self {
         Self { raw: raw::Condvar::new(), scope: PhantomData }
     }
 
-    /// Releases the lock, waits to be notified, and acquires the lock again. Wakeups can be
-    /// spurious: check the condition in a loop.
+    /// Releases the lock, waits to be notified, and acquires the lock again. The wait can also end
+    /// without a notification: check the condition in a loop.
     #[cfg_attr(feature = "count", track_caller)]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         note_lock::<S>();
         self.raw.wait(guard);
     }
 
-    /// Like [`wait`](Self::wait), for at most `timeout`.
+    /// Like [`wait`](Self::wait), for at most `timeout`. Returns why the wait ended.
     #[cfg_attr(feature = "count", track_caller)]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeout {
         note_lock::<S>();
@@ -177,12 +177,12 @@ impl<S: Scope> Condvar<S> {
         }
     }
 
-    /// Wakes one waiter.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// Wakes all waiters.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }

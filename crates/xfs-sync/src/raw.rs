@@ -1,10 +1,10 @@
-//! The primitives under the types of this crate: those of the system or, in a build for model
-//! tests, those of a schedule explorer.
+//! The primitives under the types of this crate. They come from the system or, in a build for model
+//! tests, from a schedule explorer.
 //!
 //! A build with `--cfg shuttle` runs every lock and every atomic through
-//! [shuttle](https://docs.rs/shuttle), which decides at each of them which thread continues. The
-//! code under test is the production code. It runs only inside `shuttle::check_random` and similar
-//! functions.
+//! [shuttle](https://docs.rs/shuttle), which decides at each use which thread continues. The code
+//! under test is the production code. That code runs only inside `shuttle::check_random` and
+//! similar functions.
 
 #[cfg(shuttle)]
 mod model;

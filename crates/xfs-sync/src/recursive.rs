@@ -3,7 +3,7 @@
 //! Owns: read locks that one thread may nest. Does **not** own fairness: readers that overlap
 //! without a pause starve a writer, so read locks must be short.
 //!
-//! Like the other locks of this crate it is not poisoned by a panic.
+//! A panic does not poison the lock, like the other locks of this crate.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -48,7 +48,7 @@ impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
         self.raw.write()
     }
 
-    /// Acquires the lock for reading if no writer holds it.
+    /// Acquires the lock for reading. Returns `None` if a writer holds the lock.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn try_read(&self) -> Option<RecursiveReadGuard<'_, T>> {

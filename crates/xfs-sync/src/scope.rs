@@ -6,9 +6,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// How widely a lock or an atomic is shared. Part of the type of each.
+/// The extent to which a lock or an atomic is shared. Each lock and each atomic has a scope as a
+/// part of its type.
 pub trait Scope: sealed::Sealed + fmt::Debug + Send + Sync + 'static {
-    /// Position in tables of counts: 0 for the narrowest scope.
+    /// Index of the scope in tables of counts: 0 for the narrowest scope.
     const INDEX: usize;
     /// The scope's name.
     const NAME: &'static str;
@@ -30,19 +31,20 @@ macro_rules! scope {
 }
 
 scope! {
-    /// One thread's part of a value that is split by thread. Other threads rarely touch it.
+    /// The scope of one thread's part of a value that is split by thread. Other threads rarely
+    /// touch that part.
     Slot, 0, "slot"
 }
 scope! {
-    /// One inode, buffer or open file.
+    /// The scope of one inode, buffer or open file.
     Object, 1, "object"
 }
 scope! {
-    /// One allocation group, or one shard of a table split by address.
+    /// The scope of one allocation group, or of one shard of a table that is split by address.
     Group, 2, "group"
 }
 scope! {
-    /// The whole volume.
+    /// The scope of the whole volume.
     Volume, 3, "volume"
 }
 

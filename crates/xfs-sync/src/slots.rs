@@ -2,7 +2,7 @@
 //!
 //! A slot is not a processor. A user thread can be moved to another processor between any two
 //! instructions, so a slot belongs to a thread for the thread's life. Two threads may share a slot,
-//! so its value must be an atomic or have a lock of its own.
+//! so the value in a slot must be an atomic or have a lock of its own.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::raw::thread_number;
 
-/// Limit on the number of slots: more would cost more to sum than they save.
+/// Limit on the number of slots. A sum over more slots would cost more than those slots save.
 const MAX_SLOTS: usize = 64;
 
 /// One `T` per slot, each on its own cache lines.
@@ -26,7 +26,8 @@ impl<T> Slots<T> {
         Self::with_count(processors.saturating_mul(2), make)
     }
 
-    /// Creates at least `count` slots, up to a limit, filled by `make`.
+    /// Creates `count` slots, rounded up to a power of two and at most `MAX_SLOTS`, filled by
+    /// `make`.
     #[must_use]
     pub fn with_count(count: usize, mut make: impl FnMut() -> T) -> Self {
         let count = count.clamp(1, MAX_SLOTS).next_power_of_two();
@@ -41,7 +42,7 @@ impl<T> Slots<T> {
         &self.slots[self.my_number()]
     }
 
-    /// Returns the number of the calling thread's slot, which is below the number of slots.
+    /// Returns the index of the calling thread's slot, which is less than the number of slots.
     #[inline]
     #[must_use]
     pub fn my_number(&self) -> usize {

@@ -1,4 +1,4 @@
-//! The units of a write that a power cut leaves whole.
+//! The units of a write that a power cut leaves whole: each is written completely or not at all.
 //!
 //! Owns: the rules for torn writes of the crash model in docs/internals/crash-model.md. Does
 //! **not** own: which writes survive.
@@ -20,7 +20,7 @@ pub struct Atomicity {
 }
 
 impl Default for Atomicity {
-    /// Returns an atomicity without log or file data. Sectors and inodes have 512 bytes.
+    /// Returns rules without log or file data. Sectors and inodes have 512 bytes.
     fn default() -> Self {
         let inode_bytes = BASIC_BLOCK_BYTES as usize;
         Self { sector_bytes: BASIC_BLOCK_BYTES.into(), inode_bytes, torn: Vec::new() }
@@ -28,8 +28,8 @@ impl Default for Atomicity {
 }
 
 impl Atomicity {
-    /// Returns the atomicity of the volume with this superblock. An internal log is torn. The
-    /// caller adds the ranges that are file data.
+    /// Returns the rules for the volume with this superblock. An internal log is torn. The caller
+    /// adds the ranges that are file data.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {
         let geometry = &superblock.geometry;
@@ -49,14 +49,14 @@ impl Atomicity {
         }
     }
 
-    /// Marks these bytes as log or file data.
+    /// Adds a range of bytes that is log or file data, and so is torn into sectors.
     #[must_use]
     pub fn torn(mut self, range: Range<u64>) -> Self {
         self.torn.push(range);
         self
     }
 
-    /// Splits a write into its units, in order and without gaps.
+    /// Returns the units of a write as ranges inside `bytes`, in order and without gaps.
     pub(crate) fn units(&self, offset: u64, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut units = Vec::new();
         let mut at = 0;
@@ -80,7 +80,7 @@ impl Atomicity {
         units
     }
 
-    /// Returns the start of the next range that is torn, after `here`.
+    /// Returns the start of the next range of log or file data after the offset `here`.
     fn next_torn(&self, here: u64) -> u64 {
         let starts = self.torn.iter().filter(|range| !range.is_empty()).map(|range| range.start);
         starts.filter(|start| *start > here).min().unwrap_or(u64::MAX)

@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 4096;
 type Chunk = [u8; CHUNK_BYTES];
 type Chunks = BTreeMap<u64, Arc<Chunk>>;
 
-/// The contents of a chunk that was discarded as a whole.
+/// The contents of a chunk all of whose bytes were discarded.
 static ZEROS: LazyLock<Arc<Chunk>> = LazyLock::new(|| Arc::new([0; CHUNK_BYTES]));
 
 /// A copy-on-write device: a base that is only read, and the chunks in which the device differs.
@@ -35,14 +35,16 @@ impl CowDevice {
         Self { base, chunks: RwLock::default() }
     }
 
-    /// Creates another device with the same contents. Later writes to one do not affect the other.
+    /// Creates another device with the same contents. Later writes to either device do not affect
+    /// the other.
     #[must_use]
     pub fn fork(&self) -> Self {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
         Self { base: Arc::clone(&self.base), chunks: RwLock::new(chunks.clone()) }
     }
 
-    /// Returns the parts of the device that differ from the base, each with its start, in order.
+    /// Returns the chunks in which the device differs from the base, each with its start in bytes,
+    /// in order.
     #[must_use]
     pub fn changed_chunks(&self) -> Vec<(u64, Vec<u8>)> {
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
@@ -54,8 +56,8 @@ impl CowDevice {
         chunks.iter().map(with_start).collect()
     }
 
-    /// Changes `length` bytes from `offset` on, chunk by chunk. `change` gets the bytes to change
-    /// in one chunk, and their start inside the range.
+    /// Changes `length` bytes from `offset` on, chunk by chunk. For each chunk, `change` gets the
+    /// start of the chunk's part in the range, and the bytes to change.
     fn change(
         &self,
         offset: u64,
@@ -91,9 +93,9 @@ impl CowDevice {
 /// The part of a range that lies in one chunk.
 struct ChunkPart {
     chunk: u64,
-    /// First byte of the part inside the chunk.
+    /// Offset of the part's first byte in the chunk.
     inside: usize,
-    /// First byte of the part inside the range.
+    /// Offset of the part's first byte in the range.
     done: usize,
     count: usize,
 }
@@ -121,7 +123,8 @@ fn chunk_parts(offset: u64, length: u64) -> impl Iterator<Item = ChunkPart> {
     })
 }
 
-/// Fails for a range that does not lie inside the device, as the trait requires.
+/// Returns an error for a range that does not lie inside the device, as the contract of
+/// `BlockDevice` requires.
 pub(crate) fn check_inside(device: &dyn BlockDevice, offset: u64, length: u64) -> io::Result<()> {
     match offset.checked_add(length) {
         Some(end) if end <= device.length_bytes() => Ok(()),

@@ -37,7 +37,7 @@ pub enum Persistence {
     Forever,
 }
 
-/// A rule that says which requests fail.
+/// A rule that decides which requests fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The kind of request that is counted and that fails.
@@ -48,7 +48,7 @@ pub struct Fault {
     pub persistence: Persistence,
 }
 
-/// A device over another one. Some of its requests fail with `EIO`.
+/// A device over another one. A fault makes some of its requests fail with `EIO`.
 ///
 /// All randomness comes from a seed: the same requests in the same order fail in the same way.
 pub struct FailingDevice {
@@ -59,13 +59,13 @@ pub struct FailingDevice {
 struct State {
     prng: Prng,
     fault: Option<Fault>,
-    /// Requests of the fault's kind since it was set.
+    /// Number of requests of the fault's kind since the fault was set.
     count: u64,
     failures: u64,
     unflushed: Vec<UnflushedWrite>,
 }
 
-/// A write that the next flush makes durable.
+/// A write that no flush has covered yet, with the bytes before and after it.
 struct UnflushedWrite {
     offset: u64,
     before: Vec<u8>,
@@ -74,7 +74,7 @@ struct UnflushedWrite {
 }
 
 impl State {
-    /// Counts a request and returns whether it fails.
+    /// Counts a request and returns whether the fault makes it fail.
     fn fails(&mut self, kind: RequestKind) -> bool {
         let Some(fault) = self.fault.filter(|fault| fault.kind == kind) else { return false };
         self.count += 1;
@@ -88,7 +88,7 @@ impl State {
 }
 
 impl FailingDevice {
-    /// Creates a device over `inner` without a fault.
+    /// Creates a device over `inner` that has no fault yet. `seed` decides the effects of failures.
     #[must_use]
     pub fn new(inner: SharedDevice, seed: u64) -> Self {
         let state = State {
@@ -101,7 +101,7 @@ impl FailingDevice {
         Self { inner, state: Mutex::new(state) }
     }
 
-    /// Replaces the fault, or removes it with `None`.
+    /// Replaces the fault. `None` removes it.
     pub fn set_fault(&self, fault: Option<Fault>) {
         let mut state = self.lock();
         state.fault = fault;
@@ -118,15 +118,15 @@ impl FailingDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a write and remembers how to undo it.
+    /// Writes to the underlying device and keeps the bytes that the write replaced.
     fn write(&self, state: &mut State, write: UnflushedWrite) -> io::Result<()> {
         self.inner.write_at(write.offset, &write.after, write.durability)?;
         state.unflushed.push(write);
         Ok(())
     }
 
-    /// Undoes the writes since the last flush, except the durable ones and a random quarter of the
-    /// others.
+    /// Undoes the writes since the last flush, as a failed flush may. Durable writes stay, and so
+    /// does a random quarter of the others.
     fn lose(&self, state: &mut State) -> io::Result<()> {
         let writes = std::mem::take(&mut state.unflushed);
         for write in writes.iter().rev() {

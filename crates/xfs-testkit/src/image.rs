@@ -1,7 +1,8 @@
-//! An in-memory image that tests edit: made once, cheap to copy, changed by sector.
+//! An in-memory image that tests edit. The image is made once, cheap to copy, and changed by
+//! sector.
 //!
-//! An edit recomputes the checksum of the changed buffer, so that the damage reaches the code
-//! behind the checksum.
+//! An edit recomputes the checksum of the changed buffer. The damage therefore reaches the code
+//! that runs after a checksum was found right.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,8 +15,8 @@ use xfs_format::{
 
 const SECTOR: usize = BASIC_BLOCK_BYTES as usize;
 
-/// An image: shared contents, and the sectors in which this copy differs. As a device it is
-/// read-only.
+/// An image: contents that all copies share, and the sectors in which this copy differs. As a
+/// device it is read-only.
 #[derive(Clone)]
 pub struct Image {
     base: Arc<Vec<u8>>,
@@ -24,14 +25,14 @@ pub struct Image {
 }
 
 impl Image {
-    /// Creates an image with these contents, up to the last whole sector.
+    /// Creates an image with these contents. An incomplete last sector is dropped.
     #[must_use]
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.truncate(bytes.len() / SECTOR * SECTOR);
         Self { length_bytes: bytes.len(), base: Arc::new(bytes), changed: BTreeMap::new() }
     }
 
-    /// Returns the length of the image.
+    /// Returns the length of the image in bytes.
     #[must_use]
     pub fn length_bytes(&self) -> usize {
         self.length_bytes
@@ -46,7 +47,8 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the superblock does not decode. Tests that damage it must do so last.
+    /// Panics if the superblock does not decode. A test that damages the superblock must do so
+    /// last.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let sector = self.bytes(DiskAddr(0), SECTOR).expect("an image has a first sector");
@@ -54,7 +56,7 @@ impl Image {
         superblock.expect("the superblock of a test image decodes").geometry
     }
 
-    /// Returns `length` bytes from `at` on, or `None` past the end.
+    /// Returns `length` bytes from `at` on, or `None` if they do not all lie in the image.
     #[must_use]
     pub fn bytes(&self, at: DiskAddr, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];
@@ -79,7 +81,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the length is not a multiple of the sector size.
+    /// Panics if the length is not a multiple of the sector size.
     pub fn replace(&mut self, at: DiskAddr, bytes: &[u8]) {
         let (sectors, rest) = bytes.as_chunks::<SECTOR>();
         assert!(rest.is_empty(), "edits cover whole sectors");
@@ -94,7 +96,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the buffer does not lie inside the image.
+    /// Panics if the buffer does not lie inside the image.
     pub fn edit(
         &mut self,
         at: DiskAddr,
@@ -113,7 +115,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// If the bytes do not lie inside the image.
+    /// Panics if the bytes do not lie inside the image.
     pub fn edit_with(&mut self, at: DiskAddr, length: usize, change: impl FnOnce(&mut [u8])) {
         let mut bytes = self.bytes(at, length).expect("an edit lies inside the image");
         change(&mut bytes);
@@ -121,8 +123,9 @@ impl Image {
     }
 }
 
-/// Recomputes the checksums of a buffer. Most kinds have one; inode clusters and remote attribute
-/// values have one per inode or block. A buffer that is too short for a checksum is left as it is.
+/// Recomputes the checksums of a buffer. Most kinds of buffer have one. Inode clusters have one per
+/// inode, and remote attribute values one per block. A buffer that is too short for a checksum is
+/// left as it is.
 pub fn reseal(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
     // "Never logged" is valid at any state of the log.
     let lsn = Lsn(0);
@@ -142,7 +145,7 @@ pub fn reseal(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
     }
 }
 
-/// Offset of the checksum in a block of a remote attribute value.
+/// Offset of the checksum in a block of a remote attribute value, in bytes.
 const REMOTE_CRC: usize = 12;
 
 impl BlockDevice for Image {

@@ -33,6 +33,6 @@ pub use prng::Prng;
 pub use recording::{Recording, RecordingDevice, Request};
 pub use scheduled::{HeldRequest, ScheduledDevice, Scheduler};
 
-/// For [`delegate_device`].
+/// The macro [`delegate_device`] expands to paths in this crate.
 #[doc(hidden)]
 pub use xfs_device;

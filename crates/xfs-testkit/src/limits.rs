@@ -6,8 +6,8 @@
 //! The memory limit is on address space and must measure only the allocations of the code under
 //! test. The C library reserves 64 MiB of address space for each thread that allocates, in up to
 //! eight arenas per processor. The number of arenas depends on when ended threads are cleaned up,
-//! and so on the machine and its load. The process therefore has one arena, which only makes it
-//! slower.
+//! and so on the machine and its load. The process therefore gets only one arena, whose only effect
+//! is that it runs slower.
 
 use std::process::{Command, Stdio};
 
@@ -16,19 +16,19 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 /// Environment variable that marks the process that runs under limits.
 const MARK: &str = "FERROXFS_TEST_UNDER_LIMITS";
 
-/// Address space of each thread's stack in the process of [`run_with_threads`]. It is large, so
-/// that other allocations do not change how many threads fit.
+/// Address space of each thread's stack in the process of [`run_with_threads`], in bytes. It is
+/// large, so that other allocations do not change how many threads fit under the limit.
 const LARGE_STACK_BYTES: u64 = 256 << 20;
 
-/// Processor time of that process.
+/// Limit on the processor time of the same process, in seconds.
 const CPU_SECONDS: u64 = 120;
 
-/// The resources that a process may use.
+/// The largest amounts of resources that a process may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Address space: all mappings, including the program and its stacks.
+    /// Address space in bytes: all mappings, including the program and its stacks.
     pub memory_bytes: u64,
-    /// Processor time of all threads together.
+    /// Processor time of all threads together, in seconds.
     pub cpu_seconds: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Limits {
 ///
 /// # Panics
 ///
-/// If the process fails. The message contains its output.
+/// Panics if the process fails. The message contains its output.
 pub fn run_limited(test: &str, limits: Limits, body: impl FnOnce()) {
     if is_inside() {
         apply(limits);
@@ -50,12 +50,12 @@ pub fn run_limited(test: &str, limits: Limits, body: impl FnOnce()) {
     run_again(test, &[], &format!("{limits:?}"));
 }
 
-/// Runs `body` in a new process that can start only few threads. The calling test fails if the
-/// process fails.
+/// Runs `body` in a new process that can start only few threads: as many as `body` allows. The
+/// calling test fails if the process fails.
 ///
 /// # Panics
 ///
-/// If the process fails. The message contains its output.
+/// Panics if the process fails. The message contains its output.
 pub fn run_with_threads(test: &str, body: impl FnOnce(&ThreadLimit)) {
     if is_inside() {
         let seconds = Rlimit { current: Some(CPU_SECONDS), maximum: None };
@@ -71,20 +71,20 @@ pub fn run_with_threads(test: &str, body: impl FnOnce(&ThreadLimit)) {
 /// A limit on the number of threads of this process.
 #[derive(Debug)]
 pub struct ThreadLimit {
-    /// Threads of the test program itself.
+    /// Number of threads of the test program itself.
     threads: u64,
-    /// Address space before the body started. Stacks of ended threads are kept for new threads and
-    /// count towards the limit.
+    /// Address space in bytes that was in use before the body started. Stacks of ended threads are
+    /// kept for new threads and count towards the limit.
     bytes: u64,
 }
 
 impl ThreadLimit {
-    /// Allows `count` threads at a time. May be called again with a larger count while none of
-    /// those threads runs.
+    /// Allows `count` threads at a time. The function may be called again with a larger count while
+    /// none of those threads runs.
     ///
     /// # Panics
     ///
-    /// If the system refuses the limit.
+    /// Panics if the system refuses the limit.
     pub fn allow(&self, count: u64) {
         // A joined thread may still exist for a moment.
         while own_status("Threads:") > self.threads {
@@ -97,7 +97,7 @@ impl ThreadLimit {
     }
 }
 
-/// Returns a number from /proc/self/status.
+/// Returns the number in the line `name` of /proc/self/status.
 fn own_status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc/self/status exists");
     let value = status.lines().find_map(|line| line.strip_prefix(name));
@@ -109,7 +109,8 @@ fn is_inside() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Runs a test in its own process.
+/// Runs the test `test` in a process of its own, with these environment variables. `under` names
+/// the limits in the message of a failure.
 fn run_again(test: &str, variables: &[(&str, &str)], under: &str) {
     let program = std::env::current_exe().expect("the path of the test program is known");
     let mut command = Command::new(program);

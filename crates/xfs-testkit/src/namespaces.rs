@@ -1,4 +1,4 @@
-//! Detection of mount namespaces for processes of this user.
+//! Detection of the right of this user's processes to create mount namespaces.
 
 use std::process::{Command, Stdio};
 

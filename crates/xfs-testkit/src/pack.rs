@@ -4,18 +4,18 @@
 //! deflate( sectors of the image, 8 bytes | first sector, 8 bytes | count, 8 bytes | sectors | … )
 //! ```
 //!
-//! Numbers are big-endian. `unpack` trusts its input, which comes from the repository.
+//! Integers are big-endian. `unpack` trusts its input, which comes from the repository.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec;
 
-/// The unit that is left out if all its bytes are zero.
+/// The unit that is left out if all its bytes are zero, in bytes.
 const SECTOR: usize = 512;
 
-/// Compression level: the best.
+/// Compression level of deflate: the best.
 const LEVEL: u8 = 10;
 
-/// Packs an image.
+/// Packs an image into the compact form.
 #[must_use]
 pub fn pack(image: &[u8]) -> Vec<u8> {
     let sectors: Vec<&[u8]> = image.chunks(SECTOR).collect();
@@ -33,7 +33,7 @@ pub fn pack(image: &[u8]) -> Vec<u8> {
     compress_to_vec(&plain, LEVEL)
 }
 
-/// Unpacks an image, or `None` for bytes that [`pack`] did not make.
+/// Unpacks an image. Returns `None` for bytes that [`pack`] did not make.
 #[must_use]
 pub fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     let plain = decompress_to_vec(packed).ok()?;

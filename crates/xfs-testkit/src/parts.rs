@@ -1,8 +1,8 @@
 //! Two devices that are recorded as one, so that their requests have one order and a power cut
 //! leaves a state of both.
 //!
-//! Owns: the joined device, which holds one after the other, and the windows through which each is
-//! used. Does **not** own the recording, or the effect of a flush on a power cut
+//! Owns: the joined device, which holds one device after the other, and the windows through which
+//! each of the two is used. Does **not** own the recording, or the effect of a flush on a power cut
 //! ([`PowerCuts`](crate::PowerCuts)). A flush of one device is recorded as a flush of its part
 //! only.
 
@@ -70,7 +70,7 @@ impl BlockDevice for JoinedDevice {
     }
 }
 
-/// One of two devices that are recorded as one.
+/// One of two devices that are recorded as one device: a range of the recorded device.
 struct DevicePart {
     whole: Arc<RecordingDevice>,
     window: WindowDevice,
@@ -78,8 +78,8 @@ struct DevicePart {
 }
 
 impl RecordingDevice {
-    /// Returns this device as two, split at byte `boundary`. A flush of one part makes nothing in
-    /// the other durable.
+    /// Returns this device as two devices, split at byte `boundary`. A flush of one of them makes
+    /// nothing in the other durable.
     #[must_use]
     pub fn split(self: &Arc<Self>, boundary: u64) -> [SharedDevice; 2] {
         [0..boundary, boundary..self.length_bytes()].map(|range| {

@@ -3,9 +3,9 @@
 //!
 //! Owns: the states that a recording may leave, and a number for each of them. Does **not** own:
 //! what a program had promised by then. A test notes
-//! [`RecordingDevice::position`](crate::RecordingDevice::position) with each promise. After a cut
-//! it checks the promises whose position is not greater than the cut's point. A successful mount
-//! alone says nothing about lost data.
+//! [`RecordingDevice::position`](crate::RecordingDevice::position) with each promise. After a cut,
+//! the test checks the promises whose position is not greater than the cut's point. A successful
+//! mount alone says nothing about lost data.
 //!
 //! # The model
 //!
@@ -13,8 +13,8 @@
 //!
 //! - **I1** Every write that a flush among those *n* covers survives, and so does every durable
 //!   write among them.
-//! - **I2** Any subset of the other writes since that flush and of the one in flight survives. Of
-//!   each of these, any subset of its units survives ([`Atomicity`]).
+//! - **I2** Of the other writes since that flush, and of the write in flight, any subset survives.
+//!   Of each of these writes, any subset of its units survives ([`Atomicity`]).
 //! - **I3** Surviving writes are applied in order. The order matters only where writes overlap:
 //!   there an older write is visible only if the newer one is lost.
 //! - **I4** A range whose discard may or may not have happened holds its old contents, zeros or
@@ -35,10 +35,11 @@ use crate::cow::CowDevice;
 use crate::prng::Prng;
 use crate::recording::{Recording, Request};
 
-/// Up to this many writes or units, every subset is tried.
+/// Largest number of writes or units of which every subset is tried.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// Bit that marks the choice of a cut as the number of a sample instead of a subset.
+/// Bit of a cut's choice. If it is set, the other bits are the number of a random sample; otherwise
+/// they are a subset.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: its time, and which unflushed requests survive.
@@ -53,7 +54,7 @@ impl Cut {
         Self(u64::from(point) << 32 | u64::from(choice))
     }
 
-    /// Returns the number of requests that had returned.
+    /// Returns the number of requests that had returned before the cut.
     #[must_use]
     pub const fn point(self) -> usize {
         (self.0 >> 32) as usize
@@ -82,8 +83,8 @@ impl FromStr for Cut {
 pub struct PowerCuts<'a> {
     recording: &'a Recording,
     atomicity: Atomicity,
-    /// The number of requests that a flush covers, and the state that it made durable. Kept because
-    /// cuts are mostly examined in order.
+    /// The number of requests that a flush covers, and the state that the flush made durable. The
+    /// pair is kept because cuts are mostly examined in order.
     durable: Mutex<(usize, CowDevice)>,
 }
 
@@ -94,7 +95,7 @@ impl<'a> PowerCuts<'a> {
         Self { recording, atomicity, durable: Mutex::new((0, recording.replay(0))) }
     }
 
-    /// Returns the cuts at every point of the recording, chosen as by [`at`](Self::at).
+    /// Returns the cuts at every point of the recording. [`at`](Self::at) chooses them.
     pub fn all(&self, samples: u32) -> impl Iterator<Item = Cut> {
         (0..=self.requests().len()).flat_map(move |point| self.at(point, samples))
     }
@@ -126,7 +127,7 @@ impl<'a> PowerCuts<'a> {
     ///
     /// # Panics
     ///
-    /// If the device below the recording cannot be read.
+    /// Panics if the device below the recording cannot be read.
     #[must_use]
     pub fn after(&self, cut: Cut) -> CowDevice {
         let window = self.window(cut.point());
@@ -143,7 +144,7 @@ impl<'a> PowerCuts<'a> {
         self.recording.requests()
     }
 
-    /// Returns the device after the first `count` requests. Flushes cover all of those.
+    /// Returns the device after the first `count` requests, all of which took full effect.
     fn durable(&self, count: usize) -> CowDevice {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         if durable.0 > count {
@@ -177,7 +178,7 @@ impl<'a> PowerCuts<'a> {
     }
 }
 
-/// The requests that flushes have made durable, of those that have returned.
+/// The requests that flushes have made durable, among those that have returned.
 struct Flushed {
     /// Every request before this one is durable.
     start: usize,
@@ -201,7 +202,7 @@ impl Flushed {
     }
 }
 
-/// The requests from the first on that no flush covers.
+/// The requests from the first one on that no flush covers.
 struct UnflushedWindow<'a> {
     /// Number of requests before the window.
     start: usize,
@@ -212,16 +213,16 @@ struct UnflushedWindow<'a> {
 struct UnflushedRequest<'a> {
     request: &'a Request,
     units: Vec<Range<usize>>,
-    /// Whether the request survives every cut: it was durable and has returned, or a flush of its
-    /// part covers it.
+    /// Whether the request survives every cut. A durable request that has returned does, and so
+    /// does a request whose part was flushed after it.
     certain: bool,
 }
 
-/// The elements that the bits of a subset stand for, and their number.
+/// The elements of which a cut's choice is a subset, and the number of these elements.
 enum SubsetBasis {
     Units(usize),
     Writes(usize),
-    /// There are too many to enumerate subsets.
+    /// There are too many units and writes to enumerate their subsets.
     None,
 }
 
@@ -240,7 +241,7 @@ impl UnflushedWindow<'_> {
         }
     }
 
-    /// Returns for each request which of its units survive.
+    /// Returns one list for each request: whether each of its units survives.
     fn survivors(&self, choice: u32, prng: &mut Prng) -> Vec<Vec<bool>> {
         let sample = Sample::new(choice, self.uncertain().count(), prng);
         let by_unit = matches!(self.subset_basis(), SubsetBasis::Units(_));
@@ -266,8 +267,8 @@ impl UnflushedWindow<'_> {
 
 /// A pattern by which surviving writes are chosen.
 ///
-/// Bugs show in few patterns: one write lost, only one write present, writes out of order, a write
-/// half present. Uniformly random choices would rarely produce those in a long window.
+/// Most bugs show in a few patterns: one write lost, only one write present, writes out of order, a
+/// write half present. Uniformly random choices would rarely produce those in a long window.
 enum SurvivalPattern {
     Nothing,
     Everything,
@@ -281,9 +282,9 @@ enum SurvivalPattern {
 
 struct Sample {
     pattern: SurvivalPattern,
-    /// How many of 8 writes or units survive on average.
+    /// Number of writes or units, of 8, that survive on average.
     eighths: usize,
-    /// How many of 8 writes that survive by the pattern are torn.
+    /// Number of writes, of 8, that the pattern lets survive but that are torn.
     torn_eighths: usize,
 }
 
@@ -311,7 +312,7 @@ impl Sample {
         Some(Self { pattern, eighths, torn_eighths })
     }
 
-    /// Chooses which units of a write survive.
+    /// Decides which units of write number `write` survive.
     fn choose(&self, write: usize, units: &mut [bool], prng: &mut Prng) {
         let survives = self.write_survives(write, prng);
         let torn = prng.within(0..8) < self.torn_eighths;
@@ -332,7 +333,7 @@ impl Sample {
 }
 
 impl UnflushedRequest<'_> {
-    /// Applies the surviving units to the device.
+    /// Applies the units for which `survives` is true to the device.
     fn apply(&self, device: &CowDevice, survives: &[bool], prng: &mut Prng) {
         let units = self.units.iter().zip(survives).filter(|(_, survives)| **survives);
         for (unit, _) in units {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A random number generator for tests (SplitMix64). Not for secrets.
+/// A random number generator for tests (SplitMix64). Its numbers are not fit for secrets.
 #[derive(Clone, Debug)]
 pub struct Prng(u64);
 
@@ -22,19 +22,20 @@ impl Prng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number in `range`, or the start of an empty range.
+    /// Returns a random number in `range`, or the start of an empty range.
     pub const fn within(&mut self, range: Range<usize>) -> usize {
         let width = range.end.saturating_sub(range.start);
         if width == 0 { range.start } else { range.start + (self.number() % width as u64) as usize }
     }
 
-    /// Returns one of `choices`, or `None` if there are none.
+    /// Returns a random element of `choices`, or `None` if there are none.
     pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         choices.get(self.within(0..choices.len()))
     }
 
-    /// Changes one to four fields of one, two, four or eight bytes, as damage or an attacker would.
-    /// Most get a changed bit, a nearby value or a value at the edge of the field's range.
+    /// Changes one to four random fields of one, two, four or eight bytes, as damage or an attacker
+    /// would. Most of the fields get a changed bit, a nearby value or a value at the edge of the
+    /// field's range.
     pub fn mutate(&mut self, bytes: &mut [u8]) {
         for _ in 0..self.within(1..5) {
             let offset = self.within(0..bytes.len());

@@ -1,7 +1,7 @@
 //! A device that records every request that changes it, in order.
 //!
 //! Owns: the order. A request is applied and recorded in one step, so the requests of several
-//! threads have one sequential order. Does **not** own: which of them survive a crash
+//! threads have one sequential order. Does **not** own: which requests survive a crash
 //! ([`PowerCuts`](crate::PowerCuts)).
 //!
 //! The underlying device is never written: all writes stay in memory.
@@ -90,8 +90,8 @@ impl RecordingDevice {
         Self { live: start.fork(), start, requests: Mutex::default() }
     }
 
-    /// Returns the number of recorded requests. A promise that a program makes at this position
-    /// must hold after a crash at this or any later [`point`](crate::Cut::point).
+    /// Returns the number of requests recorded so far. A promise that a program makes at this
+    /// position must hold after a crash at this or any later [`point`](crate::Cut::point).
     #[must_use]
     pub fn position(&self) -> usize {
         self.lock().len()
@@ -144,7 +144,7 @@ impl Recording {
     ///
     /// # Panics
     ///
-    /// If the underlying device cannot be read.
+    /// Panics if the underlying device cannot be read.
     #[must_use]
     pub fn replay(&self, count: usize) -> CowDevice {
         let device = self.start.fork();
@@ -162,8 +162,8 @@ impl BlockDevice for RecordingDevice {
         false
     }
 
-    /// Writes and records whole sectors. A medium writes whole sectors, so a write of a part of a
-    /// sector also rewrites the rest of it, as earlier writes left it.
+    /// Writes and records whole sectors. A medium writes whole sectors. A write of a part of a
+    /// sector therefore also records the sector's other bytes, as earlier writes left them.
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
         let mut requests = self.lock();
         let (offset, whole) = self.whole_sectors(offset, bytes)?;

@@ -18,7 +18,7 @@ use crate::delegate_device;
 use crate::failing::RequestKind;
 use crate::prng::Prng;
 
-/// A test that waits for requests that do not arrive fails after this time.
+/// Time after which a test fails that waits for requests that do not arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request whose thread is held. A flush has offset 0 and length 0.
@@ -38,14 +38,14 @@ pub struct ScheduledDevice {
     gate: Arc<RequestGate>,
 }
 
-/// Decides which request proceeds next. Dropping it releases all requests.
+/// Decides which request proceeds next. Dropping the scheduler releases all requests.
 pub struct Scheduler {
     gate: Arc<RequestGate>,
     prng: Prng,
 }
 
 struct RequestGate {
-    /// Kinds of requests that are held. Others pass.
+    /// Kinds of requests that are held. Requests of other kinds proceed at once.
     held: Vec<RequestKind>,
     state: Mutex<State>,
     changed: Condvar,
@@ -76,7 +76,7 @@ impl Scheduler {
     ///
     /// # Panics
     ///
-    /// If they do not arrive within a minute.
+    /// Panics if fewer requests have arrived after a minute.
     pub fn wait_for(&self, count: usize) {
         let too_few = |state: &mut State| state.waiting.len() < count;
         let state = self.gate.changed.wait_timeout_while(self.gate.lock(), PATIENCE, too_few);
@@ -90,16 +90,16 @@ impl Scheduler {
         self.gate.lock().sorted().into_iter().map(|(waiting, _)| waiting).collect()
     }
 
-    /// Releases one request, chosen by the seed, and returns it when it is done; `None` if none is
-    /// held.
+    /// Releases one held request, chosen by the seed, and returns it when it is done. Returns
+    /// `None` if no request is held.
     pub fn release_any(&mut self) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = self.prng.choose(&waiting).copied();
         chosen.map(|chosen| self.gate.release(chosen))
     }
 
-    /// Releases the first request that `chooses` accepts and returns it when it is done; `None` if
-    /// there is none.
+    /// Releases the first held request that `chooses` accepts and returns it when it is done.
+    /// Returns `None` if `chooses` accepts none. The order is that of `waiting`.
     pub fn release_first(&mut self, chooses: impl Fn(&HeldRequest) -> bool) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));
@@ -129,7 +129,7 @@ impl RequestGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `blocks` returns false for the state.
+    /// Waits until `blocks` returns `false` for the state.
     fn wait<'a>(
         &self,
         state: MutexGuard<'a, State>,
@@ -147,7 +147,7 @@ impl RequestGate {
         waiting
     }
 
-    /// Makes a request when the scheduler releases it.
+    /// Holds the calling thread until the scheduler releases the request, then makes the request.
     fn pass<T>(&self, waiting: HeldRequest, request: impl FnOnce() -> T) -> T {
         if !self.held.contains(&waiting.kind) {
             return request();

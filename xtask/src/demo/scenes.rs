@@ -1,4 +1,4 @@
-//! The scenes of the demo, in order. Each checks what it shows.
+//! The scenes of the demo, in order. Each scene checks what it shows.
 
 use std::fs;
 use std::path::Path;
@@ -8,25 +8,27 @@ use crate::command;
 use crate::error::Error;
 use crate::oracles;
 
-/// One part of the demo.
+/// A function that plays one part of the demo and checks the result.
 type Scene = fn(&mut Demo) -> Result<(), Error>;
 
-/// Every scene. A scene that another scene needs comes before that scene.
+/// All scenes in order. A scene that another scene needs comes before that scene.
 pub(super) const ALL: [Scene; 5] = [same_bytes, million, kill_and_recover, damage, mount];
 
-/// Inodes of the large volume: 1000 directories of 1000 links, and the root. Links need no file of
-/// the host to be opened for each of them, so that the volume is made in half of the time.
+/// Number of inodes of the large volume: 1000 directories with 1000 symbolic links each, and the
+/// root. A regular file would need a file of the host to be opened for it. Links halve the time to
+/// make the volume.
 const INODES: u64 = 1_001_001;
-/// Prints a prototype file of mkfs.xfs with that many inodes.
+/// A shell command that writes a prototype file of mkfs.xfs with `INODES` inodes.
 const PROTOTYPE: &str = r#"awk 'BEGIN { print "x\n0 0\nd--755 0 0"; for (d = 0; d < 1000; d++) { print "d" d " d--755 0 0"; for (f = 0; f < 1000; f++) print "n" f " l--777 0 0 target"; print "$" } print "$" }' > million.proto"#;
-/// Number of inodes that are durable before the kill: a directory, and the files in it.
+/// Number of inodes that are durable before the kill: a directory, and the links in it.
 const DURABLE: u64 = 1001;
-/// Exit status of a shell whose program SIGKILL ended.
+/// Exit status of a shell whose command was ended by SIGKILL.
 const KILLED: i32 = 128 + 9;
-/// Exit status of `ferroxfs` for a corrupt image.
+/// Exit status with which `ferroxfs` reports a corrupt image.
 const CORRUPT: i32 = 5;
 
-/// Fills two volumes from a tree and from its copy, whose inode numbers and order of names differ.
+/// Fills one volume from a tree, and another from a copy of the tree whose inode numbers and order
+/// of names differ. Checks that both volumes have the same bytes.
 fn same_bytes(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("1. The same files give the same bytes.");
     demo.shell("mkdir -p tree/etc; seq 900000 > tree/numbers")?;
@@ -62,8 +64,8 @@ fn million(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the number that a Parquet file has under `key` in its footer, if it has one: the key,
-/// one byte of type, one byte of length, digits.
+/// Returns the number under `key` in the footer of a Parquet file, or `None` if the key is missing.
+/// The footer holds the key, one byte of type, one byte of length, and the digits.
 fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     let at = table.windows(key.len()).rposition(|window| window == key)?;
     let rest = table.get(at + key.len()..)?;
@@ -73,8 +75,8 @@ fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// Ends a copy of a million inodes in the middle. Checks that the inodes that were durable before
-/// the kill are present.
+/// Kills a copy of a million inodes in the middle. Checks that the inodes that were durable before
+/// the kill are present after recovery.
 fn kill_and_recover(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("3. Kill a copy in the middle, and recover.");
     // An xfs_repair of some years does not know the newest features.
@@ -117,8 +119,8 @@ fn judge(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes one byte of the root's inode without an update of the checksum, and checks that the
-/// damage is found.
+/// Changes one byte of the root's inode without an update of the checksum. Checks that `ferroxfs`
+/// reports the damage.
 fn damage(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("4. One wrong byte is found and named.");
     demo.shell("printf X | dd of=two.xfs bs=1 seek=65600 conv=notrunc status=none")?;
@@ -133,7 +135,7 @@ fn damage(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Works on a mounted volume, if this machine lets the user mount.
+/// Works on a mounted volume, if this user can mount on this machine.
 fn mount(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("5. Mount it, and any program works on it.");
     if let Some(reason) = no_mount() {
@@ -150,7 +152,8 @@ fn mount(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the reason for which this user cannot mount here, or `None` if mounting is possible.
+/// Returns the reason why this user cannot mount on this machine, or `None` if mounting is
+/// possible.
 fn no_mount() -> Option<String> {
     let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
     if let Err(error) = device {

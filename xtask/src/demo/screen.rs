@@ -1,6 +1,7 @@
 //! Printing of the demo: plain text, with some colour on a terminal.
 //!
-//! Does **not** own: the terminal of the commands, which print for themselves.
+//! Owns: the count of printed lines. Does **not** own: output that a command writes to the terminal
+//! itself.
 
 use std::io::IsTerminal;
 
@@ -9,7 +10,7 @@ const BLUE: &str = "34";
 const GREEN: &str = "32";
 const RED: &str = "31";
 
-/// Prints lines and counts them.
+/// Prints lines to standard output and counts them.
 pub(crate) struct Screen {
     has_colours: bool,
     lines: usize,
@@ -48,7 +49,7 @@ impl Screen {
         self.line(GREEN, text);
     }
 
-    /// Prints a step that was left out.
+    /// Prints the line for a part of the demo that was left out.
     pub(crate) fn bad(&mut self, text: &str) {
         self.line(RED, text);
     }

@@ -9,22 +9,22 @@ use crate::command;
 use crate::error::Error;
 use crate::packages;
 
-/// The compiler of the C code of some crates, and its Debian package.
+/// The compiler for the C code in some crates, and the Debian package that contains it.
 const C_COMPILER: (&str, &str) = ("musl-gcc", "musl-tools");
 
-/// The largest size of the binary. docs/install.md states this limit. A dependency that does not
-/// pay for its size is noticed here.
+/// The size limit of the binary, which docs/install.md states. The check against the limit shows a
+/// dependency that makes the binary too large.
 const LARGEST_KIB: u64 = 20 << 10;
 /// The size limit of a binary built with `--quick`, which optimises less.
 const LARGEST_QUICK_KIB: u64 = 32 << 10;
 
-/// Installs the requirements of the target: its standard library and a C compiler.
+/// Installs what the target requires: its standard library and a C compiler.
 pub(super) fn install() -> Result<(), Error> {
     install_target()?;
     install_compiler()
 }
 
-/// Compiles the binary.
+/// Compiles the binary and returns its path.
 pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
     install()?;
     let mut cargo = command::cargo();
@@ -37,8 +37,8 @@ pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
     Ok(root.join("target").join(TARGET).join(options.profile()).join("ferroxfs"))
 }
 
-/// Returns `flag` with the compiler flags that replace this machine's folders by fixed names in the
-/// binary.
+/// Returns `flag` with compiler options that replace the names of this machine's folders in the
+/// binary by fixed names.
 fn remapped(flag: &str, root: &Path) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
@@ -87,7 +87,8 @@ pub(super) fn check(program: &Path, options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Words in the output of readelf that show that a binary is not static or not stripped.
+/// Words in the output of readelf that reveal a binary that is not static or not stripped. The
+/// second word of each pair describes the fault.
 const FAULTS: [(&str, &str); 4] = [
     ("Requesting program interpreter", "asks for an interpreter"),
     ("(NEEDED)", "needs a shared library"),

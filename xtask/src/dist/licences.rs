@@ -1,5 +1,5 @@
-//! Licence texts of the crates in the binary. The authors require that these texts accompany the
-//! binary.
+//! Licence texts of the crates in the binary. The crates' authors require that these texts
+//! accompany the binary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::Path;
 use super::materials::{Material, Materials};
 use crate::error::Error;
 
-/// Files of a crate that hold its licence.
+/// Beginnings of the names of files that hold a crate's licence.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// Returns every licence text once, each after the names of the crates that use it.
+/// Returns every licence text once, each below the names of the crates that use it.
 pub(super) fn texts(materials: &Materials) -> Result<String, Error> {
     let mut carriers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for material in materials.crates.values().filter(|material| material.is_foreign()) {

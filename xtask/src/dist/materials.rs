@@ -1,7 +1,7 @@
 //! The bill of materials: every crate that is linked into the binary, as CycloneDX 1.5.
 //!
-//! Cargo resolves the crates; their checksums are those of Cargo.lock. Crates that only build
-//! others (build scripts, procedural macros) are not in the binary and not listed.
+//! Cargo resolves the crates; their checksums are those of Cargo.lock. Crates that only help to
+//! build other crates (build scripts, procedural macros) are not in the binary and not listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use super::{Dist, TARGET, VERSION};
 use crate::command;
 use crate::error::Error;
 
-/// A crate in the binary.
+/// A crate whose code is in the binary.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Material {
     pub(super) name: String,
@@ -23,7 +23,7 @@ pub(super) struct Material {
     pub(super) licence: Option<String>,
     /// SHA-256 of the package. `None` for a crate of this workspace.
     checksum: Option<String>,
-    /// The folder of its sources.
+    /// The folder of the crate's sources.
     pub(super) folder: PathBuf,
     /// Identities of the crates on which this crate depends.
     uses: BTreeSet<String>,
@@ -36,10 +36,10 @@ impl Material {
     }
 }
 
-/// All crates in the binary, by identity, and the other facts of the bill.
+/// All crates in the binary by their identity, and the facts about the binary that the bill states.
 pub(super) struct Materials {
     pub(super) crates: BTreeMap<String, Material>,
-    /// Time of the bill, as in ISO 8601.
+    /// The time that the bill states, in the format of ISO 8601.
     time: String,
     /// SHA-256 of the binary.
     binary: String,
@@ -47,7 +47,7 @@ pub(super) struct Materials {
     rust: String,
 }
 
-/// Finds the crates of the binary.
+/// Lists the crates of the binary and computes the facts of the bill.
 pub(super) fn of(root: &Path, dist: &Dist) -> Result<Materials, Error> {
     let mut cargo = command::cargo();
     cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET]);
@@ -64,7 +64,8 @@ pub(super) fn of(root: &Path, dist: &Dist) -> Result<Materials, Error> {
     Ok(Materials { crates, time: word(&time, 0), binary: word(&sum, 0), rust: word(&rust, 1) })
 }
 
-/// Follows the normal dependencies from the command line on.
+/// Returns the crates that the command line reaches through normal dependencies, by identity.
+/// Returns `None` if `metadata` lacks a field.
 fn linked(
     metadata: &Value,
     checksums: &BTreeMap<(String, String), String>,
@@ -95,7 +96,7 @@ fn linked(
     Some(found)
 }
 
-/// Returns whether code of a dependency is linked into the binary.
+/// Returns whether a crate that uses this dependency links the dependency's code into the binary.
 fn is_linked(dependency: &Value, packages: &BTreeMap<&str, &Value>) -> bool {
     let kinds = dependency["dep_kinds"].as_array();
     let is_normal = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()));

@@ -15,8 +15,8 @@ use super::{ARCHITECTURE, Dist, VERSION, licences, write};
 use crate::command;
 use crate::error::Error;
 
-/// The helper that mount(8) calls for the type `fuse.ferroxfs`. It is the program, which looks at
-/// the name under which it is called.
+/// The path of the helper that mount(8) calls for the type `fuse.ferroxfs`. The helper is a link to
+/// the program, which acts as the helper when it is called by this name.
 pub(super) const HELPER: &str = "usr/sbin/mount.fuse.ferroxfs";
 /// The folder for documents of the program.
 const DOCUMENTS: &str = "usr/share/doc/ferroxfs";
@@ -37,13 +37,14 @@ XFS in user space: make, read, change and mount XFS volumes
  program is static and needs no other package; mounting needs fuse3 for users
  other than root.";
 
-/// A tree that becomes the package.
+/// A folder tree from which the Debian package is made.
 struct Stage<'a> {
     dist: &'a Dist,
     root: PathBuf,
 }
 
-/// Makes the package.
+/// Makes the Debian package of the program and its documents. `listed` is the file with the bill of
+/// materials.
 pub(super) fn build(
     root: &Path,
     dist: &Dist,
@@ -90,7 +91,8 @@ impl Stage<'_> {
         symlink(target, &path).map_err(Error::file(&path))
     }
 
-    /// Compresses files without their names and times, which differ from run to run.
+    /// Compresses files of a folder. The compressed files do not record names and times, which
+    /// differ from run to run.
     fn compress(&self, folder: &str, names: &[OsString]) -> Result<(), Error> {
         let mut gzip = Command::new("gzip");
         gzip.args(["-9", "--no-name", "--"]).args(names);

@@ -1,7 +1,8 @@
 //! Trying the package in a root directory that holds nothing else: no shell, no library, no /proc.
 //!
-//! dpkg installs it there, each command runs with that directory as its root, and dpkg removes it
-//! again. For an ordinary user, these commands run in a user namespace in which that user is root.
+//! dpkg installs the package there, each command runs with that directory as its root, and dpkg
+//! removes the package again. For an ordinary user, the commands run in a user namespace in which
+//! that user is root.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,8 @@ use super::{Dist, VERSION, package};
 use crate::command;
 use crate::error::Error;
 
-/// Commands that make a volume, fill it, list it and recover it, and a line that each prints.
+/// Commands that make a volume, fill it, list it and recover it. The second part of each pair is a
+/// text that the command must print.
 const COMMANDS: [(&[&str], &str); 9] = [
     (&["--version"], VERSION),
     (&["mkfs", "-q", "-d", "size=300m", "/volume.xfs"], ""),
@@ -70,8 +72,7 @@ fn helper(root: &Path) -> Result<(), Error> {
     tried(root, "/usr/bin/ferroxfs", &["cat", "/volume.xfs:/file"], "kept")
 }
 
-/// Runs a program with `root` as its root directory. Checks that `expected` is a part of its
-/// output.
+/// Runs a program with `root` as its root directory. Checks that the output contains `expected`.
 fn tried(root: &Path, program: &str, arguments: &[&str], expected: &str) -> Result<(), Error> {
     let printed = command::output(as_root("chroot").arg(root).arg(program).args(arguments))?;
     if printed.contains(expected) {
@@ -81,7 +82,7 @@ fn tried(root: &Path, program: &str, arguments: &[&str], expected: &str) -> Resu
     Err(Error::Dist(format!("{program} {line} in an empty root does not print {expected}")))
 }
 
-/// Runs dpkg over the package database in `root`, which knows no other package.
+/// Runs dpkg with a package database in `root` that contains no other package.
 fn dpkg(root: &Path, action: &[&str], package: Option<&Path>) -> Result<(), Error> {
     let mut dpkg = as_root("dpkg");
     // The packages that every Debian has are not in this root.

@@ -1,8 +1,8 @@
 use super::{FIRST, LAST, Page, chapters, documents, page, pages, summary};
 use crate::workspace_root;
 
-/// Checks that every document is in one chapter. A document in no chapter would be missing on the
-/// site.
+/// Checks that every document is in exactly one chapter. A document in no chapter would be missing
+/// on the site.
 #[test]
 fn every_document_is_a_page_once() {
     let root = workspace_root();

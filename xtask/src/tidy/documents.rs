@@ -1,5 +1,5 @@
-//! Rules about documents: the required ones exist, each has one title, links lead somewhere, and
-//! code names its language.
+//! Rules about documents. The required documents exist, each has one title, links lead to files
+//! that exist, and code blocks name their language.
 
 use super::{File, Finding};
 
@@ -62,7 +62,8 @@ fn check_languages(file: &File) -> Vec<Finding> {
     opening.map(|(index, _)| Finding::new(file, index + 1, rule)).collect()
 }
 
-/// Joins a relative link to the folder of the file that holds it.
+/// Returns the path of a link's target: `link` is relative to `folder`, which holds the linking
+/// file.
 fn join(folder: &str, link: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in link.split('/') {

@@ -1,5 +1,5 @@
-//! Numbered invariants: each invariant that a module's header defines is cited by the module's code
-//! or tests.
+//! The rule about numbered invariants: each invariant that a module's header defines is cited by
+//! the module's code or tests.
 //!
 //! A header defines `I3` by a list item that begins with `I3`. The module, the modules below it and
 //! their tests may cite it. The header of a crate's root speaks for the whole crate.
@@ -37,7 +37,7 @@ fn definition(line: &str) -> Option<String> {
     is_number.then(|| name.to_owned())
 }
 
-/// Returns whether `other` is the module itself or belongs to the module.
+/// Returns whether `other` is the module itself, one of its tests, or a module below it.
 fn belongs(module: &File, other: &File) -> bool {
     if module.path == other.path {
         return true;
@@ -51,7 +51,7 @@ fn belongs(module: &File, other: &File) -> bool {
     other.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns whether a text names the invariant outside of definitions.
+/// Returns whether a text names the invariant outside of a header's definitions.
 fn cites(text: &str, name: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let lines = text.lines().filter(|line| definition(line).is_none());

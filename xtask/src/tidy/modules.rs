@@ -1,4 +1,5 @@
-//! Every Rust file is part of some crate: a file that no `mod` names is never compiled and rots.
+//! The rule that every Rust file is part of some crate. A file that no `mod` names is never
+//! compiled and rots.
 
 use std::collections::HashSet;
 use std::path::Path;

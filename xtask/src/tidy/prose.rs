@@ -1,4 +1,4 @@
-//! The sentences of comments and documents.
+//! Splitting of comments and documents into paragraphs and sentences.
 //!
 //! A paragraph is a run of lines of text. Code, tables, headings and diagrams are no prose. An item
 //! of a list is a paragraph of its own.
@@ -9,7 +9,7 @@ use super::source::Masked;
 /// Lines of text that belong together.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Paragraph {
-    /// The line of the file where it begins, counted from 1.
+    /// The line of the file on which the paragraph begins, counted from 1.
     pub(crate) line: usize,
     /// The lines of the paragraph, joined by spaces.
     pub(crate) text: String,
@@ -40,7 +40,8 @@ fn prose_lines(file: &File) -> Vec<(usize, String, String)> {
     }
 }
 
-/// Splits a masked comment, whose first `/` is gone, into its marker and its text.
+/// Splits a line of a masked comment into its marker and its text. The mask has removed the first
+/// `/`.
 fn comment(line: &str) -> (String, &str) {
     let text = line.trim_start_matches(['/', '!']);
     let marker = line.strip_suffix(text).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Rules about any text: it must not contain paths of the machine on which it was written.
+//! The rule about any text: it must not contain paths of the machine on which it was written.
 
 use super::{File, Finding};
 
-/// Finds the private paths of this machine in the project's files.
+/// Finds paths of this machine, given as `private`, in the project's files.
 pub(super) fn check(files: &[File], private: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {

@@ -1,5 +1,5 @@
-//! Rules about the voice of comments and documents, as far as a machine can check them (STYLE.md,
-//! 1).
+//! Rules about the voice of comments and documents (STYLE.md, section 1), as far as a machine can
+//! check them.
 
 use super::prose::{Paragraph, count_words, paragraphs, sentences};
 use super::{File, Finding};
@@ -33,7 +33,7 @@ const BANNED: [(&str, &str); 20] = [
     ("lets itself", "can be"),
 ];
 
-/// Files that name the banned words because they are about them.
+/// Files that may contain banned words, because they are about those words.
 const ABOUT_WORDS: [&str; 3] =
     ["STYLE.md", "xtask/src/tidy/voice.rs", "xtask/src/tidy/voice/tests.rs"];
 
@@ -87,8 +87,8 @@ fn check_paragraph(file: &File, paragraph: &Paragraph) -> Vec<Finding> {
     findings
 }
 
-/// Returns findings for lines of comments and documents that are too long. Tables, code, and lines
-/// that a link or an address makes long stay as they are.
+/// Returns findings for lines of comments and documents that are too long. Lines with a
+/// link or an address may be longer, and so may tables and code in documents.
 fn long_lines(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut fenced = false;

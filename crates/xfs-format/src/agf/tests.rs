@@ -1,4 +1,5 @@
-//! AGFs that mkfs.xfs and the kernel wrote (`testdata/groups`), and the same with changed fields.
+//! AGFs that mkfs.xfs and the kernel wrote (`testdata/groups`), and copies of them with changed
+//! fields.
 
 use std::vec::Vec;
 
@@ -13,7 +14,7 @@ use crate::kind::BlockKind;
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(1);
 
-/// Returns the aged AGF after `change`, with its checksum recomputed.
+/// Returns the AGF of the "aged" golden volume after `change`, with its checksum recomputed.
 fn changed(change: impl FnOnce(&mut AgfDisk)) -> Vec<u8> {
     let mut sector = golden::sector(AGED, 1);
     let (disk, _) = AgfDisk::mut_from_prefix(&mut sector).unwrap();

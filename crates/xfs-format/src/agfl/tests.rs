@@ -12,7 +12,8 @@ use crate::kind::BlockKind;
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(3);
 
-/// Returns the aged list with `block` as entry `place`, with its checksum recomputed.
+/// Returns the free list of the "aged" golden volume with `block` in entry `place`, and with its
+/// checksum recomputed.
 fn with_block(place: usize, block: u32) -> Vec<u8> {
     let mut sector = golden::sector(AGED, 3);
     sector[36 + 4 * place..40 + 4 * place].copy_from_slice(&block.to_be_bytes());

@@ -1,4 +1,5 @@
-//! AGIs that mkfs.xfs and the kernel wrote (`testdata/groups`), and the same with changed fields.
+//! AGIs that mkfs.xfs and the kernel wrote (`testdata/groups`), and copies of them with changed
+//! fields.
 
 use std::vec::Vec;
 
@@ -14,7 +15,7 @@ use crate::kind::BlockKind;
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(2);
 
-/// Returns the aged AGI after `change`, with its checksum recomputed.
+/// Returns the AGI of the "aged" golden volume after `change`, with its checksum recomputed.
 fn changed(change: impl FnOnce(&mut AgiDisk)) -> Vec<u8> {
     let mut sector = golden::sector(AGED, 2);
     let (disk, _) = AgiDisk::mut_from_prefix(&mut sector).unwrap();

@@ -18,8 +18,8 @@
 //! - **I3** A remote name takes two bytes more than its fields: padding that became part of the
 //!   format.
 //!
-//! The free ranges are a hint. Kernels before 2026 could leave them overlapping or stale, so the
-//! only check is that they lie inside the block.
+//! The free ranges are a hint. Kernels before 2026 could leave overlapping or stale ranges, so the
+//! only check is that the ranges lie inside the block.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -83,7 +83,7 @@ impl AttrLeafHeaderDisk {
     }
 }
 
-/// A free range of a leaf.
+/// A free range of a leaf, as the leaf's header lists it.
 #[doc(alias = "xfs_attr_leaf_map")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -105,7 +105,7 @@ pub struct AttrLeafEntryDisk {
     pub pad: u8,
 }
 
-/// The part of a local name before the name.
+/// The fields before a name whose value is local.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct LocalHeadDisk {
@@ -113,7 +113,7 @@ struct LocalHeadDisk {
     name_length: u8,
 }
 
-/// The part of a remote name before the name.
+/// The fields before a name whose value is remote.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RemoteHeadDisk {
@@ -126,10 +126,10 @@ const _: () = assert!(size_of::<AttrLeafHeaderDisk>() == 80);
 const _: () = assert!(size_of::<AttrLeafEntryDisk>() == 8);
 const LOCAL_HEAD: usize = size_of::<LocalHeadDisk>();
 const REMOTE_HEAD: usize = size_of::<RemoteHeadDisk>();
-/// Bytes after the fields of a remote name (I3).
+/// Number of bytes that a remote name takes beyond its fields (I3).
 const REMOTE_PADDING: usize = 2;
 
-/// A leaf, borrowed from its buffer.
+/// A leaf of attributes, borrowed from its buffer.
 #[doc(alias = "xfs_attr3_leafblock")]
 #[derive(Clone, Copy, Debug)]
 pub struct AttrLeaf<'a> {
@@ -144,7 +144,7 @@ impl<'a> AttrLeaf<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the count does not fit the block.
+    /// Returns an error if the magic number is wrong or the count does not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes, place).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
@@ -166,32 +166,32 @@ impl<'a> AttrLeaf<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// The next leaf by hash, or `None` at the end.
+    /// Returns the next leaf in the order of hashes, or `None` for the last leaf.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
         let block = self.header.header.forward.get();
         (block != 0).then(|| FileBlock(block.into()))
     }
 
-    /// The hashes of the first and the last entry, or `None` if there are no entries.
+    /// Returns the hashes of the first and the last entry, or `None` if there are no entries.
     #[must_use]
     pub fn hash_range(&self) -> Option<(u32, u32)> {
         Some((self.entries.first()?.hash.get(), self.entries.last()?.hash.get()))
     }
 
-    /// The attributes in the order of their hashes, without incomplete ones. An entry that cannot
-    /// be read yields an error, and iteration continues after it.
+    /// Returns the attributes in the order of their hashes, without incomplete ones. An entry that
+    /// cannot be read yields an error, and iteration continues after it.
     pub fn entries(&self) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
         self.select(0..self.entries.len()).map(|(_, entry)| entry)
     }
 
-    /// The attributes with this hash. See [`entries`](Self::entries) for errors.
+    /// Returns the attributes with this hash. See [`entries`](Self::entries) for errors.
     pub fn find(
         &self,
         hash: u32,
@@ -199,7 +199,7 @@ impl<'a> AttrLeaf<'a> {
         self.find_indexed(hash).map(|(_, entry)| entry)
     }
 
-    /// The attributes with this hash, each with its index among the entries.
+    /// Returns the attributes with this hash, each with its index among the entries.
     pub fn find_indexed(
         &self,
         hash: u32,
@@ -209,18 +209,18 @@ impl<'a> AttrLeaf<'a> {
         self.select(start..end)
     }
 
-    /// The entries on disk, including incomplete ones.
+    /// Returns the entries on disk, including incomplete ones.
     #[must_use]
     pub fn table(&self) -> &'a [AttrLeafEntryDisk] {
         self.entries
     }
 
-    /// The range of the name of entry `index`, together with its value or the location of its
-    /// value.
+    /// Returns the range of bytes in the block that holds the name of entry `index`, together with
+    /// its value or the location of its value.
     ///
     /// # Errors
     ///
-    /// If the range does not lie inside the block.
+    /// Returns an error if the range does not lie inside the block.
     pub fn name_range(&self, index: usize) -> Result<core::ops::Range<usize>, Corruption> {
         let offset = self.entries.get(index).map_or(0, |entry| entry.name_offset.get());
         let outside = AttrCheck::NamePlace { index, offset };
@@ -249,7 +249,8 @@ impl<'a> AttrLeaf<'a> {
         })
     }
 
-    /// Parses an attribute; returns it and the length of its name in the block.
+    /// Parses the attribute of an entry. Returns the attribute, and the length of the bytes in the
+    /// block that hold its name.
     fn parse_entry(
         &self,
         index: usize,
@@ -297,12 +298,12 @@ fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
     }
 }
 
-/// Encodes a name with its value or the location of its value, padded, as [`AttrLeaf::name_range`]
-/// finds it. Returns the bytes and the flags of the entry.
+/// Encodes a name together with its value, or with the location of its value, and adds padding.
+/// [`AttrLeaf::name_range`] finds these bytes again. Returns them and the flags of the entry.
 ///
 /// # Panics
 ///
-/// If the length of name or value does not fit its field.
+/// Panics if the length of name or value does not fit its field.
 #[must_use]
 pub fn encode_name(entry: &AttrEntry<'_>) -> (Vec<u8>, AttrFlags) {
     let name_length = u8::try_from(entry.name.len()).expect("a name has at most 255 bytes");
@@ -342,7 +343,7 @@ pub const fn is_local(name_bytes: usize, value_bytes: usize, block_bytes: usize)
     length < block_bytes / 2 + block_bytes / 4
 }
 
-/// Name, value, and the length of both in the block.
+/// A name, its value, and the number of bytes that both occupy in the block.
 type NameAndValue<'a> = (&'a [u8], AttrValue<'a>, usize);
 
 fn split_local(rest: &[u8]) -> Option<NameAndValue<'_>> {
@@ -427,7 +428,7 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     Ok(())
 }
 
-/// The 4-byte cells of a block, of at most 64 KiB, that belong to a name.
+/// A set of 4-byte cells of a block: those that belong to a name. A block has at most 64 KiB.
 struct TakenCells([u64; 256]);
 
 impl Default for TakenCells {

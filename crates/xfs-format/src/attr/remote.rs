@@ -23,11 +23,11 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{Envelope, fill};
 use crate::kind::VerifyContext;
 
-/// "XARM".
+/// Magic number of a block of a remote value: "XARM".
 #[doc(alias = "XFS_ATTR3_RMT_MAGIC")]
 pub const REMOTE_MAGIC: u32 = 0x5841_524d;
 
-/// The header of each block.
+/// The header of each block of a remote value.
 #[doc(alias = "xfs_attr3_rmt_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -60,7 +60,7 @@ pub struct RemoteBlock<'a> {
 }
 
 impl<'a> RemoteBlock<'a> {
-    /// The number of bytes of a value that a block of `block_size` holds.
+    /// Returns the number of bytes of a value that a filesystem block of `block_size` bytes holds.
     #[must_use]
     pub const fn capacity(block_size: u32) -> u32 {
         block_size - size_of::<RemoteHeaderDisk>() as u32
@@ -70,7 +70,7 @@ impl<'a> RemoteBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the header is wrong, or the part does not fit the block.
+    /// Returns an error if the header is wrong, or the part does not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
@@ -94,19 +94,19 @@ impl<'a> RemoteBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// The offset of the part in the value.
+    /// Returns the offset of this block's part in the value, in bytes.
     #[must_use]
     pub fn offset(&self) -> u32 {
         self.header.offset.get()
     }
 
-    /// The part of the value.
+    /// Returns the part of the value that this block holds.
     #[must_use]
     pub fn part(&self) -> &'a [u8] {
         self.part
@@ -116,17 +116,18 @@ impl<'a> RemoteBlock<'a> {
 /// The header fields that are the same in every block of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteIdentity {
-    /// The inode that owns the value.
+    /// The inode to which the value belongs.
     pub owner: InodeNumber,
     /// The UUID that the volume's metadata carries.
     pub uuid: Uuid,
 }
 
-/// Writes one block of a value with its checksum. Blocks of values are never logged.
+/// Writes one block of a remote value: header, `part`, zeros and checksum. `offset` is where the
+/// part begins in the value. Such blocks are never logged.
 ///
 /// # Panics
 ///
-/// If the part does not fit the block.
+/// Panics if the part does not fit the block.
 pub fn encode(
     bytes: &mut [u8],
     at: DiskAddr,

@@ -28,7 +28,7 @@ pub struct AttrShortFormHeaderDisk {
     pub pad: u8,
 }
 
-/// The part of an entry before its name.
+/// The fields of an entry before its name.
 #[doc(alias = "xfs_attr_sf_entry")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -39,7 +39,7 @@ pub struct AttrShortFormEntryDisk {
     pub flags: u8,
 }
 
-/// The bytes before the first name.
+/// All bytes before the first name: the header, and the fields of the first entry.
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 struct FirstDisk {
@@ -54,7 +54,7 @@ const _: () = assert!(size_of::<AttrShortFormEntryDisk>() == 3);
 #[doc(alias = "xfs_attr_shortform")]
 #[derive(Clone, Copy, Debug)]
 pub struct AttrShortForm<'a> {
-    /// The entries, to the end of the form.
+    /// The bytes of the entries, up to the end of the form.
     entries: &'a [u8],
     count: u8,
     place: StructureAddress,
@@ -65,7 +65,7 @@ impl<'a> AttrShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// If the form does not lie inside the fork.
+    /// Returns an error if the form does not lie inside the fork.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::Attr, place, check);
         let needed = size_of::<AttrShortFormHeaderDisk>();
@@ -82,24 +82,27 @@ impl<'a> AttrShortForm<'a> {
         }
     }
 
-    /// The number of attributes.
+    /// Returns the number of attributes.
     #[must_use]
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// The attributes, in no particular order. Iteration ends after the first error.
+    /// Returns the attributes in the order in which they are stored. Iteration ends after the first
+    /// error.
     #[must_use]
     pub fn entries(&self) -> AttrShortFormEntries<'a> {
         AttrShortFormEntries { form: *self, rest: self.entries, left: self.count }
     }
 
-    /// Finds the attribute with this name. For attributes with other names only the lengths are
-    /// checked; [`verify`](Self::verify) checks the rest.
+    /// Finds the attribute with this name; the result is `None` if there is no such attribute. For
+    /// attributes with other names only the lengths are checked; [`verify`](Self::verify) checks
+    /// all fields.
     ///
     /// # Errors
     ///
-    /// If an attribute does not end inside the form, or the attribute with the name is invalid.
+    /// Returns an error if an attribute does not end inside the form, or the attribute with the
+    /// name is invalid.
     pub fn find(
         &self,
         namespace: Namespace,
@@ -126,7 +129,7 @@ impl<'a> AttrShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self) -> Result<(), Corruption> {
         let mut entries = self.entries();
         for entry in entries.by_ref() {
@@ -145,7 +148,8 @@ impl<'a> AttrShortForm<'a> {
     }
 }
 
-/// Skips the first of these entries if it lies inside the form and has a name other than `name`.
+/// Returns the entries after the first one. Returns `None` if the first entry has this name, or
+/// does not lie inside the form.
 #[inline]
 fn skip_other<'a>(entries: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (head, rest) = AttrShortFormEntryDisk::ref_from_prefix(entries).ok()?;
@@ -155,8 +159,8 @@ fn skip_other<'a>(entries: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     (!is_match).then_some(after)
 }
 
-/// Encodes attributes in short form; `None` if they are too many or too long, or if one of them has
-/// a remote value.
+/// Encodes attributes in short form. Returns `None` if they are too many or too long, or if one of
+/// them has a remote value.
 #[must_use]
 pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
     let length = |entry: &AttrEntry<'_>| match entry.value {
@@ -188,7 +192,8 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
 }
 
 /// Encodes one attribute with a local value in short form, for a new inode. The bytes are those of
-/// [`encode`]. Returns `None` if the attribute is too long, or longer than `room`.
+/// [`encode`]. Returns `None` if the attribute is too long for the form, or the form is longer than
+/// `room` bytes.
 #[must_use]
 pub fn encode_first(
     (namespace, name): (Namespace, &[u8]),
@@ -264,8 +269,8 @@ impl<'a> Iterator for AttrShortFormEntries<'a> {
     }
 }
 
-/// Returns the namespace in an entry's flags; `None` if a flag is unknown, if they name more than
-/// one namespace, or if they have another flag that is not `allowed`.
+/// Returns the namespace in an entry's flags. Returns `None` if a flag is unknown, if the flags
+/// name more than one namespace, or if another flag is set that is not in `allowed`.
 pub(super) fn verify_flags(byte: u8, allowed: AttrFlags) -> Option<Namespace> {
     let flags = AttrFlags::from_bits(byte)?;
     let namespace = Namespace::from_flags(flags)?;

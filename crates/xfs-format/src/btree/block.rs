@@ -50,15 +50,15 @@ const _: () = assert!(size_of::<LongHeaderDisk>() == 72);
 
 /// A view of one btree block.
 ///
-/// It returns records, keys and pointers in their disk form; [`BtreeFormat`](super::BtreeFormat)
-/// decodes them. It is cheap to copy.
+/// The view returns records, keys and pointers in their disk form;
+/// [`BtreeFormat`](super::BtreeFormat) decodes them. The view is cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct BtreeBlock<'a> {
     bytes: &'a [u8],
     layout: &'static BtreeLayout,
     level: u16,
     count: usize,
-    /// Offset of the pointers of a node, after the room for keys.
+    /// Offset of a node's pointers in the block, after the space for keys.
     pointers: usize,
 }
 
@@ -68,7 +68,7 @@ impl<'a> BtreeBlock<'a> {
     ///
     /// # Errors
     ///
-    /// The check that failed.
+    /// Returns the check that failed.
     #[inline]
     pub fn decode(bytes: &'a [u8], kind: BtreeKind, at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(bytes, kind)
@@ -94,13 +94,13 @@ impl<'a> BtreeBlock<'a> {
         Ok(Self { bytes, layout, level, count, pointers })
     }
 
-    /// Magic number and sizes.
+    /// Returns the magic number and the sizes of this kind of btree.
     #[must_use]
     pub const fn layout(&self) -> &'static BtreeLayout {
         self.layout
     }
 
-    /// The level of the block. Leaves have level 0.
+    /// Returns the level of the block. Leaves have level 0.
     #[must_use]
     pub const fn level(&self) -> u32 {
         self.level as u32
@@ -112,7 +112,7 @@ impl<'a> BtreeBlock<'a> {
         self.level == 0
     }
 
-    /// The number of records in a leaf, or of children of a node.
+    /// Returns the number of records in a leaf, or of children of a node.
     #[doc(alias = "numrecs")]
     #[must_use]
     pub const fn count(&self) -> usize {
@@ -127,7 +127,7 @@ impl<'a> BtreeBlock<'a> {
         LongHeaderDisk::ref_from_prefix(self.bytes).ok().map(|(header, _)| header)
     }
 
-    /// The block before this one on its level, or `None` for the first.
+    /// Returns the block before this one on the same level, or `None` for the first block.
     #[must_use]
     pub fn left_sibling(&self) -> Option<u64> {
         match self.layout.form {
@@ -136,7 +136,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// The block after this one on its level, or `None` for the last.
+    /// Returns the block after this one on the same level, or `None` for the last block.
     #[must_use]
     pub fn right_sibling(&self) -> Option<u64> {
         match self.layout.form {
@@ -145,7 +145,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// The owner of the block: the allocation group or the inode.
+    /// Returns the owner of the block: the number of an allocation group or of an inode.
     #[must_use]
     pub fn owner(&self) -> u64 {
         match self.layout.form {
@@ -154,7 +154,7 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// The LSN of the last logged change.
+    /// Returns the LSN of the last logged change of the block.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         Lsn(match self.layout.form {
@@ -163,7 +163,7 @@ impl<'a> BtreeBlock<'a> {
         })
     }
 
-    /// The records of a leaf, in order; none for a node.
+    /// Returns the records of a leaf, in order. A node has none.
     pub fn records(
         &self,
     ) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
@@ -173,7 +173,7 @@ impl<'a> BtreeBlock<'a> {
         self.bytes.get(start..end).unwrap_or_default().chunks_exact(self.layout.record_bytes)
     }
 
-    /// Record `index` of a leaf.
+    /// Returns record `index` of a leaf, or `None` if there is no such record.
     #[must_use]
     pub fn record(&self, index: usize) -> Option<&'a [u8]> {
         if !self.is_leaf() || index >= self.count {
@@ -183,14 +183,15 @@ impl<'a> BtreeBlock<'a> {
         self.bytes.get(start..start + self.layout.record_bytes)
     }
 
-    /// The lowest key below child `index` of a node.
+    /// Returns the lowest key below child `index` of a node, or `None` if there is no such child.
     #[must_use]
     pub fn key(&self, index: usize) -> Option<&'a [u8]> {
         let start = self.key_offset(index)?;
         self.bytes.get(start..start + self.layout.key_bytes)
     }
 
-    /// The highest key below child `index` of a node of the reverse map.
+    /// Returns the highest key below child `index` of a node of the reverse map, or `None` if there
+    /// is none.
     #[must_use]
     pub fn high_key(&self, index: usize) -> Option<&'a [u8]> {
         let start = self.key_offset(index)? + self.layout.key_bytes;
@@ -203,7 +204,8 @@ impl<'a> BtreeBlock<'a> {
         exists.then(|| self.layout.header_bytes() + index * self.layout.node_key_bytes())
     }
 
-    /// The block of child `index` of a node: a block of the group or of the volume, by form.
+    /// Returns the block of child `index` of a node, or `None` if there is no such child. The block
+    /// is counted inside the group or the volume, depending on the form of the btree.
     #[must_use]
     pub fn pointer(&self, index: usize) -> Option<u64> {
         if self.is_leaf() || index >= self.count {

@@ -1,4 +1,4 @@
-//! Encoding of blocks.
+//! Encoding of btree blocks.
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
@@ -7,12 +7,12 @@ use crate::addr::DiskAddr;
 use crate::envelope;
 use crate::geometry::Geometry;
 
-/// The btree, owner and address of a block.
+/// The fields that identify a block: its btree, owner and address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeIdentity {
     /// The kind of btree.
     pub kind: BtreeKind,
-    /// The allocation group, or the inode.
+    /// The number of the allocation group, or of the inode, to which the btree belongs.
     pub owner: u64,
     /// The block's own address.
     pub address: DiskAddr,
@@ -22,15 +22,15 @@ pub struct BtreeIdentity {
 /// [`BlockKind::seal`](crate::BlockKind::seal) stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeHeader {
-    /// Btree, owner and address.
+    /// The btree, owner and address of the block.
     pub identity: BtreeIdentity,
-    /// The level; leaves have level 0.
+    /// The level of the block; leaves have level 0.
     pub level: u16,
-    /// Number of entries.
+    /// Number of entries in the block.
     pub count: u16,
-    /// The block before it on its level.
+    /// The block before this one on the same level; `None` for the first block.
     pub left: Option<u64>,
-    /// The block after it on its level.
+    /// The block after this one on the same level; `None` for the last block.
     pub right: Option<u64>,
 }
 
@@ -39,7 +39,8 @@ impl BtreeHeader {
     ///
     /// # Panics
     ///
-    /// If this btree has the short form and a number does not fit it: a mistake of the caller.
+    /// Panics if this btree has the short form and the owner or a sibling does not fit 32 bits: a
+    /// mistake of the caller.
     pub fn encode(&self, geometry: &Geometry, block: &mut [u8]) {
         let layout = self.identity.kind.layout();
         let short = |number| u32::try_from(number).expect("group and block numbers have 32 bits");
@@ -82,8 +83,8 @@ impl BtreeHeader {
 ///
 /// # Panics
 ///
-/// If the records do not fit the block, or do not have this btree's record size: a mistake of the
-/// caller.
+/// Panics if the records do not fit the block, or do not have this btree's record size: a mistake
+/// of the caller.
 pub fn encode_leaf<R: IntoBytes + Immutable>(
     identity: BtreeIdentity,
     records: &[R],

@@ -7,25 +7,25 @@ use crate::geometry::Geometry;
 /// The kind of btree that a block belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BtreeKind {
-    /// Free space by block number.
+    /// The btree of free space, sorted by block number.
     #[doc(alias = "bnobt")]
     FreeSpaceByBlock,
-    /// Free space by size.
+    /// The btree of free space, sorted by size.
     #[doc(alias = "cntbt")]
     FreeSpaceBySize,
-    /// Inode chunks.
+    /// The btree of all inode chunks.
     #[doc(alias = "inobt")]
     Inode,
-    /// Inode chunks with free inodes.
+    /// The btree of inode chunks with free inodes.
     #[doc(alias = "finobt")]
     FreeInode,
-    /// Reverse map.
+    /// The btree of the reverse map.
     #[doc(alias = "rmapbt")]
     ReverseMap,
-    /// Reference counts.
+    /// The btree of reference counts.
     #[doc(alias = "refcountbt")]
     Refcount,
-    /// Extents of a fork.
+    /// The btree of the extents of a fork.
     #[doc(alias = "bmbt")]
     Extent,
 }
@@ -39,23 +39,23 @@ pub enum PointerForm {
     Long,
 }
 
-/// Magic number and sizes of one kind.
+/// Magic number and sizes of one kind of btree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeLayout {
     /// The magic number at the start of each block.
     pub magic: u32,
-    /// The form of header and pointers.
+    /// The form of block headers and pointers.
     pub form: PointerForm,
-    /// Bytes of a record.
+    /// Length of a record in bytes.
     pub record_bytes: usize,
-    /// Bytes of a key.
+    /// Length of a key in bytes.
     pub key_bytes: usize,
-    /// Whether a node holds the highest key of each child after the lowest.
+    /// Whether a node also holds the highest key of each child, after the lowest key.
     pub has_high_keys: bool,
 }
 
 impl BtreeKind {
-    /// All kinds.
+    /// All kinds of btrees.
     pub const ALL: [Self; 7] = [
         Self::FreeSpaceByBlock,
         Self::FreeSpaceBySize,
@@ -66,13 +66,14 @@ impl BtreeKind {
         Self::Extent,
     ];
 
-    /// The kind whose blocks start with this magic number.
+    /// Returns the kind of btree whose blocks start with this magic number, or `None` if there is
+    /// none.
     #[must_use]
     pub fn of_magic(magic: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.layout().magic == magic)
     }
 
-    /// Magic number and sizes.
+    /// Returns the magic number and the sizes of this kind of btree.
     #[must_use]
     pub const fn layout(self) -> &'static BtreeLayout {
         use PointerForm::{Long, Short};
@@ -93,7 +94,7 @@ impl BtreeKind {
         }
     }
 
-    /// The name used in messages and in JSON.
+    /// Returns the name used in messages and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -107,9 +108,9 @@ impl BtreeKind {
         }
     }
 
-    /// The largest number of levels of a btree of this kind on this volume, without a root in an
-    /// inode. It is the height of a btree of half-full nodes that fills all the space available to
-    /// it.
+    /// Returns the largest number of levels of a btree of this kind on this volume, not counting a
+    /// root in an inode. This is the height of a btree of half-full nodes that fills all the space
+    /// available to the btree.
     #[must_use]
     pub const fn max_levels(self, geometry: &Geometry) -> u32 {
         let layout = self.layout();
@@ -131,11 +132,11 @@ impl BtreeKind {
 }
 
 impl BtreeLayout {
-    /// The bytes of the number of entries in both headers.
+    /// The bytes of a block that hold the number of entries, in both forms of the header.
     pub const COUNT_RANGE: Range<usize> = 6..8;
     const SIBLINGS_OFFSET: usize = 8;
 
-    /// Bytes of the header of a block.
+    /// Returns the length of a block's header in bytes.
     #[must_use]
     pub const fn header_bytes(&self) -> usize {
         match self.form {
@@ -144,7 +145,7 @@ impl BtreeLayout {
         }
     }
 
-    /// Bytes of a pointer.
+    /// Returns the length of a pointer in bytes.
     #[must_use]
     pub const fn pointer_bytes(&self) -> usize {
         match self.form {
@@ -153,49 +154,50 @@ impl BtreeLayout {
         }
     }
 
-    /// Bytes of the keys of one child in a node.
+    /// Returns the length in bytes of the keys of one child in a node.
     #[must_use]
     pub const fn node_key_bytes(&self) -> usize {
         if self.has_high_keys { 2 * self.key_bytes } else { self.key_bytes }
     }
 
-    /// The smallest number of entries in a block of `level` that is not the root.
+    /// Returns the smallest number of entries in a block of `level` that is not the root.
     #[must_use]
     pub const fn min_entries(&self, level: u32, block_size: u32) -> usize {
         self.max_entries(level, block_size) / 2
     }
 
-    /// The largest number of entries (records or children) in a block of `level`.
+    /// Returns the largest number of entries (records or children) in a block of `level`.
     #[must_use]
     pub const fn max_entries(&self, level: u32, block_size: u32) -> usize {
         if level == 0 { self.max_records(block_size) } else { self.max_pointers(block_size) }
     }
 
-    /// Offset of the pointers of a node, after the room for keys.
+    /// Returns the offset of a node's pointers in the block, after the space for the largest number
+    /// of keys.
     #[must_use]
     pub const fn pointers_offset(&self, block_size: u32) -> usize {
         self.header_bytes() + self.max_pointers(block_size) * self.node_key_bytes()
     }
 
-    /// The bytes of a header that hold the left sibling.
+    /// Returns the range of bytes in a header that holds the left sibling.
     #[must_use]
     pub const fn left_sibling_range(&self) -> Range<usize> {
         Self::SIBLINGS_OFFSET..Self::SIBLINGS_OFFSET + self.pointer_bytes()
     }
 
-    /// The bytes of a header that hold the right sibling.
+    /// Returns the range of bytes in a header that holds the right sibling.
     #[must_use]
     pub const fn right_sibling_range(&self) -> Range<usize> {
         let start = Self::SIBLINGS_OFFSET + self.pointer_bytes();
         start..start + self.pointer_bytes()
     }
 
-    /// Encodes a pointer or sibling; `None` becomes all ones. A short pointer is the first four
+    /// Encodes a pointer or sibling. `None` becomes all ones. A short pointer is the first four
     /// bytes of the result.
     ///
     /// # Panics
     ///
-    /// If the form is short and the block number does not fit 32 bits.
+    /// Panics if the form is short and the block number does not fit 32 bits.
     #[must_use]
     pub fn encode_pointer(&self, block: Option<u64>) -> [u8; 8] {
         let Some(block) = block else { return [0xff; 8] };
@@ -208,7 +210,7 @@ impl BtreeLayout {
         }
     }
 
-    /// Decodes the pointer at the start of `bytes`; `None` if there are too few bytes.
+    /// Decodes the pointer at the start of `bytes`. Returns `None` if there are too few bytes.
     #[must_use]
     pub fn decode_pointer(&self, bytes: &[u8]) -> Option<u64> {
         match self.form {
@@ -217,13 +219,13 @@ impl BtreeLayout {
         }
     }
 
-    /// The largest number of records in a leaf of `block_size` bytes.
+    /// Returns the largest number of records in a leaf of `block_size` bytes.
     #[must_use]
     pub const fn max_records(&self, block_size: u32) -> usize {
         (block_size as usize).saturating_sub(self.header_bytes()) / self.record_bytes
     }
 
-    /// The largest number of children of a node of `block_size` bytes.
+    /// Returns the largest number of children of a node of `block_size` bytes.
     #[must_use]
     pub const fn max_pointers(&self, block_size: u32) -> usize {
         let room = (block_size as usize).saturating_sub(self.header_bytes());

@@ -1,4 +1,4 @@
-//! Blocks that the kernel wrote (`testdata/groups`), and the same with changed bytes.
+//! Btree blocks that the kernel wrote (`testdata/groups`), and copies of them with changed bytes.
 
 use std::vec;
 use std::vec::Vec;
@@ -43,7 +43,7 @@ const BLOCKS: [Golden; 13] = [
     block!("extent-leaf", Extent),
 ];
 
-/// The disk address of each block.
+/// A text with the disk address of each golden block.
 const ADDRESSES: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/addresses"));
 
@@ -66,7 +66,7 @@ impl Golden {
         found.map_err(|error| error.check().clone())
     }
 
-    /// Returns the block with other bytes at `offset` and a recomputed checksum.
+    /// Returns a copy of the block with the bytes `with` at `offset` and a recomputed checksum.
     fn changed(&self, offset: usize, with: &[u8]) -> Vec<u8> {
         let mut bytes = self.bytes.to_vec();
         bytes[offset..offset + with.len()].copy_from_slice(with);
@@ -84,7 +84,7 @@ fn geometry() -> Geometry {
     golden::geometry(golden!("aged.headers"))
 }
 
-/// Decodes all entries of a block as a cursor would. Returns how many decode.
+/// Decodes all entries of a block as a cursor would. Returns the number of entries that decode.
 fn read_all<F: BtreeFormat>(bytes: &[u8], at: DiskAddr, geometry: &Geometry) -> usize {
     let block = BtreeBlock::decode(bytes, F::KIND, at).unwrap();
     let group = Group::new(geometry, geometry.split_disk_addr(at).unwrap().0).unwrap();

@@ -17,7 +17,7 @@ use crate::kind::VerifyContext;
 use crate::refcount::Refcounts;
 use crate::rmap::ReverseMap;
 
-/// A check of this structure that failed.
+/// A failed check of a btree block, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -147,7 +147,7 @@ fn verify_pointers(block: &BtreeBlock<'_>, group: &Group<'_>) -> Result<(), Btre
     Ok(())
 }
 
-/// Checks every record, or every key, and their order.
+/// Checks every record of a leaf, or every key of a node, and their order.
 fn verify_entries<F: BtreeFormat>(block: &BtreeBlock<'_>, group: &Group<'_>) -> Result<(), Check> {
     if !block.is_leaf() {
         return verify_keys::<F>(block).map_err(Check::from);

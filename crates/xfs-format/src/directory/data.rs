@@ -14,7 +14,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Records tile the block; each starts at a multiple of 8 and its tag is its own offset.
+//! - **I1** Records tile the block; each record starts at a multiple of 8, and its tag is its own
+//!   offset.
 //! - **I2** Two free records are never adjacent. The table holds the three longest, longest first.
 //! - **I3** In the block form the index holds every entry once, and otherwise only stale entries,
 //!   whose cookie is 0.
@@ -37,22 +38,23 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
 pub(crate) use verify::{ENVELOPE, verify};
 
-/// "XDB3": the single block of the block form.
+/// Magic number of the single block of the block form: "XDB3".
 #[doc(alias = "XFS_DIR3_BLOCK_MAGIC")]
 pub const BLOCK_MAGIC: u32 = 0x5844_4233;
 
-/// "XDD3": one of the data blocks of the leaf and node forms.
+/// Magic number of a data block of the leaf and node forms: "XDD3".
 #[doc(alias = "XFS_DIR3_DATA_MAGIC")]
 pub const DATA_MAGIC: u32 = 0x5844_4433;
 
-/// Bytes before the first record.
+/// Length of the header before the first record, in bytes.
 pub const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
 
 /// The first two bytes of a free record. No inode number starts with them.
 #[doc(alias = "XFS_DIR2_DATA_FREE_TAG")]
 pub const FREE_TAG: u16 = 0xffff;
 
-/// Bytes of an entry's inode number and name length; below, of its type and tag.
+/// Length of an entry's inode number and name length, in bytes. The next constant is that of its
+/// type and tag.
 const ENTRY_HEAD: usize = 9;
 const ENTRY_TAIL: usize = 3;
 
@@ -72,7 +74,7 @@ pub struct DataHeaderDisk {
     pub pad: U32,
 }
 
-/// One of the longest free records.
+/// An element of the table of the longest free records.
 #[doc(alias = "xfs_dir2_data_free")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -95,7 +97,7 @@ pub struct BlockTailDisk {
 const _: () = assert!(DATA_HEADER == 64);
 const _: () = assert!(size_of::<BlockTailDisk>() == 8);
 
-/// Length of an entry with a name of `name_length` bytes.
+/// Returns the length in bytes of an entry whose name has `name_length` bytes.
 #[doc(alias = "xfs_dir2_data_entsize")]
 #[must_use]
 pub const fn entry_length(name_length: usize) -> usize {
@@ -108,14 +110,14 @@ pub struct DataBlock<'a> {
     /// The block up to the end of its records.
     bytes: &'a [u8],
     header: &'a DataHeaderDisk,
-    /// The index and its tail, in the block form.
+    /// The index and its tail, or `None` if the block is not in block form.
     index: Option<(&'a [HashEntryDisk], &'a BlockTailDisk)>,
     place: StructureAddress,
     /// Byte offset of the block in the directory.
     start: u64,
 }
 
-/// A record of a data block.
+/// A record of a data block: an entry or free space.
 #[derive(Clone, Copy, Debug)]
 enum Record<'a> {
     Entry(Entry<'a>),
@@ -127,7 +129,7 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the index does not fit the block.
+    /// Returns an error if the magic number is wrong or the index does not fit the block.
     pub fn decode(
         bytes: &'a [u8],
         start: u64,
@@ -157,7 +159,7 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
@@ -169,30 +171,30 @@ impl<'a> DataBlock<'a> {
         self.index.is_some()
     }
 
-    /// The index of the block form; empty in the other forms.
+    /// Returns the index of a block in block form. In the other forms it is empty.
     #[must_use]
     pub fn index(&self) -> &'a [HashEntryDisk] {
         self.index.map_or(&[], |(index, _)| index)
     }
 
-    /// The length of the longest free record, or 0 if there is none.
+    /// Returns the length of the longest free record, or 0 if there is none.
     #[must_use]
     pub fn best_free_length(&self) -> u16 {
         self.header.best_free.first().map_or(0, |best| best.length.get())
     }
 
-    /// The entries in the order of their cookies, including `.` and `..`. Iteration ends after the
-    /// first error.
+    /// Returns the entries in the order of their cookies, including `.` and `..`. Iteration ends
+    /// after the first error.
     #[must_use]
     pub fn entries(&self) -> DataEntries<'a> {
         DataEntries { block: *self, offset: DATA_HEADER }
     }
 
-    /// The parent directory, from the first block of the directory.
+    /// Returns the parent directory, which the first block of a directory holds as the entry `..`.
     ///
     /// # Errors
     ///
-    /// If the first two entries are not `.` (the directory itself) and `..`.
+    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`.
     pub fn parent(&self) -> Result<InodeNumber, Corruption> {
         self.parse_parent().map_err(|check| self.corrupt(check))
     }
@@ -214,11 +216,11 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// The entry that an index entry points to.
+    /// Returns the entry at the position that an index entry gives.
     ///
     /// # Errors
     ///
-    /// If there is no entry at that position.
+    /// Returns an error if there is no entry at that position.
     pub fn entry_at(&self, cookie: Cookie) -> Result<Entry<'a>, Corruption> {
         let missing = DirectoryCheck::IndexTarget { hash: 0, offset: cookie.offset() };
         let offset = cookie
@@ -234,11 +236,12 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// Finds the entry with this name through the index of the block form.
+    /// Finds the entry with this name through the index of the block form. The result is `None` if
+    /// there is no such entry.
     ///
     /// # Errors
     ///
-    /// If an index entry does not point to an entry.
+    /// Returns an error if an index entry does not point to an entry of the block.
     pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
         for candidate in super::leaf::equal_hashes(self.index(), super::name_hash(name)) {
             let cookie = Cookie(candidate.cookie.get());
@@ -252,8 +255,8 @@ impl<'a> DataBlock<'a> {
         Ok(None)
     }
 
-    /// The entries of the block form whose name an earlier entry has. Only the names of neighbours
-    /// in the index with equal hashes are compared.
+    /// Returns the entries of a block in block form whose name an earlier entry also has. Only the
+    /// names of neighbours in the index with equal hashes are compared.
     #[must_use]
     pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
@@ -270,7 +273,7 @@ impl<'a> DataBlock<'a> {
         doubled
     }
 
-    /// The record at `offset` and its length.
+    /// Returns the record at `offset` and the length of the record.
     fn record(&self, offset: usize) -> Result<(Record<'a>, usize), DirectoryCheck> {
         let outside = DirectoryCheck::RecordEnd { offset, end: self.bytes.len() };
         let rest = self.bytes.get(offset..).ok_or(outside)?;
@@ -345,7 +348,8 @@ impl<'a> Iterator for DataEntries<'a> {
     }
 }
 
-/// Splits off the index at the end of the block form, and its tail.
+/// Splits off the index at the end of a block in block form. Returns the index and the tail after
+/// it.
 fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Check> {
     let needed = size_of::<BlockTailDisk>();
     let truncated = Check::Truncated { available: records.len(), needed };
@@ -360,7 +364,8 @@ fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Che
     }
 }
 
-/// Checks the tag in the last two bytes of a record (I1); `None` if they do not lie inside `rest`.
+/// Checks the tag in the last two bytes of a record (I1). Returns `None` if those bytes do not lie
+/// inside `rest`.
 fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), DirectoryCheck>> {
     let (tag, _) = U16::ref_from_prefix(rest.get(length.checked_sub(2)?..)?).ok()?;
     let tag = tag.get();

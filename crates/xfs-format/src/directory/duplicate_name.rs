@@ -2,30 +2,31 @@
 //!
 //! A lookup finds one of the two entries, but a listing shows both. A program that copies the tree
 //! would write the second file through the first, which may be a symbolic link. Readers therefore
-//! return only the first entry and report the other.
+//! return only the first entry, and report the second.
 
 use alloc::vec::Vec;
 
 use super::{Cookie, DirectoryCheck};
 
-/// An entry whose name an earlier entry has.
+/// An entry with the name of an earlier entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DuplicateName {
-    /// The entry.
+    /// The position of the entry.
     pub cookie: Cookie,
-    /// The first entry with that name, which is the valid one.
+    /// The position of the first entry with that name, which is the valid one.
     pub first: Cookie,
 }
 
 impl DuplicateName {
-    /// The check that the entry fails.
+    /// Returns the check that the entry fails, for a corruption report.
     #[must_use]
     pub const fn check(self) -> DirectoryCheck {
         DirectoryCheck::NameTwice { offset: self.cookie.offset(), first: self.first.offset() }
     }
 }
 
-/// Finds the entries, given by name and cookie, whose name an earlier entry has.
+/// Finds the entries with the name of an earlier entry. Each element of `entries` is a name and a
+/// cookie.
 #[must_use]
 pub fn find_duplicate_names(mut entries: Vec<(&[u8], Cookie)>) -> Vec<DuplicateName> {
     entries.sort_unstable();

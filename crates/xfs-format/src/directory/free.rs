@@ -17,7 +17,7 @@ use crate::addr::{DiskAddr, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::kind::VerifyContext;
 
-/// "XDF3".
+/// Magic number of a block of the free-space index: "XDF3".
 #[doc(alias = "XFS_DIR3_FREE_MAGIC")]
 pub const FREE_MAGIC: u32 = 0x5844_4633;
 
@@ -54,7 +54,7 @@ impl<'a> FreeBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the count does not fit the block.
+    /// Returns an error if the magic number is wrong or the count does not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
@@ -78,19 +78,20 @@ impl<'a> FreeBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// The index of the data block that the first length belongs to, in directory blocks.
+    /// Returns the index of the data block to which the first length of this block belongs, in
+    /// directory blocks.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.header.first.get()
     }
 
-    /// The best free lengths of consecutive data blocks, from the first on.
+    /// Returns the best free lengths of consecutive data blocks, from `first_data_block` on.
     #[must_use]
     pub fn best_free(&self) -> &'a [U16] {
         self.best_free

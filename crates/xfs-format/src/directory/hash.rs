@@ -1,4 +1,4 @@
-//! The hash of names in indexes.
+//! The hash by which names are sorted in indexes.
 
 /// Computes the hash of the name of a directory entry or an extended attribute.
 ///

@@ -1,7 +1,8 @@
 //! Leaves of the hash index: name hashes and the cookies of their entries.
 //!
 //! Owns: decoding, search and the checks of one leaf. The only leaf of a directory ("leaf1") ends
-//! with the best free length of each data block. Leaves below nodes ("leafn") do not have those.
+//! with the best free length of each data block. Leaves below nodes ("leafn") do not have these
+//! lengths.
 //!
 //! ```text
 //!  0 common header (see dabtree)  56 count  58 stale  60 pad  64 { hash, cookie } ...
@@ -23,7 +24,7 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::kind::VerifyContext;
 
-/// Magic number of the only leaf.
+/// Magic number of the only leaf of a directory.
 #[doc(alias = "XFS_DIR3_LEAF1_MAGIC")]
 pub const LEAF1_MAGIC: u16 = 0x3df1;
 
@@ -36,9 +37,9 @@ pub const LEAFN_MAGIC: u16 = 0x3dff;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct HashEntryDisk {
-    /// The name's hash.
+    /// The hash of the entry's name.
     pub hash: U32,
-    /// The entry's cookie, or 0 if the entry was removed.
+    /// The cookie of the entry, or 0 if the entry was removed.
     #[doc(alias = "address")]
     pub cookie: U32,
 }
@@ -58,7 +59,7 @@ pub struct LeafHeaderDisk {
 const _: () = assert!(size_of::<HashEntryDisk>() == 8);
 const _: () = assert!(size_of::<LeafHeaderDisk>() == 64);
 
-/// A leaf of either kind, borrowed from its buffer.
+/// A leaf of the hash index, of either kind, borrowed from its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafBlock<'a> {
     header: &'a LeafHeaderDisk,
@@ -71,7 +72,7 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     ///
-    /// If the magic number is wrong or the counts do not fit the block.
+    /// Returns an error if the magic number is wrong or the counts do not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
@@ -103,38 +104,38 @@ impl<'a> LeafBlock<'a> {
         }
     }
 
-    /// The owner inode in the header.
+    /// Returns the owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
     }
 
-    /// The next leaf by hash, or `None` at the end.
+    /// Returns the next leaf in the order of hashes, or `None` for the last leaf.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
         let block = self.header.header.forward.get();
         (block != 0).then(|| FileBlock(block.into()))
     }
 
-    /// The entries in the order of their hashes, including stale ones.
+    /// Returns the entries in the order of their hashes, including stale ones.
     #[must_use]
     pub fn entries(&self) -> &'a [HashEntryDisk] {
         self.entries
     }
 
-    /// The best free length of each data block, if this is the only leaf.
+    /// Returns the best free length of each data block, or `None` if this leaf is below a node.
     #[must_use]
     pub fn best_free(&self) -> Option<&'a [U16]> {
         self.best_free
     }
 
-    /// The entries with this hash, including stale ones.
+    /// Returns the entries with this hash, including stale ones.
     pub fn find(&self, hash: u32) -> impl Iterator<Item = &'a HashEntryDisk> + use<'a> {
         equal_hashes(self.entries, hash)
     }
 }
 
-/// The entries of `index` with this hash.
+/// Returns the entries of `index` with this hash, including stale ones.
 pub(crate) fn equal_hashes(
     index: &[HashEntryDisk],
     hash: u32,
@@ -144,7 +145,7 @@ pub(crate) fn equal_hashes(
     rest.iter().take_while(move |entry| entry.hash.get() == hash)
 }
 
-/// Checks that the hashes ascend (I1) and returns the number of stale entries.
+/// Checks that the hashes of `index` ascend (I1). Returns the number of stale entries.
 pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryCheck> {
     let (mut previous, mut stale) = (0, 0);
     for (index, entry) in index.iter().enumerate() {

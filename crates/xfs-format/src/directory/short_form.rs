@@ -11,7 +11,7 @@
 //! # Invariants
 //!
 //! - **I1** The wide count is the number of inode numbers, including the parent's, that need more
-//!   than 32 bits. If there is one, all inode numbers are stored in 8 bytes.
+//!   than 32 bits. If the count is not 0, all inode numbers are stored in 8 bytes.
 //! - **I2** The offset of an entry is its offset in a data block after a change of form, so its
 //!   cookie stays valid. Offsets ascend.
 
@@ -31,16 +31,16 @@ use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::geometry::Geometry;
 
-/// Bytes before the parent.
+/// Length of the two counts before the parent, in bytes.
 const COUNTS: usize = 2;
 
-/// The offset of `..` in a data block, from which its cookie follows.
+/// The offset that `..` would have in a data block. The cookie of `..` follows from it.
 const PARENT_OFFSET: usize = DATA_HEADER + entry_length(1);
 
-/// The lowest offset of an entry in short form.
+/// The lowest offset that an entry in short form can have.
 pub const FIRST_OFFSET: usize = PARENT_OFFSET + entry_length(2);
 
-/// The part of an entry before its name.
+/// The fields of an entry before its name.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct EntryHeadDisk {
@@ -59,18 +59,18 @@ pub struct ShortForm<'a> {
     parent: InodeNumber,
 }
 
-/// Encodes a directory without entries.
+/// Encodes a directory without entries in short form.
 #[must_use]
 pub fn encode_empty(parent: InodeNumber) -> Vec<u8> {
     encode(parent, core::iter::empty())
 }
 
-/// Encodes a directory with these entries, which must be sorted by cookie.
+/// Encodes a directory with these entries in short form. The entries must be sorted by cookie.
 ///
 /// # Panics
 ///
-/// If there are more than 255 entries, or a cookie is past the first 64 KiB. Such directories do
-/// not fit the short form.
+/// Panics if there are more than 255 entries, or a cookie is past the first 64 KiB. Such
+/// directories do not fit the short form.
 #[must_use]
 pub fn encode<'e>(
     parent: InodeNumber,
@@ -98,17 +98,17 @@ pub fn encode<'e>(
 }
 
 impl<'a> ShortForm<'a> {
-    /// The cookie of `.`, which has no entry.
+    /// The cookie of `.`, which has no entry in short form.
     pub const DOT_COOKIE: Cookie = Cookie((DATA_HEADER >> 3) as u32);
 
-    /// The cookie of `..`, which has no entry.
+    /// The cookie of `..`, which has no entry in short form.
     pub const PARENT_COOKIE: Cookie = Cookie((PARENT_OFFSET >> 3) as u32);
 
-    /// Decodes the header. `bytes` is the directory, with the length of the inode's size.
+    /// Decodes the header. `bytes` are the whole directory, as many as the inode's size says.
     ///
     /// # Errors
     ///
-    /// If the header does not fit.
+    /// Returns an error if `bytes` are too few for the header.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let truncated = || {
             let check = Check::Truncated { available: bytes.len(), needed: COUNTS + 4 };
@@ -122,20 +122,20 @@ impl<'a> ShortForm<'a> {
         Ok(Self { bytes, place, count, wide_count, parent })
     }
 
-    /// The parent directory.
+    /// Returns the parent directory.
     #[must_use]
     pub fn parent(&self) -> InodeNumber {
         self.parent
     }
 
-    /// The number of entries.
+    /// Returns the number of entries, without `.` and `..`.
     #[must_use]
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// The entries in the order of their cookies, without `.` and `..`. Iteration ends after the
-    /// first error.
+    /// Returns the entries in the order of their cookies, without `.` and `..`. Iteration ends
+    /// after the first error.
     #[must_use]
     pub fn entries(&self) -> ShortFormEntries<'a> {
         let offset = COUNTS + inode_bytes(self.wide_count != 0);
@@ -143,11 +143,11 @@ impl<'a> ShortForm<'a> {
         ShortFormEntries { form: *self, rest, left: self.count, lowest: FIRST_OFFSET }
     }
 
-    /// Finds the entry with this name.
+    /// Finds the entry with this name. The result is `None` if there is no such entry.
     ///
     /// # Errors
     ///
-    /// If an entry before it cannot be read.
+    /// Returns an error if an entry before the wanted one cannot be read.
     pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
         for entry in self.entries() {
             let entry = entry?;
@@ -158,7 +158,7 @@ impl<'a> ShortForm<'a> {
         Ok(None)
     }
 
-    /// The readable entries whose name an earlier entry has.
+    /// Returns the readable entries with the name of an earlier entry.
     ///
     /// A set of 1024 bits, indexed by hash, recognises most directories without duplicates. Names
     /// are compared only if two hashes agree in ten bits, and no memory is allocated before that.
@@ -190,7 +190,7 @@ impl<'a> ShortForm<'a> {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, geometry: &Geometry) -> Result<(), Corruption> {
         let mut entries = self.entries();
         let mut wide_count = u32::from(is_wide(self.parent));

@@ -1,4 +1,4 @@
-//! Names, hashes, cookies and types.
+//! Tests of names, hashes, cookies and types.
 
 use super::{Cookie, EntryType, INDEX_OFFSET, name_hash, name_is_sound};
 use crate::inode::FileType;

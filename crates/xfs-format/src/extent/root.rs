@@ -1,4 +1,4 @@
-//! The root of an extent btree, in the inode.
+//! The root of an extent btree, which lies in the inode.
 //!
 //! ```text
 //! 0       2       4                 4 + 8·capacity
@@ -16,14 +16,14 @@ use super::{ExtentCheck, is_for_files};
 use crate::addr::{FileBlock, FsBlock};
 use crate::geometry::Geometry;
 
-/// Bytes before the keys of a root in an inode.
+/// Number of bytes before the keys of a root in an inode.
 pub const EXTENT_ROOT_HEADER_BYTES: usize = size_of::<RootDisk>();
 /// Limit on the levels of an extent btree, including the root: the height with 2⁴⁸ records in
 /// half-full blocks of 1 KiB.
 #[doc(alias = "XFS_BM_MAXLEVELS")]
 pub const MAX_EXTENT_LEVELS: u16 = 12;
 
-/// Bytes of a key and a pointer.
+/// Length of a key and a pointer together, in bytes.
 const ENTRY_BYTES: usize = 2 * size_of::<U64>();
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -42,11 +42,11 @@ pub struct ExtentRoot<'a> {
     pointers: &'a [U64],
 }
 
-/// Writes a root over all bytes of a fork: `level`, `children`, and zeros in between.
+/// Writes a root over all bytes of a fork: `level`, `children`, and zeros between and after them.
 ///
 /// # Panics
 ///
-/// If there are more children than [`ExtentRoot::capacity`] allows.
+/// Panics if there are more children than [`ExtentRoot::capacity`] allows.
 pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &mut [u8]) {
     let capacity = ExtentRoot::capacity(fork.len());
     assert!(children.len() <= capacity, "the children fit the fork");
@@ -66,7 +66,7 @@ pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &
 }
 
 impl<'a> ExtentRoot<'a> {
-    /// The number of children that fit into a fork of `fork_bytes`.
+    /// Returns the number of children that fit into a fork of `fork_bytes`.
     #[doc(alias = "xfs_bmdr_maxrecs")]
     #[must_use]
     pub const fn capacity(fork_bytes: usize) -> usize {
@@ -74,11 +74,11 @@ impl<'a> ExtentRoot<'a> {
     }
 
     /// Decodes the root in `fork`, which must be the whole fork: the offset of the pointers depends
-    /// on its length.
+    /// on the fork's length.
     ///
     /// # Errors
     ///
-    /// [`ExtentCheck`] if the level is 0 or too high, or if the count is 0 or does not fit.
+    /// Returns [`ExtentCheck`] if the level is 0 or too high, or if the count is 0 or does not fit.
     pub fn decode(fork: &'a [u8]) -> Result<Self, ExtentCheck> {
         let no_room = ExtentCheck::Room { count: 1, room: fork.len() };
         let (disk, entries) = RootDisk::ref_from_prefix(fork).map_err(|_| no_room)?;
@@ -100,19 +100,19 @@ impl<'a> ExtentRoot<'a> {
         Ok(Self { level, keys, pointers })
     }
 
-    /// The number of levels below this one; at least 1.
+    /// Returns the level of the root, which is the number of levels below it and at least 1.
     #[must_use]
     pub const fn level(&self) -> u16 {
         self.level
     }
 
-    /// The number of children; at least 1.
+    /// Returns the number of children of the root, which is at least 1.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.keys.len()
     }
 
-    /// The first file block under each child, and the block of the child.
+    /// Returns, for each child, the first file block in it and the block that holds it.
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = (FileBlock, FsBlock)> + DoubleEndedIterator + use<'a> {
@@ -124,7 +124,7 @@ impl<'a> ExtentRoot<'a> {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, geometry: &Geometry) -> Result<(), ExtentCheck> {
         let mut previous = None;
         for (file_block, child) in self.iter() {

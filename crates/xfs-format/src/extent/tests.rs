@@ -1,4 +1,4 @@
-//! Packing, the rules of a list, and invalid roots.
+//! Tests of packing, of the rules of a list, and of invalid roots.
 
 use std::vec::Vec;
 
@@ -114,7 +114,7 @@ fn counts_that_do_not_fit_are_refused() {
     assert_eq!(ExtentList::decode(&[0; 31], 1).unwrap().count(), 1);
 }
 
-/// Encodes a root in 68 bytes, with room for four children.
+/// Encodes a root into a fork of 68 bytes, which has room for four children.
 fn root(level: u16, count: u16, entries: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = std::vec![0; 68];
     bytes[..2].copy_from_slice(&level.to_be_bytes());

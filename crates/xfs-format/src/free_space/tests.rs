@@ -1,4 +1,4 @@
-//! Hand-made records, in a volume that mkfs.xfs made.
+//! Hand-made records of free extents, in a volume that mkfs.xfs made.
 
 use super::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize, FreeSpaceCheck};
 use crate::addr::{AgBlock, AgNumber};

@@ -1,4 +1,5 @@
-//! Structures that mkfs.xfs and the kernel wrote encode to the same bytes after decoding.
+//! Checks that structures that mkfs.xfs and the kernel wrote encode to the same bytes after
+//! decoding.
 
 use std::vec;
 use std::vec::Vec;
@@ -25,7 +26,8 @@ use crate::refcount::Refcounts;
 use crate::rmap::ReverseMap;
 use crate::superblock::{Label, Superblock};
 
-/// Replaces all ones by 0 as the value for "no quota inode".
+/// Replaces the quota inode numbers whose bits are all ones by 0. Both values mean "no quota
+/// inode".
 fn without_quota_inodes(mut superblock: Vec<u8>) -> Vec<u8> {
     for range in [160..168, 168..176, 232..240] {
         let inode = &mut superblock[range];

@@ -1,4 +1,4 @@
-//! The last group of a volume, which may be shorter than the others.
+//! Tests of the last group of a volume, which may be shorter than the other groups.
 
 use crate::addr::{AgBlock, AgInode, AgNumber, InodeNumber};
 use crate::golden::{self, golden};

@@ -1,4 +1,4 @@
-//! The core on disk.
+//! The core of an inode on disk.
 
 use core::mem::{offset_of, size_of};
 
@@ -23,7 +23,7 @@ pub struct InodeDisk {
     pub nlink: U32,
     pub project_id_low: U16,
     pub project_id_high: U16,
-    /// Extents of the data fork with 64-bit counters, else 0.
+    /// Number of extents of the data fork if the inode has 64-bit counters, else 0.
     pub big_extents: U64,
     pub access_time: U64,
     pub modify_time: U64,
@@ -31,9 +31,10 @@ pub struct InodeDisk {
     pub size: U64,
     pub blocks: U64,
     pub extent_size_hint: U32,
-    /// Extents of the data fork, or of the attribute fork with 64-bit counters.
+    /// Number of extents of the data fork, or of the attribute fork if the inode has 64-bit
+    /// counters.
     pub extents: U32,
-    /// Extents of the attribute fork, or 0 with 64-bit counters.
+    /// Number of extents of the attribute fork, or 0 if the inode has 64-bit counters.
     pub attr_extents: U16,
     pub fork_offset: u8,
     pub attr_format: u8,
@@ -60,7 +61,8 @@ const _: () = assert!(offset_of!(InodeDisk, crc) == 100);
 const _: () = assert!(offset_of!(InodeDisk, number) == 152);
 
 impl InodeDisk {
-    /// Extents of the data fork and of the attribute fork, from the fields that this inode uses.
+    /// Returns the numbers of extents of the data fork and of the attribute fork, from the fields
+    /// that this inode uses.
     #[inline]
     pub(super) fn extent_counts(&self) -> (u64, u32) {
         if self.flags2.get() & InodeFlags2::NREXT64.bits() != 0 {

@@ -8,8 +8,8 @@ use crate::geometry::Geometry;
 use crate::timestamp::Timestamp;
 
 impl InodeCore {
-    /// Encodes the core; `None` if a time or an extent count does not fit the form that the inode's
-    /// flags select. [`seal`] stores LSN and checksum.
+    /// Encodes the core. Returns `None` if a time or an extent count does not fit the form that the
+    /// inode's flags select. [`seal`] stores LSN and checksum.
     #[must_use]
     pub fn encode(&self, geometry: &Geometry) -> Option<InodeDisk> {
         let time = |time: Timestamp| match self.flags2.contains(InodeFlags2::BIGTIME) {
@@ -56,8 +56,8 @@ impl InodeCore {
         Some(disk)
     }
 
-    /// Replaces each time that does not fit the form selected by the inode's flags by the nearest
-    /// time that does.
+    /// Replaces each time that does not fit the form selected by the inode's flags. The replacement
+    /// is the nearest time that fits.
     #[doc(alias = "timestamp_truncate")]
     pub fn clamp_times(&mut self) {
         let clamp = match self.flags2.contains(InodeFlags2::BIGTIME) {
@@ -71,8 +71,8 @@ impl InodeCore {
     }
 }
 
-/// Encodes free inodes from `first` on into `bytes`, as in a new chunk. `bytes` must be zeros with
-/// the length of a whole number of inodes.
+/// Writes free inodes into `bytes`, as in a new chunk. `first` is the number of the first inode.
+/// `bytes` must be zeros with the length of a whole number of inodes.
 #[doc(alias = "xfs_ialloc_inode_init")]
 pub fn encode_free(first: InodeNumber, generation: u32, geometry: &Geometry, bytes: &mut [u8]) {
     let slots = bytes.chunks_exact_mut(geometry.inode_size as usize);

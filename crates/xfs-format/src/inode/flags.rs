@@ -1,109 +1,110 @@
-//! Flag words of an inode, and the flags that programs see.
+//! The flag words of an inode, and the flags that programs see.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// `di_flags`.
+    /// The bits of the word `di_flags` of an inode.
     #[doc(alias = "XFS_DIFLAG")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct InodeFlags: u16 {
-        /// Data is on the realtime device.
+        /// The file's data is on the realtime device.
         const REALTIME = 1 << 0;
         /// Blocks past the end of the file are kept.
         const PREALLOC = 1 << 1;
-        /// The realtime bitmap has the newer format.
+        /// The inode is the realtime bitmap, in the newer format.
         const NEWRTBM = 1 << 2;
-        /// Cannot be changed.
+        /// The file cannot be changed.
         const IMMUTABLE = 1 << 3;
-        /// Can only be appended to.
+        /// Data can only be appended to the file.
         const APPEND = 1 << 4;
-        /// Writes are synchronous.
+        /// Writes to the file are synchronous.
         const SYNC = 1 << 5;
-        /// The access time is not updated.
+        /// The access time of the file is not updated.
         const NOATIME = 1 << 6;
-        /// Backup programs skip it.
+        /// Backup programs skip the file.
         const NODUMP = 1 << 7;
         /// New files of this directory are realtime files.
         const RTINHERIT = 1 << 8;
         /// New files of this directory belong to its project.
         const PROJINHERIT = 1 << 9;
-        /// Symbolic links cannot be created here.
+        /// Symbolic links cannot be created in this directory.
         const NOSYMLINKS = 1 << 10;
         /// The extent size hint is valid.
         const EXTSIZE = 1 << 11;
         /// New files of this directory inherit its extent size hint.
         const EXTSZINHERIT = 1 << 12;
-        /// Must not be defragmented.
+        /// The file must not be defragmented.
         const NODEFRAG = 1 << 13;
         /// Files of this directory use the filestreams allocator.
         const FILESTREAM = 1 << 14;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 
-    /// `di_flags2`.
+    /// The bits of the word `di_flags2` of an inode.
     #[doc(alias = "XFS_DIFLAG2")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct InodeFlags2: u64 {
-        /// Mapped without the page cache.
+        /// The file is mapped without the page cache.
         const DAX = 1 << 0;
-        /// Some extents may be shared with other files.
+        /// Some extents of the file may be shared with other files.
         const REFLINK = 1 << 1;
         /// The extent size hint for copies of shared blocks is valid.
         const COWEXTSIZE = 1 << 2;
-        /// Times are in the 64-bit form.
+        /// The times of the inode are in the 64-bit form.
         const BIGTIME = 1 << 3;
-        /// Extent counters are in the 64-bit form.
+        /// The extent counters of the inode are in the 64-bit form.
         const NREXT64 = 1 << 4;
-        /// A metadata inode, under the metadata directory.
+        /// The inode is a metadata inode, in the metadata directory tree.
         const METADATA = 1 << 5;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 
-    /// Flags as `FS_IOC_FSGETXATTR` shows them.
+    /// The flags of an inode as `FS_IOC_FSGETXATTR` shows them.
     #[doc(alias = "FS_XFLAG")]
     #[doc(alias = "fsx_xflags")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct ExtendedFlags: u32 {
-        /// Data is on the realtime device.
+        /// The file's data is on the realtime device.
         const REALTIME = 0x0000_0001;
         /// Blocks past the end of the file are kept.
         const PREALLOC = 0x0000_0002;
-        /// Cannot be changed.
+        /// The file cannot be changed.
         const IMMUTABLE = 0x0000_0008;
-        /// Can only be appended to.
+        /// Data can only be appended to the file.
         const APPEND = 0x0000_0010;
-        /// Writes are synchronous.
+        /// Writes to the file are synchronous.
         const SYNC = 0x0000_0020;
-        /// The access time is not updated.
+        /// The access time of the file is not updated.
         const NOATIME = 0x0000_0040;
-        /// Backup programs skip it.
+        /// Backup programs skip the file.
         const NODUMP = 0x0000_0080;
-        /// New files are realtime files.
+        /// New files of this directory are realtime files.
         const RTINHERIT = 0x0000_0100;
-        /// New files belong to the directory's project.
+        /// New files of this directory belong to its project.
         const PROJINHERIT = 0x0000_0200;
-        /// Symbolic links cannot be created here.
+        /// Symbolic links cannot be created in this directory.
         const NOSYMLINKS = 0x0000_0400;
         /// The extent size hint is valid.
         const EXTSIZE = 0x0000_0800;
-        /// New files inherit the directory's extent size hint.
+        /// New files of this directory inherit its extent size hint.
         const EXTSZINHERIT = 0x0000_1000;
-        /// Must not be defragmented.
+        /// The file must not be defragmented.
         const NODEFRAG = 0x0000_2000;
-        /// Files use the filestreams allocator.
+        /// Files of this directory use the filestreams allocator.
         const FILESTREAM = 0x0000_4000;
-        /// Mapped without the page cache.
+        /// The file is mapped without the page cache.
         const DAX = 0x0000_8000;
-        /// The extent size hint for copies is valid.
+        /// The extent size hint for copies of shared blocks is valid.
         const COWEXTSIZE = 0x0001_0000;
-        /// There is an attribute fork.
+        /// The inode has an attribute fork.
         const HAS_ATTR = 0x8000_0000;
     }
 }
 
-/// Flags of `di_flags` that programs see. `NEWRTBM` is internal to the volume.
+/// Pairs of a flag of `di_flags` and the flag that programs see. `NEWRTBM` is internal to the
+/// volume.
 const SHOWN: [(InodeFlags, ExtendedFlags); 14] = [
     (InodeFlags::REALTIME, ExtendedFlags::REALTIME),
     (InodeFlags::PREALLOC, ExtendedFlags::PREALLOC),
@@ -121,7 +122,7 @@ const SHOWN: [(InodeFlags, ExtendedFlags); 14] = [
     (InodeFlags::FILESTREAM, ExtendedFlags::FILESTREAM),
 ];
 
-/// Flags of `di_flags2` that programs see.
+/// Pairs of a flag of `di_flags2` and the flag that programs see.
 const SHOWN2: [(InodeFlags2, ExtendedFlags); 2] =
     [(InodeFlags2::DAX, ExtendedFlags::DAX), (InodeFlags2::COWEXTSIZE, ExtendedFlags::COWEXTSIZE)];
 

@@ -64,7 +64,8 @@ fn verify_as(
     Ok(core)
 }
 
-/// Returns a golden inode with changed bytes and a recomputed checksum.
+/// Returns a golden inode with changed bytes and a recomputed checksum. Each change is an offset
+/// and bytes.
 fn changed(golden: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = golden.to_vec();
     for (offset, new) in changes {
@@ -75,7 +76,8 @@ fn changed(golden: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the empty file without its attribute fork, which the kernel gives to every new file.
+/// Returns the golden empty file without the attribute fork that the kernel gives to every new
+/// file.
 fn bare() -> Vec<u8> {
     changed(EMPTY, &[(82, &[0, 2])])
 }
@@ -147,7 +149,7 @@ fn device_numbers_decode() {
     assert_eq!(DeviceNumber { major: 0, minor: 1 << 18 }.encode(), None);
 }
 
-/// I2.
+/// Checks I2: an inode that the kernel freed is free and valid.
 #[test]
 fn removed_inode_is_free_and_valid() {
     let core = verify(REMOVED, &new_geometry()).unwrap();
@@ -380,7 +382,7 @@ fn flipped_bit_with_valid_checksum_never_panics() {
     }
 }
 
-/// I2.
+/// Checks I2: free inodes that this crate encodes are free and valid.
 #[test]
 fn encoded_free_inodes_are_free_and_valid() {
     let geometry = new_geometry();

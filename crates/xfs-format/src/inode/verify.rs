@@ -25,7 +25,7 @@ use crate::timestamp::Timestamp;
 /// The only valid fork offset of an inode whose data fork is a device number.
 const DEVICE_FORK_OFFSET: u8 = 1;
 
-/// A check of this structure that failed.
+/// A failed check of an inode, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -84,7 +84,7 @@ impl InodeCore {
     ///
     /// # Errors
     ///
-    /// The first check that failed.
+    /// Returns the first check that failed.
     pub fn verify(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Corruption> {
         self.check(bytes, context).map_err(|check| {
             Corruption::new(Structure::Inode, StructureAddress::Inode(self.number), check)
@@ -125,7 +125,7 @@ impl InodeCore {
         envelope::verify_lsn(self.lsn, context)
     }
 
-    /// Checks single fields, including those of free inodes.
+    /// Checks fields one by one. A free inode must pass these checks too.
     fn check_plain_fields(&self, disk: &InodeDisk, geometry: &Geometry) -> Result<(), InodeCheck> {
         self.check_features(geometry)?;
         if self.mode != 0 && self.file_type().is_none() {
@@ -156,7 +156,7 @@ impl InodeCore {
         }
     }
 
-    /// Checks that each flag that changes the form of the inode has its feature of the volume.
+    /// Checks that the volume has the feature for each flag that changes the form of the inode.
     fn check_features(&self, geometry: &Geometry) -> Result<(), InodeCheck> {
         let bound = [
             (InodeFlags2::BIGTIME, geometry.has_incompat(IncompatFeatures::BIGTIME), "bigtime"),
@@ -246,7 +246,8 @@ impl InodeCore {
         self.check_extent_count(ForkKind::Attr, fork(bytes, self, ForkKind::Attr).len(), limit)
     }
 
-    /// Checks the extent count against the format of the fork, which has `room` bytes in the inode.
+    /// Checks that the number of extents suits the fork: its format, its length of `room` bytes in
+    /// the inode, and the limit `most`.
     fn check_extent_count(&self, kind: ForkKind, room: usize, most: u64) -> Result<(), InodeCheck> {
         let Some(format) = self.fork_format(kind) else { return Ok(()) };
         let extents = self.fork_extents(kind);
@@ -299,11 +300,12 @@ impl InodeCore {
     }
 }
 
-/// Checks the checksum of a whole inode.
+/// Checks the checksum of an inode. `bytes` is the whole inode.
 ///
 /// # Errors
 ///
-/// [`Check::Checksum`], or [`Check::Truncated`] if `bytes` is too short.
+/// Returns [`Check::Checksum`] if the checksum is wrong, or [`Check::Truncated`] if `bytes` is too
+/// short.
 pub fn verify_checksum(bytes: &[u8]) -> Result<(), Check> {
     envelope::verify_checksum(bytes, CRC_OFFSET)
 }

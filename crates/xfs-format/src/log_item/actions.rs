@@ -11,13 +11,13 @@
 use super::LogItemCheck;
 use crate::rmap::RmapFlags;
 
-/// The bits of the flags that hold the action.
+/// The bits of an intent's flags that hold the action.
 const ACTION_BITS: u32 = 0xff;
-/// Shift between the three flags of a mapping in an intent and in a record. In a record they are
-/// the top bits of the offset, in the same order.
+/// Distance in bits between a flag of a mapping in an intent and the same flag in a record. In a
+/// record the three flags are the top bits of the offset, in the same order.
 const FLAGS_SHIFT: u32 = 32;
 
-/// A change of the reverse map.
+/// A change of the reverse map that an intent requests.
 #[doc(alias = "XFS_RMAP_EXTENT_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RmapAction {
@@ -40,7 +40,7 @@ pub enum RmapAction {
 }
 
 impl RmapAction {
-    /// All actions in the order of their numbers, which start at 1.
+    /// All actions, in the order of the numbers that stand for them, which start at 1.
     pub const ALL: [Self; 8] = [
         Self::Map,
         Self::MapShared,
@@ -52,7 +52,7 @@ impl RmapAction {
         Self::Free,
     ];
 
-    /// Encodes this action for a mapping with `flags` as the flags of an intent.
+    /// Encodes this action, for a mapping with the given flags, as the flags of an intent.
     #[must_use]
     pub fn encode(self, flags: RmapFlags) -> u32 {
         number(&Self::ALL, self) | (flags.bits() >> FLAGS_SHIFT) as u32
@@ -62,7 +62,7 @@ impl RmapAction {
     ///
     /// # Errors
     ///
-    /// If a bit is unknown.
+    /// Returns an error if a bit is unknown.
     pub fn decode(flags: u32) -> Result<(Self, RmapFlags), LogItemCheck> {
         let unknown = LogItemCheck::Action { flags };
         let action = action(&Self::ALL, flags).ok_or(unknown)?;
@@ -71,7 +71,7 @@ impl RmapAction {
     }
 }
 
-/// A change of reference counts.
+/// A change of reference counts that an intent requests.
 #[doc(alias = "XFS_REFCOUNT_EXTENT_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefcountAction {
@@ -86,7 +86,7 @@ pub enum RefcountAction {
 }
 
 impl RefcountAction {
-    /// All actions in the order of their numbers, which start at 1.
+    /// All actions, in the order of the numbers that stand for them, which start at 1.
     pub const ALL: [Self; 4] = [Self::Increase, Self::Decrease, Self::Stage, Self::Unstage];
 
     /// Encodes this action as the flags of an intent.
@@ -99,7 +99,7 @@ impl RefcountAction {
     ///
     /// # Errors
     ///
-    /// If a bit is unknown.
+    /// Returns an error if a bit is unknown.
     pub fn decode(flags: u32) -> Result<Self, LogItemCheck> {
         let unknown = LogItemCheck::Action { flags };
         if flags & !ACTION_BITS != 0 {

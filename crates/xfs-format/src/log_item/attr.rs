@@ -21,7 +21,7 @@ const MAX_VALUE_BYTES: u32 = 64 << 10;
 /// The valid bits of a filter: the namespaces, and the mark of an incomplete attribute.
 const FILTERS: u32 = 0x02 | 0x04 | 0x08 | 0x80;
 
-/// A change of an attribute.
+/// A change of an attribute that an intent requests.
 #[doc(alias = "XFS_ATTRI_OP_FLAGS_SET")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrOperation {
@@ -29,7 +29,7 @@ pub enum AttrOperation {
     Set,
     /// Removes the attribute.
     Remove,
-    /// Changes the value.
+    /// Changes the value of the attribute.
     Replace,
     /// Creates a parent pointer.
     ParentSet,
@@ -49,25 +49,26 @@ impl AttrOperation {
         Self::ParentReplace,
     ];
 
-    /// The number of this operation in the log.
+    /// Returns the number that stands for this operation in the log.
     #[must_use]
     pub const fn encode(self) -> u32 {
         self as u32 + 1
     }
 
-    /// The operation with this number.
+    /// Returns the operation that this number stands for in the log, or `None` if the number is
+    /// unknown.
     #[must_use]
     pub fn decode(raw: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.encode() == raw)
     }
 
-    /// Returns whether the attribute is a parent pointer.
+    /// Returns whether the operation changes a parent pointer.
     #[must_use]
     pub const fn is_parent(self) -> bool {
         matches!(self, Self::ParentSet | Self::ParentRemove | Self::ParentReplace)
     }
 
-    /// The name used in output.
+    /// Returns the name of the operation in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,16 +87,16 @@ impl AttrOperation {
     }
 }
 
-/// Names and values of an operation, without padding.
+/// The names and values of an operation, without padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttrNames<'a> {
     /// The name of the attribute.
     pub name: &'a [u8],
-    /// The new name, if a parent pointer is replaced.
+    /// The new name, if the operation replaces a parent pointer.
     pub new_name: Option<&'a [u8]>,
-    /// The value; empty if there is none.
+    /// The value; empty if the operation has none.
     pub value: &'a [u8],
-    /// The new value, if a parent pointer is replaced.
+    /// The new value, if the operation replaces a parent pointer.
     pub new_value: Option<&'a [u8]>,
 }
 
@@ -105,15 +106,15 @@ pub struct AttrNames<'a> {
 pub struct AttrIntent<'a> {
     /// The identifier that links intent and completion.
     pub id: u64,
-    /// The file.
+    /// The inode of the file.
     pub inode: InodeNumber,
-    /// Its generation; used for parent pointers only.
+    /// The generation of the inode. Only operations on parent pointers use it.
     pub generation: u32,
     /// The operation.
     pub operation: AttrOperation,
-    /// The namespace.
+    /// The flags of the attribute's namespace, and the mark of an incomplete attribute.
     pub filter: u32,
-    /// Names and values.
+    /// The names and values of the operation.
     pub names: AttrNames<'a>,
 }
 

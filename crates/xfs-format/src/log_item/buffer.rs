@@ -19,11 +19,11 @@ use crate::dabtree;
 use crate::directory::{data, leaf};
 use crate::kind::BlockKind;
 
-/// Bytes per bit of the bitmap.
+/// Number of bytes that one bit of the bitmap covers.
 #[doc(alias = "XFS_BLF_CHUNK")]
 pub const CHUNK_BYTES: usize = 128;
 
-/// Words of the longest bitmap: for a buffer of 64 KiB, and one more, as in the kernel.
+/// Number of words of the longest bitmap: for a buffer of 64 KiB, and one more, as in the kernel.
 const MAX_BITMAP_WORDS: u32 = 17;
 
 const TYPE_SHIFT: u16 = 11;
@@ -32,17 +32,17 @@ bitflags::bitflags! {
     /// Properties of a logged buffer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct BufferFlags: u16 {
-        /// Inodes. Only the links of unlinked lists are replayed.
+        /// The buffer holds inodes. Only their links in unlinked lists are replayed.
         const INODES = 1;
         /// The buffer is no longer metadata. Earlier items for it are not replayed.
         const CANCEL = 2;
-        /// Dquots of users.
+        /// The buffer holds dquots of users.
         const USER_DQUOT = 4;
-        /// Dquots of projects.
+        /// The buffer holds dquots of projects.
         const PROJECT_DQUOT = 8;
-        /// Dquots of groups.
+        /// The buffer holds dquots of groups.
         const GROUP_DQUOT = 0x10;
-        /// The type, in the upper bits.
+        /// The type of the buffer, in the upper bits.
         const _ = !0;
     }
 }
@@ -76,7 +76,7 @@ pub enum BufferType {
 }
 
 impl BufferType {
-    /// All types, in the order of their numbers.
+    /// All types, in the order of the numbers that stand for them.
     const ALL: [Self; 21] = [
         Self::Unknown,
         Self::UserDquot,
@@ -101,20 +101,20 @@ impl BufferType {
         Self::RealtimeSummary,
     ];
 
-    /// The type in the flags of a buffer; `None` if it is unknown.
+    /// Returns the type in the flags of a buffer, or `None` if it is unknown.
     #[must_use]
     pub fn of(flags: BufferFlags) -> Option<Self> {
         Self::ALL.get(usize::from(flags.bits() >> TYPE_SHIFT)).copied()
     }
 
-    /// The bits of the flags for this type.
+    /// Returns the bits of the flags for this type.
     #[must_use]
     pub const fn flags(self) -> BufferFlags {
         BufferFlags::from_bits_retain((self as u16) << TYPE_SHIFT)
     }
 
-    /// The type under which a block of this kind is logged. For blocks of directories and
-    /// attributes the magic number decides.
+    /// Returns the type under which a block of this kind is logged. For blocks of directories and
+    /// attributes, the magic number in `bytes` decides.
     #[must_use]
     pub fn of_block(kind: BlockKind, bytes: &[u8]) -> Self {
         let is_block = || bytes.first_chunk() == Some(&data::BLOCK_MAGIC.to_be_bytes());
@@ -140,7 +140,7 @@ impl BufferType {
         }
     }
 
-    /// The name used in output.
+    /// Returns the name of the type in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -172,23 +172,23 @@ impl BufferType {
 #[doc(alias = "xfs_buf_log_format")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferFormat {
-    /// Regions of the item: 1, plus one for each run of dirty chunks.
+    /// Number of regions of the item: 1, plus one for each run of dirty chunks.
     pub regions: u16,
     /// Properties and type of the buffer.
     pub flags: BufferFlags,
-    /// Address of the buffer.
+    /// Disk address of the buffer.
     pub at: DiskAddr,
-    /// Length in basic blocks.
+    /// Length of the buffer in basic blocks.
     pub blocks: u16,
-    /// The dirty chunks. No bit past the end of the buffer is set.
+    /// The dirty chunks, one bit each. No bit past the end of the buffer is set.
     pub bitmap: Vec<u32>,
 }
 
 impl BufferFormat {
-    /// Bytes before the bitmap.
+    /// Number of bytes before the bitmap.
     const FIXED_BYTES: usize = 20;
 
-    /// Creates a format without dirty chunks for an extent of a buffer.
+    /// Creates a format without dirty chunks for the extent of `length_bytes` bytes at `at`.
     #[must_use]
     pub fn clean(at: DiskAddr, length_bytes: u32) -> Self {
         let chunks = (length_bytes as usize).div_ceil(CHUNK_BYTES);
@@ -201,7 +201,7 @@ impl BufferFormat {
         }
     }
 
-    /// Length of the encoded region.
+    /// Returns the length of the encoded region in bytes.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         Self::FIXED_BYTES + 4 * self.bitmap.len()
@@ -238,8 +238,8 @@ impl BufferFormat {
         bytes
     }
 
-    /// Like [`encode`](Self::encode), but appends to `bytes`. A commit formats many items and need
-    /// not allocate for each.
+    /// Encodes the region like [`encode`](Self::encode), but appends it to `bytes`. A commit
+    /// formats many items, and need not allocate memory for each.
     #[inline]
     pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
         let mut fixed = [0; Self::FIXED_BYTES];
@@ -258,13 +258,13 @@ impl BufferFormat {
         }
     }
 
-    /// The runs of dirty chunks: the first chunk and the number of chunks.
+    /// Returns the runs of dirty chunks: the index of the first chunk and the number of chunks.
     #[inline]
     pub fn runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         Runs { rest: &self.bitmap, word: 0, next_bit: 0 }
     }
 
-    /// The number of [`runs`](Self::runs).
+    /// Returns the number of [`runs`](Self::runs).
     #[must_use]
     pub fn run_count(&self) -> usize {
         // A run starts at each dirty chunk after a clean one.
@@ -277,7 +277,7 @@ impl BufferFormat {
         self.bitmap.iter().map(&mut begun).sum()
     }
 
-    /// The type of the buffer; `None` if it is unknown.
+    /// Returns the type of the buffer, or `None` if it is unknown.
     #[must_use]
     pub fn buffer_type(&self) -> Option<BufferType> {
         BufferType::of(self.flags)
@@ -286,16 +286,16 @@ impl BufferFormat {
 
 /// The runs of set bits of a bitmap.
 struct Runs<'a> {
-    /// Words that were not read yet.
+    /// The words that were not read yet.
     rest: &'a [u32],
-    /// The unread bits of the word before them.
+    /// The bits of the current word that were not returned yet.
     word: u32,
     /// The index of the first bit of `rest`.
     next_bit: usize,
 }
 
 impl Runs<'_> {
-    /// Reads the next word, if there is one.
+    /// Reads the next word and makes it the current one. Returns `None` if there is none.
     #[inline]
     fn advance(&mut self) -> Option<u32> {
         let (word, rest) = self.rest.split_first()?;
@@ -335,10 +335,10 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// A run of dirty bytes of a buffer.
+/// The bytes of a run of dirty chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferRegion<'a> {
-    /// Offset in the buffer.
+    /// Offset of the bytes in the buffer.
     pub offset_bytes: usize,
     /// The bytes.
     pub bytes: &'a [u8],
@@ -350,7 +350,7 @@ pub struct BufferRegion<'a> {
 pub struct BufferItem<'a> {
     /// The buffer and its dirty chunks.
     pub format: BufferFormat,
-    /// The bytes of each run of chunks.
+    /// The bytes of each run of dirty chunks.
     pub pieces: Vec<BufferRegion<'a>>,
 }
 

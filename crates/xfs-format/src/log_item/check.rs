@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::log_record::ByteOrder;
 
-/// A check of a log item that failed.
+/// A failed check of a log item, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]

@@ -1,4 +1,4 @@
-//! Inode creation: a chunk of free inodes, or a part of one. Always big-endian.
+//! Inode creation: a chunk of free inodes, or a part of one. All fields are big-endian.
 //!
 //! ```text
 //! 0 kind  2 regions  4 group  8 first block  12 inodes 16 inode size 20 blocks 24 generation .. 28
@@ -14,22 +14,22 @@ use crate::addr::{AgBlock, AgNumber};
 #[doc(alias = "xfs_icreate_log")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeCreate {
-    /// The group.
+    /// The allocation group of the chunk.
     pub group: AgNumber,
-    /// First block.
+    /// The first block of the chunk, in the group.
     pub start: AgBlock,
-    /// Number of inodes.
+    /// Number of inodes in the chunk.
     pub count: u32,
-    /// Bytes of an inode.
+    /// Length of an inode in bytes.
     pub inode_size: u32,
-    /// Blocks of the inodes.
+    /// Number of blocks that the inodes occupy.
     pub length_blocks: u32,
     /// The generation of all these inodes.
     pub generation: u32,
 }
 
 impl InodeCreate {
-    /// Encodes the region.
+    /// Encodes the item's only region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         fields::encode(self, order)

@@ -11,7 +11,7 @@ use super::fields::{self, Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::DiskAddr;
 
-/// Bytes of a dquot without the fields that version 5 appends.
+/// Length in bytes of a dquot without the fields that version 5 appends.
 #[doc(alias = "xfs_disk_dquot")]
 const DQUOT_BYTES: usize = 104;
 
@@ -19,13 +19,13 @@ const DQUOT_BYTES: usize = 104;
 #[doc(alias = "xfs_dq_logformat")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DquotFormat {
-    /// The user, group or project of the dquot.
+    /// The ID of the user, group or project of the dquot.
     pub id: u32,
-    /// The buffer that holds the dquot.
+    /// The disk address of the buffer that holds the dquot.
     pub at: DiskAddr,
-    /// Basic blocks of the buffer.
+    /// Length of the buffer in basic blocks.
     pub blocks: u32,
-    /// Offset of the dquot in the buffer.
+    /// Offset of the dquot in the buffer, in bytes.
     pub offset_bytes: u32,
 }
 
@@ -81,11 +81,11 @@ impl<'a> DquotItem<'a> {
     }
 }
 
-/// The end of accounting for some quotas. Their dquots are not replayed.
+/// The end of accounting for some kinds of quota. Dquots of those kinds are not replayed.
 #[doc(alias = "xfs_qoff_logformat")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaOff {
-    /// The quotas, as flags of the superblock.
+    /// The kinds of quota, as flags of the superblock.
     pub flags: u32,
 }
 

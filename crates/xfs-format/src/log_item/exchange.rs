@@ -15,17 +15,17 @@ bitflags::bitflags! {
     /// Options of an exchange of extents.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ExchangeFlags: u64 {
-        /// Exchange extents of the attribute forks.
+        /// The extents of the attribute forks are exchanged, not those of the data forks.
         const ATTR_FORK = 1;
-        /// Exchange the sizes of the files too.
+        /// The sizes of the files are exchanged too.
         const SET_SIZES = 2;
-        /// Skip holes and unwritten extents of the first file.
+        /// Holes and unwritten extents of the first file are skipped.
         const INODE1_WRITTEN = 4;
         /// The first file has no shared extents after the exchange.
         const CLEAR_INODE1_REFLINK = 8;
         /// The second file has no shared extents after the exchange.
         const CLEAR_INODE2_REFLINK = 0x10;
-        /// Unnamed bits are kept.
+        /// Bits that have no name keep their values.
         const _ = !0;
     }
 }
@@ -36,17 +36,17 @@ bitflags::bitflags! {
 pub struct ExchangeIntent {
     /// The identifier that links intent and completion.
     pub id: u64,
-    /// The files.
+    /// The inodes of the two files.
     pub inodes: [InodeNumber; 2],
-    /// Their generations.
+    /// The generations of the two inodes.
     pub generations: [u32; 2],
-    /// Start of the range in each file.
+    /// The first block of the range in each file.
     pub starts: [FileBlock; 2],
-    /// Blocks of the range.
+    /// Number of blocks of the range.
     pub length_blocks: u64,
-    /// Options.
+    /// The options of the exchange.
     pub flags: ExchangeFlags,
-    /// The new sizes of the files, with [`ExchangeFlags::SET_SIZES`].
+    /// The new sizes of the files in bytes, valid with [`ExchangeFlags::SET_SIZES`].
     pub sizes: [u64; 2],
 }
 

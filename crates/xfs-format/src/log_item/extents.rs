@@ -16,16 +16,16 @@ use crate::addr::{FileBlock, FsBlock, InodeNumber};
 
 const HEADER_BYTES: usize = 16;
 
-/// Bytes of an extent to free as 32-bit x86 kernels write it, without padding.
+/// Length in bytes of an extent to free as 32-bit x86 kernels write it, without padding.
 const PACKED_EXTENT_BYTES: usize = 12;
 
-/// An extent to free.
+/// An extent that an intent requests to free.
 #[doc(alias = "xfs_extent")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentFree {
-    /// First block.
+    /// The first block of the extent.
     pub start: FsBlock,
-    /// Blocks.
+    /// Number of blocks.
     pub length_blocks: u32,
 }
 
@@ -43,35 +43,35 @@ impl Format for ExtentFree {
     }
 }
 
-/// A change of the reverse map.
+/// A change of the reverse map that an intent requests.
 #[doc(alias = "xfs_map_extent")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RmapExtent {
-    /// Owner of the extent: an inode, or a code for a metadata owner.
+    /// Owner of the extent: an inode number, or a code for a metadata owner.
     pub owner: u64,
-    /// First block.
+    /// The first block of the extent.
     pub start: FsBlock,
-    /// Offset in the owner's fork.
+    /// Offset of the first block in the owner's fork.
     pub offset: FileBlock,
     /// Number of blocks.
     pub length_blocks: u32,
-    /// The action, and the fork.
+    /// The action, the fork and the state of the blocks, as bits.
     pub flags: u32,
 }
 
-/// A change of a file's map.
+/// A change of a file's map that an intent requests.
 #[doc(alias = "xfs_map_extent")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapExtent {
-    /// The file.
+    /// The inode of the file.
     pub inode: InodeNumber,
-    /// First block.
+    /// The first block of the extent.
     pub start: FsBlock,
-    /// Offset in the fork.
+    /// Offset of the first block in the fork.
     pub offset: FileBlock,
     /// Number of blocks.
     pub length_blocks: u32,
-    /// The action, and the fork.
+    /// The action, the fork and the state of the blocks, as bits.
     pub flags: u32,
 }
 
@@ -111,15 +111,15 @@ impl Format for MapExtent {
     }
 }
 
-/// A change of reference counts.
+/// A change of reference counts that an intent requests.
 #[doc(alias = "xfs_phys_extent")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefcountExtent {
-    /// First block.
+    /// The first block of the extent.
     pub start: FsBlock,
-    /// Blocks.
+    /// Number of blocks.
     pub length_blocks: u32,
-    /// The action.
+    /// The action, as bits.
     pub flags: u32,
 }
 
@@ -147,7 +147,7 @@ pub struct IntentExtents<E> {
     pub extents: Vec<E>,
 }
 
-/// Decodes a list of extents.
+/// Decodes a region with a list of extents.
 pub(super) fn decode_list<E: Format>(
     kind: ItemKind,
     region: &[u8],
@@ -170,7 +170,7 @@ pub(super) fn decode_list<E: Format>(
     Ok(IntentExtents { id, extents: extents.ok_or(short)? })
 }
 
-/// Encodes a list of extents.
+/// Encodes a list of extents as a region.
 pub(super) fn encode_list<E: Format>(
     kind: ItemKind,
     list: &IntentExtents<E>,
@@ -186,7 +186,7 @@ pub(super) fn encode_list<E: Format>(
     fields.into_bytes()
 }
 
-/// Reads the count and the identifier.
+/// Reads the number of entries and the identifier. Returns `None` if there are too few bytes.
 fn read_header(header: &[u8], order: HostOrder) -> Option<(u32, u64)> {
     let mut fields = Fields::new(header, order);
     fields.u32()?;
@@ -199,7 +199,7 @@ fn read_header(header: &[u8], order: HostOrder) -> Option<(u32, u64)> {
 pub struct IntentDone {
     /// The kind of completion.
     pub kind: ItemKind,
-    /// The identifier of its intent.
+    /// The identifier of the intent that is completed.
     pub id: u64,
 }
 

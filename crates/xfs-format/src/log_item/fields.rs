@@ -1,6 +1,6 @@
 //! Fields in the byte order of the machine that wrote the log.
 //!
-//! One of the two modules that read little-endian numbers.
+//! This is one of the two modules that read little-endian numbers.
 #![allow(clippy::little_endian_bytes, reason = "items are logged in the writer's byte order")]
 
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::{ItemKind, LogItemCheck};
 use crate::log_record::ByteOrder;
 
-/// A byte order of items.
+/// The byte order of the fields of log items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostOrder {
     /// Least significant byte first, as on nearly all machines.
@@ -21,7 +21,7 @@ impl HostOrder {
     /// The order of this machine. Its kernel can replay only logs in this order.
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 
-    /// The order in a record's header, or `None` if it is not supported.
+    /// Returns the byte order that a record's header states, or `None` if it is not supported.
     #[must_use]
     pub const fn of(order: ByteOrder) -> Option<Self> {
         match order {
@@ -32,7 +32,8 @@ impl HostOrder {
     }
 }
 
-/// Reads consecutive fields. `None` means that the region has ended.
+/// Reads consecutive fields of a region. A read returns `None` if the region has too few bytes
+/// left.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
     order: HostOrder,
@@ -74,9 +75,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A destination for fields.
+/// A destination to which fields are written.
 pub(super) trait Sink {
-    /// Appends these bytes.
+    /// Appends these bytes to the destination.
     fn put(&mut self, bytes: &[u8]);
 }
 
@@ -87,8 +88,8 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// A buffer with exactly the length of a format. If the length is a constant, the compiler removes
-/// the check for remaining room from every write.
+/// A destination with exactly the length of a format. If the length is a constant, the compiler
+/// removes the check for remaining space from every write.
 impl Sink for &mut [u8] {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
@@ -99,7 +100,7 @@ impl Sink for &mut [u8] {
     }
 }
 
-/// Writes consecutive fields.
+/// Writes consecutive fields in a byte order.
 pub(super) struct FieldsMut<S = Vec<u8>> {
     sink: S,
     order: HostOrder,
@@ -116,7 +117,8 @@ impl FieldsMut {
 }
 
 impl<'a> FieldsMut<&'a mut [u8]> {
-    /// Writes into `room`, whose length must equal the bytes written.
+    /// Creates a writer into `room`, whose length must equal the number of bytes that will be
+    /// written.
     #[inline]
     pub(super) const fn within(room: &'a mut [u8], order: HostOrder) -> Self {
         Self { sink: room, order }
@@ -154,19 +156,20 @@ impl<S: Sink> FieldsMut<S> {
     }
 }
 
-/// A first region of fixed length, or an entry of fixed length in one.
+/// A structure of fixed length: the first region of an item, or an entry in such a region.
 pub(super) trait Format: Sized {
-    /// Length in bytes.
+    /// Length of the structure in bytes.
     const BYTES: usize;
 
-    /// Reads it. A first region includes kind and number of regions.
+    /// Reads the structure. A first region includes the kind and the number of regions. Returns
+    /// `None` if there are too few bytes.
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
 
-    /// Writes it.
+    /// Writes the structure.
     fn write<S: Sink>(&self, fields: &mut FieldsMut<S>);
 }
 
-/// Decodes a region, which must be at least as long as its format.
+/// Decodes the structure at the start of a region, which may be longer.
 pub(super) fn decode<F: Format>(
     kind: ItemKind,
     region: &[u8],
@@ -176,7 +179,7 @@ pub(super) fn decode<F: Format>(
     F::read(&mut Fields::new(region, order)).ok_or(LogItemCheck::Short { item, bytes, needed })
 }
 
-/// Encodes a region.
+/// Encodes the structure as a region.
 pub(super) fn encode<F: Format>(format: &F, order: HostOrder) -> Vec<u8> {
     let mut fields = FieldsMut::new(order);
     format.write(&mut fields);

@@ -15,34 +15,34 @@ use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::{DiskAddr, InodeNumber};
 use crate::inode::{CORE_BYTES, INODE_MAGIC, InodeFlags2};
 
-/// Bytes of the logged core.
+/// Length of the logged core in bytes.
 #[doc(alias = "xfs_log_dinode")]
 pub const LOG_CORE_BYTES: usize = CORE_BYTES;
 
-/// Bytes of the format.
+/// Length of the item's first region, in bytes.
 const FORMAT_BYTES: usize = 56;
 
-/// Bytes of the format as 32-bit x86 kernels write it, without padding.
+/// Length in bytes of the first region as 32-bit x86 kernels write it, without padding.
 const PACKED_FORMAT_BYTES: usize = 52;
 
 bitflags::bitflags! {
-    /// The logged parts of an inode.
+    /// The parts of an inode that an item contains.
     #[doc(alias = "XFS_ILOG_CORE")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct LoggedFields: u32 {
-        /// The core.
+        /// The core of the inode.
         const CORE = 0x001;
         /// The data fork in local format.
         const DATA_LOCAL = 0x002;
-        /// Extent records of the data fork.
+        /// The extent records of the data fork.
         const DATA_EXTENTS = 0x004;
         /// The root of the data fork's btree.
         const DATA_ROOT = 0x008;
-        /// The device number, in the format itself.
+        /// The device number, which is in the first region.
         const DEVICE = 0x010;
         /// The attribute fork in local format.
         const ATTR_LOCAL = 0x040;
-        /// Extent records of the attribute fork.
+        /// The extent records of the attribute fork.
         const ATTR_EXTENTS = 0x080;
         /// The root of the attribute fork's btree.
         const ATTR_ROOT = 0x100;
@@ -56,9 +56,9 @@ bitflags::bitflags! {
 }
 
 impl LoggedFields {
-    /// The forms of a logged data fork. At most one of these bits is set.
+    /// The bits for the forms of a logged data fork. At most one of them is set.
     pub const DATA: Self = Self::DATA_LOCAL.union(Self::DATA_EXTENTS).union(Self::DATA_ROOT);
-    /// The forms of a logged attribute fork. At most one of these bits is set.
+    /// The bits for the forms of a logged attribute fork. At most one of them is set.
     pub const ATTR: Self = Self::ATTR_LOCAL.union(Self::ATTR_EXTENTS).union(Self::ATTR_ROOT);
 }
 
@@ -66,23 +66,23 @@ impl LoggedFields {
 #[doc(alias = "xfs_inode_log_format")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeFormat {
-    /// Regions of the item: 2, plus one for each logged fork.
+    /// Number of regions of the item: 2, plus one for each logged fork.
     pub regions: u16,
     /// The logged parts.
     pub fields: LoggedFields,
-    /// Bytes of the attribute fork's region.
+    /// Length in bytes of the region with the attribute fork.
     pub attr_bytes: u16,
-    /// Bytes of the data fork's region.
+    /// Length in bytes of the region with the data fork.
     pub data_bytes: u16,
-    /// The inode.
+    /// The inode number.
     pub inode: InodeNumber,
-    /// The device number, with [`LoggedFields::DEVICE`].
+    /// The device number, valid with [`LoggedFields::DEVICE`].
     pub device: u32,
-    /// Address of the inode's cluster.
+    /// Disk address of the inode's cluster.
     pub cluster: DiskAddr,
-    /// Basic blocks of the cluster.
+    /// Length of the cluster in basic blocks.
     pub cluster_blocks: u32,
-    /// Offset of the inode in the cluster.
+    /// Offset of the inode in the cluster, in bytes.
     pub offset_bytes: u32,
 }
 
@@ -202,10 +202,10 @@ impl<'a> InodeItem<'a> {
     }
 }
 
-/// Offsets of the times. Each is seconds and nanoseconds, or 64 bits with the flag for big
-/// timestamps.
+/// Offsets of the times in the core. Each time is seconds and nanoseconds, or one 64-bit number if
+/// the inode has the flag for big timestamps.
 const TIME_OFFSETS: [usize; 4] = [32, 40, 48, 144];
-/// Offset of the word with that flag.
+/// Offset in the core of the word with the flag for big timestamps.
 const FLAGS2_OFFSET: usize = 120;
 
 /// Converts the logged core of an inode to its disk form.
@@ -225,8 +225,9 @@ pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CO
     exchange(core, order, bits.unwrap_or_default())
 }
 
-/// Reverses the bytes of the fields of one width. Every logged inode passes through here, so the
-/// offsets are constants, and each field is loaded, reversed and stored as a word.
+/// Reverses the bytes of all fields of one width in a core. Every logged inode passes through this
+/// code. The offsets are constants for that reason, and each field is loaded, reversed and stored
+/// as a word.
 macro_rules! reverse {
     ($core:ident, $word:ident: $($offset:expr),*) => {$(
         if let Some(field) = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut) {

@@ -1,4 +1,5 @@
-//! Items of every kind round-trip in both byte orders, and invalid items are refused.
+//! Checks that items of every kind survive encoding and decoding in both byte orders, and that
+//! invalid items are refused.
 
 use std::vec;
 use std::vec::Vec;
@@ -125,7 +126,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
     items
 }
 
-/// Returns a core in the writer's byte order. Only its magic number matters here.
+/// Returns a core in the writer's byte order. The tests need only its magic number.
 fn core(order: HostOrder) -> [u8; LOG_CORE_BYTES] {
     let mut core = [0; LOG_CORE_BYTES];
     for (index, byte) in core.iter_mut().enumerate() {
@@ -212,7 +213,7 @@ fn inode_cores_convert_field_by_field() {
     }
 }
 
-/// I1.
+/// Checks I1: an item is refused if its counts do not fit its regions.
 #[test]
 fn counts_that_do_not_fit_are_refused() {
     let order = HostOrder::Little;

@@ -1,4 +1,4 @@
-//! Encoding of records.
+//! Encoding of log records and of operation headers.
 
 use core::mem::{offset_of, size_of};
 
@@ -12,25 +12,25 @@ use super::{
 use crate::addr::Lsn;
 use crate::crc;
 
-/// Bytes of an operation's header.
+/// Length of an operation's header in bytes.
 pub const OPERATION_BYTES: u32 = size_of::<LogOperationDisk>() as u32;
 
 /// The transaction identifier of an unmount record, as mkfs.xfs and the kernel write it.
 const UNMOUNT_TRANSACTION: u32 = 0xb0c0_d0d0;
 
-/// The payload of an unmount record: "Un" in little-endian.
+/// The payload of an unmount record: the number that spells "Un", little-endian.
 #[doc(alias = "XLOG_UNMOUNT_TYPE")]
 const UNMOUNT_PAYLOAD: [u8; 8] = [0x6e, 0x55, 0, 0, 0, 0, 0, 0];
 
-/// The cycle after this one. It skips the magic number of records, because a block that starts with
-/// it would look like the start of a record.
+/// Returns the cycle after `cycle`. The magic number of records is left out as a cycle, because a
+/// block that starts with it would look like the start of a record.
 #[must_use]
 pub const fn next_cycle(cycle: u32) -> u32 {
     let next = cycle.wrapping_add(1);
     if next == LOG_RECORD_MAGIC { next.wrapping_add(1) } else { next }
 }
 
-/// Returns the operation of an unmount record and its bytes.
+/// Returns the header of an unmount record's only operation, and the bytes of that operation.
 #[must_use]
 pub fn unmount_operation() -> (LogOperation, [u8; 8]) {
     let operation = LogOperation {
@@ -43,7 +43,7 @@ pub fn unmount_operation() -> (LogOperation, [u8; 8]) {
 }
 
 impl LogOperation {
-    /// Encodes the header.
+    /// Encodes the header of an operation.
     #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; OPERATION_BYTES as usize] {
@@ -59,15 +59,16 @@ impl LogOperation {
 }
 
 impl LogRecordHeader {
-    /// Encodes `record` in place and returns its checksum.
+    /// Completes `record` in place: writes the headers and the cycles of the blocks. Returns the
+    /// checksum of the record.
     ///
-    /// `record` has room for the headers, with arbitrary contents, and the payload after it.
-    /// `log_blocks` is the length of the log: blocks past its end wrap to its start and get the
-    /// next cycle. The checksum in `self` is ignored.
+    /// `record` has space for the headers, with arbitrary contents, and the payload after it.
+    /// `log_blocks` is the length of the log in basic blocks: blocks past its end wrap to its start
+    /// and get the next cycle. The checksum in `self` is ignored.
     ///
     /// # Panics
     ///
-    /// If `record` does not have the length of headers and payload: a mistake of the caller.
+    /// Panics if `record` does not have the length of headers and payload: a mistake of the caller.
     #[doc(alias = "xlog_pack_data")]
     pub fn encode(&self, record: &mut [u8], log_blocks: u32) -> u32 {
         assert_eq!(
@@ -124,7 +125,7 @@ impl LogRecordHeader {
         assert!(written.is_ok(), "a header fits a basic block");
     }
 
-    /// The cycle of each block of the record.
+    /// Returns the cycle of each block of the record.
     fn block_cycles(&self, log_blocks: u32) -> impl Iterator<Item = u32> + use<> {
         let (cycle, start) = (self.cycle, self.lsn.block());
         (start..).map(move |block| if block < log_blocks { cycle } else { next_cycle(cycle) })
@@ -140,7 +141,7 @@ impl LogRecordHeader {
         sum
     }
 
-    /// The block and cycle after this record.
+    /// Returns the position in the log after this record, as a block and its cycle.
     #[must_use]
     pub const fn end(&self, log_blocks: u32) -> Lsn {
         let end = self.lsn.block() + self.total_blocks();
@@ -158,7 +159,8 @@ fn write_word(block: &mut [u8], offset: usize, word: u32) {
     }
 }
 
-/// Offset of the cycle data in a header.
+/// Returns the offset of the cycle data inside a header of a record: the record header if `header`
+/// is 0, else an extended header.
 pub(super) const fn cycle_data_offset(header: usize) -> usize {
     if header == 0 {
         offset_of!(LogRecordHeaderDisk, cycle_data)

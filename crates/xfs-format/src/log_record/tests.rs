@@ -1,4 +1,4 @@
-//! Headers, checksums and the packing of cycles, on a hand-made record.
+//! Tests of headers, checksums and the packing of cycles, on a hand-made record.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ fn record() -> Vec<u8> {
     record
 }
 
-/// Stores the checksum of a writer whose header has `header_bytes`.
+/// Stores the checksum as a writer computes it whose header has `header_bytes` bytes.
 fn seal(record: &mut [u8], header_bytes: usize) {
     let mut covered = record[..header_bytes].to_vec();
     covered.extend_from_slice(&record[BLOCK..BLOCK + 260]);

@@ -1,4 +1,4 @@
-//! Parent pointers with invalid values and names.
+//! Tests of parent pointers with invalid values and names.
 
 use super::{Parent, ParentCheck};
 use crate::addr::{FileBlock, InodeNumber};

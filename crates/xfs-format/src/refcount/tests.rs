@@ -1,4 +1,4 @@
-//! Hand-made records, in a volume that mkfs.xfs made.
+//! Hand-made records of reference counts, in a volume that mkfs.xfs made.
 
 use super::{Refcount, RefcountCheck, RefcountDomain, Refcounts};
 use crate::addr::{AgBlock, AgNumber};

@@ -8,26 +8,27 @@ use crate::inode::ForkKind;
 /// The largest number of levels of each btree, including the root; 0 for a btree that the volume
 /// does not have.
 ///
-/// These are not limits for reading; [`BtreeKind::max_levels`] is. They are the heights of trees
-/// with half-full leaves and nodes and with as many records as the blocks of a group allow.
+/// These numbers are not limits for readers: [`BtreeKind::max_levels`] gives those. They are the
+/// heights of trees with half-full leaves and nodes and with as many records as the blocks of a
+/// group allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeHeights {
-    /// Either of the free-space btrees.
+    /// Height of either free-space btree.
     #[doc(alias = "m_alloc_maxlevels")]
     pub free_space: u32,
-    /// The reverse map.
+    /// Height of the reverse map's btree.
     #[doc(alias = "m_rmap_maxlevels")]
     pub reverse_map: u32,
-    /// Reference counts.
+    /// Height of the btree of reference counts.
     #[doc(alias = "m_refc_maxlevels")]
     pub refcount: u32,
-    /// Either of the inode btrees.
+    /// Height of either inode btree.
     #[doc(alias = "inobt_maxlevels")]
     pub inode: u32,
-    /// The extents of a data fork, including the root in the inode.
+    /// Height of the btree of a data fork's extents, including the root in the inode.
     #[doc(alias = "m_bm_maxlevels")]
     pub data_extents: u32,
-    /// The extents of an attribute fork, including the root in the inode.
+    /// Height of the btree of an attribute fork's extents, including the root in the inode.
     pub attr_extents: u32,
 }
 
@@ -61,7 +62,8 @@ impl BtreeHeights {
         }
     }
 
-    /// Computes only `data_extents` or `attr_extents`, for frequent callers.
+    /// Returns `data_extents` or `attr_extents` alone, for callers that often need only one of
+    /// them.
     #[must_use]
     pub fn of_extents(geometry: &Geometry, fork: ForkKind) -> u32 {
         let (data_records, attr_records) = most_extents(geometry);
@@ -73,11 +75,12 @@ impl BtreeHeights {
     }
 }
 
-/// Children of the root of a fork's btree in the smallest fork that can hold a root.
+/// Number of children of the root of a fork's btree, in the smallest fork that can hold a root.
 const DATA_ROOT_RECORDS: u64 = 3;
 const ATTR_ROOT_RECORDS: u64 = 2;
 
-/// The largest numbers of extents of a data fork and of an attribute fork, by their counters.
+/// Returns the largest numbers of extents that the counters of a data fork and of an attribute fork
+/// can hold.
 #[doc(alias = "xfs_iext_max_nextents")]
 fn most_extents(geometry: &Geometry) -> (u64, u64) {
     if geometry.has_incompat(IncompatFeatures::NREXT64) {
@@ -87,7 +90,7 @@ fn most_extents(geometry: &Geometry) -> (u64, u64) {
     }
 }
 
-/// Records and children of half-full blocks.
+/// The numbers of records in a half-full leaf and of children of a half-full node.
 #[derive(Clone, Copy)]
 struct HalfFull {
     records: u64,
@@ -104,7 +107,7 @@ impl HalfFull {
     }
 }
 
-/// The height of a tree with `records` records.
+/// Returns the height of a btree with `records` records.
 #[doc(alias = "xfs_btree_compute_maxlevels")]
 fn by_records(fill: HalfFull, records: u64) -> u32 {
     let mut blocks = records.div_ceil(fill.records);
@@ -116,7 +119,7 @@ fn by_records(fill: HalfFull, records: u64) -> u32 {
     height
 }
 
-/// The height of a tree that fills `blocks` blocks.
+/// Returns the height of a btree that occupies `blocks` blocks.
 #[doc(alias = "xfs_btree_space_to_height")]
 fn by_blocks(fill: HalfFull, blocks: u64) -> u32 {
     let mut left = blocks.saturating_sub(1);
@@ -131,7 +134,7 @@ fn by_blocks(fill: HalfFull, blocks: u64) -> u32 {
     height
 }
 
-/// The height of a tree with `records` records and its root in an inode.
+/// Returns the height of a btree with `records` records and its root in an inode.
 #[doc(alias = "xfs_bmap_compute_maxlevels")]
 fn in_inode(fill: HalfFull, records: u64, root_records: u64) -> u32 {
     let mut blocks = records.div_ceil(fill.records);

@@ -6,11 +6,11 @@ use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
 use crate::log_record::MAX_RECORD_BYTES;
 
-/// The header of a transaction in the log.
+/// Length of the header of a transaction in the log, in bytes.
 const TRANSACTION_HEADER_BYTES: u64 = 16;
-/// Payload bytes per record header.
+/// Number of payload bytes for which a record needs one header.
 const BYTES_PER_HEADER: u64 = 32 << 10;
-/// A log holds this many of the largest transactions.
+/// Number of the largest transactions for which a log must have space.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LOG_FACTOR: u64 = 3;
 /// Levels of the reverse map that old kernels assumed for any volume with shared extents.
@@ -18,13 +18,13 @@ const LOG_FACTOR: u64 = 3;
 const OLD_REVERSE_MAP_LEVELS: u32 = 9;
 /// Steps that old kernels granted to writes and truncations of volumes with shared extents.
 const OLD_REFLINK_STEPS: u32 = 8;
-/// Bytes of the name, which are not counted in the size of the largest attribute.
+/// Length of the longest name in bytes. It is not counted in the size of the largest attribute.
 const LONGEST_NAME: u64 = 256;
 
-/// The log space of one step of `bytes`.
+/// Returns the log space in bytes that one step of `bytes` bytes needs.
 ///
-/// It includes operation headers, record headers for all records that the step may span, and the
-/// commit record, padded to the log's stripe unit. `record_bytes` is the size of the writer's
+/// The space includes operation headers, record headers for all records that the step may span, and
+/// the commit record, padded to the log's stripe unit. `record_bytes` is the size of the writer's
 /// buffers.
 #[doc(alias = "xfs_log_calc_unit_res")]
 #[must_use]
@@ -50,9 +50,9 @@ pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> 
     bytes + (records + 1) * header + 2 * u64::from(padding)
 }
 
-/// The smallest number of blocks of a volume's log: space for three of the largest transactions.
-/// One can run while another is written, and a third exists only in the log because its changes are
-/// not in place yet.
+/// Returns the smallest number of blocks of a volume's log: space for three of the largest
+/// transactions. One can run while another is written, and a third exists only in the log because
+/// its changes are not in place yet.
 #[doc(alias = "xfs_log_calc_minimum_size")]
 #[must_use]
 pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u64 {
@@ -73,7 +73,7 @@ pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u6
     (one * LOG_FACTOR).div_ceil(geometry.block_basic_blocks().into())
 }
 
-/// The largest transaction for computing the minimum log size.
+/// Returns the reservation of the largest transaction, from which the minimum log size follows.
 fn largest(geometry: &Geometry) -> Reservation {
     // Kernel developers found that the sums were far too high before they added parent pointers.
     // They corrected the sums only for volumes with parent pointers: a kernel must mount all
@@ -114,7 +114,7 @@ const fn counts_intents(kind: TransactionKind) -> bool {
     )
 }
 
-/// The bytes to set the largest attribute that fits an attribute leaf.
+/// Returns the bytes of a transaction that sets the largest attribute that fits an attribute leaf.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;

@@ -1,4 +1,4 @@
-//! Hand-made records, in a volume that mkfs.xfs made.
+//! Hand-made records of the reverse map, in a volume that mkfs.xfs made.
 
 use zerocopy::IntoBytes;
 

@@ -17,7 +17,7 @@ impl Superblock {
     ///
     /// # Panics
     ///
-    /// If `sector` is too short, which is a mistake of the caller.
+    /// Panics if `sector` is too short, which is a mistake of the caller.
     pub fn encode(&self, sector: &mut [u8]) {
         let mut disk = SuperblockDisk {
             magic: SUPERBLOCK_MAGIC.into(),

@@ -3,16 +3,16 @@
 use super::{Superblock, SuperblockDisk};
 use crate::features::{IncompatFeatures, LogIncompatFeatures, RoCompatFeatures, VersionFlags};
 
-/// The kind of access to a volume.
+/// The kind of access to a volume for which support is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read and describe the superblock and the headers.
+    /// Reads and describes the superblock and the headers.
     Describe,
-    /// Read files and metadata.
+    /// Reads files and metadata.
     Read,
-    /// Change the volume.
+    /// Changes the volume.
     Write,
-    /// Replay its log.
+    /// Replays the log of the volume.
     Recover,
 }
 
@@ -26,45 +26,46 @@ pub enum Unsupported {
         /// The version nibble.
         version: u16,
     },
-    /// Names are compared without case.
+    /// The volume compares names without case.
     #[error("case-insensitive names (-n version=ci) are not supported")]
     AsciiCi,
-    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 volumes writes it.
+    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 volumes stores
+    /// that byte.
     #[error("directory entries without file types (-n ftype=0) are not supported")]
     NoEntryTypes,
-    /// xfs_repair did not finish, or must run after an upgrade.
+    /// The volume needs xfs_repair: a repair did not finish, or an upgrade requires one.
     #[error("the volume is marked as needing repair (NEEDSREPAIR)")]
     NeedsRepair,
-    /// Unknown bits that forbid any access.
+    /// The volume has unknown feature bits that forbid any access.
     #[error("unknown incompatible features {0:#x}")]
     UnknownIncompat(u32),
-    /// Unknown bits that forbid writing.
+    /// The volume has unknown feature bits that forbid writing.
     #[error("unknown read-only-compatible features {0:#x}: the volume can only be read")]
     UnknownRoCompat(u32),
-    /// Unknown bits that forbid recovery.
+    /// The volume has unknown feature bits that forbid recovery.
     #[error("unknown log features {0:#x}: the log cannot be replayed")]
     UnknownLogIncompat(u32),
     /// An operation needs parent pointers, which the volume does not have.
     #[error("the volume has no parent pointers (-n parent=1)")]
     NoParentPointers,
-    /// The data is on a realtime device.
+    /// The data of the file is on a realtime device.
     #[error("the data of this file is on the realtime device, which is not supported")]
     RealtimeData,
-    /// Changing a volume that has a realtime device.
+    /// The volume has a realtime device and cannot be changed.
     #[error("volumes with a realtime device can only be read")]
     RealtimeWrite,
-    /// Changing a volume with a metadata directory tree.
+    /// The volume has a metadata directory tree and cannot be changed.
     #[error("volumes with a metadata directory (METADIR) can only be read")]
     MetadirWrite,
-    /// Changing a volume that accounts quota.
+    /// The volume accounts quota and cannot be changed.
     #[error("volumes with quota can only be read")]
     QuotaWrite,
     /// The log cannot hold the reservation of an operation. No mkfs.xfs makes such a small log.
     #[error("the log of {log_bytes} bytes is too small for a transaction of {bytes}")]
     LogTooSmall {
-        /// Bytes that the operation would reserve.
+        /// Number of bytes that the operation would reserve.
         bytes: u64,
-        /// Bytes of the log.
+        /// Length of the log in bytes.
         log_bytes: u64,
     },
 }
@@ -73,10 +74,11 @@ pub enum Unsupported {
 const VERSION_5: u16 = 5;
 /// Mask of the version nibble in `sb_versionnum`.
 const VERSION_NIBBLE: u16 = 0x000f;
-/// Versions that exist.
+/// Version numbers that exist.
 const KNOWN_VERSIONS: core::ops::RangeInclusive<u16> = 1..=VERSION_5;
 
-/// Refuses a volume of an older version before any other check, because it has no checksum.
+/// Refuses a volume of an older version. This is the first check, because such a volume has no
+/// checksum.
 pub(super) fn refuse_version(disk: &SuperblockDisk) -> Result<(), Unsupported> {
     let version = disk.version.get() & VERSION_NIBBLE;
     if version != VERSION_5 && KNOWN_VERSIONS.contains(&version) {

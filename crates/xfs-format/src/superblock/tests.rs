@@ -1,4 +1,4 @@
-//! Superblocks that mkfs.xfs wrote (`testdata/groups`), and the same with a changed field.
+//! Superblocks that mkfs.xfs wrote (`testdata/groups`), and copies of them with a changed field.
 
 use std::vec::Vec;
 
@@ -18,7 +18,8 @@ fn decode(sector: &[u8]) -> Result<Superblock, SuperblockError> {
     Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0)))
 }
 
-/// Returns the plain superblock after `change`, with its checksum recomputed.
+/// Returns the superblock of the "plain" golden volume after `change`, with its checksum
+/// recomputed.
 fn changed(change: impl FnOnce(&mut SuperblockDisk)) -> Vec<u8> {
     let mut sector = golden::sector(PLAIN, 0);
     let (disk, _) = SuperblockDisk::mut_from_prefix(&mut sector).unwrap();

@@ -7,7 +7,7 @@ use crate::corruption::Check;
 use crate::envelope;
 use crate::features::{Features2, IncompatFeatures, VersionFlags};
 
-/// A check of the superblock that failed.
+/// A failed check of the superblock, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
@@ -62,11 +62,11 @@ const MIN_SECTOR: u32 = 1 << 9;
 const MAX_SECTOR: u32 = 1 << 15;
 const MIN_INODE: u32 = 1 << 9;
 const MAX_INODE: u32 = 1 << 11;
-/// Smallest allocation group.
+/// Length of the smallest allocation group, in bytes.
 const MIN_AG_BYTES: u64 = 16 << 20;
-/// Largest allocation group.
+/// Length of the largest allocation group, in bytes.
 const MAX_AG_BYTES: u64 = 1 << 40;
-/// Shortest log.
+/// Length of the shortest log, in filesystem blocks.
 pub(super) const MIN_LOG_BLOCKS: u32 = 512;
 const MAX_LOG_BLOCKS: u32 = 1 << 20;
 const MAX_LOG_BYTES: u64 = 1 << 31;
@@ -266,8 +266,8 @@ fn verify_realtime(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
 }
 
 impl SuperblockDisk {
-    /// Returns whether `sb_inprogress` is set. In secondary superblocks it stays set, and the
-    /// counters stay as mkfs wrote them.
+    /// Returns whether `sb_inprogress` is set. In secondary superblocks the field stays set, and
+    /// the counters stay as mkfs wrote them.
     fn in_progress_is_set(&self) -> bool {
         self.in_progress != 0
     }

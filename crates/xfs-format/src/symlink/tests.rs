@@ -1,4 +1,5 @@
-//! A block that the kernel wrote (`testdata/inodes`), and the same with changed fields.
+//! A block of a link's target that the kernel wrote (`testdata/inodes`), and copies of it with
+//! changed fields.
 
 use std::vec::Vec;
 

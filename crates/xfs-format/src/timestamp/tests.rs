@@ -1,4 +1,4 @@
-//! Both forms at the ends of their ranges, decoded and encoded.
+//! Checks both forms at the ends of their ranges, decoded and encoded.
 
 use super::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Blocks of attribute forks.
+//! Tests of blocks of attribute forks.
 
 use xfs_format::attr::{AttrCheck, AttrLeaf, RemoteBlock};
 use xfs_format::directory::name_hash;
@@ -21,7 +21,7 @@ fn read_leaf(block: &Block) {
     }
 }
 
-/// Returns a leaf of attributes that are not parent pointers.
+/// Returns a leaf of the golden image whose attributes are not parent pointers.
 fn plain_leaf() -> Block {
     let is_plain = |block: &Block| block.bytes[86] == 1;
     leaves().into_iter().find(is_plain).unwrap()

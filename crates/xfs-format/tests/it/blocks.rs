@@ -3,7 +3,7 @@
 use xfs_format::{BlockKind, Check, DiskAddr, Geometry, Lsn, Superblock, VerifyContext, crc};
 use xfs_testkit::golden;
 
-/// A block and its address.
+/// A block of the golden image, with its address.
 #[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) kind: BlockKind,
@@ -16,7 +16,8 @@ pub(crate) fn geometry() -> Geometry {
     Superblock::decode(&sector, xfs_format::StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
-/// Finds the blocks that have `magic` at byte `offset` and their own address at byte `address`.
+/// Finds the blocks of the golden image that have `magic` at byte `offset` and their own address at
+/// byte `address`.
 pub(crate) fn find(kind: BlockKind, magic: &[u8], (offset, address): (usize, usize)) -> Vec<Block> {
     let (image, geometry) = (golden(), geometry());
     let length = match kind {
@@ -48,7 +49,7 @@ impl Block {
         verified.map_err(|corruption| corruption.check().clone())
     }
 
-    /// Returns the block with these bytes at `offset` and a recomputed checksum.
+    /// Returns a copy of the block with these bytes at `offset` and a recomputed checksum.
     pub(crate) fn with(&self, offset: usize, bytes: &[u8]) -> Self {
         let mut block = self.clone();
         block.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Directory blocks.
+//! Tests of directory blocks.
 
 use xfs_format::dabtree::{DaBtreeCheck, DaNode};
 use xfs_format::directory::{

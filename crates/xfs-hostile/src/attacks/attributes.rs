@@ -8,13 +8,14 @@ use super::Outcome::{Corrupt, Harmless};
 use crate::forge::{Block, Forge, put};
 use crate::seeds;
 
-/// Offsets of the fields of an attribute leaf.
+/// Offsets of fields in an attribute leaf: the count of entries, the lowest used byte, the map of
+/// free ranges, and the entries.
 const COUNT: usize = 56;
 const FIRST_USED: usize = 60;
 const FREE_MAP: usize = 64;
 const ENTRIES: usize = 80;
 
-/// Returns a leaf of the attribute fork that is a tree.
+/// Returns the address of a leaf of an attribute fork that is large enough to be a tree.
 fn leaf(forge: &Forge) -> DiskAddr {
     let owner = forge.number("/attr-node").0.to_be_bytes();
     let leaves = seeds::of(BlockKind::Attr);
@@ -28,7 +29,8 @@ fn set_leaf(forge: &mut Forge, offset: usize, value: &[u8]) {
     forge.set(at, BlockKind::Attr, offset, value);
 }
 
-/// Changes the first name in a leaf, at the offset that its entry gives.
+/// Changes the first name in a leaf of attributes. `change` gets the bytes from the name to the end
+/// of the leaf.
 fn first_name(forge: &mut Forge, change: impl FnOnce(&mut [u8])) {
     let at = leaf(forge);
     forge.edit(at, BlockKind::Attr, |bytes| {
@@ -38,15 +40,15 @@ fn first_name(forge: &mut Forge, change: impl FnOnce(&mut [u8])) {
     });
 }
 
-/// Changes the first block of the remote value.
+/// Sets a field of the first block of an attribute value that lies outside its leaf.
 fn remote(forge: &mut Forge, offset: usize, value: &[u8]) {
     let block = seeds::of(BlockKind::AttrRemote).find(|seed| seed.bytes.get(4..8) == Some(&[0; 4]));
     let at = block.expect("the golden image has a remote value").at;
     forge.set(at, BlockKind::AttrRemote, offset, value);
 }
 
-/// Changes the first entry of the remote attribute's leaf. A remote entry starts with the block of
-/// its value (4 bytes) and the length of the value (4 bytes).
+/// Sets a field of the first entry whose value lies outside the leaf. Such an entry starts with the
+/// block of its value (4 bytes) and the length of the value (4 bytes).
 fn remote_entry(forge: &mut Forge, offset: usize, value: &[u8]) {
     let at = forge.fork_block("/attr-remote", ForkKind::Attr, 0);
     forge.edit(at, BlockKind::Attr, |bytes| {
@@ -181,7 +183,8 @@ pub(super) const ATTACKS: &[Attack] = &[
     }),
 ];
 
-/// Points the parent pointer in an inode's short form to another directory.
+/// Changes the parent pointer of `path` so that it names the directory `parent`. The pointer is in
+/// the inode.
 fn parent_pointer(forge: &mut Forge, path: &str, parent: &str) {
     let number = forge.number(parent).0.to_be_bytes();
     // After the header come the entry's head of 3 bytes and a name of one or four bytes.
@@ -189,7 +192,8 @@ fn parent_pointer(forge: &mut Forge, path: &str, parent: &str) {
     forge.attr_fork(path, 7 + name, &number);
 }
 
-/// Changes the value of the access list, which follows its name in the inode.
+/// Sets a field of an access control list, at `offset` in its value. The value follows its name in
+/// the inode.
 fn access_list(forge: &mut Forge, offset: usize, value: &[u8]) {
     const NAME: &[u8] = b"SGI_ACL_FILE";
     forge.inode("/acl", |bytes| {

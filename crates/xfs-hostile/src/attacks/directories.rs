@@ -8,23 +8,23 @@ use super::Attack;
 use super::Outcome::{Corrupt, Failed, Harmless};
 use crate::forge::{Block, Forge, put};
 
-/// Offsets in a short form with inode numbers of four bytes: the parent, and the fields of the
-/// first entry.
+/// Offsets in a directory inside an inode, with inode numbers of four bytes: the parent, and the
+/// fields of the first entry.
 const PARENT: usize = 2;
 const ENTRY_LENGTH: usize = 6;
 const ENTRY_NAME: usize = 9;
 const ENTRY_INODE: usize = 11;
 
-/// Offsets in a data block: the first entry after "." and "..", and its name.
+/// Offsets in a directory data block: the first entry after "." and "..", and its name.
 const THIRD: usize = 64 + 2 * 16;
 const THIRD_NAME: usize = THIRD + 9;
 
-/// Returns the inode number of a path in four bytes.
+/// Returns the inode number of `path` as four bytes.
 fn short(forge: &Forge, path: &str) -> [u8; 4] {
     (forge.number(path).0 as u32).to_be_bytes()
 }
 
-/// Returns the file block number of an index block, as nodes and siblings store it.
+/// Encodes the file block number of an index block in four bytes, as nodes and siblings store it.
 fn index(block: u32) -> [u8; 4] {
     block.to_be_bytes()
 }
@@ -37,7 +37,7 @@ fn count(bytes: &[u8]) -> usize {
 
 const INDEX: u32 = 32 << 20;
 
-/// Renames the first entry of a short form to `name`.
+/// Changes the first name in a directory inside an inode to the one byte `name`.
 fn rename_short(forge: &mut Forge, name: u8) {
     forge.data_fork("/short", ENTRY_NAME, &[name]);
 }

@@ -12,7 +12,8 @@ use super::Outcome::{Corrupt, Harmless};
 use crate::forge::{Forge, put};
 use crate::seeds;
 
-/// Returns the blocks of one level of a btree of the first group, from left to right.
+/// Returns the addresses of the blocks on one level of a btree in the first group, from left to
+/// right.
 fn blocks(kind: BtreeKind, level: u32) -> Vec<DiskAddr> {
     let image = golden();
     let geometry = seeds::geometry();
@@ -62,13 +63,13 @@ fn group_block(at: DiskAddr) -> [u8; 4] {
     block.0.to_be_bytes()
 }
 
-/// Sets a field of the first block of one level of a btree.
+/// Sets a field of the leftmost block on one level of a btree.
 fn set(forge: &mut Forge, kind: BtreeKind, level: u32, offset: usize, value: &[u8]) {
     forge.set(first(kind, level), BlockKind::Btree(kind), offset, value);
 }
 
-/// Returns the offset of the pointers in a node of the reverse map: after the header of 56 bytes
-/// and room for 21 pairs of keys of 20 bytes.
+/// Returns the offset of the pointers in a node of the reverse map. Before them lie a header of 56
+/// bytes and space for 21 pairs of keys of 20 bytes.
 fn rmap_pointers() -> usize {
     let layout = BtreeKind::ReverseMap.layout();
     layout.header_bytes() + layout.max_pointers(1024) * layout.node_key_bytes()

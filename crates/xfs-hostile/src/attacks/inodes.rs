@@ -9,7 +9,7 @@ use super::Outcome::{Corrupt, Failed, Harmless};
 use crate::forge::{Block, FORKS, Forge, put};
 use crate::seeds;
 
-/// Encodes an extent record.
+/// Encodes an extent record: `count` blocks from `start` on, mapped at `file_block`.
 fn extent(file_block: u64, start: u64, count: u64) -> [u8; 16] {
     let high = u128::from(file_block) << 73;
     (high | (u128::from(start) << 21) | u128::from(count)).to_be_bytes()
@@ -19,14 +19,14 @@ const SIZE: usize = 56;
 const EXTENTS: usize = 24;
 const BLOCKS: usize = 64;
 
-/// Sets a field of a leaf of an extent btree.
+/// Sets a field of the first leaf of an extent btree in the golden image.
 fn extent_leaf(forge: &mut Forge, offset: usize, value: &[u8]) {
     let kind = BlockKind::Btree(BtreeKind::Extent);
     let leaf = seeds::of(kind).find(|seed| seed.bytes.get(4..6) == Some(&[0, 0]));
     forge.set(leaf.expect("the golden image has an extent leaf").at, kind, offset, value);
 }
 
-/// Returns the block number, in the volume, of a leaf of an extent btree.
+/// Returns the volume's block number of the first leaf of an extent btree, in 8 bytes.
 fn leaf_number() -> [u8; 8] {
     let kind = BlockKind::Btree(BtreeKind::Extent);
     let leaf = seeds::of(kind).find(|seed| seed.bytes.get(4..6) == Some(&[0, 0]));

@@ -1,4 +1,4 @@
-//! Forged sizes of the volume and forged logs.
+//! Forged superblocks: sizes of the volume, and the location and state of the log.
 
 use xfs_format::{BlockKind, DiskAddr};
 

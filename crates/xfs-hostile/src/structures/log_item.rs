@@ -8,11 +8,11 @@ use std::hint::black_box;
 use xfs_format::StructureAddress;
 use xfs_format::log_item::{HostOrder, ItemHeader, ItemKind, LogItem, TransactionHeader};
 
-/// Fuzzes a log item. An item that decodes must be the same after encoding and decoding it again.
+/// Fuzzes a log item. An item that decodes must be the same after it is encoded and decoded again.
 ///
 /// # Panics
 ///
-/// If the second item differs: that is the bug that the target looks for.
+/// Panics if the second item differs from the first, which is the bug that the target looks for.
 pub fn log_item(input: &[u8]) {
     let place = StructureAddress::Log(1);
     let Some((order, rest)) = input.split_first() else { return };
@@ -41,7 +41,8 @@ fn split(mut rest: &[u8]) -> Vec<&[u8]> {
     regions
 }
 
-/// Returns items of zeros of every kind, with every number of regions and length that kinds have.
+/// Returns inputs with items of zeros: every kind of item, with every number of regions and every
+/// length that some kind has.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let mut inputs = Vec::new();
     for kind in ItemKind::ALL {

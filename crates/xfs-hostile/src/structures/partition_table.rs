@@ -7,11 +7,12 @@ use xfs_device::{BlockDevice, Durability, MemoryDevice, partitions};
 const SECTOR: usize = 512;
 const DISK_BYTES: u64 = 1 << 20;
 
-/// Fuzzes the first and last sectors of a partitioned disk, which are the two halves of the input.
+/// Fuzzes the first and the last sectors of a partitioned disk, which are the two halves of the
+/// input.
 ///
-/// The first half is the MBR, a GPT header and its entries. The second half ends with the other
-/// header. The target reads them as they are and again with the checksums of both headers
-/// recomputed.
+/// The first half is the MBR, a GPT header and its entries. The second half ends with the backup
+/// GPT header. The target reads the sectors as they are, and again with the checksums of both
+/// headers recomputed.
 pub fn partition_table(input: &[u8]) {
     let (head, tail) = input.split_at(input.len() / 2);
     look(head, tail);
@@ -30,7 +31,8 @@ fn look(head: &[u8], tail: &[u8]) {
     black_box(format!("{:?}", partitions(&disk)));
 }
 
-/// Recomputes the checksums of the GPT header at `header`, whose entries are at `entries`.
+/// Recomputes the checksums of the GPT header at offset `header`, whose entries are at offset
+/// `entries`.
 fn reseal(bytes: &mut [u8], header: usize, entries: usize) {
     let field = |bytes: &[u8], offset: usize| {
         let field = bytes.get(header..)?.get(offset..offset + 4)?;
@@ -52,14 +54,14 @@ fn reseal(bytes: &mut [u8], header: usize, entries: usize) {
     set(bytes, HEADER_CRC, crc);
 }
 
-/// Offsets in a GPT header, whose numbers are little-endian.
+/// Offsets of fields in a GPT header. Its integers are little-endian.
 const HEADER_SIZE: usize = 12;
 const HEADER_CRC: usize = 16;
 const COUNT: usize = 80;
 const ENTRY_SIZE: usize = 84;
 const ENTRIES_CRC: usize = 88;
 
-/// Returns a disk with one partition, in either kind of table.
+/// Returns inputs for disks with one partition: one with an MBR table, and one with a GPT.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let last = DISK_BYTES / SECTOR as u64 - 1;
     let mut mbr = vec![0; SECTOR];
@@ -81,12 +83,13 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
     vec![[mbr, vec![0; SECTOR]].concat(), gpt]
 }
 
-/// Encodes a number of eight bytes as in a GPT.
+/// Encodes an integer in eight bytes, little-endian as in a GPT.
 fn number(value: u64) -> Vec<u8> {
     value.swap_bytes().to_be_bytes().to_vec()
 }
 
-/// Encodes a GPT header with room for four partitions.
+/// Encodes a GPT header at sector `own`, with its copy at sector `other` and four entries from
+/// sector `entries` on.
 fn header(own: u64, other: u64, entries: u64) -> Vec<u8> {
     let mut bytes = b"EFI PART\0\0\x01\0\x5c\0\0\0".to_vec();
     bytes.resize(24, 0);

@@ -28,13 +28,14 @@ use crate::seeds;
 
 const LOG_BLOCKS: u32 = 256;
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
-/// Later than anything in the golden image.
+/// Cycle of the forged log. It is later than any cycle in the golden image, so every item is newer
+/// than the image.
 const CYCLE: u32 = 50;
-/// Largest payload of a record from a buffer of 32 KiB.
+/// Largest payload of a log record whose buffer has 32 KiB.
 const MAX_PAYLOAD_BYTES: usize = 32 << 10;
 const ORDER: HostOrder = HostOrder::Little;
 
-/// Fuzzes recovery: replays the log and opens the resulting volume.
+/// Fuzzes recovery: replays the log onto the golden image and reads the resulting volume.
 pub fn recovery(input: &[u8]) {
     let Some(Ok(replayed)) = replay_input(input) else { return };
     let options = OpenOptions::new().no_recovery(true);
@@ -52,7 +53,7 @@ fn replay_input(input: &[u8]) -> Option<Result<Replayed, RecoveryError>> {
     Some(replay(Arc::new(golden()), &log, &superblock))
 }
 
-/// Returns the superblock of the golden image, changed to an external log.
+/// Returns the superblock of the golden image, changed so that the log is on a device of its own.
 fn superblock() -> Option<Superblock> {
     let sector = golden().bytes(DiskAddr(0), BLOCK)?;
     let place = xfs_format::StructureAddress::Disk(DiskAddr(0));
@@ -61,7 +62,8 @@ fn superblock() -> Option<Superblock> {
     Some(superblock)
 }
 
-/// Creates a log with an unmount record and one more record.
+/// Creates a log with an unmount record, followed by a record with `payload` and a count of
+/// `operations`.
 fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDevice> {
     let mut geometry = LogGeometry::new(superblock);
     geometry.length_blocks = LOG_BLOCKS;
@@ -97,7 +99,8 @@ fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDe
     LogDevice::with_geometry(Arc::new(device), geometry).ok()
 }
 
-/// Returns valid transactions with every item that changes something, each alone and all together.
+/// Returns inputs with valid transactions: one for each item that changes something, and one with
+/// all of these items.
 pub(super) fn inputs() -> Vec<Vec<u8>> {
     let core = core();
     let agi = seeds::of(BlockKind::Agi).next().map(|seed| seed.bytes.clone()).unwrap_or_default();
@@ -164,7 +167,7 @@ fn buffer_item((at, blocks): (DiskAddr, u16), flags: BufferFlags, bytes: &[u8]) 
     LogItem::Buffer(BufferItem { format, pieces })
 }
 
-/// Encodes the operations of one transaction.
+/// Encodes a transaction with these items as an input of the target.
 fn input(items: &[LogItem<'_>]) -> Vec<u8> {
     let regions: Vec<_> = items.iter().flat_map(|item| item.encode(ORDER)).collect();
     let header =

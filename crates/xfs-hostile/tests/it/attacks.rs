@@ -1,4 +1,4 @@
-//! Each hand-made attack has its required outcome, in a process with limits.
+//! Checks that each hand-made attack has its required outcome, in a process with limits.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ fn check(group: &str) {
     });
 }
 
-/// Runs an attack and returns a description of the failure if its outcome is wrong.
+/// Runs an attack. Returns a description of the failure, or `None` if the attack has its required
+/// outcome.
 fn check_attack(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     let start = Instant::now();

@@ -6,5 +6,5 @@ mod volume;
 
 use xfs_testkit::Limits;
 
-/// The limits of every run, whatever its input. A valid image needs far less.
+/// The limits of every process, whatever its input. A valid image needs far less.
 const LIMITS: Limits = Limits { memory_bytes: 256 << 20, cpu_seconds: 120 };

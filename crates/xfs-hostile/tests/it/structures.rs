@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use xfs_hostile::{FuzzTarget, TARGETS};
 use xfs_testkit::{Prng, run_limited};
 
-/// Mutated inputs per target. The fuzzer runs the same bodies without this limit.
+/// Number of mutated inputs per target. The fuzzer runs the same bodies without this limit.
 const ROUNDS: usize = 3000;
 
 const SEED: u64 = 0x5eed;
@@ -42,7 +42,7 @@ fn smoke(target: &FuzzTarget) {
     }
 }
 
-/// The crate `fuzz` has the same targets, and the one for whole images.
+/// The crate `fuzz` has the targets of this crate and the target for whole images, and no others.
 #[test]
 fn fuzz_crate_has_every_target() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/fuzz_targets");

@@ -1,4 +1,4 @@
-//! Whole images: the golden one, and a smoke run of mutated ones.
+//! Smoke runs of whole images: the golden image, and mutated copies of it.
 
 use xfs_hostile::{survey, volume};
 use xfs_testkit::{Prng, golden, run_limited};

@@ -79,8 +79,8 @@ fn latch_can_be_released_by_another_thread() {
     assert!(!latch.is_locked_exclusive());
 }
 
-/// Owners count with a load and a store, so two at a time would lose a count. Sharers see no odd
-/// number.
+/// Owners increment a count twice, each time with a load and a store. Two owners at a time would
+/// lose an increment, and a sharer beside an owner would see an odd count.
 #[test]
 #[cfg(not(shuttle))]
 fn owners_exclude_each_other_and_sharers() {

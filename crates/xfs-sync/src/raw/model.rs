@@ -1,4 +1,5 @@
-//! Shuttle's primitives with the interface of `parking_lot`.
+//! The primitives of a build for model tests: those of shuttle, with the interface of
+//! `parking_lot`.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -10,23 +11,25 @@ pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use shuttle::thread::yield_now;
 
-/// The explorer has no lock of which one task may hold two guards, so models must not nest them.
+/// Stands in for a recursive lock, which the explorer does not have. A task in a model must not
+/// hold two read guards.
 pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
-/// Spinning would only add scheduling points, which the explorer explores anyway.
+/// Number of times that a waiter retries before it sleeps. Retries would only add scheduling
+/// points, and the explorer tries those orders anyway.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
-/// Returns the number of the running task. Tasks share one system thread, so thread-local values
-/// cannot tell them apart.
+/// Returns the number of the running task, instead of a thread's. Tasks share one system thread, so
+/// thread-local values cannot tell them apart.
 pub(crate) fn thread_number() -> usize {
     shuttle::current::me().into()
 }
 
 pub(crate) struct Mutex<T: ?Sized>(sync::Mutex<T>);
 
-/// A guard; it is `None` only while its owner waits on a [`Condvar`].
+/// A mutex guard. Its inner guard is `None` only while the owner waits on a [`Condvar`].
 pub struct MutexGuard<'a, T: ?Sized>(Option<sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {

@@ -1,4 +1,4 @@
-//! The primitives of the system.
+//! The primitives of a normal build: those of `parking_lot`, `core` and the standard library.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Writes are torn where the model allows it, and nowhere else.
+//! Checks that writes are torn where the crash model allows it, and nowhere else.
 
 use xfs_device::BlockDevice;
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
@@ -6,7 +6,7 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use super::Atomicity;
 use crate::golden::golden;
 
-/// Checks where the units of a write end. Each begins where the previous one ends.
+/// Checks that the units of a write end at `ends`. Each unit begins where the previous one ends.
 fn check(atomicity: &Atomicity, offset: u64, bytes: &[u8], ends: &[usize]) {
     let starts = [0].iter().chain(ends);
     let expected: Vec<_> = starts.zip(ends).map(|(start, end)| *start..*end).collect();

@@ -1,4 +1,4 @@
-//! Forks differ only by the writes made to them.
+//! Checks that forks differ only by the writes made to them.
 
 use std::sync::Arc;
 

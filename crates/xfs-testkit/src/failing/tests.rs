@@ -1,4 +1,4 @@
-//! Failures happen as the fault says, and leave a state that the contract allows.
+//! Checks that failures happen as the fault says, and leave a state that the contract allows.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -83,8 +83,8 @@ fn failed_write_may_take_effect_and_is_not_durable() {
     assert_eq!(outcomes, BTreeSet::from([0, 7]));
 }
 
-/// Writes sector 9 and flushes it. Then writes sectors 0 to 7, sector 3 durably. Then a flush
-/// fails.
+/// Returns a device after a failed flush. Sector 9 was written and flushed before; then sectors 0
+/// to 7 were written, and of those only sector 3 durably.
 fn after_failed_flush(seed: u64) -> FailingDevice {
     let device = device(seed);
     device.write_at(9 * 512, &[9; 512], Durability::Cached).unwrap();

@@ -1,4 +1,4 @@
-//! The model allows exactly the states that its documentation describes.
+//! Checks that the model allows exactly the states that its documentation describes.
 
 mod journal;
 
@@ -103,7 +103,7 @@ fn cut_is_reproduced_from_its_number() {
     }
 }
 
-/// I2 for whole writes.
+/// Checks I2: any subset of the unflushed writes may survive.
 #[test]
 fn any_subset_of_unflushed_writes_may_survive() {
     let device = device();
@@ -114,7 +114,7 @@ fn any_subset_of_unflushed_writes_may_survive() {
     assert_eq!(states.len(), 1 << MAX_ENUMERATED);
 }
 
-/// I1 for flushes.
+/// Checks I1: a flush covers the writes that returned before it, and no others.
 #[test]
 fn flush_covers_only_writes_that_returned_before_it() {
     let device = device();
@@ -130,7 +130,7 @@ fn flush_covers_only_writes_that_returned_before_it() {
     assert_eq!(states(&recording, Atomicity::default(), 3), expected);
 }
 
-/// I1 for durable writes.
+/// Checks I1: a durable write that has returned survives without a flush.
 #[test]
 fn durable_write_covers_itself_once_it_has_returned() {
     let device = device();
@@ -143,7 +143,7 @@ fn durable_write_covers_itself_once_it_has_returned() {
     assert_eq!(states(&recording, Atomicity::default(), 1).len(), 4);
 }
 
-/// I3.
+/// Checks I3: where writes overlap, a newer write that survives hides the older one.
 #[test]
 fn older_write_never_hides_a_surviving_newer_one() {
     let device = device();
@@ -154,7 +154,7 @@ fn older_write_never_hides_a_surviving_newer_one() {
     assert_eq!(states, BTreeSet::from(expected));
 }
 
-/// I2 for the units of a write.
+/// Checks I2: log records are torn into sectors, and metadata buffers are not torn.
 #[test]
 fn log_records_are_torn_and_metadata_buffers_are_not() {
     let device = device();
@@ -242,7 +242,7 @@ fn every_prefix_of_the_writes_is_among_the_cuts() {
     }
 }
 
-/// I4.
+/// Checks I4: a discarded range holds its old contents, zeros or random bytes.
 #[test]
 fn discard_leaves_old_contents_zeros_or_random_bytes() {
     let device = device();
@@ -269,7 +269,7 @@ fn sample_depends_only_on_its_seed() {
     assert!((0..100).all(|seed| cuts.sample(seed) == again.sample(seed)));
 }
 
-/// I5.
+/// Checks I5: a flush of one part of a split device does not cover the other part.
 #[test]
 fn flush_of_one_part_does_not_cover_the_other() {
     let whole = Arc::new(device());

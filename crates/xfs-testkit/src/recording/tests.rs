@@ -1,4 +1,4 @@
-//! A recording contains every request in order and can be replayed to any point.
+//! Checks that a recording contains every request in order and can be replayed to any point.
 
 use std::sync::Arc;
 

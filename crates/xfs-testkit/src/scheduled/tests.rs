@@ -1,4 +1,4 @@
-//! Threads are held and proceed in the order that the test chooses.
+//! Checks that threads are held and proceed in the order that the test chooses.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +15,7 @@ fn recorder() -> Arc<RecordingDevice> {
     Arc::new(RecordingDevice::new(Arc::new(MemoryDevice::new(1 << 20))))
 }
 
-/// Returns the sectors in the order in which they were written.
+/// Returns the written sectors in the order in which they were written.
 fn order(recorder: &RecordingDevice) -> Vec<u64> {
     let requests = recorder.recording();
     let offsets = requests.requests().iter().filter_map(|request| match request {
@@ -25,7 +25,7 @@ fn order(recorder: &RecordingDevice) -> Vec<u64> {
     offsets.collect()
 }
 
-/// Lets four threads write two sectors each, one after the other, and returns the order.
+/// Lets four threads write two sectors each, one after the other. Returns the order of all sectors.
 fn run(seed: u64) -> Vec<u64> {
     let recorder = recorder();
     let (device, mut scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, seed);

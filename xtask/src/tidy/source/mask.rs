@@ -1,8 +1,8 @@
 //! Separation of the code, comments and literals of a Rust file.
 //!
-//! The module knows just enough of Rust's lexical rules for this purpose: nested comments, raw
-//! strings, and the difference between a character and a lifetime. It does not know macros or the
-//! grammar.
+//! The module knows just enough of Rust's lexical rules for this separation: nested comments, raw
+//! strings, and the difference between a character and a lifetime. The module does not know macros
+//! or the grammar.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -59,7 +59,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Takes a character of a literal. Only a line break is kept.
+    /// Takes a character of a literal. Both versions keep only its line breaks.
     fn literal(&mut self, character: char) {
         if character == '\n' {
             self.code(character);
@@ -140,8 +140,8 @@ impl Lexer<'_> {
         self.code('"');
     }
 
-    /// Takes the hashes that close a raw string, if all of them are present. Returns whether they
-    /// are.
+    /// Takes the `hashes` hash signs that close a raw string and returns `true`, if all of them
+    /// follow. Otherwise takes none and returns `false`.
     fn closing_hashes(&mut self, hashes: usize) -> bool {
         let ahead = self.rest.clone().take(hashes).filter(|&character| character == '#').count();
         if ahead == hashes {

@@ -64,8 +64,8 @@ fn verify_entry(
     if listed { Ok(()) } else { Err(DirectoryCheck::NotIndexed { offset }) }
 }
 
-/// Checks the index of the block form. Every entry was found in it, so the index is exact if the
-/// numbers of entries are equal (I3).
+/// Checks the index of the block form. The caller has found each of the `entries` entries in the
+/// index. The index is therefore exact if it has as many entries that are not stale (I3).
 fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryCheck> {
     let Some((index, tail)) = block.index else { return Ok(()) };
     let stale = leaf::verify_order(index)?;
@@ -80,8 +80,8 @@ fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryChec
     block.parse_parent().map(|_| ())
 }
 
-/// Compares the best free table with the free records, which are visited in the order of the block
-/// (I2).
+/// A comparison of the best free table with the free records, which are visited in the order of the
+/// block (I2).
 struct FreeTable {
     best: [(u16, u16); 3],
     seen: [bool; 3],

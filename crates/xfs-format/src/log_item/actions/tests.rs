@@ -1,4 +1,4 @@
-//! The numbers of the actions, and unknown bits.
+//! Tests of the numbers that stand for the actions, and of unknown bits.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Encoded records decode, at any position in the log.
+//! Checks that encoded records decode, at any position in the log.
 
 use alloc::vec::Vec;
 

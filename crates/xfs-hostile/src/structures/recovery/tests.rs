@@ -1,4 +1,5 @@
-//! The seeds of the fuzzer are replayed. A target whose seeds are all refused would test nothing.
+//! Checks that recovery replays the fuzzer's seeds. A target whose seeds are all refused would test
+//! nothing.
 
 use xfs_log::{RecoveryError, Refusal};
 

@@ -9,7 +9,7 @@ use crate::{AtomicU64, Object, Ordering};
 
 use super::super::Gate;
 
-/// Number of schedules per scheduler.
+/// Number of schedules that each scheduler tries.
 const SCHEDULES: usize = 2000;
 const WRITERS: usize = 3;
 const ROUNDS: u64 = 2;
@@ -25,7 +25,7 @@ fn change(count: &AtomicU64<Object>) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A lost wakeup leaves a task asleep. The explorer reports that as a deadlock.
+/// A lost wakeup would leave a task asleep, which the explorer reports as a deadlock.
 #[test]
 fn closed_gate_excludes_changes() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! Explores schedules of the latch: no wakeup is lost and an owner excludes all others.
+//! Explores schedules of the latch: no wakeup is lost and an exclusive owner excludes all others.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use shuttle::{Config, Runner, thread};
 
 use crate::{AtomicU64, Latch, Object, Ordering};
 
-/// Number of schedules per scheduler.
+/// Number of schedules that each scheduler tries.
 const SCHEDULES: usize = 2000;
 
 fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
@@ -28,7 +28,7 @@ fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
     }
 }
 
-/// A lost wakeup leaves a task asleep. The explorer reports that as a deadlock.
+/// A lost wakeup would leave a task asleep, which the explorer reports as a deadlock.
 #[test]
 fn owners_and_sharers_all_finish() {
     explore(|| {

@@ -56,19 +56,19 @@ pub(super) struct JournalRun {
     promised: Vec<usize>,
 }
 
-/// Returns the atomicity of the device: the journal may be torn.
+/// Returns the rules for torn writes of the device: only the journal may be torn.
 pub(super) fn atomicity() -> Atomicity {
     Atomicity::default().torn(PAYLOAD..LENGTH)
 }
 
-/// Writes `versions` versions, with one mutant active or with none.
+/// Lets the journal write `versions` versions, with the mistake `mutant` or without a mistake.
 pub(super) fn run(versions: u8, mutant: Option<Mutant>) -> JournalRun {
     let device = RecordingDevice::new(Arc::new(MemoryDevice::new(LENGTH)));
     let promised = (1..=versions).map(|version| write_version(&device, version, mutant)).collect();
     JournalRun { recording: device.recording(), promised }
 }
 
-/// Writes one version and returns the position at which it is acknowledged.
+/// Writes one version. Returns the position at which the version is acknowledged.
 fn write_version(device: &RecordingDevice, version: u8, mutant: Option<Mutant>) -> usize {
     let is = |other| mutant == Some(other);
     let write = |offset, bytes: &[u8], durable| {
@@ -97,7 +97,7 @@ fn write_version(device: &RecordingDevice, version: u8, mutant: Option<Mutant>) 
     acknowledged
 }
 
-/// Replays the journal.
+/// Recovers a device after a power cut by replaying the journal.
 fn recover(device: &CowDevice) {
     let commit = read(device, COMMIT);
     if commit[0] == MAGIC {
@@ -113,7 +113,7 @@ fn read(device: &CowDevice, offset: u64) -> [u8; 512] {
 }
 
 impl JournalRun {
-    /// Recovers the state after a cut and checks it; returns a description of what is wrong.
+    /// Recovers the state after a cut and checks it. The error describes what is wrong.
     pub(super) fn check(&self, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), String> {
         let device = cuts.after(cut);
         recover(&device);
