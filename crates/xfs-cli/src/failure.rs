@@ -84,7 +84,7 @@ impl Failure {
         self
     }
 
-    /// Marks that the message names its location in full, so that [`about`](Self::about) adds none.
+    /// Marks that the message names its location in full, so that `about` adds none.
     pub(crate) fn placed(mut self) -> Self {
         self.is_placed = true;
         self

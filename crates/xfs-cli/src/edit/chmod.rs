@@ -1,4 +1,4 @@
-//! `chmod`: changes permissions. Also owns [`change_trees`], which changes every file of a tree.
+//! `chmod`: changes permissions. Also owns `change_trees`, which changes every file of a tree.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -70,7 +70,7 @@ impl Run for Chmod {
     }
 }
 
-/// Calls `change` for each file at these paths. With [`TreeReach::is_recursive`] everything below
+/// Calls `change` for each file at these paths. With `TreeReach::is_recursive` everything below
 /// is changed too, each directory before its entries. A failure of one file is reported, and the
 /// other files are changed.
 pub(crate) fn change_trees(

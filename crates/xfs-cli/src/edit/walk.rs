@@ -94,7 +94,7 @@ impl TreeWalk {
     }
 
     /// Returns the next file, or the end of a directory; `None` at the end of the walk. An error is
-    /// about [`path`](Self::path), and the walk continues after it.
+    /// about `path`, and the walk continues after it.
     pub(crate) fn next(&mut self) -> Option<Result<WalkEvent>> {
         if interrupt::check().is_err() {
             // The command makes the same check, and reports the signal (I5).

@@ -84,7 +84,7 @@ struct HostLevel<S: Source> {
     source: S,
     entries: S::Entries,
     /// Whether this run created the directory. A directory that existed keeps its attributes,
-    /// unless [`Fidelity::is_archive`] is set.
+    /// unless `Fidelity::is_archive` is set.
     is_new: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Files as the sources of copies and archives.
 //!
-//! The trait [`Source`] separates copying from the library. So tests can use files that no kernel
+//! The trait `Source` separates copying from the library. So tests can use files that no kernel
 //! would make: hostile names, directories inside themselves, contents that fail midway.
 
 use std::ops::Range;

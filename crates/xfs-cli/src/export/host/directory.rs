@@ -181,7 +181,7 @@ impl Directory {
         Err(Errno::EXIST)
     }
 
-    /// Returns what [`link`](Self::link) needs to find the file `name` of this directory again.
+    /// Returns what `link` needs to find the file `name` of this directory again.
     pub(super) fn made(&self, name: &[u8]) -> Result<FirstName, Errno> {
         let stat = self.stat(name)?;
         Ok(FirstName {
@@ -248,7 +248,7 @@ impl AsFd for Directory {
 }
 
 /// A file under a temporary name. The file is removed if this value is dropped before
-/// [`publish`](Self::publish).
+/// `publish`.
 pub(super) struct StagedEntry<'a> {
     parent: &'a Directory,
     name: Option<Vec<u8>>,
