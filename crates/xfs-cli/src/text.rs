@@ -1,5 +1,5 @@
-//! Values in the form in which people write and read them: sizes, times, modes, owners, patterns and
-//! lists.
+//! Values in the form in which people write and read them: sizes, times, modes, owners, patterns
+//! and access control lists.
 
 pub(crate) mod acl;
 pub(crate) mod glob;
