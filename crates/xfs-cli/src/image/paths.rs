@@ -184,7 +184,7 @@ impl ImagePaths {
         self.images.len()
     }
 
-    /// Returns whether a path is the root of its image.
+    /// Returns whether one of the paths is the root of its image.
     pub(crate) fn has_root(&self) -> bool {
         self.addresses.iter().any(|address| address.path.iter().all(|&byte| byte == b'/'))
     }

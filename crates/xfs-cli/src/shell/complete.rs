@@ -1,7 +1,7 @@
 //! `complete`: prints paths in images for the completions of shells, one per line.
 //!
 //! Owns: finding the image in an incomplete command line, and listing one directory of it. On any
-//! failure it prints nothing, because a completing shell has no use for an error.
+//! failure the command prints nothing, because a completing shell has no use for an error.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;

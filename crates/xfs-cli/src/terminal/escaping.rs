@@ -1,9 +1,9 @@
 //! Escaped standard output: data from an image never controls the terminal.
 //!
 //! Names and other text of an image may hold any byte. Commands quote the values that they know to
-//! be names ([`names`]). Everything else that they print is escaped here, so that no command can
-//! forget it. Text that is meant to control the terminal goes through [`EscapedOutput::raw`]:
-//! colours, frames, and contents of files.
+//! be names ([`names`]). Any other text that they print is escaped here, so that no command can
+//! forget to escape it. Text that is meant to control the terminal goes through
+//! [`EscapedOutput::raw`]: colours, frames, and contents of files.
 //!
 //! A pipe or a file gets every byte unchanged.
 

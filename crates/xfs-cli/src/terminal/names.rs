@@ -95,7 +95,7 @@ pub(crate) fn printable_json(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(shown.into_bytes())
 }
 
-/// Quotes a name for a shell if the name needs that.
+/// Quotes a name for a shell, if a shell or a terminal would misread it otherwise.
 fn quote(name: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(name) {
         Ok(text) if text.chars().all(is_plain) && !text.is_empty() => Cow::Borrowed(text),

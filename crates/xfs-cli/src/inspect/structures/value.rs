@@ -22,7 +22,7 @@ pub(crate) enum Value {
     Mode(u64),
     /// A magic number.
     Magic(u64),
-    /// Yes or no.
+    /// A flag, printed as true or false.
     Flag(bool),
     /// A log sequence number.
     Lsn(u64),
