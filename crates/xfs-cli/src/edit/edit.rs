@@ -218,8 +218,8 @@ impl Copy {
         original.is_same(edited).map_err(|error| Failure::host(self.path.as_os_str(), &error))
     }
 
-    /// Gives the file of the image the edited contents. Without `is_forced` it fails if the file
-    /// was changed in the image meanwhile.
+    /// Gives the file of the image the edited contents. Without `is_forced`, the call fails if the
+    /// file was changed in the image meanwhile.
     fn put(&self, edited: &Spool, target: &ImagePath, is_forced: bool) -> Result<(), Failure> {
         let found = match target.volume.inner().lookup(&target.path) {
             Err(Error::Posix(PosixError::NotFound)) => None,

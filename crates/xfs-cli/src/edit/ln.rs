@@ -81,8 +81,8 @@ struct NewPlace {
 }
 
 impl NewPlace {
-    /// Returns the directory and name of the new link. If `new` is a directory, the link gets the
-    /// name of `file` in it.
+    /// Returns the directory and name of the new link. If `new` is a directory, the link is made in
+    /// that directory, under the name of `file`.
     fn of(new: &ImagePath, file: &OsStr) -> Result<Self, Failure> {
         match new.node(true) {
             Ok(directory) if directory.file_type() == FileType::Directory => {

@@ -93,8 +93,8 @@ impl TreeWalk {
         self.listing.as_ref().map(|(directory, _)| directory)
     }
 
-    /// Returns the next file, or the end of a directory; `None` at the end of the walk. An error is
-    /// about `path`, and the walk continues after it.
+    /// Returns the next file, or the end of a directory; `None` at the end of the walk. An error
+    /// concerns the file at `path`, and the walk continues after it.
     pub(crate) fn next(&mut self) -> Option<Result<WalkEvent>> {
         if interrupt::check().is_err() {
             // The command makes the same check, and reports the signal (I5).

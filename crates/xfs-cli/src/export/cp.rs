@@ -94,8 +94,8 @@ fn ends_as_directory(path: &OsStr) -> bool {
     path.as_bytes().ends_with(b"/") || path.as_bytes().ends_with(b"/.")
 }
 
-/// Explains a failure to open the sources. It gets a hint if the destination is an image without a
-/// path. If neither argument is a path in an image, the message says so.
+/// Explains a failure to open the sources. The failure gets a hint if the destination is an image
+/// without a path. If neither argument is a path in an image, the message says so.
 fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failure {
     let path = Path::new(destination);
     if check_no_volume(path).is_err() {

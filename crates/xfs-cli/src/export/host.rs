@@ -58,8 +58,8 @@ pub(crate) struct HostWriter<'a> {
     /// The inode space of the current source.
     origin: InodeSpace,
     location: Option<SourceLocation>,
-    /// The length in bytes of the host path of the current source. Paths below the source continue
-    /// there.
+    /// The length in bytes of the host path of the current source. After that length, a path
+    /// continues below the source.
     start_length: usize,
     /// The first name on the host of each file with several names.
     links: HashMap<(InodeSpace, u64), FirstName>,

@@ -21,8 +21,8 @@ pub(crate) trait Source: Sized {
     fn length(&self) -> Option<u64> {
         Some(self.facts().size)
     }
-    /// Reads contents from `offset` on. Returns the number of bytes read, which is less than the
-    /// buffer holds only at the end.
+    /// Reads contents from `offset` on. Returns the number of bytes read. It is less than the
+    /// length of the buffer only at the end of the contents.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure>;
     /// Returns the next range of bytes at or after `offset` that holds data; `None` if only holes
     /// follow.
@@ -44,7 +44,7 @@ pub(crate) trait Source: Sized {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct InodeSpace(pub(crate) usize);
 
-/// The location of a source in an image. Messages about files of the source name it.
+/// The location of a source in an image. Messages about files of the source show this location.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceLocation {
     /// The image, as messages name it.

@@ -33,8 +33,8 @@ pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     }
 }
 
-/// Returns the address `IMAGE:/path` that was meant by a path of the host that continues below a
-/// regular file; `None` for any other path.
+/// Returns the address `IMAGE:/path` if `path` is a path of the host that continues below a regular
+/// file; `None` for any other path.
 fn within_a_file(path: &Path) -> Option<Vec<u8>> {
     let image = path.ancestors().skip(1).find(|image| image.is_file())?;
     let inside = path.strip_prefix(image).ok()?;

@@ -166,7 +166,8 @@ struct Emit<'a> {
 }
 
 impl Emit<'_> {
-    /// Returns a buffer of [`CHUNK_BYTES`], a used one if there is one.
+    /// Returns a buffer of [`CHUNK_BYTES`] bytes. If possible, it is one that the reader has
+    /// emptied.
     fn buffer(&self) -> Vec<u8> {
         let mut buffer = self.empty.try_recv().unwrap_or_default();
         buffer.resize(CHUNK_BYTES, 0);

@@ -232,7 +232,8 @@ impl TarReader {
         Ok(bytes)
     }
 
-    /// Arranges that the contents of this header are skipped, as far as they are not read before.
+    /// Sets the size of the contents of this header. Contents that are not read are skipped before
+    /// the next header.
     fn pass(&mut self, header: &Header) -> Result<(), Failure> {
         let size = self.header_size(header)?;
         self.set_body(size)

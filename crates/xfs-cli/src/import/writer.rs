@@ -53,8 +53,8 @@ pub(crate) struct ImageWriter<'a> {
     origin: InodeSpace,
     /// The location of the current source, for messages; `None` if the source is not in an image.
     location: Option<SourceLocation>,
-    /// The length in bytes of the path of the current source. Paths below the source continue
-    /// there.
+    /// The length in bytes of the path of the current source. After that length, a path continues
+    /// below the source.
     start_length: usize,
     /// The path of the directory that everything goes into, as a prefix of paths in messages.
     to: Vec<u8>,

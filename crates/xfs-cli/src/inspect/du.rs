@@ -44,7 +44,7 @@ pub(crate) fn open(
 struct Usage {
     /// Bytes that count at this file.
     used: u64,
-    /// Those of the counted bytes that are shared with another file.
+    /// The part of `used` that is shared with another file.
     shared: u64,
     /// Bytes that do not count at this file, because a shared block was counted before.
     shared_before: u64,

@@ -6,7 +6,7 @@
 //! A mount namespace with an empty root takes away names. Landlock alone would not be enough: it
 //! lets a process look at a file by its name, and change the file's mode, owner, attributes and
 //! times. The other namespaces hide things that the filter allows no system call for; they are a
-//! second line of defence behind it.
+//! second line of defence behind that filter.
 
 #![allow(
     unsafe_code,

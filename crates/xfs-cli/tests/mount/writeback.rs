@@ -98,8 +98,8 @@ pub(crate) fn writes_after_a_signal_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that stores to a mapped file are kept when a signal ends the mount, with this option and
-/// without. Such stores stay in the kernel until it is asked to write them.
+/// Checks that stores to a mapped file are kept when a signal ends the mount, with
+/// `writeback_cache` and without. Such stores stay in the kernel until it is asked to write them.
 pub(crate) fn mapped_data_is_kept_when_a_signal_arrives() -> Result<(), TrialError> {
     const BYTES: usize = 1 << 20;
     let mut volume = mounted("rw")?;

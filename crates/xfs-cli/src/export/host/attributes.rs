@@ -106,7 +106,8 @@ impl Shortfalls {
         }
     }
 
-    /// Records a shortfall if setting the property has failed. Returns whether it succeeded.
+    /// Records a shortfall if setting the property has failed. Returns whether the property was
+    /// set.
     fn check(&mut self, result: Result<(), Errno>, lack: Property, path: &[u8]) -> bool {
         if result.is_err() {
             self.note(lack, path);

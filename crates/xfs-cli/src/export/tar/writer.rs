@@ -1,9 +1,9 @@
 //! Writing a tar archive in pax format. Names, times, owners and sizes have no limit. Extended
 //! attributes, hard links and sparse files are written as GNU tar 1.27 and newer read them.
 //!
-//! The crate `tar` fills in the fixed header. The framing is done here, because its builder
-//! supports neither non-UTF-8 names in extended records nor sparse files. That builder also ends
-//! the archive in the middle of a file that cannot be read to its end.
+//! The crate `tar` fills in the fixed header. The framing is done here, because the builder of that
+//! crate supports neither non-UTF-8 names in extended records nor sparse files. That builder also
+//! ends the archive in the middle of a file that cannot be read to its end.
 //!
 //! # Invariants
 //!
@@ -44,8 +44,8 @@ pub(crate) struct TarWriter<'a> {
     out: &'a mut dyn Write,
     report: &'a mut dyn FnMut(Failure),
     location: Option<SourceLocation>,
-    /// The length in bytes of the path of the archived file or directory. Paths below it continue
-    /// there.
+    /// The length in bytes of the path of the archived file or directory. After that length, a path
+    /// continues below it.
     start_length: usize,
     /// The first name in the archive of each file with several names, by inode number.
     links: HashMap<u64, Vec<u8>>,

@@ -59,7 +59,8 @@ impl ArchiveInput {
         self.is_broken
     }
 
-    /// Replaces the unread input by a reader that `by` makes of it and of its offset.
+    /// Replaces the input by the reader that `by` returns. `by` gets the unread input and its
+    /// offset.
     pub(in crate::import) fn replace(
         &mut self,
         by: impl FnOnce(Input, u64) -> io::Result<Input>,

@@ -17,7 +17,7 @@ pub(crate) enum MemberKind {
     /// Another name for the member at this path. Contents of a hard link are the contents of all
     /// names.
     HardLink(Vec<u8>),
-    /// Any other file.
+    /// A file of any other type.
     File,
     /// A member that is not imported; the text is the reason.
     LeftOut(String),

@@ -162,7 +162,7 @@ pub(super) fn failed(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("--listen: {address}: {error}"))
 }
 
-/// A connection that must end at a deadline, even if each byte arrives in time.
+/// A connection with a deadline for a whole request or answer, however often single bytes arrive.
 struct Bounded {
     stream: TcpStream,
     end: Instant,

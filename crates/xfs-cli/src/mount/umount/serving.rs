@@ -181,8 +181,8 @@ fn is_dead(folder: &Path) -> bool {
 }
 
 /// Returns whether a mount can be ended although reading its root fails with this error. The server
-/// found the root damaged (EUCLEAN), could not read it from the device, or the user must not enter
-/// it.
+/// found the root damaged (EUCLEAN), or could not read it from the device, or the user must not
+/// enter it.
 fn hides_server(errno: Errno) -> bool {
     matches!(errno, Errno::UCLEAN | Errno::IO | Errno::ACCESS)
 }
