@@ -1,8 +1,8 @@
 //! Standard output and standard error of one run.
 //!
-//! Owns: everything that depends on whether the outputs are terminals (colours, quoting, progress),
-//! the report of failures as they happen, the result of the work, and the exit code so far. Does
-//! **not** own: the formats of the output.
+//! Owns: everything that depends on whether the outputs are terminals (colours, quoting, progress).
+//! Also owns the report of failures as they happen, the result of the work, and the exit code so
+//! far. Does **not** own: the formats of the output.
 
 use std::env;
 use std::fmt::Display;

@@ -1,8 +1,9 @@
 //! The progress bar on a terminal.
 //!
 //! Owns: the bar, and the thread that draws it. No bar is shown if standard error is no terminal,
-//! with `-q`, for work that ends quickly, or if the work prints rows to the terminal, which would
-//! mix with the bar. Does **not** own: the counts ([`tally`](crate::terminal::tally)).
+//! with `-q`, or for work that ends quickly. Work that prints rows to the terminal shows no bar
+//! either, because the rows would mix with it. Does **not** own: the counts
+//! ([`tally`](crate::terminal::tally)).
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

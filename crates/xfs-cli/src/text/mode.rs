@@ -5,9 +5,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The set-ID bits of a directory change only if they are named: by the letter `s` for
-//!   their class, by a number that has them, or by a number of five or more digits, which names all
-//!   bits. So a directory whose group is inherited keeps its set-group-ID bit through `chmod 755`.
+//! - **I1** The set-ID bits of a directory change only if they are named. The letter `s` names the
+//!   bit of its class, and a number names the bits that it has. A number of five or more digits
+//!   names all bits. So a directory whose group is inherited keeps its set-group-ID bit through
+//!   `chmod 755`.
 //! - **I2** An operation without classes changes only the bits that the umask allows.
 
 use rustix::fs::Mode;
