@@ -1,30 +1,34 @@
-//! The allocator of the program, and when freed memory goes back to the system (docs/adr/0005).
+//! The memory allocator of the program, and the time after which freed memory goes back to the
+//! system (docs/adr/0005).
 //!
-//! The library leaves this choice to the program that links it.
+//! The library leaves the choice of an allocator to the program that links it.
 
 #![allow(unsafe_code, reason = "options of the allocator have no safe wrapper")]
 
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 
-/// Threads that share no data must not wait for each other to allocate.
+/// The global allocator. Threads that share no data must not wait for each other to allocate.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `mi_option_purge_delay`, which the bindings do not name.
+/// The number of the option `mi_option_purge_delay`, for which the bindings have no constant.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// How long freed memory stays available for reuse before it may go back to the system.
+/// How long freed memory stays available for reuse before it may go back to the system, in
+/// milliseconds.
 const KEPT_MS: std::ffi::c_long = 10_000;
 
-/// `mi_option_purge_decommits`, which the bindings do not name either.
+/// The number of the option `mi_option_purge_decommits`, which has no constant in the bindings
+/// either.
 const PURGE_DECOMMITS: mi_option_t = 5;
 
-/// The system takes purged memory when it needs it (`MADV_FREE`), and not at once.
+/// The value of `mi_option_purge_decommits` that offers purged memory to the system (`MADV_FREE`):
+/// the system takes it when it needs memory, and not at once.
 const WHEN_NEEDED: std::ffi::c_long = 0;
 
 /// Keeps freed memory for a while, and then offers it to the system (`MADV_FREE`). A volume soon
-/// needs the memory again that it has just freed, and memory that comes from the system is cleared
-/// page by page first. `MIMALLOC_PURGE_DELAY` and `MIMALLOC_PURGE_DECOMMITS` in the environment
+/// needs again the memory that it has just freed. Memory that comes from the system is first
+/// cleared page by page. `MIMALLOC_PURGE_DELAY` and `MIMALLOC_PURGE_DECOMMITS` in the environment
 /// take precedence.
 ///
 /// Must be called before a second thread exists.

@@ -26,14 +26,14 @@ struct Bench {
     html: Option<Document>,
 }
 
-/// The destination of a report.
+/// The destination of a JSON or HTML report.
 enum Document {
-    /// Standard output, instead of the text.
+    /// Standard output, on which the report replaces the text.
     Stdout,
     File(Box<Output>),
 }
 
-/// A child process started by a run.
+/// The command in a child process that a run has started.
 struct Worker;
 
 /// Opens the outputs and catches signals.
@@ -73,7 +73,7 @@ pub(crate) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
     Ok(Box::new(Bench { plan, details: arguments.details, json, html }))
 }
 
-/// Returns the given values, or the defaults if there are none.
+/// Returns the values that the user gave, or the defaults if there are none.
 fn if_any<T>(given: Vec<T>, usual: Vec<T>) -> Vec<T> {
     if given.is_empty() { usual } else { given }
 }
@@ -140,7 +140,7 @@ fn json(report: &Report) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// Shows the current step on a terminal.
+/// Shows the current step of a run on a terminal.
 struct StepDisplay {
     bar: ProgressBar,
     cancel: Cancel,

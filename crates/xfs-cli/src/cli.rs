@@ -1,8 +1,8 @@
 //! The command line as clap sees it: every command, its arguments and its help.
 //!
 //! Owns: the definitions from which parsing, help, man pages and completions are made. Does **not**
-//! own: what the commands do, nor the expressions of `find`. Those keep the single-dash words of
-//! find(1), and [`crate::inspect::predicate`] parses them.
+//! own: the work of the commands, or the expressions of `find`. The expressions keep the
+//! single-dash words of find(1), and [`crate::inspect::predicate`] parses them.
 
 #[cfg(feature = "bench")]
 mod bench;

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::run::Run;
 use crate::{edit, export, import, inspect, mount, shell, volume};
 
-/// Opens everything that the command line names.
+/// Opens everything that the command line names, and returns the command, ready to run.
 pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
     let options = &cli.global;
     match cli.command {

@@ -1,4 +1,5 @@
-//! Commands that change the files of an image in place.
+//! Commands that change the files of an image in place, one module each, and the walk of a tree
+//! that they share.
 
 pub(crate) mod chmod;
 pub(crate) mod chown;

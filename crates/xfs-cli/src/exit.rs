@@ -1,8 +1,10 @@
-//! The exit codes: the only table of them in code, as in docs/exit-codes.md.
+//! The exit codes of the program. This is the only table of them in code, and it is the same as in
+//! docs/exit-codes.md.
 
 use std::process::ExitCode;
 
-/// How a run ended. If several of these happen in a run, the last of them in this order wins.
+/// How a run ended. If a run meets several of these conditions, the last one in this order decides
+/// the exit code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// The command did everything that was asked for.
@@ -36,7 +38,8 @@ impl Exit {
         matches!(self, Self::HungUp | Self::Interrupted | Self::Terminated)
     }
 
-    /// Returns the exit of another ferroxfs process from its exit code.
+    /// Returns the exit of another ferroxfs process from its exit code; `None` for a code that is
+    /// not in the table.
     pub(crate) fn of_code(code: i32) -> Option<Self> {
         let all = [
             Self::Fine,

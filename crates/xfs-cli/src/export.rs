@@ -1,4 +1,5 @@
-//! Commands that copy files out of an image.
+//! Commands that copy files out of an image, one module each, and the writers of trees and archives
+//! that they share.
 
 pub(crate) mod cat;
 pub(crate) mod cp;

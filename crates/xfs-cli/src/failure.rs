@@ -1,4 +1,5 @@
-//! Errors as the program reports them: one line, a hint, an exit code.
+//! Errors in the form in which the program reports them: a message of one line, a hint, an exit
+//! code.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,23 +18,23 @@ pub(crate) struct Failure {
     exit: Exit,
     message: Option<String>,
     hint: Option<String>,
-    /// Whether standard output could not be written. Then the remaining items cannot be written
+    /// Whether writing to standard output has failed. Then the remaining items cannot be written
     /// either.
     is_of_output: bool,
-    /// Whether the message already names the image or file and the place in it.
+    /// Whether the message already names the image or file, and the location in it.
     is_placed: bool,
     /// Whether the volume is shut down, so that no remaining item can be changed.
     is_of_volume: bool,
-    /// The thing that the volume did not have, if that is the failure.
+    /// A thing that the volume did not have, if that caused the failure.
     lack: Option<Missing>,
 }
 
-/// A thing that the volume did not have.
+/// A thing that was missing in a volume and caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// A file or directory.
     Name,
-    /// Space, and the number of bytes to be written if it is known.
+    /// Free space. The number is the bytes that were to be written; `None` if it is unknown.
     Room(Option<u64>),
 }
 
@@ -68,7 +69,8 @@ impl Failure {
         Self::new(Exit::Failed, message).placed()
     }
 
-    /// Creates a failure that another process has already reported.
+    /// Creates a failure that this process does not print, because another process has already
+    /// reported it.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { message: None, ..Self::new(exit, "") }
     }
@@ -82,7 +84,7 @@ impl Failure {
         self
     }
 
-    /// Marks that the message names its place in full, so that a caller adds no further place.
+    /// Marks that the message names its location in full, so that `about` adds none.
     pub(crate) fn placed(mut self) -> Self {
         self.is_placed = true;
         self
@@ -94,13 +96,14 @@ impl Failure {
         self
     }
 
-    /// Records what the volume did not have.
+    /// Records a thing that was missing in the volume.
     pub(crate) fn with_missing(mut self, lack: Missing) -> Self {
         self.lack = Some(lack);
         self
     }
 
-    /// Records the number of bytes for which the volume had no space.
+    /// Records the number of bytes to be written, if the failure is a lack of free space and no
+    /// number is known yet.
     pub(crate) fn needing(mut self, bytes: Option<u64>) -> Self {
         if let Some(Missing::Room(None)) = self.lack {
             self.lack = Some(Missing::Room(bytes));
@@ -108,24 +111,25 @@ impl Failure {
         self
     }
 
-    /// Takes what the volume did not have. The caller takes it to add a hint, which happens once.
+    /// Takes the thing that was missing in the volume, if that caused the failure. The caller uses
+    /// it to add a hint, which happens once.
     pub(crate) fn take_missing(&mut self) -> Option<Missing> {
         self.lack.take()
     }
 
-    /// Appends to the message.
+    /// Appends `text` to the message.
     pub(crate) fn more(mut self, text: &str) -> Self {
         self.message = self.message.map(|message| message + text);
         self
     }
 
-    /// Marks that the volume cannot be changed any more.
+    /// Marks that the volume is shut down and cannot be changed any more.
     pub(crate) fn of_volume(mut self) -> Self {
         self.is_of_volume = true;
         self
     }
 
-    /// Returns whether the volume cannot be changed any more.
+    /// Returns whether the volume is shut down and cannot be changed any more.
     pub(crate) fn is_of_volume(&self) -> bool {
         self.is_of_volume
     }
@@ -140,13 +144,13 @@ impl Failure {
         self.exit
     }
 
-    /// Returns whether standard output could not be written.
+    /// Returns whether writing to standard output has failed.
     pub(crate) fn is_of_output(&self) -> bool {
         self.is_of_output
     }
 
-    /// Returns whether the program reports nothing: the reader of standard output closed the pipe,
-    /// or another process has reported the failure.
+    /// Returns whether the program prints nothing about this failure. Either the reader of standard
+    /// output closed the pipe, or another process has reported the failure.
     pub(crate) fn is_silent(&self) -> bool {
         self.message.is_none()
     }
@@ -163,7 +167,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The only plain I/O errors that commands pass on are those of writing to standard output.
+/// Creates the failure for an error in writing to standard output. Commands pass on no other plain
+/// I/O error.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let failure = match error.kind() {
@@ -174,7 +179,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Removes the error numbers that the standard library appends: ` (os error 2)`.
+/// Removes the error number that the standard library appends to a message, such as ` (os error
+/// 2)`.
 fn without_numbers(message: &str) -> String {
     let mut parts = message.split(" (os error ");
     let mut text = parts.next().unwrap_or_default().to_owned();

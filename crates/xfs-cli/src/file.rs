@@ -1,4 +1,5 @@
-//! Files as the commands see them.
+//! Files as the commands see them: their facts, sources of copies, and conversion from nodes of the
+//! library.
 
 pub(crate) mod facts;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Open images and paths in them.
 //!
 //! Owns: opening by the options of the command line. Does **not** own: the wording of errors
-//! ([`failures`]). An [`Image`] is open but unread; its [`ImageVolume`] has been read.
+//! ([`failures`]). An [`Image`] is open, but its volume has not been read; an [`ImageVolume`] is a
+//! volume that has been read.
 
 pub(crate) mod address;
 mod failures;
@@ -24,8 +25,8 @@ use failures::exit_of;
 pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
 pub(crate) use paths::{ImagePath, ImagePaths, change_all, change_each};
 
-/// An image whose devices are open. Nothing of it has been read except what finding the volume
-/// took.
+/// An image whose devices are open. Only the bytes that were needed to find the volume have been
+/// read.
 pub(crate) struct Image {
     path: PathBuf,
     devices: Devices,
@@ -39,7 +40,7 @@ enum AccessMode {
     Write,
 }
 
-/// A volume that has been read.
+/// The volume of an image, after its metadata has been read.
 #[derive(Clone)]
 pub(crate) struct ImageVolume {
     path: PathBuf,
@@ -52,7 +53,8 @@ impl Image {
         Self::open_with(path, options, options.no_recovery)
     }
 
-    /// Opens the image at `path` to read its structures, whatever the state of its log.
+    /// Opens the image at `path` to read its structures as they are on disk, even if its log is
+    /// dirty.
     pub(crate) fn open_as_it_stands(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
         Self::open_with(path, options, true)
     }
@@ -70,8 +72,8 @@ impl Image {
         Self::open_by(open, AccessMode::Write, path, options)
     }
 
-    /// Opens the volume that mkfs has just made in `path`, to fill it, with a fixed time if one is
-    /// given. Messages call it `shown`.
+    /// Opens the volume that mkfs has just made in `path`, to fill it. If a time is given, the
+    /// volume uses it as the current time. Messages call the image `shown`.
     pub(crate) fn open_made(
         (path, shown): (&Path, &Path),
         log: Option<&Path>,
@@ -121,18 +123,19 @@ impl Image {
         }
     }
 
-    /// Returns the path on the host.
+    /// Returns the path of the image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Describes the volume without reading files.
+    /// Describes the volume without reading any file in it.
     pub(crate) fn describe(&self) -> Result<ferroxfs::Description, Failure> {
         let description = self.devices.describe().map_err(OpenError::Volume);
         description.map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// Reads bytes of the volume from `offset` on; returns fewer if the device is shorter.
+    /// Reads `length` bytes of the volume from `offset` on. Returns fewer bytes if the device is
+    /// shorter.
     pub(crate) fn bytes_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, Failure> {
         let device = self.devices.data();
         let there = device.length_bytes().saturating_sub(offset);
@@ -143,27 +146,28 @@ impl Image {
         Ok(bytes)
     }
 
-    /// Returns the length of the device, from the first byte of the volume on.
+    /// Returns the number of bytes from the first byte of the volume to the end of the device.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.devices.data().length_bytes()
     }
 
-    /// Replays a dirty log onto the volume. Returns what was replayed, or `None` for a clean log.
+    /// Replays a dirty log onto the volume. Returns a summary of the replay; `None` if the log was
+    /// clean.
     pub(crate) fn recover(&self) -> Result<Option<Summary>, Failure> {
         self.devices.recover().map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// Changes the UUID and returns the new one.
+    /// Changes the UUID of the volume and returns the new one.
     pub(crate) fn set_uuid(&self, change: UuidChange) -> Result<Uuid, Failure> {
         self.devices.set_uuid(change).map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// Converts an error about the image as a whole.
+    /// Converts an error about the whole image to a failure that names the image.
     pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
         about_image(error.into(), &self.path)
     }
 
-    /// Opens the log without reading it.
+    /// Opens the device of the log without reading the log.
     pub(crate) fn log(&self) -> Result<LogDevice, Failure> {
         let superblock = self.describe()?.superblock;
         match self.devices.log(&superblock) {
@@ -173,7 +177,7 @@ impl Image {
         }
     }
 
-    /// Reads the volume and reports nothing.
+    /// Reads the volume without notes on standard error.
     pub(crate) fn read(&self) -> Result<ImageVolume, Failure> {
         let volume = match self.access {
             AccessMode::Read => self.devices.volume(),
@@ -207,8 +211,8 @@ impl Image {
         Ok(volume)
     }
 
-    /// Notes if the log ends in torn records. Their contents were never durable, and no recovery
-    /// replays them.
+    /// Prints a note if the log ends in torn records. Their contents were never durable, and no
+    /// recovery replays them.
     pub(crate) fn note_torn_log(&self, state: &LogState, console: &mut Console) {
         let Some(end) = state.torn else { return };
         let shown = names::in_message(self.path.as_os_str().as_bytes());
@@ -225,14 +229,15 @@ impl ImageVolume {
         &self.volume
     }
 
-    /// Writes everything in place and marks the log clean. The caller must hold the last reference.
+    /// Writes all changes to their places on disk and marks the log clean. The caller must hold the
+    /// last reference to the volume.
     pub(crate) fn close(self) -> Result<(), Failure> {
         let Self { path, volume } = self;
         volume.close().map_err(|error| about_image(Failure::from(error), &path))
     }
 
-    /// Closes the volume after a change. If both failed, both failures are reported, the change
-    /// first.
+    /// Closes the volume after a change with the result `changed`. If both the change and closing
+    /// failed, both failures are reported, that of the change first.
     pub(crate) fn close_after<T>(
         self,
         done: Result<T, Failure>,
@@ -255,7 +260,7 @@ impl ImageVolume {
         &self.path
     }
 
-    /// Converts an error about a file in this volume.
+    /// Converts an error about the file at `path` in this volume to a failure that names both.
     pub(crate) fn failure(&self, path: &[u8], error: impl Into<Failure>) -> Failure {
         let mut failure = error.into().about(&names::in_message(path));
         if let Some(lack) = failure.take_missing() {
@@ -267,7 +272,7 @@ impl ImageVolume {
         about_image(failure, &self.path)
     }
 
-    /// Converts an error about the volume as a whole.
+    /// Converts an error about the whole volume to a failure that names the image.
     pub(crate) fn whole_failure(&self, error: impl Into<Failure>) -> Failure {
         let mut failure = error.into();
         if let Some(Missing::Room(needed)) = failure.take_missing() {

@@ -1,4 +1,5 @@
-//! The commands that copy files into an image.
+//! The commands that copy files into an image: their sources (host, archives, prototype files), and
+//! the writer of files that they share.
 
 pub(crate) mod archive;
 pub(crate) mod cp;

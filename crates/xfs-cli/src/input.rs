@@ -17,20 +17,20 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::terminal::standard_output::input_was_closed;
 
-/// Longer input is spooled in a file.
+/// The largest input, in bytes, that is held in memory. Longer input is spooled in a file.
 const MEMORY_BYTES: usize = 8 << 20;
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Input that has been read to its end.
+/// Input that has been read to its end and can be read again.
 pub(crate) struct Spool {
     length: u64,
     held: SpoolStorage,
 }
 
-/// Where the input is held.
+/// The storage of input that has been read to its end.
 enum SpoolStorage {
     Memory(Vec<u8>),
-    /// A file, from this byte on.
+    /// A file, in which the input starts at this byte.
     File(File, u64),
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn standard_input() -> Result<Spool, Failure> {
     Spool::of_file(open().map_err(failed)?, "standard input")
 }
 
-/// Opens standard input. A closed or unreadable descriptor is an error, not an empty input.
+/// Opens standard input. A closed or unreadable descriptor is an error, and not an empty input.
 pub(crate) fn open() -> io::Result<File> {
     match input_was_closed() {
         true => Err(Errno::BADF.into()),
@@ -49,7 +49,8 @@ pub(crate) fn open() -> io::Result<File> {
 }
 
 impl Spool {
-    /// Takes a regular file as it is, and reads anything else to its end.
+    /// Takes the contents of `file`: a regular file is used as it is, and any other file is read to
+    /// its end. Messages call the input `name`.
     pub(crate) fn of_file(file: File, name: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
         let metadata = file.metadata().map_err(failed)?;
@@ -62,7 +63,7 @@ impl Spool {
         Ok(Self { length, held: SpoolStorage::File(file, start) })
     }
 
-    /// Reads `input` to its end. Messages call it `name`.
+    /// Reads `input` to its end. Messages call the input `name`.
     pub(crate) fn read(mut input: impl Read, name: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
         let mut memory = Vec::new();
@@ -92,12 +93,13 @@ impl Spool {
         }
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length of the input in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Reads bytes from `offset` on; returns how many, fewer than asked for only at the end.
+    /// Reads bytes of the input from `offset` on. Returns the number of bytes read, which is less
+    /// than the size of the buffer only at the end of the input.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = left.min(buffer.len());
@@ -114,7 +116,7 @@ impl Spool {
         Ok(length)
     }
 
-    /// Returns whether both hold the same bytes.
+    /// Returns whether both inputs hold the same bytes.
     pub(crate) fn is_same(&self, other: &Self) -> io::Result<bool> {
         let (mut one, mut two) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         let mut offset = 0;
@@ -128,7 +130,7 @@ impl Spool {
         Ok(self.length == other.length)
     }
 
-    /// Returns a reader that starts at the beginning.
+    /// Returns a reader of the whole input.
     pub(crate) fn into_reader(self) -> impl Read {
         SpoolReader { spool: self, offset: 0 }
     }

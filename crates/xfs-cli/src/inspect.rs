@@ -1,4 +1,4 @@
-//! The commands that show what is in a volume.
+//! The commands that show the contents and the structures of a volume, one module each.
 
 pub(crate) mod du;
 pub(crate) mod dump;

@@ -1,7 +1,8 @@
 //! Signals that ask a run to stop: SIGINT, SIGTERM and SIGHUP.
 //!
-//! Owns: when they are caught, the check that long work makes ([`check`]), and how the program ends
-//! after a signal. Does **not** own: what a command removes or closes when it stops.
+//! Owns: when these signals are caught, the check that long work makes ([`check`]), and how the
+//! program ends after a signal. Does **not** own: the files and volumes that a command removes or
+//! closes when it stops.
 //!
 //! ```text
 //!  default action --arm--> caught --watch--> polled by `check` --second signal--> default action
@@ -10,11 +11,12 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Until a command [arms](arm), a signal ends the program at once: there is nothing to
-//!   remove or to close.
+//! - **I1** Until a command [arms](arm), a signal ends the program at once, because there is
+//!   nothing to remove or to close.
 //! - **I2** A signal that the program was started to ignore (nohup(1), a background job) stays
 //!   ignored.
-//! - **I3** A run that was stopped ends by the signal itself, so that a shell sees the reason.
+//! - **I3** A run that a signal has stopped ends by that same signal, so that a shell sees the
+//!   reason.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -28,17 +30,17 @@ use xfs_sync::{Mutex, Volume as VolumeScope};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Returns whether the run has to stop.
+/// A function that returns whether a signal has asked the run to stop.
 pub(crate) type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Caught signals, until a thread waits for them.
+/// The signals that are caught, until `watch` takes them.
 static ARMED: Mutex<Option<Signals>, VolumeScope> = Mutex::new(None);
 static HAS_ARMED: OnceLock<()> = OnceLock::new();
-/// The first signal that arrived.
+/// The first signal that arrived; unset if none has.
 static STOP: OnceLock<i32> = OnceLock::new();
 
-/// Catches the signals from here on (I1). A command arms before it makes anything that it has to
-/// remove or to close.
+/// Catches the signals from here on (I1). A command must call this before it makes anything that it
+/// has to remove or to close.
 pub(crate) fn arm() -> Result<(), Failure> {
     if HAS_ARMED.set(()).is_err() {
         return Ok(());
@@ -53,8 +55,8 @@ pub(crate) fn arm() -> Result<(), Failure> {
 
 /// Starts a thread that waits for the caught signals. A second signal ends the program.
 ///
-/// The thread starts after the sandbox: a process with several threads cannot enter a user
-/// namespace.
+/// The thread starts only inside the sandbox, because a process with several threads cannot enter a
+/// user namespace.
 pub(crate) fn watch() -> Result<(), Failure> {
     let Some(mut signals) = ARMED.lock().take() else { return Ok(()) };
     let wait = move || {
@@ -68,7 +70,7 @@ pub(crate) fn watch() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if a signal has arrived.
+/// Returns an error if a signal has arrived.
 pub(crate) fn check() -> Result<(), Failure> {
     match STOP.get() {
         None => Ok(()),
@@ -76,7 +78,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     }
 }
 
-/// Works as [`check`], for code that reads and writes.
+/// Works as [`check`], for code that returns I/O errors.
 pub(crate) fn check_io() -> io::Result<()> {
     match STOP.get() {
         None => Ok(()),
@@ -84,17 +86,18 @@ pub(crate) fn check_io() -> io::Result<()> {
     }
 }
 
-/// Returns the failure of `subject` if a signal has arrived.
+/// Returns the failure about `subject` if a signal has arrived; `None` otherwise.
 pub(crate) fn stopped(subject: &str) -> Option<Failure> {
     STOP.get().map(|&signal| Failure::new(exit_of(signal), message(signal)).about(subject))
 }
 
-/// Returns the check as a value, for libraries.
+/// Returns a function that makes the check, for libraries.
 pub(crate) fn cancel() -> Cancel {
     Arc::new(|| STOP.get().is_some())
 }
 
-/// Ends the program by the signal that stopped it (I3). Returns if no signal did.
+/// Ends the program by the signal that stopped the run (I3). Returns if no signal did, or if
+/// another failure decided the exit code.
 pub(crate) fn end(exit: Exit) {
     if let Some(&signal) = STOP.get()
         && exit == exit_of(signal)
@@ -121,8 +124,8 @@ fn message(signal: i32) -> String {
     format!("interrupted ({name})")
 }
 
-/// Returns the signals that this process ignores, one bit per signal from signal 1 on. Without
-/// /proc the set is empty.
+/// Returns the signals that this process ignores, as a mask with bit 0 for signal 1. Without /proc
+/// the mask is 0.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,9 +1,9 @@
-//! JSON as commands print it.
+//! The JSON documents that commands print.
 //!
-//! A run prints one document, with `schema_version` first. Numbers are integers, times nanoseconds
-//! since 1970, as in the rows of `scan`. A name that is not UTF-8 is base64 under its key with the
-//! suffix `_bytes`. Lists are written as they are produced, one entry per line, so that memory does
-//! not grow with the volume.
+//! A run prints one document, with `schema_version` first. Numbers are integers, and times are
+//! nanoseconds since 1970, as in the rows of `scan`. A name that is not UTF-8 is written as base64
+//! under its key with the suffix `_bytes`. Lists are written as they are produced, one entry per
+//! line, so that memory does not grow with the volume.
 
 use std::io::{self, Write};
 
@@ -14,14 +14,15 @@ use serde_json::{Map, Value};
 use crate::file::facts::{Facts, FileKind};
 use crate::terminal::escaping::EscapedOutput;
 
-/// The schema version changes when a key changes its meaning or goes away. New keys do not change
-/// it.
+/// The version of the documents. It changes when a key changes its meaning or goes away, but not
+/// for a new key.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-/// An object under construction.
+/// A JSON object to which keys are added.
 pub(crate) type Object = Map<String, Value>;
 
-/// Adds a name, under `key` or `key_bytes`.
+/// Adds a name to the object: as text under `key`, or as base64 under the key with the suffix
+/// `_bytes`.
 pub(crate) fn insert_name(object: &mut Object, key: &str, name: &[u8]) {
     match std::str::from_utf8(name) {
         Ok(text) => object.insert(key.to_owned(), text.into()),
@@ -29,7 +30,7 @@ pub(crate) fn insert_name(object: &mut Object, key: &str, name: &[u8]) {
     };
 }
 
-/// Returns the facts of a file.
+/// Returns the facts of a file as a JSON object.
 pub(crate) fn facts(facts: &Facts) -> Object {
     let mut object = Object::new();
     let mut insert = |key: &str, value: Value| object.insert(key.to_owned(), value);
@@ -59,7 +60,7 @@ pub(crate) fn facts(facts: &Facts) -> Object {
     object
 }
 
-/// Returns the word for a file type.
+/// Returns the word for a file type in JSON.
 pub(crate) fn kind_name(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "file",
@@ -73,7 +74,7 @@ pub(crate) fn kind_name(kind: FileKind) -> &'static str {
     }
 }
 
-/// Writes a document that holds no list.
+/// Writes a document that holds no list: the keys of the object, after `schema_version`.
 pub(crate) fn write_document(out: &mut EscapedOutput, object: Object) -> io::Result<()> {
     let mut document = Object::new();
     document.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
@@ -82,26 +83,26 @@ pub(crate) fn write_document(out: &mut EscapedOutput, object: Object) -> io::Res
     out.write_all(b"\n")
 }
 
-/// A document whose list is written entry by entry.
+/// A document that holds a list and is written entry by entry.
 pub(crate) struct List {
     has_entries: bool,
 }
 
 impl List {
-    /// Writes the text before the first entry.
+    /// Begins a document whose list has the key `key`.
     pub(crate) fn begin(out: &mut EscapedOutput, key: &str) -> io::Result<Self> {
         write!(out, "{{\"schema_version\": {SCHEMA_VERSION}, \"{key}\": [")?;
         Ok(Self { has_entries: false })
     }
 
-    /// Writes one entry.
+    /// Writes one entry of the list.
     pub(crate) fn push(&mut self, out: &mut EscapedOutput, entry: &Object) -> io::Result<()> {
         out.write_all(if self.has_entries { b",\n" } else { b"\n" })?;
         self.has_entries = true;
         Ok(serde_json::to_writer(out.json(), entry)?)
     }
 
-    /// Writes the text after the last entry.
+    /// Writes the end of the list and of the document.
     pub(crate) fn end(self, out: &mut EscapedOutput) -> io::Result<()> {
         out.write_all(b"\n]}\n")
     }

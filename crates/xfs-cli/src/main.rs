@@ -1,6 +1,7 @@
 //! The `ferroxfs` command line.
 //!
-//! Thin: it parses arguments, asks the library and prints. It makes no decision about the format.
+//! The program is thin: it parses arguments, calls the library and prints the results. It makes no
+//! decision about the disk format.
 //!
 //! # Map
 //!

@@ -1,20 +1,20 @@
-//! Files of the host that a command writes from the beginning: the file of `-o`, the destination of
-//! a single copy, man pages.
+//! Files of the host that a command writes from the beginning, such as the file of `-o`, the
+//! destination of a single copy, and man pages.
 //!
 //! Owns: the check that no image is overwritten by data read from it, and the choice between two
 //! ways to write. A regular file, new or existing, appears complete or stays as it was
-//! ([`staging`]). Everything else is written through: a device, a pipe, a descriptor of this
+//! ([`staging`]). Anything else is written in place: a device, a pipe, a descriptor of this
 //! process. Does **not** own: the contents.
 //!
 //! # Invariants
 //!
 //! - **I1** Only a regular file is ever replaced. Symbolic links are followed, dangling ones too.
-//! - **I2** A regular file gets its new contents when all of them are written. Until then it has
-//!   the old ones.
+//! - **I2** A regular file gets its new contents in one step, after all of them are written. Until
+//!   then it has the old contents.
 //! - **I3** An existing file keeps its owner, mode, attributes and names.
-//! - **I4** A file or block device that another program uses as an image is refused: it is mounted,
-//!   or locked by a run, a mount or a virtual machine. The output stays claimed until it is
-//!   complete.
+//! - **I4** A file or block device that another program uses as an image is refused as an output.
+//!   Such an image is mounted, or it is locked by a run, a mount or a virtual machine. The output
+//!   itself stays locked until it is complete.
 
 mod destination;
 pub(crate) mod space;
@@ -39,33 +39,36 @@ use crate::terminal::tally::Tally;
 use destination::Destination;
 pub(crate) use staging::StagedFile;
 
-/// The first bytes of a volume (`sb_magicnum`).
+/// The first bytes of an XFS volume (`sb_magicnum`).
 const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// An open file that still has its old contents.
+/// An open output. A regular file still has its old contents.
 pub(crate) struct Output {
     path: PathBuf,
     to: OutputKind,
-    /// Keeps other programs from a file or device that is overwritten.
+    /// The lock that keeps other programs from using the file or device; `None` if there is no
+    /// lock.
     _claim: Option<FileDevice>,
 }
 
 enum OutputKind {
-    /// An output without contents to preserve: a device, a pipe, a descriptor of this process.
+    /// An output that is written in place, without contents to preserve: a device, a pipe, or a
+    /// descriptor of this process.
     Through(File),
-    /// A regular file.
+    /// A regular file, which gets its contents in one step.
     Whole(StagedFile),
 }
 
-/// Returns the file of an option, or `None` for `-`, which always means standard output.
+/// Returns the file that an option names. `None` if the option is missing or names `-`, which
+/// always means standard output.
 pub(crate) fn unless_stdout(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| path != Path::new("-"))
 }
 
 impl Output {
-    /// Opens a file, and creates it if it does not exist. It must not be one of the files that are
-    /// read.
+    /// Opens a file for writing, and creates it if it does not exist. Fails if the file is one of
+    /// those in `read`, from which the command reads.
     pub(crate) fn open<'a>(
         path: &Path,
         read: impl IntoIterator<Item = &'a Path>,
@@ -106,7 +109,7 @@ impl Output {
         }
     }
 
-    /// Returns whether both outputs get their names in the same directory.
+    /// Returns whether one directory is enough to publish both outputs.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         match (&self.to, &other.to) {
             (OutputKind::Whole(one), OutputKind::Whole(other)) => one.is_beside(other),
@@ -114,17 +117,18 @@ impl Output {
         }
     }
 
-    /// Returns a writer that starts at the beginning and does not buffer.
+    /// Returns a writer without a buffer that starts at the beginning of the output.
     pub(crate) fn writer(&self) -> Result<Writer, Failure> {
         self.file().try_clone().map(Writer).map_err(|error| self.failure(&error))
     }
 
-    /// Returns a buffered writer that starts at the beginning.
+    /// Returns a buffered writer that starts at the beginning of the output.
     pub(crate) fn buffered(&self) -> Result<impl Write, Failure> {
         Ok(BufWriter::with_capacity(BUFFER_BYTES, self.writer()?))
     }
 
-    /// Publishes the written contents. Without this call a regular file stays as it was (I2).
+    /// Publishes the written contents. Without this call, a regular file keeps its old contents
+    /// (I2).
     pub(crate) fn commit(self) -> Result<(), Failure> {
         let Self { path, to, _claim } = self;
         let OutputKind::Whole(staged) = to else { return Ok(()) };
@@ -133,8 +137,8 @@ impl Output {
             .map_err(|error| failure(&path, &error))
     }
 
-    /// Writes the contents of a file of an image. Holes stay holes in a regular file and become
-    /// zeros elsewhere.
+    /// Writes the contents of a file of an image to this output. Holes stay holes in a regular
+    /// file, and become zeros in any other output.
     pub(crate) fn write_contents(self, target: &ImagePath, tally: &Tally) -> Result<(), Failure> {
         let mut source = target.open()?;
         if let OutputKind::Whole(staged) = &self.to {
@@ -155,7 +159,7 @@ impl Output {
             .map_err(|error| self.failure(&error))
     }
 
-    /// Writes the ranges that hold data, each at its offset.
+    /// Writes the ranges of the file that hold data, each at its offset.
     fn write_data(
         &self,
         to: &File,
@@ -183,7 +187,7 @@ impl Output {
         }
     }
 
-    /// Converts an error of writing this output.
+    /// Converts an error in writing this output to a failure that names it.
     pub(crate) fn failure(&self, error: &io::Error) -> Failure {
         let failure = failure(&self.path, error);
         match &self.to {
@@ -195,12 +199,13 @@ impl Output {
     }
 }
 
-/// Claims a regular file or block device that is about to be overwritten (I4).
+/// Locks a regular file or block device that is about to be overwritten (I4). Returns `None` if it
+/// cannot be locked.
 ///
 /// # Errors
 ///
-/// Only that another program uses it: a mount, a virtual machine, another run. The message names
-/// the program.
+/// Only that another program uses the file or device: a mount, a virtual machine, or another run.
+/// The message names the program.
 fn claim(path: &Path) -> Result<Option<FileDevice>, Failure> {
     match FileDevice::open(path, xfs_device::OpenOptions::read_write()) {
         Ok(device) => Ok(Some(device)),
@@ -235,7 +240,8 @@ fn is_block_device(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// Converts an error of writing a file: the signal that stopped it, or the error of the host.
+/// Converts an error in writing a file to a failure: that of the signal that stopped the run, or
+/// that of the host.
 fn failure(path: &Path, error: &io::Error) -> Failure {
     let shown = names::in_message(path.as_os_str().as_bytes());
     match (interrupt::stopped(&shown), error.kind()) {
@@ -244,14 +250,14 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// Writes a whole file.
+/// Writes a file of the host with these contents, in one step.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let output = Output::open(path, [])?;
     output.writer()?.write_all(bytes).map_err(|error| output.failure(&error))?;
     output.commit()
 }
 
-/// A writer to an output that fails once a signal has arrived.
+/// A writer to an output. Writing fails after a signal has arrived.
 pub(crate) struct Writer(File);
 
 impl Write for Writer {
@@ -265,21 +271,22 @@ impl Write for Writer {
     }
 }
 
-/// Returns the directory of a file.
+/// Returns the path of the directory that a file is in.
 pub(crate) fn parent(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 
-/// Returns the path of a new or existing regular file, links followed; `None` for anything else.
+/// Returns the path of a new or existing regular file, with symbolic links followed. `None` for any
+/// other destination.
 pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
     match destination::find(path)? {
         Destination::File(place) => Ok(Some(place.path())),
         Destination::Open(_) | Destination::Special(_) => Ok(None),
     }
 }
-/// Returns true if two paths lead to one regular file or block device, or would once the file
-/// exists.
+/// Returns whether two paths lead to the same regular file or block device. A path may lead to a
+/// file that does not exist yet.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let path = file_at(path).ok().flatten()?;
@@ -293,7 +300,7 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// Reads the first bytes that hold data at or after `offset`. Returns their offset and their
-/// number.
+/// number; `None` if no data follows.
 fn read_data(
     source: &ferroxfs::File,
     offset: u64,
@@ -306,7 +313,7 @@ fn read_data(
     Ok((read > 0).then_some((start, read)))
 }
 
-/// Refuses to overwrite an image or its log with data read from it.
+/// Fails if `path` leads to one of the images and logs in `read`, which the output would overwrite.
 pub(crate) fn check_no_image<'a>(
     path: &Path,
     read: impl IntoIterator<Item = &'a Path>,
@@ -324,7 +331,7 @@ pub(crate) fn check_no_image<'a>(
     Ok(())
 }
 
-/// Refuses to read an image, or its log, that standard output leads to.
+/// Fails if standard output leads to the image or its log.
 pub(crate) fn check_not_stdout(image: &Path) -> Result<(), Failure> {
     let Ok(stdout) = rustix::fs::fstat(rustix::stdio::stdout()) else { return Ok(()) };
     let kind = rustix::fs::FileType::from_raw_mode(stdout.st_mode);
@@ -338,7 +345,7 @@ pub(crate) fn check_not_stdout(image: &Path) -> Result<(), Failure> {
         .hint("choose another file for what is written"))
 }
 
-/// Refuses to replace a volume with a single file.
+/// Fails if `path` is a regular file that holds an XFS volume.
 pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     let mut magic = [0; MAGIC.len()];
     let is_volume = fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
@@ -352,7 +359,7 @@ pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     Err(failure.hint(place_in(path)))
 }
 
-/// Returns the hint for a path in an image.
+/// Returns the hint to write a path in an image as an address.
 pub(crate) fn place_in(image: &Path) -> String {
     let shown = names::in_message(image.as_os_str().as_bytes());
     format!("a path in an image is written IMAGE:/path, such as {shown}:/")

@@ -1,11 +1,11 @@
 //! The rights that a command gives up after it has opened what it needs and before it reads an
 //! image.
 //!
-//! Owns: which rights those are. An image may come from an attacker, so a bug in a parser must not
-//! open a way to the rest of the machine. Namespaces take away the names of the host, Landlock its
-//! files and network, and a seccomp filter the remaining system calls. Root loses its capabilities.
-//! None of this can be undone. Does **not** own: which directories a command still needs; the
-//! command says so itself ([`Reach`]).
+//! Owns: the list of these rights. An image may come from an attacker, so a bug in a parser must
+//! not give access to the machine beyond the image. Namespaces take away the names of the host,
+//! Landlock its files and network, and a seccomp filter the remaining system calls. Root loses its
+//! capabilities. None of this can be undone. Does **not** own: the rights that a command still
+//! needs, which the command itself names ([`Reach`]).
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod calls;
@@ -34,18 +34,20 @@ use crate::failure::Failure;
 pub(crate) use namespaces::Namespaces;
 use namespaces::Root;
 
-/// The newest Landlock version that is asked for. An older kernel removes the rights that it knows.
+/// The newest version of Landlock whose rights are removed. An older kernel removes only the rights
+/// that it knows.
 const NEWEST: ABI = ABI::V6;
 
 /// The rights on the host that a command needs after it has opened everything.
 pub(crate) enum Reach<'a> {
-    /// Only open files.
+    /// Only the files that are open.
     Nothing,
-    /// Open files, and open rings of io_uring, which can do only what they were made for.
+    /// The files that are open, and open rings of io_uring, which can do only what they were made
+    /// for.
     OpenRings,
-    /// Open files, and these rights beneath this directory.
+    /// The files that are open, and these rights beneath this directory.
     Beneath(BorrowedFd<'a>, Rights),
-    /// All rights: the command reads trees of the host or starts programs.
+    /// All rights, because the command reads trees of the host or starts programs.
     Host,
     /// All rights for the first thread. The threads that read the image enter the sandbox by
     /// themselves.
@@ -55,12 +57,12 @@ pub(crate) enum Reach<'a> {
 /// Operations that are allowed beneath a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Giving names to open files and removing names.
+    /// Giving names to open files, and removing names.
     Names,
     /// Creating, reading and replacing trees of files, by name in an open directory.
     Trees,
-    /// [`Trees`](Self::Trees), and creating devices: a way to every disk, for a user who may create
-    /// them.
+    /// The rights of [`Trees`](Self::Trees), and creating devices. A user who may create devices
+    /// has a way to every disk.
     TreesAndDevices,
 }
 
@@ -76,12 +78,12 @@ impl Rights {
     }
 }
 
-/// Gives up everything but `reach`, for this process.
+/// Gives up all rights of this process except `reach`.
 ///
 /// # Errors
 ///
-/// A refusal if the sandbox is required and the kernel cannot provide it. If it is not required,
-/// the command continues with the protection that the kernel has.
+/// A refusal if the sandbox is required and the kernel cannot provide all of it. If the sandbox is
+/// not required, the command continues with the protection that the kernel has.
 pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure> {
     let namespaces = match (when, reach) {
         (SandboxWhen::Never, _) | (_, Reach::ByThread) | (SandboxWhen::Auto, Reach::Host) => {
@@ -105,7 +107,7 @@ pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure>
     give_up(reach, when, namespaces)
 }
 
-/// Gives up everything but `reach`, for this thread and those that it starts.
+/// Gives up all rights except `reach`, for this thread and the threads that it starts.
 ///
 /// # Errors
 ///
@@ -123,13 +125,14 @@ pub(crate) fn enter_thread(
     }
 }
 
-/// Accepts that a user who is not root must not enter namespaces.
+/// Turns `EPERM` into success: a user who is not root may not be allowed to enter namespaces.
 fn unless_root(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::PERM { Ok(()) } else { Err(errno) }
 }
 
-/// Gives up the other rights. Inside Landlock nothing can be mounted, so the namespaces come
-/// before.
+/// Gives up capabilities, files, network and system calls, except those that `reach` needs.
+/// Namespaces must be entered before this call, because nothing can be mounted inside Landlock.
+/// `in_namespaces` is the result of entering them.
 fn give_up(
     reach: &Reach<'_>,
     when: SandboxWhen,
@@ -151,7 +154,7 @@ fn give_up(
     is_filtered.map_err(|error| refusal(&error))
 }
 
-/// Restricts the filesystem to these rights beneath a directory, and denies the network.
+/// Restricts the filesystem to the rights of `reach` beneath its directory, and denies the network.
 fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
     let directory = match reach {
         Reach::Beneath(directory, rights) => Some((*directory, *rights)),
@@ -171,7 +174,8 @@ fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
     Ok(status.ruleset)
 }
 
-/// Returns the error of the system beneath the error of a library, whose wording is not shown.
+/// Returns the error of the system that caused the error of a library. The library's own wording is
+/// not shown.
 fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut at = Some(error);
     while let Some(error) = at {

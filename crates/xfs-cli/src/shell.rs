@@ -1,4 +1,4 @@
-//! The commands for shells and manuals.
+//! The commands that write completions and man pages.
 
 pub(crate) mod complete;
 pub(crate) mod completions;

@@ -1,4 +1,4 @@
-//! Standard output and standard error.
+//! Standard output and standard error: escaping, names, colours, progress and summaries.
 
 pub(crate) mod colour;
 pub(crate) mod console;

@@ -1,4 +1,5 @@
-//! Values as people write and read them.
+//! Values in the form in which people write and read them: sizes, times, modes, owners, patterns
+//! and access control lists.
 
 pub(crate) mod acl;
 pub(crate) mod glob;

@@ -1,4 +1,4 @@
-//! The commands that make, grow, name and recover whole volumes.
+//! The commands that make, grow, name, trim and recover whole volumes, one module each.
 
 pub(crate) mod fstrim;
 pub(crate) mod growfs;

@@ -2,8 +2,8 @@ use libmimalloc_sys::mi_option_get;
 
 use super::*;
 
-/// The numbers of options depend on the version of the allocator. The default value shows whether
-/// they are right.
+/// Checks the default values of both options, and the values after the call. The numbers of options
+/// depend on the version of the allocator, and a default value shows whether a number is right.
 #[test]
 fn freed_memory_is_kept_for_longer_than_by_default() {
     // SAFETY: The options are only read, and no other code in tests uses or changes them.

@@ -36,7 +36,7 @@ pub(crate) struct BenchArguments {
     #[arg(short = 'D', long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub(crate) directories: u64,
-    /// The number of runs; the shortest time of each counts
+    /// The number of runs of each measurement; the shortest time counts
     #[arg(long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
@@ -66,7 +66,7 @@ pub(crate) struct BenchArguments {
     /// the text
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Also write it to this file, as one HTML page with charts; "-" as for --json
+    /// Also write the report to this file, as one HTML page with charts; "-" as for --json
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }

@@ -70,7 +70,7 @@ pub(crate) struct MvArguments {
     /// Replace an existing destination (the default unless -n is given)
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Exchange the two
+    /// Exchange the two files, so that each gets the name of the other
     #[arg(long)]
     pub(crate) exchange: bool,
 }
@@ -144,7 +144,7 @@ pub(crate) struct TouchArguments {
     /// Set only the time of the last modification
     #[arg(short = 'm')]
     pub(crate) modified: bool,
-    /// Change a symbolic link and not the file that it points to; it must exist
+    /// Change a symbolic link, which must exist, and not the file that it points to
     #[arg(short = 'h', long)]
     pub(crate) no_dereference: bool,
     /// Print help
@@ -184,16 +184,16 @@ pub(crate) struct FallocateArguments {
     /// Keep the length of the file
     #[arg(short = 'n', long)]
     pub(crate) keep_size: bool,
-    /// Free the space: the range reads as zeros
+    /// Free the space of the range, which then reads as zeros
     #[arg(short, long)]
     pub(crate) punch_hole: bool,
-    /// Turn the range into zeros that have space
+    /// Reserve space for the range, and make it read as zeros
     #[arg(short, long)]
     pub(crate) zero_range: bool,
-    /// Remove the range: the contents after it move up
+    /// Remove the range: the contents after it move to its start
     #[arg(short, long)]
     pub(crate) collapse_range: bool,
-    /// Insert a hole: the contents from there on move down
+    /// Insert a hole: the contents from the start of the range on move to its end
     #[arg(short, long)]
     pub(crate) insert_range: bool,
     /// Give the range blocks that it shares with no other file
@@ -228,7 +228,7 @@ pub(crate) struct SetfaclArguments {
     /// Remove the default list
     #[arg(short = 'k', long)]
     pub(crate) remove_default: bool,
-    /// All entries belong to the default list
+    /// Treat all given entries as entries of the default list
     #[arg(short, long)]
     pub(crate) default: bool,
     /// Leave the mask as it is
@@ -250,7 +250,8 @@ pub(crate) struct SetfattrArguments {
     /// Set this attribute
     #[arg(short, long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
-    /// Its value: text, 0x and hexadecimal digits, or 0s and base64; empty if not given
+    /// The value of the attribute: text, 0x and hexadecimal digits, or 0s and base64; empty if not
+    /// given
     ///
     /// Text may be in quotation marks and have bytes in octal after a backslash, as getfattr prints
     /// it.

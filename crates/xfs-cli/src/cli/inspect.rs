@@ -120,11 +120,11 @@ pub(crate) struct GetfattrArguments {
 /// The printed form of an attribute value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ValueEncoding {
-    /// In double quotes, unprintable bytes in octal.
+    /// Text in double quotes, with unprintable bytes in octal.
     Text,
-    /// As 0x and hexadecimal digits.
+    /// 0x and hexadecimal digits.
     Hex,
-    /// As 0s and base64.
+    /// 0s and base64.
     Base64,
 }
 

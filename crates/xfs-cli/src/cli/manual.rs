@@ -1,4 +1,5 @@
-//! Examples, exit codes and related programs: the end of each help text and man page.
+//! Examples, exit codes and related programs, which stand at the end of each help text and man
+//! page.
 //!
 //! Owns: the table of examples, and how help and pages show it. Does **not** own: the arguments of
 //! commands. Tests parse each example, and run those that need no mount, in a directory with
@@ -14,19 +15,19 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use examples::EXAMPLES;
 
-/// A command line, and its effect.
+/// A command line, and a text that says what the command line does.
 type Example = (&'static str, &'static str);
 
 /// Examples and related programs of a command.
 struct ManualEntry {
-    /// The name; for a command with subcommands, both words: `dump agf`.
+    /// The name of the command; for a subcommand both words, such as `dump agf`.
     name: &'static str,
     examples: &'static [Example],
-    /// Pages of other programs, such as `mkfs.xfs(8)`, and of ferroxfs.
+    /// Man pages to see, of other programs, such as `mkfs.xfs(8)`, and of ferroxfs.
     see_also: &'static [&'static str],
 }
 
-/// Exit codes and their meaning, as in docs/exit-codes.md.
+/// Exit codes and their meanings, as in docs/exit-codes.md.
 const EXIT_CODES: [(&str, &str); 10] = [
     ("0", "everything succeeded"),
     ("1", "something failed: no such file, no permission, no space"),
@@ -77,7 +78,7 @@ fn with_end(command: Command, name: &str) -> Command {
     command.after_long_help(text)
 }
 
-/// Returns the last lines, each narrower than a terminal.
+/// Returns the lines "See also: …" at the end of a help text, each narrower than a terminal.
 fn see_also(entry: &ManualEntry) -> String {
     let mut text = "\nSee also:".to_owned();
     let mut width = text.len();
@@ -97,7 +98,7 @@ fn find(name: &str) -> Option<&'static ManualEntry> {
     EXAMPLES.iter().find(|entry| entry.name == name)
 }
 
-/// Returns the man pages: names of files, and their contents.
+/// Returns the man pages as pairs of a file name and its contents.
 pub(crate) fn pages(command: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
     // The command `help` has no page.
     let mut command = command.disable_help_subcommand(true);

@@ -67,7 +67,7 @@ pub(crate) struct MkfsArguments {
     /// slashes_are_spaces=
     #[arg(short = 'p', value_name = "OPTIONS", conflicts_with = "from")]
     pub(crate) prototype: Vec<OsString>,
-    /// Give all files from there to user and group 0
+    /// Give all files of --from or -p to user and group 0
     #[arg(long)]
     pub(crate) all_root: bool,
     /// Seconds since 1970 for all time stamps, instead of SOURCE_DATE_EPOCH

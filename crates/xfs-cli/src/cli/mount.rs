@@ -100,7 +100,7 @@ When writes become durable:
 /// be closed afterwards, the command fails, and the last changes may be lost.
 #[derive(Args, Debug)]
 pub(crate) struct UmountArguments {
-    /// The folder, or the image that is mounted there
+    /// The folder of the mount, or the image that is mounted there
     #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
     /// Detach the mount even though it is in use; it closes when the last user is done
@@ -123,14 +123,14 @@ pub(crate) struct MountsArguments {
 /// For a writable mount also the counters of the volume: inodes, buffers, transactions, the log.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArguments {
-    /// The folder, or the image that is mounted there
+    /// The folder of the mount, or the image that is mounted there
     #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
     /// Print the text format of Prometheus, with all buckets of durations
     #[arg(long, conflicts_with = "watch")]
     pub(crate) prometheus: bool,
-    /// Serve that text by HTTP on a loopback address, such as 127.0.0.1:9187, until interrupted;
-    /// every user of this machine can read it
+    /// Serve the figures in that format by HTTP on a loopback address, such as 127.0.0.1:9187,
+    /// until interrupted; every user of this machine can read them
     #[arg(long, value_name = "ADDRESS", requires = "prometheus", conflicts_with = "watch")]
     pub(crate) listen: Option<SocketAddr>,
     /// Show the totals since the mount, and then every second the requests of that second: in place

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::text::size;
 
-/// The help template of commands whose own options come before the shared ones.
+/// The help template that shows the `after_help` of a command between its usage and its options.
 pub(super) const AFTER_USAGE: &str = "\
 {before-help}{about-with-newline}
 {usage-heading} {usage}{after-help}
@@ -55,11 +55,12 @@ pub(crate) struct GlobalOptions {
 /// When a command enters the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SandboxWhen {
-    /// If the command can work without these rights, as far as the kernel can take them away.
+    /// Give up as many of these rights as the kernel supports, unless the command itself needs
+    /// them.
     Auto,
-    /// As auto, but the command fails if the kernel cannot take all of them away.
+    /// Give up all of these rights, and fail if the kernel or the command does not allow it.
     Always,
-    /// Never.
+    /// Keep all rights.
     Never,
 }
 
@@ -73,11 +74,11 @@ impl fmt::Display for SandboxWhen {
 /// When output is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorWhen {
-    /// On a terminal, unless NO_COLOR is set.
+    /// Colour output on a terminal, unless NO_COLOR is set.
     Auto,
-    /// Always.
+    /// Always colour output.
     Always,
-    /// Never.
+    /// Never colour output.
     Never,
 }
 
@@ -102,8 +103,8 @@ pub(crate) struct ListOptions {
 /// How much a run prints in addition to its output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verbosity {
-    /// No progress and no summary (`-q`).
+    /// Whether the run prints no progress and no summary (`-q`).
     pub(crate) is_quiet: bool,
-    /// The result as a document (`--json`).
+    /// Whether the run prints its result as a JSON document (`--json`).
     pub(crate) is_json: bool,
 }

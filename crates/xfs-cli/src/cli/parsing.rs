@@ -1,9 +1,9 @@
 //! Parsing of the command line, and the shared options of each command.
 //!
-//! Owns: the table [`COMMANDS`]. The help of a command hides the shared options that it has no use
-//! for. A command whose result is a count of its work gets `--json` here. A command that prints
-//! facts declares the option with its other arguments. Does **not** own: the message for an option
-//! that a command does not support.
+//! Owns: the table [`COMMANDS`]. The help of a command hides the shared options that the command
+//! has no use for. A command whose result is a count of its work gets `--json` here. A command that
+//! prints facts declares `--json` with its other arguments. Does **not** own: the message for an
+//! option that a command does not support.
 
 use std::ffi::OsString;
 
@@ -22,9 +22,9 @@ struct SharedOptions {
 /// Where `--json` of a command is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Json {
-    /// Here: the document is the result of the work.
+    /// In this module: the command prints the result of its work as a document.
     Result,
-    /// With the other arguments, or nowhere.
+    /// With the other arguments of the command, or nowhere if the command has no such option.
     Own,
 }
 
@@ -90,15 +90,15 @@ const COMMANDS: &[SharedOptions] = &[
     SharedOptions { commands: &["bench"], hidden: OF_IMAGES, json: Json::Own },
 ];
 
-/// Options of all commands that open an image.
+/// The ids of the options that all commands that open an image have in common.
 const OF_IMAGES: &[&str] =
     &["partition", "offset", "live", "no_recovery", "log_device", "image", "sandbox"];
 
-/// The id of the option, here and in [`JsonOption`](super::options::JsonOption).
+/// The id of the option `--json`, here and in [`JsonOption`](super::options::JsonOption).
 const JSON: &str = "json";
 
-/// Parses the command line. The error is also the text to print if only help or the version is
-/// asked for.
+/// Parses the command line. The error also stands for a request for help or the version, with the
+/// text to print.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     let mut command = with_manual(with_shared_options(Cli::command()));
     let matches = command.try_get_matches_from_mut(with_help_of_help(words))?;
@@ -106,7 +106,8 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     Ok(Cli { json: is_json_asked(&matches), ..cli })
 }
 
-/// Turns `help --help` into `help help`: the command `help` takes only names of commands.
+/// Turns `help --help` into `help help`, because the arguments of the command `help` are names of
+/// commands.
 fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
     if let [_, command, option] = words.as_mut_slice()
         && command == "help"
@@ -117,8 +118,8 @@ fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Hides the shared options that a command has no use for, and adds `--json` to the commands with a
-/// result.
+/// Hides the shared options that a command has no use for. Adds `--json` to the commands whose
+/// result is a count of their work.
 pub(crate) fn with_shared_options(mut command: Command) -> Command {
     let shared: Vec<_> = command.get_arguments().cloned().collect();
     for SharedOptions { commands, hidden, json } in COMMANDS {
@@ -144,13 +145,15 @@ fn json_option() -> Arg {
         .help_heading("Output options")
 }
 
-/// Hides a shared option, unless the command declares an option of the same id.
+/// Hides a shared option in the help of a command, unless the command declares an option of the
+/// same id.
 fn hide(command: Command, shared: &Arg) -> Command {
     let is_own = command.get_arguments().any(|own| own.get_id() == shared.get_id());
     if is_own { command } else { command.arg(shared.clone().hide(true)) }
 }
 
-/// Returns whether the command was asked for JSON. The option of `bench` takes the name of a file.
+/// Returns whether the command got the flag `--json`. The option of `bench` takes a file name and
+/// is not meant.
 fn is_json_asked(matches: &ArgMatches) -> bool {
     let Some((_, command)) = matches.subcommand() else { return false };
     matches!(command.try_get_one::<bool>(JSON), Ok(Some(true)))

@@ -45,7 +45,7 @@ pub(crate) struct ScanArguments {
 /// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ScanFormat {
-    /// Columns for people.
+    /// Columns for people to read.
     Table,
     /// One JSON object per line.
     Ndjson,

@@ -47,7 +47,7 @@ pub(crate) enum DumpStructure {
         /// The inode number
         ino: u64,
     },
-    /// A block, as its magic number says
+    /// A block, decoded by its magic number
     Block {
         /// The block number, with the group number in the high bits (fsblock)
         block: u64,
@@ -65,10 +65,10 @@ pub(crate) enum DumpStructure {
 /// A btree that `dump` can walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DumpBtree {
-    /// Free space by block.
+    /// Free space, ordered by block number.
     #[value(alias = "bnobt")]
     Bno,
-    /// Free space by size.
+    /// Free space, ordered by size.
     #[value(alias = "cntbt")]
     Cnt,
     /// Inode chunks.
@@ -77,10 +77,10 @@ pub(crate) enum DumpBtree {
     /// Inode chunks with free inodes.
     #[value(alias = "finobt")]
     Fino,
-    /// Reverse map.
+    /// Reverse map: the owner of each block.
     #[value(alias = "rmapbt")]
     Rmap,
-    /// Reference counts.
+    /// Reference counts of shared blocks.
     #[value(alias = "refcountbt")]
     Refc,
     /// Extents of the data fork of an inode.

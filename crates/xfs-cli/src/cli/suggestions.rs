@@ -1,14 +1,15 @@
 //! Suggestions for a word that is no command, and for an argument that a command does not take.
 //!
-//! Owns: the tables of words from other programs and of other commands' arguments. A destructive command is never suggested: a word
-//! that resembles `rm` may mean anything.
+//! Owns: the tables of words from other programs, and of arguments from other programs. Does **not**
+//! own: the suggestions by similarity, which clap makes. A destructive command is never suggested:
+//! a word that resembles `rm` may mean anything.
 
 use std::path::Path;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error};
 
-/// Words, and the suggestion for them.
+/// Words that users know from other programs, and the tip for each group of words.
 const WORDS: &[(&[&str], &str)] = &[
     (
         &["format", "mkfs.xfs", "mkfs_xfs", "create", "new", "init", "newfs", "makefs", "mkxfs"],
@@ -133,11 +134,11 @@ const WORDS: &[(&[&str], &str)] = &[
 /// Commands that are never suggested for a mistyped word.
 const DESTRUCTIVE: [&str; 5] = ["rm", "truncate", "mkfs", "fallocate", "mv"];
 
-/// Words for removing. Commands with similar names do something else, and no command that removes
-/// is suggested.
+/// Words that mean removing. They get no suggestion: commands with similar names do something else,
+/// and commands that remove are never suggested.
 const REMOVING: [&str; 10] =
     ["delete", "remove", "del", "erase", "unlink", "rmdir", "wipe", "shred", "destroy", "purge"];
-/// Commands that other programs call.
+/// Commands that other programs call, and that are never suggested.
 const HIDDEN: [&str; 1] = ["complete"];
 
 /// Commands that other programs give one argument more, and the suggestion for it.
@@ -166,7 +167,8 @@ pub(crate) fn explain_surplus(error: &mut Error) {
     }
 }
 
-/// Replaces clap's suggestion by similarity with the suggestion from the table.
+/// Replaces clap's suggestion for an unknown command with the tip from the table. Without a tip,
+/// only harmless commands of clap's suggestion stay.
 pub(crate) fn replace(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;

@@ -19,7 +19,7 @@ pub(crate) struct FstrimArguments {
     /// Trim only this many bytes
     #[arg(short, long, value_name = "BYTES", value_parser = crate::text::size::parse)]
     pub(crate) length: Option<u64>,
-    /// Skip shorter ranges
+    /// Skip free ranges of fewer bytes than this
     #[arg(short, long, value_name = "BYTES", default_value = "0", value_parser = crate::text::size::parse)]
     pub(crate) minimum: u64,
     /// Print how many bytes were trimmed

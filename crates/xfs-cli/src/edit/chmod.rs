@@ -1,4 +1,4 @@
-//! `chmod`: changes permissions.
+//! `chmod`: changes permissions. Also owns `change_trees`, which changes every file of a tree.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -20,22 +20,23 @@ struct Chmod {
     reach: TreeReach,
 }
 
-/// The files that a command changes, starting from the ones it names.
+/// Says how far a change reaches beyond the files that the command line names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeReach {
-    /// Everything below directories too.
+    /// Whether the change also reaches everything below a named directory.
     pub(super) is_recursive: bool,
-    /// The target of a symbolic link that is named itself. Links below are not followed.
+    /// Whether the target of a named symbolic link is changed. Links below a directory are not
+    /// followed.
     pub(super) follows: bool,
 }
 
-/// Parses the mode argument of a command.
+/// Parses the mode argument of `command`.
 pub(crate) fn parse_mode(command: &str, text: &str) -> Result<ModeChange, Failure> {
     let wrong = || format!("{command}: \"{text}\" is not a mode, such as 644, u=rwX,go-w or g=u");
     ModeChange::parse(text).ok_or_else(|| Failure::usage(wrong()))
 }
 
-/// Applies it to a mode.
+/// Returns the mode of a file after a change: `old` is its mode, `kind` its type.
 pub(crate) fn changed_mode(mode: &ModeChange, umask: u32, (old, kind): (u16, FileType)) -> u16 {
     let is_directory = kind == FileType::Directory;
     let bits = mode.of(u32::from(old), Circumstances { is_directory, umask });
@@ -43,7 +44,7 @@ pub(crate) fn changed_mode(mode: &ModeChange, umask: u32, (old, kind): (u16, Fil
     u16::try_from(bits).unwrap_or_default()
 }
 
-/// Opens the images.
+/// Opens the images for writing.
 pub(crate) fn open(
     arguments: ChmodArguments,
     options: &GlobalOptions,
@@ -69,8 +70,9 @@ impl Run for Chmod {
     }
 }
 
-/// Changes files, and with [`TreeReach::is_recursive`] everything below them, each directory before
-/// its entries. A failure of one file is reported, and the others are changed.
+/// Calls `change` for each file at these paths. With `TreeReach::is_recursive` everything below
+/// is changed too, each directory before its entries. A failure of one file is reported, and the
+/// other files are changed.
 pub(crate) fn change_trees(
     targets: ImagePaths,
     reach: TreeReach,
@@ -90,7 +92,8 @@ pub(crate) fn change_trees(
     Ok(console.conclude()?)
 }
 
-/// Changes the tree of one path; an error ends it.
+/// Changes the file at one path, and with [`TreeReach::is_recursive`] everything below it. A
+/// failure of one file below is reported. An error about the whole volume ends the change.
 fn change_tree(
     target: &ImagePath,
     reach: TreeReach,

@@ -20,7 +20,7 @@ struct Chown {
     reach: TreeReach,
 }
 
-/// Opens the images, and looks up names on the host.
+/// Opens the images for writing, and looks up names of users and groups on the host.
 pub(crate) fn open(
     arguments: &ChownArguments,
     options: &GlobalOptions,

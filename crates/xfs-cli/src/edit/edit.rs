@@ -5,13 +5,13 @@
 //!       -> is the file unchanged? -> new contents in one step
 //! ```
 //!
-//! Owns: the copy, and detecting that the file was changed meanwhile. Does **not** own: replacing
-//! the contents of a file ([`put`]).
+//! Owns: the copy for the editor, and the check that the file was not changed meanwhile. Does
+//! **not** own: replacing the contents of a file ([`put`]).
 //!
 //! # Invariants
 //!
 //! - **I1** The image is not open while the editor runs.
-//! - **I2** Changed text is removed only when it is durable in the image.
+//! - **I2** The copy with changed text is removed only after the text is durable in the image.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -42,9 +42,9 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
-/// The default editor, as in POSIX.
+/// The editor if the user has chosen none, as in POSIX.
 const USUAL_EDITOR: &str = "vi";
-/// The mode of a new file.
+/// The mode of a file that the edit creates.
 const NEW_MODE: u16 = 0o644;
 const CHUNK_BYTES: usize = 256 << 10;
 /// The exit code of a shell that did not find the command.
@@ -57,7 +57,7 @@ struct Edit {
     is_forced: bool,
 }
 
-/// Chooses the editor.
+/// Chooses the editor. The image is opened later.
 pub(crate) fn open(
     arguments: &EditArguments,
     options: &GlobalOptions,
@@ -126,7 +126,7 @@ impl Run for Edit {
     }
 }
 
-/// The copy for the editor.
+/// The copy of a file, on the host, that the editor works on.
 struct Copy {
     directory: TempDir,
     path: PathBuf,
@@ -208,7 +208,7 @@ impl Copy {
         }
     }
 
-    /// Reads the text as it is now.
+    /// Reads the copy as the editor has left it.
     fn read(&self) -> Result<Spool, Failure> {
         Spool::of_file(self.open()?, &self.shown())
     }
@@ -218,7 +218,8 @@ impl Copy {
         original.is_same(edited).map_err(|error| Failure::host(self.path.as_os_str(), &error))
     }
 
-    /// Gives the file the new contents, unless it has been changed meanwhile.
+    /// Gives the file of the image the edited contents. Without `is_forced`, the call fails if the
+    /// file was changed in the image meanwhile.
     fn put(&self, edited: &Spool, target: &ImagePath, is_forced: bool) -> Result<(), Failure> {
         let found = match target.volume.inner().lookup(&target.path) {
             Err(Error::Posix(PosixError::NotFound)) => None,
@@ -243,12 +244,12 @@ impl Copy {
         }
     }
 
-    /// Adds where the text is.
+    /// Adds a hint to the failure that says where the edited text is.
     fn hint(&self, failure: Failure) -> Failure {
         failure.hint(format!("the text is kept in {}", self.shown()))
     }
 
-    /// Keeps the text, and adds its location to the failure.
+    /// Keeps the copy on the host, and adds its path to the failure.
     fn keep(self, failure: Failure) -> Failure {
         if !self.is_there().unwrap_or(false) {
             return failure;
@@ -277,7 +278,7 @@ fn check_regular(node: &Node, target: &ImagePath) -> Result<(), Failure> {
     }
 }
 
-/// Writes the contents of a file of an image into an empty file.
+/// Writes the contents of a file of an image into an empty file of the host.
 fn write_contents(mut file: &File, target: &ImagePath) -> Result<(), Failure> {
     let source = target.open()?;
     let mut buffer = vec![0; CHUNK_BYTES];
@@ -293,7 +294,7 @@ fn write_contents(mut file: &File, target: &ImagePath) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether a file of an image still has these contents.
+/// Returns whether a file of an image still has the contents `original`.
 fn holds(original: &Spool, target: &ImagePath) -> Result<bool, Failure> {
     let source = target.open()?;
     if source.metadata().size != original.length() {

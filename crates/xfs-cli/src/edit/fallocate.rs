@@ -18,7 +18,7 @@ struct Fallocate {
     mode: RangeMode,
 }
 
-/// Opens the image.
+/// Opens the image for writing.
 pub(crate) fn open(
     arguments: &FallocateArguments,
     options: &GlobalOptions,
@@ -64,7 +64,7 @@ impl Run for Fallocate {
     }
 }
 
-/// Returns where the file is to be created, if it does not exist.
+/// Returns the directory and name under which to create the file; `None` if the file exists.
 fn missing(target: &ImagePath) -> Option<(Node, OsString)> {
     match target.volume.inner().lookup(&target.path) {
         Err(Error::Posix(PosixError::NotFound)) => target.place_to_make().ok(),

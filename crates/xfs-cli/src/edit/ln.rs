@@ -1,4 +1,4 @@
-//! `ln`: adds names, and creates symbolic links.
+//! `ln`: adds names to files, and creates symbolic links.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -18,12 +18,12 @@ use crate::terminal::tally::Work;
 
 struct Ln {
     targets: ImagePaths,
-    /// The text of a symbolic link.
+    /// The text of the symbolic link; `None` for a hard link.
     says: Option<OsString>,
     is_forced: bool,
 }
 
-/// Opens the image.
+/// Opens the image for writing.
 pub(crate) fn open(
     arguments: LnArguments,
     options: &GlobalOptions,
@@ -81,7 +81,8 @@ struct NewPlace {
 }
 
 impl NewPlace {
-    /// Returns the place of the new name. In a directory the name is that of the file.
+    /// Returns the directory and name of the new link. If `new` is a directory, the link is made in
+    /// that directory, under the name of `file`.
     fn of(new: &ImagePath, file: &OsStr) -> Result<Self, Failure> {
         match new.node(true) {
             Ok(directory) if directory.file_type() == FileType::Directory => {
@@ -102,8 +103,8 @@ impl NewPlace {
         }
     }
 
-    /// Handles the result of creating the name. If the name is taken and `-f` is given, the
-    /// existing file is replaced.
+    /// Handles `made`, the result of creating the link. If its name is taken and `is_forced` is
+    /// set, `put` replaces the existing file.
     fn replace(
         &self,
         new: &ImagePath,

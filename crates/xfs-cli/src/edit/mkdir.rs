@@ -19,7 +19,7 @@ struct Mkdir {
     umask: u32,
 }
 
-/// Opens the images.
+/// Opens the images for writing.
 pub(crate) fn open(
     arguments: &MkdirArguments,
     options: &GlobalOptions,

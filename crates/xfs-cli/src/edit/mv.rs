@@ -1,4 +1,4 @@
-//! `mv`: moves and renames inside an image.
+//! `mv`: moves and renames files inside an image.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -18,7 +18,7 @@ struct Mv {
     mode: RenameMode,
 }
 
-/// Opens the image.
+/// Opens the image for writing.
 pub(crate) fn open(
     arguments: &MvArguments,
     options: &GlobalOptions,

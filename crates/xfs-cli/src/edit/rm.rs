@@ -1,4 +1,4 @@
-//! `rm`: removes files and trees.
+//! `rm`: removes files and directory trees.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,7 @@ struct Rm {
     is_forced: bool,
 }
 
-/// Opens the images.
+/// Opens the images for writing.
 pub(crate) fn open(
     arguments: &RmArguments,
     options: &GlobalOptions,
@@ -60,12 +60,12 @@ impl Run for Rm {
     }
 }
 
-/// The progress of a removal.
+/// The result of a first attempt to remove a name.
 enum Removed<'a> {
     Done,
-    /// The name did not exist, which is no failure here.
+    /// The name did not exist, and `-f` was given, so this is no failure.
     Absent,
-    /// The name is a directory, to be removed with everything below.
+    /// The name is a directory, which is still to be removed with everything below it.
     Begun(TreeRemoval<'a>),
 }
 
@@ -104,7 +104,7 @@ fn remove(
     }
 }
 
-/// A directory that is removed with everything in it.
+/// A directory that is to be removed with everything in it.
 struct TreeRemoval<'a> {
     target: &'a ImagePath,
     above: Node,
@@ -114,8 +114,8 @@ struct TreeRemoval<'a> {
 
 impl TreeRemoval<'_> {
     /// Removes everything that can be removed. A file that cannot be removed is reported. It stays,
-    /// with the directories above it, for which there is no further report. An error ends the
-    /// removal.
+    /// and so do the directories above it, for which there is no further report. An error about the
+    /// whole volume ends the removal.
     fn remove(self, tally: &Tally, console: &mut Console) -> Result<(), Failure> {
         let Self { target, above, name, node } = self;
         let path = target.path.as_os_str().as_bytes();

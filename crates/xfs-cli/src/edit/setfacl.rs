@@ -11,7 +11,7 @@ use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::acl::{AclBuilder, GivenEntry, InvalidEntry};
 
-/// The changes to the lists of a file.
+/// The changes to the access control lists of a file.
 struct Plan {
     removes_all: bool,
     removes_default: bool,
@@ -27,7 +27,7 @@ struct Setfacl {
     plan: Plan,
 }
 
-/// Parses the entries, and opens the images.
+/// Parses the entries of access control lists, and opens the images for writing.
 pub(crate) fn open(
     arguments: &SetfaclArguments,
     options: &GlobalOptions,
@@ -127,7 +127,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns whether entries of this list were given.
+    /// Returns whether the command line names entries of the access control list `kind`.
     fn names_entries_of(&self, kind: AclKind) -> bool {
         let is_default = kind == AclKind::Default;
         let mut given = self.set.iter().chain(&self.remove).chain(&self.modify);

@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 
-/// The prefixes of attribute names.
+/// The prefixes that the name of an attribute can have.
 const NAMESPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
 
 enum AttributeChange {
@@ -28,7 +28,7 @@ struct Setfattr {
     follows: bool,
 }
 
-/// Opens the images.
+/// Opens the images for writing.
 pub(crate) fn open(
     arguments: &SetfattrArguments,
     options: &GlobalOptions,
@@ -54,7 +54,8 @@ pub(crate) fn open(
     Ok(Box::new(Setfattr { targets, action, follows: !arguments.no_dereference }))
 }
 
-/// Parses a value as setfattr(1) does; `None` for invalid digits.
+/// Parses an attribute value as setfattr(1) does. Returns `None` if hexadecimal or base64 digits
+/// are invalid.
 fn parse_value(value: &OsStr) -> Option<Vec<u8>> {
     let bytes = value.as_bytes();
     let (prefix, rest) = bytes.split_at(bytes.len().min(2));
@@ -75,9 +76,9 @@ fn parse_value(value: &OsStr) -> Option<Vec<u8>> {
     }
 }
 
-/// Removes the quotation marks around text, if it has them. A backslash escapes a byte in octal, of
-/// up to three digits, a quotation mark or a backslash. Before anything else it is a literal
-/// backslash.
+/// Decodes a value that is given as text. Quotation marks around the text are removed. A backslash
+/// escapes a quotation mark, a backslash, or a byte as up to three octal digits. In front of
+/// anything else a backslash stands for itself.
 fn decode_text(bytes: &[u8]) -> Vec<u8> {
     let inner = bytes.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let mut rest = inner.unwrap_or(bytes);

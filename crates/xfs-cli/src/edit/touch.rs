@@ -1,4 +1,4 @@
-//! `touch`: sets times.
+//! `touch`: sets the times of files, and creates missing files.
 
 use ferroxfs::{CreateOptions, Error, NewKind, Node, PosixError, SetAttributes, Timestamp};
 
@@ -16,7 +16,7 @@ struct Touch {
     follows: bool,
 }
 
-/// Opens the images.
+/// Opens the images for writing.
 pub(crate) fn open(
     arguments: &TouchArguments,
     options: &GlobalOptions,
@@ -62,7 +62,8 @@ impl Run for Touch {
     }
 }
 
-/// Returns the file, or the symbolic link; `None` if it does not exist and need not.
+/// Returns the file at the path, with a symbolic link at its end not followed. `None` if the file
+/// does not exist and `is_needed` is false.
 fn find(target: &ImagePath, is_needed: bool) -> Result<Option<Node>, Failure> {
     match target.volume.inner().lookup_no_follow(&target.path) {
         Ok(node) => Ok(Some(node)),
@@ -71,8 +72,8 @@ fn find(target: &ImagePath, is_needed: bool) -> Result<Option<Node>, Failure> {
     }
 }
 
-/// Returns the file, and with `makes` creates a missing one, also at the end of a dangling symbolic
-/// link. `None` if it does not exist and must not be created.
+/// Returns the file at the path. With `makes` it creates a missing file, also at the end of a
+/// dangling symbolic link. Returns `None` if the file does not exist and `makes` is false.
 pub(crate) fn find_or_make(target: &ImagePath, makes: bool) -> Result<Option<Node>, Failure> {
     match target.volume.inner().lookup(&target.path) {
         Ok(node) => Ok(Some(node)),

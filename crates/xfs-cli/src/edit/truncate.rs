@@ -10,7 +10,7 @@ use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::size;
 
-/// The new length.
+/// The new length of a file: a number of bytes, or a change of the present length.
 #[derive(Clone, Copy)]
 enum Length {
     Set(u64),
@@ -24,7 +24,7 @@ struct Truncate {
     makes: bool,
 }
 
-/// Opens the images.
+/// Opens the images for writing.
 pub(crate) fn open(
     arguments: &TruncateArguments,
     options: &GlobalOptions,

@@ -1,13 +1,13 @@
 //! A walk of a tree of an image that may change during the walk.
 //!
-//! Owns: the order of files, the inodes in use, and the path for messages. Does **not** own: what
-//! is done with the files.
+//! Owns: the order of files, the inodes in use, and the path for messages. Does **not** own: the
+//! work on each file.
 //!
 //! # Invariants
 //!
 //! - **I1** Only the innermost directory and the current file are in use. Of the enclosing
-//!   directories, only inode numbers and listing positions are kept. So neither the depth of a tree
-//!   nor the size of a directory decides how many inodes are in memory.
+//!   directories, only inode numbers and listing positions are kept. So the number of inodes in
+//!   memory does not grow with the depth of a tree or the size of a directory.
 //! - **I2** A listing continues after the current entry. Removing that entry skips no other entry,
 //!   and an entry that could not be removed is not visited again.
 //! - **I3** A directory is entered at most once: in a volume whose directories form a cycle, the
@@ -25,40 +25,40 @@ use ferroxfs::{Cookie, FileType, ListingProgress, Node, ReadDir, Result, Volume}
 
 use crate::interrupt;
 
-/// The next step of a walk.
+/// The next file or directory end that a walk reaches.
 pub(crate) enum WalkEvent {
     /// A file, or a directory before its entries.
     File(Node),
-    /// The end of a directory.
+    /// The end of a directory: all its entries have been visited.
     End,
 }
 
-/// A walk of a tree.
+/// A walk of a directory tree.
 pub(crate) struct TreeWalk {
     volume: Volume,
-    /// The start, and then the last directory, until it is entered.
+    /// The start of the walk, or the directory that was visited last, until the walk enters it.
     pending: Option<Node>,
     has_started: bool,
     levels: Vec<WalkLevel>,
     /// The listing of the innermost directory (**I1**).
     listing: Option<(Node, ReadDir)>,
-    /// The path of the current file.
+    /// The path of the current file, for messages.
     path: Vec<u8>,
     entered: HashSet<InodeNumber>,
 }
 
-/// A directory that has been entered.
+/// A directory that the walk has entered and not left.
 struct WalkLevel {
     number: InodeNumber,
     path_length: usize,
-    /// The position where its listing continues (**I2**).
+    /// The position at which the listing of this directory continues (**I2**).
     from: Cookie,
-    /// State of its listing while another directory is listed.
+    /// State of the listing of this directory while another directory is listed.
     progress: Option<ListingProgress>,
 }
 
 impl TreeWalk {
-    /// Starts at a node; messages call it `path`.
+    /// Starts a walk at the node `start`; messages call the node `path`.
     pub(crate) fn new(volume: &Volume, start: Node, path: &[u8]) -> Self {
         Self {
             volume: volume.clone(),
@@ -71,12 +71,12 @@ impl TreeWalk {
         }
     }
 
-    /// Returns the path of the current file, or of the last error.
+    /// Returns the path of the current file, or of the file that the last error is about.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// Returns the name of the current file, below the start.
+    /// Returns the name of the current file: the last component of its path.
     pub(crate) fn name(&self) -> &OsStr {
         let name = self.path.rsplit(|byte| *byte == b'/').next();
         OsStr::from_bytes(name.unwrap_or_default())
@@ -87,13 +87,14 @@ impl TreeWalk {
         self.levels.len()
     }
 
-    /// Returns the innermost of these; `None` for the start.
+    /// Returns the innermost directory that encloses the current file; `None` for the start of the
+    /// walk.
     pub(crate) fn directory(&self) -> Option<&Node> {
         self.listing.as_ref().map(|(directory, _)| directory)
     }
 
-    /// Returns the next file, or the end of a directory. An error is about the current path, and
-    /// the walk continues after it.
+    /// Returns the next file, or the end of a directory; `None` at the end of the walk. An error
+    /// concerns the file at `path`, and the walk continues after it.
     pub(crate) fn next(&mut self) -> Option<Result<WalkEvent>> {
         if interrupt::check().is_err() {
             // The command makes the same check, and reports the signal (I5).
@@ -149,7 +150,8 @@ impl TreeWalk {
         Ok(())
     }
 
-    /// Returns to the enclosing directory.
+    /// Leaves the innermost directory and opens the listing of the enclosing one again. Returns the
+    /// end of the directory, or the error of that listing; `None` if no directory is open.
     fn leave(&mut self) -> Option<Result<WalkEvent>> {
         self.levels.pop()?;
         self.listing = None;

@@ -8,7 +8,7 @@ use crate::terminal::console::Console;
 use crate::terminal::escaping::TerminalWrite;
 use crate::terminal::tally::{Measure, Tally, Work};
 
-/// The size of one read.
+/// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
 struct Cat(ImagePaths);
@@ -34,7 +34,7 @@ impl Run for Cat {
     }
 }
 
-/// Writes the contents of one file to standard output. A failure to read is reported.
+/// Writes the contents of one file to standard output. A failure to read the file is reported.
 pub(crate) fn copy_to(
     target: &ImagePath,
     tally: &Tally,

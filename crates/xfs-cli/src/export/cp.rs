@@ -32,17 +32,17 @@ use crate::terminal::tally::{Measure, Work};
 struct Cp {
     targets: ImagePaths,
     destination: Destination,
-    /// Whether the address names a directory by its end.
+    /// Whether the destination ends in a slash or a dot, and so names a directory.
     is_directory: bool,
     is_recursive: bool,
     fidelity: Fidelity,
 }
 
-/// The destination of copies.
+/// The destination of a run of `cp`.
 enum Destination {
     /// Standard output.
     Stdout,
-    /// A pipe or a device, or a file that is written in place.
+    /// A pipe, a device, or a regular file that is written in place.
     Output(Output),
     /// A directory, in which copies keep their names.
     Into(Directory),
@@ -94,7 +94,8 @@ fn ends_as_directory(path: &OsStr) -> bool {
     path.as_bytes().ends_with(b"/") || path.as_bytes().ends_with(b"/.")
 }
 
-/// Adds a hint for sources that are no images.
+/// Explains a failure to open the sources. The failure gets a hint if the destination is an image
+/// without a path. If neither argument is a path in an image, the message says so.
 fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failure {
     let path = Path::new(destination);
     if check_no_volume(path).is_err() {
@@ -123,9 +124,9 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
     word.as_bytes().windows(2).any(|pair| pair == b":/") && !Path::new(word).exists()
 }
 
-/// Opens an output that is written to and not replaced: a pipe or a device, and with `keeps_file`
-/// also a regular file. An image is never replaced: an image without a path as destination means
-/// its root.
+/// Opens a destination that is written in place: a pipe or a device, and with `keeps_file` also a
+/// regular file. Returns `None` for any other destination. Fails for an image: an image without a
+/// path as destination means its root.
 fn output_at(
     destination: &OsStr,
     targets: &ImagePaths,
@@ -185,7 +186,7 @@ fn no_directory(destination: &OsStr) -> Failure {
     Failure::new(Exit::Failed, format!("{shown}: is not a directory"))
 }
 
-/// Raises the limit of open files: each level of a tree keeps a directory open.
+/// Raises the limit on open files, because each level of a tree keeps a directory open.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -274,7 +275,7 @@ impl Run for Cp {
     }
 }
 
-/// Returns the measure of the work.
+/// Returns the expected amount of work, for the progress display.
 fn measure(targets: &[ImagePath], is_recursive: bool) -> Measure {
     match is_recursive {
         true => Measure::of_targets(targets, Measure::of_volume),
@@ -282,7 +283,8 @@ fn measure(targets: &[ImagePath], is_recursive: bool) -> Measure {
     }
 }
 
-/// Returns the inode space of a source: the index of the first path in the same image.
+/// Returns the inode space of the image that `target` is in: the index of the first path in that
+/// image.
 fn origin(target: &ImagePath, targets: &[ImagePath]) -> InodeSpace {
     let is_same = |other: &ImagePath| other.volume.path() == target.volume.path();
     InodeSpace(targets.iter().position(is_same).unwrap_or_default())
@@ -315,7 +317,7 @@ fn refuse_directory(target: &ImagePath, node: &Node, is_recursive: bool) -> Resu
     }
 }
 
-/// Refuses a destination that ends in a slash for a file that is no directory.
+/// Fails if the file is no directory but the destination ends in a slash (`is_directory`).
 fn check_name(node: &Node, destination: &Destination, is_directory: bool) -> Result<(), Failure> {
     match destination {
         Destination::Name(_, name)

@@ -1,4 +1,4 @@
-//! `get`: copies the contents of one file.
+//! `get`: copies the contents of one file to standard output or into a file of the host.
 
 use super::cat;
 use crate::cli::{GetArguments, GlobalOptions};

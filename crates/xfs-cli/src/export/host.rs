@@ -1,7 +1,7 @@
 //! Copying files out of an image to the host.
 //!
-//! Owns: the order in which files are created, hard links, handling of failures. Does **not** own:
-//! the system calls on names ([`directory`]) and on files ([`attributes`]).
+//! Owns: the order in which files are created, hard links, and the handling of failures. Does
+//! **not** own: the system calls on names ([`directory`]) and on files ([`attributes`]).
 //!
 //! # Invariants
 //!
@@ -10,9 +10,9 @@
 //!   itself opened without following links.
 //! - **I2** A file under its own name is complete: it is created under another name and renamed. A
 //!   second run replaces the files of the first.
-//! - **I3** A directory gets its times and permissions after everything in it.
-//! - **I4** A directory of the image is entered at most once for each source, so that a directory
-//!   inside itself ends.
+//! - **I3** A directory gets its times and permissions after everything in it has been created.
+//! - **I4** A directory of the image is entered at most once for each source, so that the copy of a
+//!   directory inside itself ends.
 
 mod attributes;
 mod contents;
@@ -36,41 +36,42 @@ use attributes::{Property, Shortfalls};
 use directory::FirstName;
 pub(crate) use directory::{Directory, Existing};
 
-/// The properties that are copied.
+/// The properties that a copy of a file keeps, and those whose loss is not reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fidelity {
-    /// Copies owners, permissions, times, attributes, hard links and devices too.
+    /// Whether owners, permissions, times, attributes, hard links and devices are copied too.
     pub(crate) is_archive: bool,
-    /// Does not report owners, and attributes that only root may set.
+    /// Whether owners, and attributes that only root may set, may be missing without a report.
     pub(crate) ignores_owner: bool,
-    /// How an existing file is handled.
+    /// How an existing file of the same name is handled.
     pub(crate) existing: Existing,
 }
 
-/// The most flagged files that are kept open. Beyond it, a further name of a file may become a
-/// copy.
+/// The largest number of files that are kept open to get their flags at the end. If there are more,
+/// a further name of a file may become a copy.
 const FLAGGED_LIMIT: usize = 256;
 
-/// One run of copying.
+/// One run of copying files to the host.
 pub(crate) struct HostWriter<'a> {
     fidelity: Fidelity,
     root: &'a Directory,
     /// The inode space of the current source.
     origin: InodeSpace,
     location: Option<SourceLocation>,
-    /// The length of the path that the source gets on the host.
+    /// The length in bytes of the host path of the current source. After that length, a path
+    /// continues below the source.
     start_length: usize,
     /// The first name on the host of each file with several names.
     links: HashMap<(InodeSpace, u64), FirstName>,
     entered: HashSet<u64>,
     shortfalls: Shortfalls,
-    /// Files whose flags would prevent further names.
+    /// Files that get their flags at the end, because the flags would prevent further names.
     flagged: Vec<Flagged>,
     report: &'a mut dyn FnMut(Failure),
     tally: &'a Tally,
 }
 
-/// A file that gets its flags at the end.
+/// A file that gets its inode flags at the end of the run.
 struct Flagged {
     file: OwnedFd,
     facts: Facts,
@@ -82,14 +83,14 @@ struct HostLevel<S: Source> {
     directory: Directory,
     source: S,
     entries: S::Entries,
-    /// Whether this run created the directory. An existing one keeps its attributes without
-    /// `is_archive`.
+    /// Whether this run created the directory. A directory that existed keeps its attributes,
+    /// unless `Fidelity::is_archive` is set.
     is_new: bool,
 }
 
 impl<'a> HostWriter<'a> {
-    /// Copies into `root` and below. A failure of one file goes to `report`; `tally` counts the
-    /// copies.
+    /// Starts a run that copies into the directory `root`. A failure of one file goes to `report`;
+    /// `tally` counts the copies.
     pub(crate) fn new(
         fidelity: Fidelity,
         root: &'a Directory,
@@ -111,8 +112,8 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Starts the next source. Names that share an inode in one `origin` become names of one file,
-    /// also across several sources.
+    /// Starts the next source. Its names with the same inode become names of one file, also across
+    /// sources with the same `origin`.
     pub(crate) fn start_source(&mut self, origin: InodeSpace, location: SourceLocation) {
         self.origin = origin;
         self.location = Some(location);
@@ -120,7 +121,7 @@ impl<'a> HostWriter<'a> {
         self.entered.clear();
     }
 
-    /// Copies a file as `name`, with everything below it.
+    /// Copies a file or directory as `name` into the destination, with everything below it.
     ///
     /// # Errors
     ///
@@ -148,7 +149,8 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Ends the run. Returns the properties that could not be set, as a failure.
+    /// Ends the run: sets the flags that had to wait. Returns one failure for all properties that
+    /// could not be set; `None` if none is missing.
     pub(crate) fn finish(mut self) -> Option<Failure> {
         self.flush_flagged();
         self.shortfalls.into_failure()
@@ -160,7 +162,8 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Reports a failure of a source, located by its path in the image.
+    /// Reports a failure of a source. The message names the path in the image instead of the host
+    /// path `path`.
     fn report_source(&mut self, path: &[u8], failure: Failure) {
         let below = path.get(self.start_length..).unwrap_or_default();
         let failure = match &self.location {
@@ -170,7 +173,8 @@ impl<'a> HostWriter<'a> {
         (self.report)(failure);
     }
 
-    /// Fills a directory and everything below it, without recursion: the image decides the depth.
+    /// Fills a directory and everything below it. There is no recursion, because the image decides
+    /// the depth.
     fn fill<S: Source>(&mut self, level: HostLevel<S>) -> Result<(), Failure> {
         let mut open = vec![level];
         while let Some(level) = open.last_mut() {
@@ -190,7 +194,8 @@ impl<'a> HostWriter<'a> {
         Ok(())
     }
 
-    /// Creates one file. Returns a directory, to be filled.
+    /// Creates one file or directory. Returns the new directory, which is still empty; `None` for
+    /// any other file.
     fn make<S: Source>(
         &mut self,
         parent: &Directory,
@@ -238,7 +243,8 @@ impl<'a> HostWriter<'a> {
         Ok(None)
     }
 
-    /// Adds what exists on the host after a signal has stopped the run.
+    /// Returns the failure of a run that a signal has stopped, with a hint about the files that
+    /// exist on the host.
     fn stopped(&self, failure: Failure) -> Failure {
         let shown = names::in_message(self.root.path());
         interrupt::stopped(&shown)
@@ -246,8 +252,8 @@ impl<'a> HostWriter<'a> {
             .hint("existing files are complete; the others are missing")
     }
 
-    /// Reports a failure of the host and continues, unless every further file would fail in the
-    /// same way.
+    /// Reports a failure of the host and returns `None`, so that the run continues. Returns the
+    /// failure if every further file would fail in the same way.
     fn report_and_continue<T>(
         &mut self,
         failure: Failure,
@@ -281,7 +287,7 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Gives a directory its own attributes, after everything in it (I3).
+    /// Gives a directory its own attributes after everything in it has been created (I3).
     fn complete<S: Source>(&mut self, level: &HostLevel<S>) {
         let facts = level.source.facts();
         let (directory, path) = (&level.directory, level.directory.path());
@@ -297,7 +303,7 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Reports attributes that cannot be read, as failures of the image.
+    /// Reports each attribute of the source that cannot be read, as a failure of the image.
     fn report_unreadable<S: Source>(&mut self, source: &S, path: &[u8]) {
         for attribute in source.attributes() {
             if let Err(failure) = attribute {
@@ -385,7 +391,8 @@ impl<'a> HostWriter<'a> {
         self.set_attributes_and_publish(staged, (parent, name), source, facts)
     }
 
-    /// Sets attributes by name, for files that cannot be opened, and publishes the file.
+    /// Sets attributes through the temporary name, for a file that cannot be opened. Then gives the
+    /// file its own name.
     fn set_attributes_and_publish<S: Source>(
         &mut self,
         staged: directory::StagedEntry<'_>,
@@ -402,7 +409,8 @@ impl<'a> HostWriter<'a> {
         self.remember(parent, name, facts)
     }
 
-    /// Adds a name to a file that exists already; returns false if this is its first name.
+    /// Adds `name` to the file that the run has created for an earlier name of the same inode.
+    /// Returns false if there is no earlier name, or if that file can get no further name.
     fn link_again(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<bool, Stop> {
         if !self.fidelity.is_archive || facts.links < 2 {
             return Ok(false);
@@ -422,13 +430,13 @@ impl<'a> HostWriter<'a> {
     }
 }
 
-/// The reason why one file could not be created.
+/// The reason why a file could not be created.
 enum Stop {
-    /// A failure of the image.
+    /// A failure to read the file in the image.
     Source(Failure),
-    /// A failure of the host.
+    /// A failure to write the file on the host.
     Host(Errno),
-    /// A signal.
+    /// A signal stopped the run.
     Signal(Failure),
 }
 

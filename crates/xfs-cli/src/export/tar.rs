@@ -75,7 +75,7 @@ impl Run for Tar {
     }
 }
 
-/// Writes one archive.
+/// Writes the archive of the tree at `target`.
 fn write(
     target: &ImagePath,
     source: NodeSource,

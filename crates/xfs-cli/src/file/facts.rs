@@ -1,26 +1,26 @@
-//! The facts of a file, in plain values.
+//! The facts in the inode of a file, in plain values.
 //!
-//! The commands that test, list, extract and archive files work on these values, so that their
-//! tests can bring files that no kernel would make.
+//! The commands that test, list, extract and archive files work on these values. So their tests can
+//! use files that no kernel would make.
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time {
     /// Seconds since 1970, rounded down.
     pub(crate) seconds: i64,
-    /// Nanoseconds after that.
+    /// Nanoseconds after that second, below 1,000,000,000.
     pub(crate) nanoseconds: u32,
 }
 
 impl Time {
-    /// Returns the time this many nanoseconds after 1970, if it can be represented.
+    /// Returns the time that is `total` nanoseconds after 1970; `None` if its seconds do not fit.
     pub(crate) fn from_total_nanoseconds(total: i128) -> Option<Self> {
         const SECOND: i128 = 1_000_000_000;
         let seconds = i64::try_from(total.div_euclid(SECOND)).ok()?;
         Some(Self { seconds, nanoseconds: u32::try_from(total.rem_euclid(SECOND)).ok()? })
     }
 
-    /// Returns the nanoseconds since 1970.
+    /// Returns the number of nanoseconds since 1970.
     pub(crate) fn total_nanoseconds(self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)
     }
@@ -43,12 +43,12 @@ pub(crate) enum FileKind {
     Fifo,
     /// A socket.
     Socket,
-    /// None of these: no file can have this mode.
+    /// Another type in the mode, which no file can have.
     Unknown,
 }
 
 impl FileKind {
-    /// Returns the type in the high bits of `mode`.
+    /// Returns the type that the high bits of `mode` name.
     pub(crate) fn of(mode: u32) -> Self {
         match mode & 0o170_000 {
             0o100_000 => Self::Regular,
@@ -62,7 +62,7 @@ impl FileKind {
         }
     }
 
-    /// Returns the letter that ls(1) shows.
+    /// Returns the letter that ls(1) shows for the type.
     pub(crate) fn ls_letter(self) -> char {
         match self {
             Self::Regular => '-',
@@ -76,7 +76,7 @@ impl FileKind {
         }
     }
 
-    /// Returns the letter that find(1) uses.
+    /// Returns the letter that find(1) uses for the type.
     pub(crate) fn find_letter(self) -> char {
         match self {
             Self::Regular => 'f',
@@ -84,7 +84,7 @@ impl FileKind {
         }
     }
 
-    /// Returns the name that stat(1) uses.
+    /// Returns the name that stat(1) uses for the type.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Regular => "regular file",
@@ -104,36 +104,37 @@ impl FileKind {
 pub(crate) struct Facts {
     /// Inode number.
     pub(crate) inode: u64,
-    /// Type and permissions.
+    /// Type and permission bits.
     pub(crate) mode: u32,
-    /// Number of names.
+    /// Number of names (hard links).
     pub(crate) links: u32,
-    /// Owner.
+    /// User id of the owner.
     pub(crate) uid: u32,
-    /// Group.
+    /// Group id.
     pub(crate) gid: u32,
-    /// Project.
+    /// Project id.
     pub(crate) project: u32,
-    /// Length in bytes.
+    /// Length of the contents in bytes.
     pub(crate) size: u64,
     /// Space in use, in units of 512 bytes.
     pub(crate) blocks: u64,
     /// Major and minor number of a device.
     pub(crate) device: (u32, u32),
-    /// Last access.
+    /// Time of the last access.
     pub(crate) accessed: Time,
-    /// Last modification of the contents.
+    /// Time of the last modification of the contents.
     pub(crate) modified: Time,
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     pub(crate) changed: Time,
-    /// Creation.
+    /// Time of creation.
     pub(crate) born: Time,
-    /// The creation time that an archive gives a file. Every other source leaves it to the volume.
+    /// The creation time that an archive gives a file; `None` from every other source. Without it,
+    /// the volume sets the time.
     pub(crate) created: Option<Time>,
     /// Inode flags, as in FS_IOC_FSGETXATTR.
     pub(crate) xflags: u32,
-    /// The extent size hint and the copy-on-write extent size hint in bytes; 0 for none. `None` if
-    /// they are unknown.
+    /// The extent size hint and the copy-on-write extent size hint, in bytes; 0 for no hint. `None`
+    /// if the hints are unknown.
     pub(crate) extent_size_hints: Option<(u64, u64)>,
 }
 
@@ -143,7 +144,7 @@ impl Facts {
         FileKind::of(self.mode)
     }
 
-    /// Returns type and permissions as ls(1) shows them.
+    /// Returns type and permissions in the form that ls(1) shows, such as `-rw-r--r--`.
     pub(crate) fn mode_text(&self) -> String {
         let bit = |mask: u32, letter: char| if self.mode & mask == 0 { '-' } else { letter };
         let execute = |mask: u32, special: u32, letters: (char, char)| match (

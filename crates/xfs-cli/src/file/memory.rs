@@ -1,4 +1,4 @@
-//! Files in memory, for tests.
+//! Files in memory, as sources of copies in tests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::Facts;
 
-/// A file in memory.
+/// A file that exists only in memory.
 #[derive(Clone, Default)]
 pub(crate) struct MemoryFile {
     pub(crate) facts: Facts,
@@ -55,7 +55,8 @@ impl Source for Rc<MemoryFile> {
     }
 }
 
-/// Returns facts with the owner of the test process, so that every test works without privilege.
+/// Returns facts with the owner of the test process, so that no test needs privileges to set the
+/// owner.
 pub(crate) fn facts(inode: u64, mode: u32) -> Facts {
     let uid = rustix::process::getuid().as_raw();
     let gid = rustix::process::getgid().as_raw();

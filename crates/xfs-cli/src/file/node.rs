@@ -1,4 +1,5 @@
-//! Conversion of the library's nodes to the types of the commands.
+//! Conversion of the library's nodes to the types of the commands: facts, attributes, and sources
+//! of copies.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::{NamedValue, Source, is_carried_over};
 
-/// Returns the facts of an inode.
+/// Returns the facts in the inode of a node.
 pub(crate) fn facts(node: &Node) -> Facts {
     from_metadata(&node.metadata())
 }
@@ -43,7 +44,7 @@ fn time(timestamp: Timestamp) -> Time {
     Time { seconds: timestamp.seconds(), nanoseconds: timestamp.nanoseconds() }
 }
 
-/// Returns the target of a symbolic link; `None` for anything else.
+/// Returns the target of a symbolic link; `None` for any other file.
 pub(crate) fn target(node: &Node) -> Result<Option<Vec<u8>>, Failure> {
     match node.file_type() {
         FileType::Symlink => Ok(Some(node.read_link()?.into_vec())),
@@ -51,7 +52,8 @@ pub(crate) fn target(node: &Node) -> Result<Option<Vec<u8>>, Failure> {
     }
 }
 
-/// Returns all attributes of a node with their values.
+/// Returns all extended attributes of a node with their values. An attribute that cannot be read is
+/// an error in the list.
 pub(crate) fn attributes(node: &Node) -> Vec<Result<NamedValue, Failure>> {
     let with_value = |attribute: ferroxfs::Attribute| {
         let value = node.attribute(&attribute.name).map_err(|error| {
@@ -71,7 +73,7 @@ pub(crate) struct NodeSource {
 }
 
 impl NodeSource {
-    /// Opens a regular file; other files need no opening.
+    /// Opens the file for reading if it is a regular file. Other files need no opening.
     pub(crate) fn new(node: Node) -> Result<Self, Failure> {
         let file = match node.file_type() {
             FileType::Regular => Some(node.open_read_only()?),
@@ -105,7 +107,7 @@ impl Source for NodeSource {
         Ok(self.node.read_link()?.into_vec())
     }
 
-    /// Returns the attributes that are copied.
+    /// Returns the attributes that a copy of the file gets.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         let mut all = attributes(&self.node);
         all.retain(|attribute| {
@@ -119,7 +121,7 @@ impl Source for NodeSource {
     }
 }
 
-/// The entries of a directory.
+/// The entries of a directory of an image.
 pub(crate) struct NodeEntries(ReadDir);
 
 impl Iterator for NodeEntries {
@@ -139,7 +141,7 @@ impl Iterator for NodeEntries {
     }
 }
 
-/// Returns the value of one attribute; `None` if the file has none of that name.
+/// Returns the value of the attribute `name`; `None` if the file has no such attribute.
 pub(crate) fn attribute(node: &Node, name: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
     match node.attribute(OsStr::from_bytes(name)) {
         Ok(value) => Ok(Some(value)),
@@ -148,7 +150,7 @@ pub(crate) fn attribute(node: &Node, name: &[u8]) -> Result<Option<Vec<u8>>, Fai
     }
 }
 
-/// Converts the library's file type.
+/// Converts the library's file type to that of the commands.
 pub(crate) fn kind(file_type: FileType) -> FileKind {
     match file_type {
         FileType::Regular => FileKind::Regular,

@@ -13,7 +13,7 @@ use crate::terminal::names;
 pub(crate) struct Address {
     /// The image or device.
     pub(crate) image: PathBuf,
-    /// The path inside it, from `/`.
+    /// The path inside the image, from `/`.
     pub(crate) path: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ impl Address {
     /// Parses an address of the command line.
     ///
     /// With `image` (from `--image`) the whole word is the path. Otherwise it is split at the first
-    /// `:/`; a word without `:/` is an image, and the path is its root.
+    /// `:/`; a word without `:/` names an image, and its root is the path.
     pub(crate) fn parse(word: &OsStr, image: Option<&Path>) -> Result<Self, Failure> {
         if let Some(image) = image {
             return Ok(Self { image: image.to_owned(), path: absolute(word.as_bytes()) });
@@ -55,7 +55,7 @@ impl Address {
     }
 }
 
-/// Refuses a word without `:/` that is no image but looks like `IMAGE:path`.
+/// Fails for a word without `:/` that names no image but looks like `IMAGE:path`.
 fn check_no_path(word: &OsStr) -> Result<(), Failure> {
     let bytes = word.as_bytes();
     let is_file = |part: &[u8]| Path::new(OsStr::from_bytes(part)).is_file();
@@ -71,7 +71,7 @@ fn check_no_path(word: &OsStr) -> Result<(), Failure> {
         .hint(format!("a path in an image starts with a slash: {shown}")))
 }
 
-/// Returns the path from the root of the image, with a slash in front.
+/// Returns the path with a slash in front, so that it starts at the root of the image.
 fn absolute(path: &[u8]) -> Vec<u8> {
     match path.first() {
         Some(b'/') => path.to_vec(),

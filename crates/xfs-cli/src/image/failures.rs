@@ -1,4 +1,4 @@
-//! Errors of the library as failures of the program.
+//! Conversion of the library's errors to failures of the program: message, hint and exit code.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -39,7 +39,8 @@ impl From<PosixError> for Failure {
     }
 }
 
-/// The hint for a full disk of the host. Changes that are not durable are lost, as in a crash.
+/// The hint for a full filesystem of the host. Changes that are not durable are lost, as in a
+/// crash.
 const HOST_FULL: &str =
     "the filesystem that holds the image is full: free space there, and repeat the command";
 
@@ -57,7 +58,7 @@ pub(super) fn exit_of(error: &ferroxfs::Error) -> Exit {
     }
 }
 
-/// Returns the exit code of a failure to read the device.
+/// Returns the exit code of an error in reading the device of an image.
 pub(crate) fn exit_of_read(error: io::ErrorKind) -> Exit {
     match error {
         // The image ends before the volume does, so part of the volume is missing. Or the tables of
@@ -94,11 +95,12 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
     }
 }
 
-/// The hint for a log that another volume has written.
+/// The hint for a log that belongs to another volume.
 const FOREIGN_LOG: &str =
     "if the log is on an external device, name the right one with --log-device";
 
-/// Returns whether the log belongs to another volume. Replaying it would help nothing.
+/// Returns whether the error says that the log belongs to another volume. Replaying that log would
+/// not help.
 pub(crate) fn has_foreign_log(error: &OpenError) -> bool {
     let (OpenError::Log(inner) | OpenError::Recovery(inner)) = error else { return false };
     matches!(inner, ferroxfs::Error::Corrupt(corruption)

@@ -8,11 +8,12 @@ use crate::image::address::Address;
 use crate::terminal::names;
 use crate::text::size::human;
 
-/// Characters of a shell pattern.
+/// The characters that make a word a shell pattern.
 const PATTERN: &[u8] = b"*?[";
 
-/// Adds a hint about addresses: the image alone if a path in it was given, or the address if a path
-/// in an image is written as one of the host.
+/// Adds a hint to a failure to open the image `path`. The hint for `IMAGE:/path` is the image
+/// alone. The hint for a path that continues below a regular file is the address `IMAGE:/path`. A
+/// pattern gets a hint that no file matches.
 pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     let bytes = path.as_os_str().as_bytes();
     let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
@@ -32,14 +33,15 @@ pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     }
 }
 
-/// Returns the address meant by a path that continues below a regular file of the host.
+/// Returns the address `IMAGE:/path` if `path` is a path of the host that continues below a regular
+/// file; `None` for any other path.
 fn within_a_file(path: &Path) -> Option<Vec<u8>> {
     let image = path.ancestors().skip(1).find(|image| image.is_file())?;
     let inside = path.strip_prefix(image).ok()?;
     Some([image.as_os_str().as_bytes(), b":/", inside.as_os_str().as_bytes()].concat())
 }
 
-/// Adds a hint about addresses if the path in the image was given as a separate word.
+/// Adds a hint about addresses if the image and the path in it were given as two words.
 pub(super) fn at_colon(failure: Failure, first: Option<&Address>, address: &Address) -> Failure {
     match first {
         Some(first) if address.path == b"/" && !address.image.exists() => {
@@ -61,7 +63,8 @@ pub(super) fn at_colon(failure: Failure, first: Option<&Address>, address: &Addr
     }
 }
 
-/// Adds a hint that patterns are not expanded in images.
+/// Adds a hint that ferroxfs does not expand patterns in images, if the missing path looks like
+/// one.
 pub(super) fn at_missing(failure: Failure, image: &Path, path: &[u8]) -> Failure {
     if !is_pattern(path) || failure.has_hint() {
         return failure;
@@ -84,7 +87,7 @@ fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| PATTERN.contains(byte))
 }
 
-/// Adds how much space was needed and how much is free.
+/// Adds to the failure how many bytes were needed, and how many are free.
 pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Option<u64>) -> Failure {
     let free = volume
         .space()

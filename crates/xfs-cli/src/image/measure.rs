@@ -1,4 +1,4 @@
-//! The amount of work for the files that a command line names.
+//! The expected amount of work for the files that a command line names, for progress displays.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -8,7 +8,8 @@ use super::ImagePath;
 use crate::terminal::tally::Measure;
 
 impl Measure {
-    /// Measures a whole volume with `of_volume`. The amount is unknown if only a part is worked on.
+    /// Measures a whole volume with `of_volume` if the only path is the root of that volume.
+    /// Otherwise the amount of work is unknown.
     pub(crate) fn of_targets(targets: &[ImagePath], of_volume: impl Fn(&Volume) -> Self) -> Self {
         match targets {
             [target] if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') => {
@@ -18,7 +19,7 @@ impl Measure {
         }
     }
 
-    /// Measures the contents of files.
+    /// Returns the sum of the sizes of the files at these paths.
     pub(crate) fn of_files(targets: &[ImagePath]) -> Self {
         let found = targets.iter().filter_map(|target| target.node(true).ok());
         Self::Bytes(found.map(|node| node.metadata().size).sum())

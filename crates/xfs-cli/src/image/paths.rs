@@ -1,4 +1,4 @@
-//! Paths in images: resolving them, and changing the files at them.
+//! Paths in images: resolving each of them to a file, and changing the files.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -20,21 +20,22 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::Work;
 
-/// The number of symbolic links that are followed, as in every path resolution of Linux.
+/// The largest number of symbolic links that one path may lead through, as in Linux.
 const MAX_LINKS: usize = 40;
 
 /// A path inside a volume.
 pub(crate) struct ImagePath {
-    /// The volume.
+    /// The volume that the path is in.
     pub(crate) volume: ImageVolume,
-    /// The path inside it.
+    /// The path inside the volume.
     pub(crate) path: PathBuf,
-    /// The prefix of printed paths when the command reads several images.
+    /// The text in front of printed paths: the image, if the command reads several images.
     pub(crate) prefix: Vec<u8>,
 }
 
 impl ImagePath {
-    /// Returns the inode at the path, with a symbolic link at its end followed or not.
+    /// Returns the inode at the path. `follows` says whether a symbolic link at the end of the path
+    /// is followed.
     pub(crate) fn node(&self, follows: bool) -> Result<Node, Failure> {
         let volume = self.volume.inner();
         let found = match follows {
@@ -44,7 +45,7 @@ impl ImagePath {
         found.map_err(|error| self.failure(error))
     }
 
-    /// Opens the file at the path for reading, with symbolic links followed.
+    /// Opens the file at the path for reading. A symbolic link at the end of the path is followed.
     pub(crate) fn open(&self) -> Result<File, Failure> {
         let node = self.node(true)?;
         match node.file_type() {
@@ -59,19 +60,19 @@ impl ImagePath {
         }
     }
 
-    /// Returns the parent directory of the path and the name in it. A path that ends in a slash
-    /// names an existing directory.
+    /// Returns the parent directory of the path, and the last name of the path. A path that ends in
+    /// a slash must name an existing directory.
     pub(crate) fn place(&self) -> Result<(Node, OsString), Failure> {
         self.place_of(&self.path)
     }
 
-    /// Returns the parent directory and the name of a directory that may not exist yet.
+    /// Returns the parent directory and the name for a directory that may not exist yet.
     pub(crate) fn place_of_directory(&self) -> Result<(Node, OsString), Failure> {
         self.split(&self.path)
     }
 
-    /// Returns where to create a file if the path leads to none: at the end of dangling symbolic
-    /// links, as open(2) does.
+    /// Returns the directory and name under which to create a file if the path leads to none.
+    /// Dangling symbolic links are followed, as open(2) does.
     pub(crate) fn place_to_make(&self) -> Result<(Node, OsString), Failure> {
         let mut path = self.path.clone();
         for _ in 0..=MAX_LINKS {
@@ -115,7 +116,7 @@ impl ImagePath {
         }
     }
 
-    /// Converts an error about this path.
+    /// Converts an error about this path to a failure that names the image and the path.
     pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
         self.volume.failure(self.path.as_os_str().as_bytes(), error)
     }
@@ -126,13 +127,13 @@ impl ImagePath {
         SourceLocation { image, path: self.path.as_os_str().as_bytes().to_vec() }
     }
 
-    /// Returns the path as it is printed.
+    /// Returns the path in the form in which the command prints it, with its prefix.
     pub(crate) fn shown(&self) -> Vec<u8> {
         [&self.prefix, self.path.as_os_str().as_bytes()].concat()
     }
 }
 
-/// Paths in images that are open but unread.
+/// Paths in images. The images are open, but their volumes have not been read.
 pub(crate) struct ImagePaths {
     images: HashMap<PathBuf, Image>,
     log_device: Option<PathBuf>,
@@ -140,12 +141,13 @@ pub(crate) struct ImagePaths {
 }
 
 impl ImagePaths {
-    /// Opens each image that the arguments name, once.
+    /// Opens the images that the arguments name, each of them once.
     pub(crate) fn open(words: &[OsString], options: &GlobalOptions) -> Result<Self, Failure> {
         Self::open_by(Image::open, words, options)
     }
 
-    /// Opens each image that the arguments name for writing, once and with an exclusive lock.
+    /// Opens the images that the arguments name for writing, each of them once and with an
+    /// exclusive lock.
     pub(crate) fn open_for_writing(
         words: &[OsString],
         options: &GlobalOptions,
@@ -171,7 +173,8 @@ impl ImagePaths {
         Ok(Self { images, log_device: options.log_device.clone(), addresses })
     }
 
-    /// Returns the files to be read: the images that the arguments name, and an external log.
+    /// Returns the files that the command reads: the images that the arguments name, and an
+    /// external log.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.images.keys().chain(&self.log_device).map(PathBuf::as_path)
     }
@@ -181,12 +184,13 @@ impl ImagePaths {
         self.images.len()
     }
 
-    /// Returns whether a path is the root of its image.
+    /// Returns whether one of the paths is the root of its image.
     pub(crate) fn has_root(&self) -> bool {
         self.addresses.iter().any(|address| address.path.iter().all(|&byte| byte == b'/'))
     }
 
-    /// Reads the volumes. If a volume cannot be read, that is reported and its paths are left out.
+    /// Reads the volumes and returns the paths in them. If a volume cannot be read, the failure is
+    /// reported, and its paths are left out.
     pub(crate) fn read(self, console: &mut Console) -> Vec<ImagePath> {
         let mut volumes = HashMap::new();
         for (path, image) in &self.images {
@@ -208,8 +212,8 @@ impl ImagePaths {
     }
 }
 
-/// Changes the files at these paths, in order, and closes the images, so that everything is
-/// durable. A failure for one path is reported, and the others are changed.
+/// Calls `change` for each of these paths, in order, and closes the images, so that everything is
+/// durable. A failure for one path is reported, and the other files are changed.
 pub(crate) fn change_each(
     targets: ImagePaths,
     console: &mut Console,
@@ -229,8 +233,8 @@ pub(crate) fn change_each(
     Ok(console.conclude()?)
 }
 
-/// Works as [`change_each`], with all paths in one call. A signal stops the change between two
-/// steps, and the images are still closed.
+/// Works as [`change_each`], but passes all paths to `change` in one call. A signal stops the
+/// change between two steps, and the images are still closed.
 pub(crate) fn change_all(
     targets: ImagePaths,
     console: &mut Console,
@@ -254,7 +258,8 @@ pub(crate) fn change_all(
     volumes.into_iter().fold(changed, |done, volume| volume.close_after(done, console))
 }
 
-/// Reports the state of an image whose change was stopped by a signal.
+/// Replaces the result of a change that a signal has stopped by a failure that says the state of
+/// the image.
 fn unless_stopped(changed: Result<(), Failure>, volume: &ImageVolume) -> Result<(), Failure> {
     let is_other = changed.as_ref().is_err_and(|failure| !failure.exit().is_of_signal());
     let shown = names::in_message(volume.path.as_os_str().as_bytes());

@@ -1,9 +1,10 @@
 //! Reading an archive: tar (ustar, pax, GNU, and older formats) and cpio (newc, crc and odc),
 //! compressed or not.
 //!
-//! The crate `tar` decodes the fixed header. The framing is done here, as it is for writing. The
-//! reader of that crate splits extended records at newlines, although values may contain them. It
-//! takes as much memory as an archive asks for, and does not know sparse files of pax.
+//! The crate `tar` decodes the fixed header. The framing is done here, as for the writing of
+//! archives. The reader of that crate splits extended records at newlines, although values may
+//! contain newlines. That reader takes as much memory as an archive asks for, and does not know
+//! sparse files of pax.
 //!
 //! Owns: the members, in order, as sources for the import. Does **not** own: their destination
 //! ([`ImportOrigin`](crate::import::origin::ImportOrigin)), or decompression ([`Decompressed`]).
@@ -11,8 +12,8 @@
 //! # Invariants
 //!
 //! - **I1** An archive is read once, from beginning to end, so that it may come from a pipe.
-//! - **I2** Invalid metadata, except a size, costs the member that metadata, never its contents.
-//!   The member reports it ([`Member::problems`]).
+//! - **I2** A member loses metadata that is invalid, but never its contents. An invalid size is the
+//!   exception and ends the archive. The member reports the loss ([`Member::problems`]).
 //! - [`MAX_RECORDS_BYTES`] limits each header of extended records, and the map of a sparse file.
 
 pub(crate) mod foreign;
@@ -33,17 +34,17 @@ use crate::terminal::names;
 use input::ArchiveInput;
 pub(crate) use member::{Member, MemberKind};
 
-/// The unit of a tar archive.
+/// The size in bytes of a block of a tar archive. Headers and contents fill whole blocks.
 pub(super) const BLOCK_BYTES: usize = 512;
-/// The limit on the extended records, or on the map of a sparse file, of one member, and on the
-/// global records that are kept.
+/// The limit, in bytes, on the extended records of one member, on the map of one sparse file, and
+/// on all global records that are kept.
 pub(super) const MAX_RECORDS_BYTES: u64 = 16 << 20;
-/// The message for longer records.
+/// The message for extended records that are longer than `MAX_RECORDS_BYTES`.
 pub(super) const TOO_MANY_RECORDS: &str = "has extended records of more than 16 MiB";
-/// The checksum field of a header.
+/// The byte range of the checksum field in a header.
 pub(super) const CHECKSUM: Range<usize> = 148..156;
 
-/// An archive being read.
+/// An archive that is being read.
 pub(crate) struct ArchiveReader {
     format: ArchiveFormat,
 }
@@ -54,14 +55,14 @@ enum ArchiveFormat {
 }
 
 impl ArchiveReader {
-    /// Reads from `input`, which cannot seek (I1); messages call it `name`. With `ignores_zeros` a
-    /// tar archive continues after blocks of zeros.
+    /// Opens the archive that `input` delivers; `input` cannot seek (I1). Messages call the archive
+    /// `name`. With `ignores_zeros`, a tar archive continues after blocks of zeros.
     ///
     /// # Errors
     ///
     /// Errors of reading, and input that does not start like an archive. Empty input is an error,
-    /// because most often the program that writes it has failed; an archive without members still
-    /// has an end.
+    /// because most often the program that writes the input has failed. An archive without members
+    /// is not empty input: it has an end mark.
     pub(crate) fn open(input: Input, name: &[u8], ignores_zeros: bool) -> Result<Self, Failure> {
         let name = names::in_message(name).into_owned();
         let mut input = ArchiveInput::new(input, Vec::new(), name);
@@ -90,11 +91,12 @@ impl ArchiveReader {
         Err(input.broken(&message).hint(hint))
     }
 
-    /// Returns the next member; `None` at the end.
+    /// Returns the next member; `None` at the end of the archive.
     ///
     /// # Errors
     ///
-    /// Errors of reading, and an inconsistent archive. No further member can be read then.
+    /// Errors of reading, and an inconsistent archive. No further member can be read after an
+    /// error.
     pub(crate) fn next(&mut self) -> Result<Option<Member<'_>>, Failure> {
         match &mut self.format {
             ArchiveFormat::Tar(reader) => reader.next(),
@@ -102,17 +104,18 @@ impl ArchiveReader {
         }
     }
 
-    /// Takes the remarks about the archive as a whole since the last call.
+    /// Returns the remarks about the whole archive that have been made since the last call.
     pub(crate) fn take_remarks(&mut self) -> Vec<Failure> {
         self.input().take_remarks()
     }
 
-    /// Returns the name of the archive in messages.
+    /// Returns the name of the archive for messages.
     pub(crate) fn name(&mut self) -> String {
         self.input().name().to_owned()
     }
 
-    /// Returns whether reading has failed. Then [`next`](Self::next) fails again.
+    /// Returns whether reading has failed. After that, each call of [`next`](Self::next) fails
+    /// again.
     pub(crate) fn is_broken(&mut self) -> bool {
         self.input().is_broken()
     }
@@ -125,7 +128,8 @@ impl ArchiveReader {
     }
 }
 
-/// Returns the contents of a compressed stream.
+/// Returns a reader of the decompressed contents of `input`, whose first byte has the offset
+/// `offset`.
 pub(super) fn decompressed(input: Input, offset: u64) -> std::io::Result<Input> {
     Ok(Box::new(Decompressed::new(input, offset)?))
 }

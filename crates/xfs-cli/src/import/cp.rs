@@ -28,23 +28,24 @@ use crate::terminal::names;
 use crate::terminal::tally::{Measure, Work};
 use crate::text::time::source_date_epoch;
 
-/// A source of copies.
+/// A source of the copies that `cp` makes.
 enum CopySource {
     Host(HostSource),
-    /// Paths in an image that is read.
+    /// Paths in an image that is only read.
     Image(ImagePaths, InodeSpace),
-    /// A path in the image that is written to, by its index.
+    /// A path in the image that is written to, by its index in `CpInto::targets`.
     Same(usize),
 }
 
 /// The inode space of the host.
 const HOST: InodeSpace = InodeSpace(0);
-/// The inode space of the image that is written to. Images that are read come after it.
+/// The inode space of the image that is written to. The spaces of images that are read have larger
+/// numbers.
 const SAME: InodeSpace = InodeSpace(1);
 
 struct CpInto {
     pieces: Vec<CopySource>,
-    /// Sources in the image that is written to, and last the destination.
+    /// The sources in the image that is written to, and last the destination.
     targets: ImagePaths,
     is_recursive: bool,
     writer_options: WriterOptions,
@@ -139,11 +140,11 @@ impl Run for CpInto {
     }
 }
 
-/// The destination of copies.
+/// The place in the image where copies go.
 struct CopyDestination<'a> {
     target: &'a ImagePath,
     directory: Node,
-    /// The name of a single copy. Without it, each copy keeps its name.
+    /// The name of a single copy; `None` if each copy keeps the name of its source.
     name: Option<OsString>,
 }
 
@@ -163,7 +164,7 @@ impl<'a> CopyDestination<'a> {
         }
     }
 
-    /// Returns the path of the directory that copies go into.
+    /// Returns the path of the directory that the copies go into.
     fn directory_path(&self) -> Vec<u8> {
         let path = match &self.name {
             Some(_) => self.target.path.parent().unwrap_or(Path::new("/")),
@@ -172,8 +173,8 @@ impl<'a> CopyDestination<'a> {
         path.as_os_str().as_bytes().to_vec()
     }
 
-    /// Checks that a file of the same image can be copied here: it is not here already, and the
-    /// destination is not inside it.
+    /// Checks that the file `from` of the same image can be copied here. It must not be the file at
+    /// the destination, and the destination must not be inside it.
     fn check_other(&self, from: &ImagePath) -> Result<(), Failure> {
         // A missing source is reported when it is copied.
         let Ok(node) = from.node(false) else { return Ok(()) };

@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Archives may follow each other, as in an initramfs, where often the first is not compressed. All
-//! are read, as the kernel reads them; cpio(1) and bsdtar stop after the first.
+//! of them are read, as the kernel does; cpio(1) and bsdtar stop after the first.
 //!
 //! # Invariants
 //!
-//! - **I1** The names of a file follow each other, and mostly the last has the contents. Later
-//!   names are hard links to the first, with contents or without.
+//! - **I1** An archive has the names of a file one after another, and in most archives the last
+//!   name has the contents. Later names become hard links to the first, with contents or without.
 
 use std::collections::HashMap;
 
@@ -34,27 +34,29 @@ const ODC: &[u8] = b"070707";
 const MAGIC_BYTES: usize = 6;
 /// The name of the last entry of an archive.
 const TRAILER: &[u8] = b"TRAILER!!!";
-/// The longest name, with the zero byte at its end.
+/// The largest size of a name, in bytes, with the zero byte at its end.
 const MAX_NAME_BYTES: u64 = 64 << 10;
-/// The longest target of a symbolic link.
+/// The largest size of the target of a symbolic link, in bytes.
 const MAX_TARGET_BYTES: u64 = 64 << 10;
-/// The limit on names that are kept to find further names of files.
+/// The limit on the bytes of all names that are kept to find further names of files.
 const MAX_LINK_BYTES: usize = 64 << 20;
-/// The size of one read after the end of an archive.
+/// The size of one read after the end of an archive, in bytes.
 const STEP_BYTES: usize = 512;
 
-/// A cpio archive being read.
+/// A cpio archive that is being read.
 pub(crate) struct CpioReader {
     pub(super) input: ArchiveInput,
-    /// The first name of each file with several names, and how many are still to come.
+    /// The first name of each file with several names, and the number of its names that are still
+    /// to come.
     links: HashMap<(u64, u64), (Vec<u8>, u64)>,
     link_bytes: usize,
-    /// The name and checksum of the current member, if the archive has checksums.
+    /// The name of the current member, and the checksum in its header, if the archive has
+    /// checksums.
     checked: Option<(Vec<u8>, u32)>,
     is_over: bool,
 }
 
-/// One header.
+/// The header of one member.
 struct CpioEntry {
     file: (u64, u64),
     mode: u32,
@@ -66,7 +68,7 @@ struct CpioEntry {
     size: u64,
     name_bytes: u64,
     check: Option<u32>,
-    /// Names and contents are padded to a multiple of this.
+    /// The size in bytes to a multiple of which names and contents are padded.
     unit: u64,
     header_bytes: u64,
 }
@@ -76,7 +78,7 @@ impl CpioReader {
         Self { input, links: HashMap::new(), link_bytes: 0, checked: None, is_over: false }
     }
 
-    /// Returns the next member; `None` at the end.
+    /// Returns the next member; `None` at the end of all archives.
     pub(super) fn next(&mut self) -> Result<Option<Member<'_>>, Failure> {
         while !self.is_over {
             self.finish_member()?;
@@ -101,7 +103,7 @@ impl CpioReader {
         Ok(None)
     }
 
-    /// Skips the rest of a member, and verifies its checksum.
+    /// Skips the unread bytes of the current member, and verifies its checksum.
     fn finish_member(&mut self) -> Result<(), Failure> {
         let is_read = self.input.left < 4;
         if let Some((name, check)) = self.checked.take()
@@ -205,7 +207,8 @@ impl CpioReader {
         Ok(target.split(|byte| *byte == 0).next().unwrap_or_default().to_vec())
     }
 
-    /// Returns the first name of the file, if this is a further name (I1).
+    /// Returns the first name of the file if `name` is a further name of it (I1). Returns `None`
+    /// for a first name, and remembers it if more names are to come.
     fn link_to_first(
         &mut self,
         entry: &CpioEntry,
@@ -231,7 +234,8 @@ impl CpioReader {
         Ok(None)
     }
 
-    /// Finds an archive that follows the trailer, compressed or not.
+    /// Looks for an archive after the trailer of this one, compressed or not. Returns whether there
+    /// is one.
     fn find_next_archive(&mut self) -> Result<bool, Failure> {
         loop {
             let mut bytes = vec![0; STEP_BYTES];
@@ -263,7 +267,7 @@ impl CpioReader {
     }
 }
 
-/// Returns whether an archive starts with these bytes.
+/// Returns whether these bytes start a cpio archive.
 pub(crate) fn is_header(head: &[u8]) -> bool {
     [NEWC, NEWC_CRC, ODC].iter().any(|magic| head.starts_with(magic))
 }

@@ -2,7 +2,8 @@
 //!
 //! Owns: the detection of the compression, and the thread that decompresses in parallel with the
 //! reader. Does **not** own: the formats themselves (the crates that docs/adr/0008-decompression.md
-//! names), or the contents ([`ArchiveReader`](crate::import::archive::ArchiveReader)).
+//! names), or the meaning of the contents
+//! ([`ArchiveReader`](crate::import::archive::ArchiveReader)).
 //!
 //! # Invariants
 //!
@@ -11,7 +12,7 @@
 //! - **I2** The reader sees the end of the stream only if every frame was complete and its checksum
 //!   correct. Anything else is an error, which names the compression and the offset in the
 //!   compressed input.
-//! - **I3** No text of a decompressor reaches the user.
+//! - **I3** The user never sees an error message of a decompressor's own.
 
 mod counted;
 mod frames;
@@ -22,11 +23,11 @@ use std::thread;
 
 use counted::CountingReader;
 
-/// The size of one decompressed chunk.
+/// The size of one decompressed chunk, in bytes.
 const CHUNK_BYTES: usize = 512 << 10;
-/// The number of chunks that may wait for the reader.
+/// The number of decompressed chunks that may wait for the reader.
 const CHUNKS_AHEAD: usize = 8;
-/// The largest window or dictionary of a decompressor.
+/// The largest window or dictionary that a decompressor may use, in bytes.
 const MAX_WINDOW_BYTES: u64 = 128 << 20;
 
 /// A byte stream that can be moved to another thread.
@@ -43,14 +44,16 @@ pub(crate) enum Compression {
     Zstd,
     /// bzip2(1).
     Bzip2,
-    /// lz4(1), both kinds of frames.
+    /// lz4(1), with both kinds of frames.
     Lz4,
-    /// Skippable frames, which zstd and lz4 share; the next frame decides.
+    /// Skippable frames, which zstd and lz4 share. The frame after them says which of the two it
+    /// is.
     Skippable,
 }
 
 impl Compression {
-    /// Returns the compression of a stream that starts with these bytes.
+    /// Returns the compression of a stream that starts with these bytes; `None` if it is not
+    /// compressed.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         match head {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
@@ -67,7 +70,7 @@ impl Compression {
         }
     }
 
-    /// Returns the name of the program.
+    /// Returns the name of the program that makes this compression.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -83,30 +86,30 @@ impl Compression {
 /// A message of the decompressing thread.
 enum Message {
     Bytes(Vec<u8>),
-    /// The stream cannot be decompressed any further.
+    /// The stream cannot be decompressed any further; the text is the message for the user.
     Failed(String),
     End,
 }
 
-/// The decompressed contents of a stream.
+/// A reader of the decompressed contents of a stream.
 pub(crate) struct Decompressed {
     pieces: Receiver<Message>,
-    /// Buffers that go back to the thread.
+    /// Buffers that have been read and go back to the decompressing thread.
     spent: SyncSender<Vec<u8>>,
     chunk: Vec<u8>,
-    /// The number of bytes of the chunk that were read.
+    /// The number of bytes of the current chunk that have been read.
     used: usize,
-    /// How the stream ended.
+    /// How the stream ended; `None` until then.
     end: Option<Result<(), String>>,
 }
 
 impl Decompressed {
-    /// Decompresses `input` on a new thread. Messages count offsets from `start`, that of the first
-    /// byte.
+    /// Decompresses `input` on a new thread. The first byte of `input` has the offset `start` in
+    /// messages.
     ///
     /// # Errors
     ///
-    /// The error of the host if it starts no thread.
+    /// The error of the host if it cannot start a thread.
     pub(crate) fn new(input: Input, start: u64) -> io::Result<Self> {
         // The thread waits when this many chunks are ahead of the reader (I1).
         let (send, pieces) = sync_channel(CHUNKS_AHEAD);
@@ -156,21 +159,23 @@ impl Read for Decompressed {
     }
 }
 
-/// The thread's end of the channels.
+/// The decompressing thread's side of the channels to the reader.
 struct Emit<'a> {
     pieces: &'a SyncSender<Message>,
     empty: &'a Receiver<Vec<u8>>,
 }
 
 impl Emit<'_> {
-    /// Returns a buffer of [`CHUNK_BYTES`].
+    /// Returns a buffer of [`CHUNK_BYTES`] bytes. If possible, it is one that the reader has
+    /// emptied.
     fn buffer(&self) -> Vec<u8> {
         let mut buffer = self.empty.try_recv().unwrap_or_default();
         buffer.resize(CHUNK_BYTES, 0);
         buffer
     }
 
-    /// Sends bytes to the reader; returns `false` if it has stopped.
+    /// Sends the first `length` bytes of the buffer to the reader. Returns false if the reader has
+    /// stopped.
     fn send(&self, mut buffer: Vec<u8>, length: usize) -> bool {
         buffer.truncate(length);
         length == 0 || self.pieces.send(Message::Bytes(buffer)).is_ok()

@@ -1,7 +1,7 @@
 //! Files of the host as sources of an import.
 //!
-//! Owns: reading trees of the host in a fixed order, and recognising names of one file. Does
-//! **not** own: writing them ([`writer`](crate::import::writer)).
+//! Owns: reading trees of the host in a fixed order, and recognising that several names mean one
+//! file. Does **not** own: writing the files into the image ([`writer`](crate::import::writer)).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,33 +23,34 @@ use crate::file::facts::{Facts, Time};
 use crate::file::source::{NamedValue, Source, is_carried_over};
 use crate::terminal::names;
 
-/// The identity of a file on the host: device and inode.
+/// The identity of a file on the host: the numbers of its device and its inode.
 type FileIdentity = (u64, u64);
 
-/// Numbers for files of several devices, so that no two files get the same number.
+/// Numbers that stand for the inode numbers of files on several devices. No two files get the same
+/// number.
 #[derive(Clone, Default)]
 pub(crate) struct Numbers(Rc<RefCell<HashMap<FileIdentity, u64>>>);
 
-/// A file of the host.
+/// A file of the host, as a source of an import.
 pub(crate) struct HostSource {
     path: PathBuf,
     metadata: Metadata,
     number: u64,
     file: Option<File>,
-    /// The length, if the size tells it.
+    /// The length of the contents in bytes; `None` if the size of the file does not tell it.
     length: Option<u64>,
     numbers: Numbers,
     left_out: Rc<[FileIdentity]>,
 }
 
 impl HostSource {
-    /// Opens the file at `path`. A symbolic link as its last component is followed only with
-    /// `follows`.
+    /// Opens the file at `path`. With `follows`, a symbolic link at the end of the path is
+    /// followed.
     pub(crate) fn open(path: &Path, follows: bool) -> Result<Self, Failure> {
         Self::open_numbered(path, follows, &Numbers::default())
     }
 
-    /// Works as [`open`](Self::open), with numbers that are shared with other sources.
+    /// Works as [`open`](Self::open), but shares the numbers of files with other sources.
     pub(crate) fn open_numbered(
         path: &Path,
         follows: bool,
@@ -58,20 +59,20 @@ impl HostSource {
         Self::with(path.to_owned(), follows, (numbers.clone(), Rc::new([])))
     }
 
-    /// Leaves out images below this directory that the command writes to: they would grow while
-    /// being read.
+    /// Leaves out these images, to which the command writes, if they are below this directory. They
+    /// would grow while they are read.
     pub(crate) fn without<'a>(mut self, images: impl IntoIterator<Item = &'a Path>) -> Self {
         let identities = images.into_iter().filter_map(|image| fs::metadata(image).ok());
         self.left_out = identities.map(|image| identity(&image)).collect();
         self
     }
 
-    /// Returns whether this file is an image that the command writes to.
+    /// Returns whether this file is an image to which the command writes.
     pub(crate) fn is_left_out(&self) -> bool {
         self.left_out.contains(&identity(&self.metadata))
     }
 
-    /// Returns a note that the file is left out. It does not count as an error.
+    /// Returns a note that the file is left out. The note is not an error.
     pub(crate) fn leaving_out(&self) -> Failure {
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         Failure::new(
@@ -99,7 +100,7 @@ impl HostSource {
         Ok(Self { path, metadata, number, file, length, numbers, left_out })
     }
 
-    /// Returns the path on the host.
+    /// Returns the path of the file on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -117,7 +118,8 @@ impl HostSource {
         Ok(NamedValue { name: name.to_vec(), value })
     }
 
-    /// Returns the next byte of data, or of a hole, at or after `offset`; `None` past the end.
+    /// Finds the next byte of data, or the next byte of a hole, with lseek(2). Returns its offset;
+    /// `None` if there is none up to the end of the file.
     fn seek(&self, file: &File, to: SeekFrom) -> Result<Option<u64>, Failure> {
         match seek(file, to) {
             Ok(offset) => Ok(Some(offset)),
@@ -189,8 +191,8 @@ impl Source for HostSource {
         Ok(target.as_os_str().as_bytes().to_vec())
     }
 
-    /// Returns the attributes, without those that the host generates on request, and those of a
-    /// whole volume.
+    /// Returns the attributes of the file. Those that the host generates on request and those of a
+    /// whole volume are left out.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         const MAX_LIST_BYTES: usize = 64 << 10;
         let mut list = vec![0; MAX_LIST_BYTES];
@@ -224,9 +226,9 @@ impl Source for HostSource {
     }
 }
 
-/// Returns the length of a file, if its size tells it. Files that the kernel generates have size 0,
-/// as in /proc, or any size, as in /sys. They have no blocks, and yet either report data or support
-/// no seeking for it.
+/// Returns the length of a file in bytes; `None` if its size does not tell it. A file that the
+/// kernel generates has size 0, as in /proc, or any size, as in /sys. The file has no blocks, and
+/// yet it either reports data or does not support seeking for data.
 fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
     let is_made_up = |file: &File| {
         metadata.size() == 0

@@ -23,7 +23,8 @@ struct Import {
     writer_options: WriterOptions,
 }
 
-/// Opens the source, which is read to its end if it comes through a pipe, and then the image.
+/// Opens the source, and then the image for writing. Input from a pipe is read to its end before
+/// that.
 pub(crate) fn open(
     arguments: &ImportArguments,
     options: &GlobalOptions,
@@ -71,7 +72,7 @@ impl Run for Import {
     }
 }
 
-/// Returns the directories to create for this path, the deepest first.
+/// Returns the directories that must be created for this path, the deepest first.
 fn missing(target: &ImagePath) -> Vec<&Path> {
     let volume = target.volume.inner();
     let is_missing =
@@ -79,7 +80,7 @@ fn missing(target: &ImagePath) -> Vec<&Path> {
     target.path.ancestors().take_while(is_missing).collect()
 }
 
-/// Returns the directory at a path, and creates it if it does not exist.
+/// Returns the directory at a path. A directory that does not exist is created.
 fn directory_at(target: &ImagePath) -> Result<Node, Failure> {
     let volume = target.volume.inner();
     let found = match volume.lookup(&target.path) {

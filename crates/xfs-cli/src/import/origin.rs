@@ -1,7 +1,8 @@
 //! The origin of imported files: a tree of the host, an archive, or a prototype file.
 //!
-//! Owns: which of them it is. Does **not** own: the order in which the members of an archive become
-//! files ([`Unpacker`]), or how one file is written ([`ImageWriter`]).
+//! Owns: the choice among the three, by the arguments and the first bytes. Does **not** own: the
+//! order in which the members of an archive become files ([`Unpacker`]), or how one file is written
+//! ([`ImageWriter`]).
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal};
@@ -25,16 +26,16 @@ use crate::input::{self, Spool};
 use crate::terminal::names;
 use crate::terminal::tally::{Gauge, Measure};
 
-/// The size of one read of an archive.
+/// The size of one read of an archive, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// How an archive is read from a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PipeReading {
-    /// Piece by piece: the image is not locked by the program that writes the pipe.
+    /// Piece by piece, during the import. The program that writes the pipe must not use the image.
     Stream,
-    /// To its end, before the image is locked: the program that writes the pipe may read the same
-    /// image.
+    /// To its end, before the image is locked. So the program that writes the pipe may read the
+    /// same image.
     Whole,
 }
 
@@ -52,17 +53,17 @@ impl PipeReading {
 
 /// The origin of imported files.
 pub(crate) enum ImportOrigin {
-    /// The contents of a directory.
+    /// A directory of the host, whose contents are imported.
     Tree(HostSource),
-    /// An archive.
+    /// An archive. The gauge shows the position in it, if its length is known.
     Archive(Box<ArchiveReader>, ArchiveOptions, Option<Gauge>),
-    /// The tree of a prototype file.
+    /// The tree that a prototype file describes.
     Prototype(PrototypeSource),
 }
 
 impl ImportOrigin {
-    /// Opens a directory, or an archive: a file, or standard input as `-`. Input that does not
-    /// start like an archive is refused here, before anything is created for it.
+    /// Opens the directory or the archive at `path`; `-` is an archive on standard input. Input
+    /// that does not start like an archive is refused here, before anything is created for it.
     pub(crate) fn open(
         path: &Path,
         keeping: PipeReading,
@@ -111,7 +112,7 @@ impl ImportOrigin {
         Ok(Self::Archive(Box::new(archive), options, gauge))
     }
 
-    /// Returns the measure of the work.
+    /// Returns the expected amount of work, for the progress display.
     pub(crate) fn measure(&self) -> Measure {
         match self {
             Self::Archive(_, _, Some(gauge)) => Measure::Input(gauge.clone()),
@@ -119,7 +120,7 @@ impl ImportOrigin {
         }
     }
 
-    /// Opens the argument of `-p` of mkfs.xfs: a directory, or a prototype file.
+    /// Opens the argument of `-p` of mkfs.xfs, which is a directory or a prototype file.
     pub(crate) fn open_prototype(path: &Path, reading: PrototypeOptions) -> Result<Self, Failure> {
         match path.is_dir() {
             true => Self::open(path, PipeReading::Stream, ArchiveOptions::default()),
@@ -127,7 +128,8 @@ impl ImportOrigin {
         }
     }
 
-    /// Leaves out the images that the command writes to, if they are in a directory that is read.
+    /// Leaves out these images, to which the command writes, if they are below the directory that
+    /// is read.
     pub(crate) fn without<'a>(self, images: impl IntoIterator<Item = &'a Path>) -> Self {
         match self {
             Self::Tree(source) => Self::Tree(source.without(images)),
@@ -135,7 +137,7 @@ impl ImportOrigin {
         }
     }
 
-    /// Writes all files into a directory.
+    /// Writes all files of the origin into a directory of the image.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Prototype files: the tree with which mkfs.xfs(8) fills a volume (`-p`).
 //!
-//! Owns: the text, and the files that it describes. Does **not** own: writing them
-//! ([`writer`](crate::import::writer)), or the contents of regular files, which are files of the
-//! host.
+//! Owns: the syntax of the text, and the files that the text describes. Does **not** own: writing
+//! the files ([`writer`](crate::import::writer)), or the contents of regular files, which come from
+//! files of the host.
 //!
 //! ```text
 //! title 0 0                        a word and two numbers without a meaning
@@ -15,7 +15,8 @@
 //! $
 //! ```
 //!
-//! Directories refer to each other by number and are not nested: the text decides the depth.
+//! Directories refer to their entries by index and are not nested in memory, because the text
+//! decides the depth.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -33,16 +34,16 @@ use crate::terminal::names;
 /// Options for reading a prototype file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PrototypeOptions {
-    /// A slash in a name means a space.
+    /// Whether a slash in a name means a space.
     pub(crate) slashes_are_spaces: bool,
-    /// The time of all files.
+    /// The time that all files get.
     pub(crate) time: Time,
 }
 
-/// A tree that was read.
+/// A tree of files that was read from a prototype file.
 #[derive(Debug)]
 pub(crate) struct Prototype {
-    /// All files; the first is the root.
+    /// All files of the tree; the first is the root.
     files: Vec<PrototypeFile>,
 }
 
@@ -55,7 +56,7 @@ struct PrototypeFile {
 /// The type of a file, with the data that is not in its facts.
 #[derive(Debug)]
 enum PrototypeKind {
-    /// Names, with the numbers of their files.
+    /// The names in a directory, each with the index of its file in `Prototype::files`.
     Directory(Vec<(Vec<u8>, usize)>),
     Contents(PathBuf),
     Target(Vec<u8>),
@@ -74,7 +75,7 @@ impl PrototypeSource {
     ///
     /// # Errors
     ///
-    /// The line with an invalid entry; a file for contents that does not exist.
+    /// A line with an invalid entry, or a file of the host that does not exist.
     pub(crate) fn open(path: &Path, reading: PrototypeOptions) -> Result<Self, Failure> {
         let text = fs::read(path).map_err(|error| Failure::host(path.as_os_str(), &error))?;
         let tree = Prototype::parse(&text, reading);
@@ -89,7 +90,7 @@ impl PrototypeSource {
 }
 
 impl Prototype {
-    /// Parses the text.
+    /// Parses the text of a prototype file.
     fn parse(text: &[u8], reading: PrototypeOptions) -> Result<Self, Failure> {
         let mut words = Words { text, at: 0, line: 1 };
         words.next().ok_or_else(|| words.wrong("is empty"))?;
@@ -130,7 +131,7 @@ impl Prototype {
         }
     }
 
-    /// Parses the text after a name, and returns the number of the file.
+    /// Parses the words after the name of a file. Adds the file and returns its index.
     fn file(&mut self, words: &mut Words<'_>, reading: PrototypeOptions) -> Result<usize, Failure> {
         let mode = words.word()?;
         let mode = mode_of(mode).ok_or_else(|| {
@@ -165,7 +166,8 @@ impl Prototype {
     }
 }
 
-/// Returns the mode for six characters: the type, set-user-ID, set-group-ID, permissions.
+/// Returns the mode that a word of six characters means: the type, set-user-ID, set-group-ID, and
+/// three octal digits. `None` if the word is invalid.
 fn mode_of(word: &[u8]) -> Option<u32> {
     let [kind, user, group, permissions @ ..] = word else { return None };
     let kind = match kind {
@@ -187,7 +189,7 @@ fn mode_of(word: &[u8]) -> Option<u32> {
     Some(kind | bit(*user, b'u', 0o4000)? | bit(*group, b'g', 0o2000)? | permissions)
 }
 
-/// The words of a prototype file, without comments.
+/// An iterator over the words of a prototype file, without comments.
 struct Words<'a> {
     text: &'a [u8],
     at: usize,
@@ -258,7 +260,7 @@ impl Source for PrototypeSource {
         }
     }
 
-    /// Returns the attributes of the file that has the contents.
+    /// Returns the attributes of the host file that has the contents.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         self.contents.as_ref().map_or_else(Vec::new, HostSource::attributes)
     }
@@ -268,7 +270,8 @@ impl Source for PrototypeSource {
     }
 }
 
-/// The entries of a directory, in the order of the text. Each is opened when it is reached.
+/// The entries of a directory, in the order of the text. The host file with the contents is opened
+/// when an entry is reached.
 pub(crate) struct PrototypeEntries {
     tree: Rc<Prototype>,
     directory: usize,

@@ -1,7 +1,7 @@
 //! `put`: writes standard input into a file.
 //!
-//! The input is read to its end before the image is opened, because the program that writes it may
-//! read that image.
+//! The input is read to its end before the image is opened, because the program that writes the
+//! input may read the same image.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::mode::umask;
 
-/// The size of one read.
+/// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
 struct Put {
@@ -35,7 +35,7 @@ struct Put {
     takes_nothing: bool,
 }
 
-/// Reads the input, and opens the image.
+/// Reads standard input to its end, and then opens the image for writing.
 pub(crate) fn open(
     arguments: &PutArguments,
     options: &GlobalOptions,
@@ -69,7 +69,8 @@ impl Run for Put {
     }
 }
 
-/// Refuses to replace contents with empty input: most often a command before the pipe has failed.
+/// Refuses to replace contents with empty input, because most often a command before the pipe has
+/// failed.
 fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Result<(), Failure> {
     let size = node.metadata().size;
     if contents.length() > 0 || size == 0 || node.file_type() != FileType::Regular {
@@ -81,7 +82,7 @@ fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Resul
         .hint("use --allow-empty to empty the file"))
 }
 
-/// Creates a file. If it cannot be completed, it is removed.
+/// Creates a file with these contents. A file that cannot be completed is removed.
 pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let (directory, name) = target.place_to_make()?;
@@ -99,8 +100,9 @@ pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<()
     })
 }
 
-/// Gives a file new contents when they are complete. On a full volume it keeps its old ones. It
-/// stays the same inode if the volume can exchange contents, and if the file has several names.
+/// Replaces the contents of a file in one step, after all new contents are written. On a full
+/// volume the file keeps its old contents. The file keeps its inode if the volume can exchange
+/// contents, or if the file has several names.
 pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let file = node.open().map_err(failed)?;
@@ -143,7 +145,8 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     replaced.and_then(|()| file.close()).map_err(failed)
 }
 
-/// Returns the changes that give a file the extent size hints of another file.
+/// Returns the changes that give a file with the metadata `present` the extent size hints in
+/// `wanted`.
 fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
     let change =
         |hint: fn(&Metadata) -> u64| (hint(wanted) != hint(present)).then_some(hint(wanted));
@@ -154,7 +157,7 @@ fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
     }
 }
 
-/// Replaces a file with a complete one.
+/// Replaces the file `node` by the complete unnamed file `staged`, which gets its name.
 fn succeed(
     (directory, name): (&Node, &OsStr),
     (staged, node): (&Node, &Node),
@@ -172,8 +175,8 @@ fn succeed(
     }
 }
 
-/// Copies the contents if the volume cannot exchange them. All space is reserved before anything is
-/// lost.
+/// Copies new contents over the old ones, for a volume that cannot exchange contents. All space is
+/// reserved before any old contents are lost.
 fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
     let before = file.metadata().size;
     file.change_range(0..length, RangeMode::Unshare(AllocateMode::KeepSize))
@@ -192,7 +195,7 @@ fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
     file.set_len(length)
 }
 
-/// Writes the input into an empty file, and returns its length.
+/// Writes the input into an empty file, and returns its length in bytes.
 fn fill(file: &File, input: &Spool) -> Result<u64, Failure> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;

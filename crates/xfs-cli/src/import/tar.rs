@@ -1,4 +1,4 @@
-//! The framing of a tar archive: headers, extended records, the end.
+//! Reading the framing of a tar archive: headers, extended records, and the end of the archive.
 //!
 //! ```text
 //!   header ── records (x, g, L, K) ──> header ── contents ──> header … zeros, zeros
@@ -26,21 +26,21 @@ use crate::import::archive::member::Member;
 use crate::import::tar::records::ExtendedRecords;
 use crate::terminal::names;
 
-/// The limit on unknown keywords that are reported. A normal archive has few.
+/// The limit on unknown keywords that are reported. A normal archive has only a few.
 const MOST_NAMED_KEYWORDS: usize = 100;
 
-/// A tar archive being read.
+/// A tar archive that is being read.
 pub(crate) struct TarReader {
     pub(super) input: ArchiveInput,
-    /// ExtendedRecords for all members to come.
+    /// Extended records that hold for all members to come.
     global: ExtendedRecords,
-    /// Unknown keywords that were reported.
+    /// Unknown keywords that have been reported.
     named_keywords: HashSet<Vec<u8>>,
     /// Whether the archive continues after blocks of zeros.
     ignores_zeros: bool,
 }
 
-/// A block where a header is expected.
+/// The kind of a block at a position where a header is expected.
 enum Block {
     Header(Box<Header>),
     Zeros,
@@ -48,7 +48,7 @@ enum Block {
     End,
 }
 
-/// The records before the header of a member.
+/// Extended records and long names that come before the header of a member.
 #[derive(Default)]
 struct Preface {
     local: ExtendedRecords,
@@ -63,7 +63,7 @@ impl TarReader {
         Self { input, global, named_keywords, ignores_zeros }
     }
 
-    /// Returns the next member; `None` at the end.
+    /// Returns the next member; `None` at the end of the archive.
     pub(super) fn next(&mut self) -> Result<Option<Member<'_>>, Failure> {
         let mut preface = Preface::default();
         loop {
@@ -99,7 +99,7 @@ impl TarReader {
         header::member(self, header, &records, preface.problems)
     }
 
-    /// Reports unknown keywords, each once.
+    /// Reports each unknown keyword once for the whole archive.
     fn name_unknown(&mut self, records: &ExtendedRecords) {
         for keyword in records.unknown() {
             let is_full = self.named_keywords.len() >= MOST_NAMED_KEYWORDS;
@@ -112,8 +112,8 @@ impl TarReader {
         }
     }
 
-    /// Returns the next header with a correct checksum, and whether damaged headers were skipped;
-    /// `None` at the end of the archive.
+    /// Returns the next header with a correct checksum, and whether damaged blocks were skipped
+    /// before it. `None` at the end of the archive.
     fn next_header(&mut self) -> Result<Option<(Box<Header>, bool)>, Failure> {
         let mut damaged_at = None;
         let header = loop {
@@ -156,8 +156,9 @@ impl TarReader {
         }
     }
 
-    /// Handles a first block of zeros at this offset. A second one ends the archive. As in GNU tar,
-    /// anything else does too.
+    /// Handles the first block of zeros, which is at this offset. A second block of zeros ends the
+    /// archive. As in GNU tar, any other block after it ends the archive too, and that gets a
+    /// remark.
     fn at_zeros(&mut self, offset: u64) -> Result<(), Failure> {
         let hint = "import --ignore-zeros continues after zeros";
         let lone = format!("a lone block of zeros at byte {offset} ends the archive");
@@ -186,7 +187,8 @@ impl TarReader {
         }
     }
 
-    /// Returns whether a header or the end follows, and no contents.
+    /// Returns whether the next block is a header or an end, and so the current member has no
+    /// contents.
     pub(super) fn is_at_header(&mut self) -> Result<bool, Failure> {
         let bytes = self.input.peek(BLOCK_BYTES)?;
         Ok(bytes.is_empty() || is_header(&bytes) || foreign::is_zero(&bytes))
@@ -204,7 +206,8 @@ impl TarReader {
         }
     }
 
-    /// Reads records up to the first invalid one, which is returned as a problem.
+    /// Reads extended records up to the first invalid one. Returns them, with a problem if one was
+    /// invalid.
     fn read_records(&mut self, header: &Header) -> Result<(ExtendedRecords, Vec<String>), Failure> {
         let bytes = self.read_small(header)?;
         let (records, is_whole) = ExtendedRecords::parse(&bytes);
@@ -212,7 +215,7 @@ impl TarReader {
         Ok((records, (!is_whole).then_some(problem).into_iter().collect()))
     }
 
-    /// Reads the name after the header of a GNU archive, which ends with a NUL.
+    /// Reads the long name that follows a header in a GNU archive. A NUL ends the name.
     fn read_text(&mut self, header: &Header) -> Result<Vec<u8>, Failure> {
         let bytes = self.read_small(header)?;
         Ok(bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec())
@@ -229,13 +232,14 @@ impl TarReader {
         Ok(bytes)
     }
 
-    /// Skips the contents of this header, unless they are read.
+    /// Sets the size of the contents of this header. Contents that are not read are skipped before
+    /// the next header.
     fn pass(&mut self, header: &Header) -> Result<(), Failure> {
         let size = self.header_size(header)?;
         self.set_body(size)
     }
 
-    /// Sets how many bytes of contents follow.
+    /// Sets the size in bytes of the contents that follow.
     pub(super) fn set_body(&mut self, size: u64) -> Result<(), Failure> {
         match size.checked_next_multiple_of(BLOCK_BYTES as u64) {
             Some(padded) => {
@@ -246,7 +250,8 @@ impl TarReader {
         }
     }
 
-    /// Returns the size in a header. Without it the position of the next header is unknown.
+    /// Returns the size in the size field of a header. An invalid size is an error: without it, the
+    /// position of the next header is unknown.
     pub(super) fn header_size(&mut self, header: &Header) -> Result<u64, Failure> {
         let field = &header.as_old().size;
         let size = numbers::number(field).and_then(|size| u64::try_from(size).ok());
@@ -258,7 +263,8 @@ impl TarReader {
         })
     }
 
-    /// Skips a member of an unsupported kind that describes other members.
+    /// Leaves out a member that describes other members in a way that is not supported, with a
+    /// remark.
     fn leave_out(&mut self, header: &Header, kind: u8) -> Result<(), Failure> {
         let meaning = match kind {
             b'A' => "an access control list of Solaris",
@@ -272,8 +278,7 @@ impl TarReader {
     }
 }
 
-/// Returns whether these are the bytes of a header: the checksum matches, over signed or unsigned
-/// bytes.
+/// Returns whether a block is a header: its checksum matches, as a sum of signed or unsigned bytes.
 pub(crate) fn is_header(block: &[u8]) -> bool {
     if block.len() != BLOCK_BYTES || foreign::is_zero(block) {
         return false;

@@ -1,9 +1,9 @@
-//! Turns the members of an archive into files, in order.
+//! The import of an archive: turns its members into files, in order.
 //!
 //! # Invariants
 //!
-//! - **I1** No path leads out of the target directory. Symbolic links in it are followed as after
-//!   chroot(2) to that directory: an absolute target starts there, and `..` stops there.
+//! - **I1** No path leads out of the target directory. Symbolic links in a path are followed as
+//!   after chroot(2) to that directory: an absolute target starts there, and `..` stops there.
 //! - **I2** A member whose own path climbs out of the target directory is left out.
 //! - **I3** Directories get their times and permissions after all their entries, even if the
 //!   archive is cut off.
@@ -20,22 +20,22 @@ use crate::import::archive::{ArchiveReader, Member, MemberKind};
 use crate::import::writer::{ImageWriter, OpenDirectory, WriteFailure};
 use crate::terminal::names;
 
-/// The limit on symbolic links in one path, as in Linux.
+/// The largest number of symbolic links that one path may lead through, as in Linux.
 const MOST_LINKS: u32 = 40;
 
 /// The import of an archive into a directory.
 pub(crate) struct Unpacker<'a, 'b> {
     top: Node,
     writer: &'a mut ImageWriter<'b>,
-    /// Directories of the archive, by path without symbolic links. They get their times after all
-    /// their entries.
+    /// Directories of the archive that are being filled, by path without symbolic links. They get
+    /// their times after all their entries.
     open: BTreeMap<Vec<u8>, OpenDirectory>,
-    /// The directory that was found last.
+    /// The directory that the last member was put into.
     last: Option<UnpackedDirectory>,
     keeps_links: bool,
 }
 
-/// A directory, and its path from the top without symbolic links.
+/// A directory of the image, and its path from the target directory without symbolic links.
 #[derive(Clone)]
 struct UnpackedDirectory {
     path: Vec<u8>,
@@ -45,18 +45,19 @@ struct UnpackedDirectory {
 /// A path component that is still to be resolved.
 struct Component {
     name: Vec<u8>,
-    /// Whether it comes from the target of a link. There, `..` stops at the top.
+    /// Whether the component comes from the target of a symbolic link. In such a target, `..` stops
+    /// at the target directory.
     is_of_link: bool,
 }
 
 impl<'a, 'b> Unpacker<'a, 'b> {
-    /// Writes members into `top`. With `keeps_links` a directory does not replace a symbolic link
-    /// to a directory.
+    /// Creates an import into the directory `top`. With `keeps_links`, a directory of the archive
+    /// does not replace a symbolic link to a directory.
     pub(super) fn new(top: Node, writer: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
         Self { top, writer, open: BTreeMap::new(), last: None, keeps_links }
     }
 
-    /// Writes all members.
+    /// Writes all members of the archive.
     ///
     /// # Errors
     ///
@@ -152,7 +153,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         }
     }
 
-    /// Forgets a directory, which another file may have replaced.
+    /// Forgets the directory at `path` and those below it, because another file may have replaced
+    /// it.
     fn forget(&mut self, path: &[u8]) {
         self.open.remove(path);
         if self.last.as_ref().is_some_and(|last| last.path.starts_with(path)) {
@@ -160,7 +162,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         }
     }
 
-    /// Returns the directory at a path. With `makes`, missing directories are created.
+    /// Returns the directory at the path with these components. With `makes`, missing directories
+    /// are created; otherwise a missing directory is an error.
     fn directory(
         &mut self,
         parts: &[&[u8]],
@@ -225,7 +228,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         self.arrive(way, makes)
     }
 
-    /// Returns the directory at the end of a resolved path.
+    /// Returns the directory at the end of the resolved path `way`. With `makes`, missing
+    /// directories are created.
     fn arrive(
         &self,
         way: Vec<(Vec<u8>, Option<Node>)>,
@@ -243,8 +247,8 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         Ok(directory)
     }
 
-    /// Returns whether a directory of the archive finds a symbolic link to a directory in its
-    /// place.
+    /// Returns whether the image has a symbolic link to a directory under the name of a directory
+    /// of the archive.
     fn is_link_to_directory(
         &self,
         directory: &Node,
@@ -263,7 +267,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         }
     }
 
-    /// Returns the file that the member at this path has become.
+    /// Returns the file of the image that was created for the member at this path of the archive.
     fn find(&mut self, path: &[u8]) -> Result<Node, WriteFailure> {
         let target = || format!("a link to {}", names::in_message(path));
         let out = || {
@@ -300,7 +304,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     }
 }
 
-/// Returns the components of a path in an archive, from the target directory on.
+/// Returns the components of a path in an archive, relative to the target directory.
 fn parts(path: &[u8]) -> Result<Vec<&[u8]>, WriteFailure> {
     if path.contains(&0) {
         return Err(one("has a name with a zero byte, and is left out"));
@@ -308,12 +312,12 @@ fn parts(path: &[u8]) -> Result<Vec<&[u8]>, WriteFailure> {
     Ok(split(path).collect())
 }
 
-/// Returns the components of a path, `..` included.
+/// Splits a path into its components, `..` included. Empty components and `.` are left out.
 fn split(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."))
 }
 
-/// Returns the path of an entry of a directory.
+/// Returns the path of the entry `name` of a directory.
 fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     match directory.is_empty() {
         true => name.to_vec(),
@@ -321,7 +325,7 @@ fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns a failure of one member.
+/// Returns a failure that concerns only one member.
 fn one(message: impl Into<String>) -> WriteFailure {
     WriteFailure::One(Failure::new(Exit::Failed, message))
 }

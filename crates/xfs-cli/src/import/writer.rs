@@ -1,8 +1,8 @@
 //! Writing files into an image, from the host or from another image.
 //!
-//! Owns: the order in which files are created, hard links, the properties that are copied, handling
-//! of existing files. Does **not** own: the source of files ([`Source`]), or single changes of a
-//! volume (the library).
+//! Owns: the order in which files are created, hard links, the properties that are copied, and the
+//! handling of existing files. Does **not** own: the source of files ([`Source`]), or single
+//! changes of a volume (the library).
 //!
 //! # Invariants
 //!
@@ -11,11 +11,11 @@
 //! - **I2** A file gets its times and permissions after its contents, a directory after everything
 //!   below it.
 //! - **I3** The same sources give the same calls in the same order.
-//! - **I4** Properties that would prevent further names are set when the file has all its names:
-//!   the flags immutable and append-only, and its project.
+//! - **I4** Properties that would prevent further names are set after the file has all its names:
+//!   the flags immutable and append-only, and the project.
 //! - **I5** With a latest time, the volume depends only on names, metadata and contents of the
-//!   sources. The access time of a host file is then its modification time, and it has holes where
-//!   it has blocks of zeros.
+//!   sources. A copy of a host file then has its modification time also as its access time, and
+//!   holes in place of blocks of zeros.
 
 mod contents;
 mod failure;
@@ -51,17 +51,18 @@ pub(crate) struct ImageWriter<'a> {
     writer_options: WriterOptions,
     /// The inode space of the current source.
     origin: InodeSpace,
-    /// Its location for messages, if it is in an image.
+    /// The location of the current source, for messages; `None` if the source is not in an image.
     location: Option<SourceLocation>,
-    /// The length of the path that the source gets.
+    /// The length in bytes of the path of the current source. After that length, a path continues
+    /// below the source.
     start_length: usize,
-    /// The directory that everything goes into, as a prefix of paths in messages.
+    /// The path of the directory that everything goes into, as a prefix of paths in messages.
     to: Vec<u8>,
-    /// The first copy of each source file with several names.
+    /// The first copy of each source file with several names, by inode.
     links: HashMap<(InodeSpace, u64), Node>,
-    /// Changes that are made after all names exist, with files and paths.
+    /// Changes that are made after all names exist: the file, the change, and the path of the file.
     late: Vec<(Node, SetAttributes, Vec<u8>)>,
-    /// Whether a directory may replace another file, and another file an empty directory.
+    /// Whether a directory may replace a file, and a file may replace an empty directory.
     crosses_kinds: bool,
     tally: Arc<Tally>,
     report: &'a mut dyn FnMut(Failure),
@@ -72,19 +73,19 @@ pub(crate) struct OpenDirectory {
     pub(crate) directory: Node,
     facts: Facts,
     attributes: Vec<Result<NamedValue, Failure>>,
-    /// Whether this run created the directory. An existing one keeps its attributes without
-    /// `is_archive`.
+    /// Whether this run created the directory. A directory that existed keeps its attributes,
+    /// unless `WriterOptions::is_archive` is set.
     is_new: bool,
 }
 
 impl OpenDirectory {
-    /// Returns an existing directory.
+    /// Begins to fill a directory that existed before this run.
     pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
         Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
     }
 }
 
-/// A directory that is being filled, and its remaining entries.
+/// A directory that is being filled, and those entries of its source that are still to be written.
 struct ImageLevel<S: Source> {
     entered: OpenDirectory,
     entries: S::Entries,
@@ -108,32 +109,33 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Counts the written files in `tally`.
+    /// Lets `tally` count the files that are written.
     pub(crate) fn counted_by(mut self, tally: &Arc<Tally>) -> Self {
         self.tally = Arc::clone(tally);
         self
     }
 
-    /// Sets the location of the following sources. Names that share an inode in one `origin` become
-    /// names of one file, also across calls.
+    /// Sets the location of the following sources. Names of these sources with the same inode
+    /// become names of one file, also across sources with the same `origin`.
     pub(crate) fn start_source(&mut self, origin: InodeSpace, location: Option<SourceLocation>) {
         self.origin = origin;
         self.location = location;
     }
 
-    /// Sets the directory that everything goes into. Without it, messages have the paths below it.
+    /// Sets the path of the directory that everything goes into. Without it, messages show only the
+    /// paths below that directory.
     pub(crate) fn name_directory(&mut self, path: &[u8]) {
         self.to = path.to_vec();
     }
 
-    /// Lets a directory replace another file, and another file an empty directory, as in tar(1).
-    /// cp(1) refuses both.
+    /// Lets a directory replace a file, and a file replace an empty directory, as in tar(1). cp(1)
+    /// refuses both.
     pub(crate) fn cross_kinds(&mut self) {
         self.crosses_kinds = true;
     }
 
-    /// Writes a file into a directory under this name, with everything below it. After the last
-    /// file, the caller [seals](Self::seal) the run.
+    /// Writes a file or directory under `name` into a directory, with everything below it. After
+    /// the last file, the caller [seals](Self::seal) the run.
     ///
     /// # Errors
     ///
@@ -165,7 +167,7 @@ impl<'a> ImageWriter<'a> {
         self.fill(level)
     }
 
-    /// Sets the properties that had to wait until all names exist (I4).
+    /// Sets the properties that had to wait until all names existed (I4).
     ///
     /// # Errors
     ///
@@ -183,7 +185,7 @@ impl<'a> ImageWriter<'a> {
     }
 
     /// Fills a directory and everything below it, in the order of the source (I3). There is no
-    /// recursion: the source decides the depth.
+    /// recursion, because the source decides the depth.
     fn fill<S: Source>(&mut self, top: Option<ImageLevel<S>>) -> Result<(), Failure> {
         let mut levels: Vec<ImageLevel<S>> = top.into_iter().collect();
         while let Some(level) = levels.last_mut() {
@@ -209,7 +211,8 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Writes one file. The entries of a directory remain to be written.
+    /// Writes one file or directory, and reports a failure. Returns the new directory, whose
+    /// entries are still to be written; `None` for any other file.
     fn put_one<S: Source>(
         &mut self,
         directory: &Node,
@@ -222,8 +225,8 @@ impl<'a> ImageWriter<'a> {
         self.check(&path, level)
     }
 
-    /// Writes one file. Returns a directory, which the caller [leaves](Self::leave) after its last
-    /// entry.
+    /// Writes one file or directory. Returns the new directory, which the caller
+    /// [leaves](Self::leave) after its last entry; `None` for any other file.
     pub(crate) fn put_member<S: Source>(
         &mut self,
         directory: &Node,
@@ -242,7 +245,7 @@ impl<'a> ImageWriter<'a> {
         OpenDirectory { is_new, facts: self.facts(source), ..OpenDirectory::present(node, source) }
     }
 
-    /// Adds a name to a file.
+    /// Adds `name` in a directory to a file that exists already.
     pub(crate) fn put_link(
         &mut self,
         directory: &Node,
@@ -263,8 +266,8 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Gives these contents to a file with several names: an archive may have them with its last
-    /// name.
+    /// Replaces the contents of a file that exists already: an archive may have the contents of a
+    /// file only with its last name.
     pub(crate) fn put_linked_contents<S: Source>(
         &mut self,
         node: &Node,
@@ -277,7 +280,7 @@ impl<'a> ImageWriter<'a> {
         Ok(node.set_attributes(&self.times(&source.facts()))?)
     }
 
-    /// Creates a symbolic link, and replaces an existing file of that name.
+    /// Creates a symbolic link in place of an existing file of that name.
     pub(crate) fn put_symlink(
         directory: &Node,
         name: &OsStr,
@@ -290,7 +293,8 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Replaces a file with a complete unnamed one, which gets all properties of the replaced file.
+    /// Replaces the file `present` by the complete unnamed file `staged`. The new file gets all
+    /// properties of the old one.
     pub(crate) fn succeed(
         &mut self,
         (directory, name, path): (&Node, &OsStr, &[u8]),
@@ -327,7 +331,8 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Reports the failure of one file; passes on a failure of all.
+    /// Reports a failure that concerns only one file, and returns `None` for it. Returns a failure
+    /// that concerns all further files as an error.
     pub(crate) fn check<T>(
         &mut self,
         path: &[u8],
@@ -345,7 +350,8 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Adds the location of a failure: in the source of this path, or at the destination.
+    /// Adds the location to the failure of the file at `path`: the path in the source if the source
+    /// could not be read, otherwise the path at the destination.
     fn locate(&self, path: &[u8], failed: WriteFailure) -> WriteFailure {
         match (failed, &self.location) {
             (WriteFailure::Source(failure), Some(location)) => {
@@ -356,7 +362,7 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Returns the path of a file for messages.
+    /// Returns the path at the destination, for messages.
     fn shown(&self, path: &[u8]) -> Vec<u8> {
         match (self.to.is_empty(), path.is_empty()) {
             (true, true) => b"/".to_vec(),
@@ -365,7 +371,8 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Creates a file. Returns a directory, to be filled, and whether it is new.
+    /// Creates one file or directory. Returns a directory, and whether it is new; `None` for any
+    /// other file.
     fn make<S: Source>(
         &mut self,
         directory: &Node,
@@ -414,7 +421,7 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Creates any file except a directory.
+    /// Creates a file that is not a directory, with its contents and properties.
     fn make_file<S: Source>(
         &mut self,
         new_name: &NewName<'_>,
@@ -471,7 +478,7 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Sets the properties of a directory after its last entry (I2).
+    /// Sets the properties of a directory after its last entry has been written (I2).
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
 //! `du`: adds up the space that files use.
 //!
-//! A block counts once, at the first name that leads to it: a file with several names counts at the
-//! first of them, and a shared block at the first of its files. The space that was left out for
-//! these reasons is shown beside it. With `--apparent-size` lengths are added up.
+//! A block counts once, at the first name that leads to the block. So a file with several names
+//! counts at the first name, and a shared block counts at the first of its files. With `--shared`,
+//! the space that was left out for these reasons is shown too. With `--apparent-size`, lengths are
+//! added up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
@@ -38,16 +39,16 @@ pub(crate) fn open(
     Ok(Box::new(Du { arguments, targets }))
 }
 
-/// The bytes of one file, or of everything below a directory.
+/// The space of one file, or of everything below a directory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
-    /// Bytes that count here.
+    /// Bytes that count at this file.
     used: u64,
-    /// The part of them that is shared with another file.
+    /// The part of `used` that is shared with another file.
     shared: u64,
-    /// Bytes that do not count, because a shared block was counted before.
+    /// Bytes that do not count at this file, because a shared block was counted before.
     shared_before: u64,
-    /// Bytes that do not count, because another name of the file was counted before.
+    /// Bytes that do not count at this file, because another name of the file was counted before.
     linked_before: u64,
 }
 
@@ -97,20 +98,20 @@ impl Run for Du {
     }
 }
 
-/// Space of one volume that has been counted.
+/// The space of one volume that has been counted, so that it is not counted again.
 #[derive(Default)]
 struct CountedSpace {
-    /// Inodes with several names.
+    /// Inodes with several names that have been counted.
     inodes: HashSet<u64>,
-    /// Shared space, in bytes of the device.
+    /// Shared space that has been counted, as ranges of bytes on the device.
     ranges: RangeSet,
 }
 
-/// The walk from one start.
+/// The count of everything below one address of the command line.
 struct Count<'a> {
     arguments: &'a DuArguments,
     target: &'a ImagePath,
-    /// The usage below each open directory, by depth.
+    /// The usage below each open directory, by the depth of the directory.
     below: Vec<Usage>,
     counted: &'a mut CountedSpace,
     tally: Arc<Tally>,
@@ -142,7 +143,8 @@ impl Count<'_> {
         Ok(())
     }
 
-    /// Returns the usage of this file, with everything below it, added to its directory.
+    /// Returns the usage of this file and everything below it, and adds the usage to the enclosing
+    /// directory.
     fn count(&mut self, entry: &WalkEntry, console: &mut Console) -> Usage {
         let mut usage = self.own(&entry.node, entry, console);
         if let Some(below) = self.below.get_mut(entry.depth + 1) {
@@ -239,12 +241,12 @@ impl Count<'_> {
     }
 }
 
-/// Ranges that have been counted: disjoint, start to end.
+/// A set of numbers as disjoint ranges, from the start of each range to its end.
 #[derive(Debug, Default)]
 struct RangeSet(BTreeMap<u64, u64>);
 
 impl RangeSet {
-    /// Adds a range; returns how much of it was new.
+    /// Adds a range to the set. Returns how many numbers of the range were not in the set before.
     fn insert(&mut self, start: u64, end: u64) -> u64 {
         let (mut joined_start, mut joined_end, mut known) = (start, end, 0u64);
         // Ranges are disjoint. So going back from the end, the first range that ends before the

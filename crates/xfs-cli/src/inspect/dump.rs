@@ -31,12 +31,12 @@ use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::tally::Work;
 
-/// The smallest sector of XFS.
+/// The size of the smallest sector of XFS, in bytes.
 const SMALLEST_SECTOR_BYTES: usize = 512;
 const LARGEST_SECTOR_BYTES: usize = 32 << 10;
-/// The sizes of blocks of XFS.
+/// The sizes that a block of XFS can have, in bytes.
 const BLOCK_BYTES: RangeInclusive<u64> = 512..=64 << 10;
-/// The hint if the first superblock does not say where the others are.
+/// The hint if the first superblock does not say where its copies are.
 const COPIES: &str = "each allocation group starts with a copy, and most volumes have four groups: \
      `ferroxfs dump --offset BYTES IMAGE sb` shows the copy at that byte, for example at a quarter \
      of the length; xfs_repair searches the whole image";
@@ -90,8 +90,9 @@ impl Run for Dump {
 }
 
 impl Dump {
-    /// Returns the address of the superblock of a group, from the first one, however damaged that
-    /// is; `None` if that is impossible.
+    /// Returns the address of the superblock of group `ag`. The address is computed from the first
+    /// superblock, even if that is damaged. `None` if its sizes of blocks and groups are invalid,
+    /// or if the group is past the end of the image.
     fn superblock_place(&self, ag: u32) -> Result<Option<DiskAddr>, Failure> {
         if ag == 0 {
             return Ok(Some(DiskAddr(0)));
@@ -108,7 +109,8 @@ impl Dump {
             .map(|offset| DiskAddr(offset / u64::from(ferroxfs::format::BASIC_BLOCK_BYTES))))
     }
 
-    /// Shows a superblock when nothing else is known of the volume.
+    /// Shows a superblock of a volume that cannot be read. Bytes that are no superblock are not
+    /// shown.
     fn show_superblock_alone(&self, at: DiskAddr, console: &mut Console) -> Result<(), Failure> {
         let offset = at.byte_offset().unwrap_or(u64::MAX);
         let bytes = self.image.bytes_at(offset, LARGEST_SECTOR_BYTES)?;
@@ -132,13 +134,13 @@ impl Dump {
     }
 }
 
-/// A structure to show.
+/// A structure of a volume, as the command shows it.
 struct DumpedStructure {
     name: &'static str,
     at: DiskAddr,
     length_bytes: usize,
     fields: Fields,
-    /// The result of the verifier, if it is known which one to use.
+    /// The result of the verifier; `None` if it is unknown which verifier to use.
     verdict: Option<Result<(), Corruption>>,
 }
 
@@ -152,7 +154,7 @@ impl Dumper<'_> {
         self.volume.inner().geometry()
     }
 
-    /// Reads bytes of the device without checking them.
+    /// Reads bytes from the device without verifying them.
     fn read(&self, at: DiskAddr, length_bytes: u32) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; length_bytes as usize];
         let offset = at.byte_offset().unwrap_or(u64::MAX);
@@ -172,7 +174,7 @@ impl Dumper<'_> {
         self.volume.whole_failure(Failure::new(Exit::Failed, what))
     }
 
-    /// Returns the address and the bytes of a header of an allocation group.
+    /// Returns the address and the bytes of one header (`kind`) of the allocation group `ag`.
     fn header_bytes(&self, kind: BlockKind, ag: u32) -> Result<(DiskAddr, Vec<u8>), Failure> {
         let geometry = self.geometry();
         if ag >= geometry.ag_count {
@@ -220,8 +222,9 @@ impl Dumper<'_> {
         self.show(DumpedStructure { name: "inode", at, length_bytes, fields, verdict }, console)
     }
 
-    /// Returns the block at an address of the volume, and its contents. A directory block may be
-    /// longer than a filesystem block; its further blocks follow it.
+    /// Returns the block at an address of the volume, and a description of its contents; `None` for
+    /// unknown contents. A directory block may be longer than a filesystem block and then includes
+    /// the blocks after it.
     fn describe(&self, block: FsBlock) -> Result<(DumpedStructure, Option<Described>), Failure> {
         let geometry = self.geometry();
         let at = geometry
@@ -269,7 +272,7 @@ impl Dumper<'_> {
         self.show(shown, console)
     }
 
-    /// Shows a btree level by level. Each block is shown once, so that a cycle ends.
+    /// Shows a btree level by level. Each block is shown once, so that a cycle of blocks ends.
     fn btree(&self, kind: DumpBtree, of: u64, console: &mut Console) -> Result<(), Failure> {
         let mut list = match self.is_json {
             true => Some(List::begin(console.out(), "blocks")?),
@@ -322,8 +325,8 @@ impl Dumper<'_> {
         }
     }
 
-    /// Returns the roots of a btree, and for a btree of a group the group that its pointers refer
-    /// to.
+    /// Returns the root blocks of a btree. For a btree of an allocation group, also returns the
+    /// group, to which the block numbers in the btree are relative.
     fn roots(&self, kind: DumpBtree, of: u64) -> Result<(Option<AgNumber>, Vec<FsBlock>), Failure> {
         let fork = match kind {
             DumpBtree::Bmap => ForkKind::Data,

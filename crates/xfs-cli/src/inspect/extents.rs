@@ -28,7 +28,7 @@ pub(crate) fn open(
     Ok(Box::new(Extents { arguments, targets }))
 }
 
-/// The map of one fork.
+/// The extents of one fork of a file, to be printed as a map.
 struct Map<'a> {
     target: &'a ImagePath,
     size: u64,
@@ -95,7 +95,8 @@ impl Map<'_> {
         object
     }
 
-    /// Prints the extents in filesystem blocks, with the number of fragments at the end.
+    /// Prints the extents as `filefrag -v` does: in filesystem blocks, with the number of fragments
+    /// at the end.
     fn print_filefrag(&self, console: &mut Console) -> io::Result<()> {
         let style = console.name_style(false);
         let block = u64::from(self.geometry().block_size);
@@ -156,8 +157,8 @@ impl Map<'_> {
         if flags.is_empty() { String::new() } else { format!(" {}", flags.join(",")) }
     }
 
-    /// Returns the extents, the holes between them, and the hole after them up to the end of the
-    /// file.
+    /// Returns the rows of the map: the extents, the holes between them, and a hole up to the end
+    /// of the file.
     fn pieces(&self, fork: ForkKind) -> Vec<MapRow<'_>> {
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -238,7 +239,8 @@ impl Map<'_> {
         ]
     }
 
-    /// Returns the flags: shared, unwritten, and start or end that is not aligned to a stripe.
+    /// Returns the flags that xfs_bmap(8) shows for an extent: shared, unwritten, and a start or an
+    /// end that is not aligned to a stripe.
     fn bmap_flags(&self, extent: &FileExtent, first: u64, last: u64) -> u32 {
         let superblock = self.target.volume.inner().superblock();
         let basic_blocks = u64::from(self.geometry().block_basic_blocks());

@@ -30,8 +30,8 @@ struct Find {
     clock: Clock,
 }
 
-/// Opens the images, also those of files that the expression refers to (`-newer`), and parses the
-/// expression.
+/// Opens the images and parses the expression. Also opens the images of files to which the
+/// expression refers (`-newer`).
 pub(crate) fn open(
     arguments: &FindArguments,
     options: &GlobalOptions,
@@ -64,8 +64,8 @@ pub(crate) fn open(
     Ok(Box::new(Find { is_json, targets, program, references, clock }))
 }
 
-/// Returns the words after the options of find(1) for symbolic links, which come before the first
-/// address. Only -P, which follows none, is supported.
+/// Returns the words after the options of find(1) that concern symbolic links. These options come
+/// before the first address. Only -P is supported, with which no links are followed.
 fn without_link_options(mut words: &[OsString]) -> Result<&[OsString], Failure> {
     while let [first, rest @ ..] = words {
         match first.as_bytes() {
@@ -81,7 +81,7 @@ fn without_link_options(mut words: &[OsString]) -> Result<&[OsString], Failure> 
     Ok(words)
 }
 
-/// Reads the time of a file that the expression refers to.
+/// Reads one of the times (`stamp`) of a file to which the expression refers.
 fn read_reference(image: &Image, path: &[u8], stamp: Stamp) -> Result<Time, Failure> {
     let volume = image.read()?;
     let found = volume.inner().lookup_no_follow(OsStr::from_bytes(path));
@@ -125,7 +125,7 @@ impl Run for Find {
     }
 }
 
-/// The walk from one start.
+/// The search from one address of the command line.
 struct Search<'a> {
     program: &'a Program,
     target: &'a ImagePath,
@@ -135,7 +135,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Walks the tree; returns true if the expression ended the search.
+    /// Walks the tree and evaluates the expression for each file. Returns true if the expression
+    /// has ended the search (`-quit`).
     fn run(
         &self,
         mut walk: Walk,
@@ -211,13 +212,13 @@ impl Search<'_> {
     }
 }
 
-/// The decisions of an evaluation about the walk.
+/// The decisions that the evaluation for one file makes about the walk.
 struct Verdict {
     is_pruned: bool,
     has_quit: bool,
 }
 
-/// A file of the walk.
+/// A file that the walk has found.
 struct FoundFile {
     path: Vec<u8>,
     below: usize,

@@ -1,4 +1,4 @@
-//! `getfacl`: shows access control lists, as getfacl(1) does, with numbers for names.
+//! `getfacl`: shows access control lists, as getfacl(1) does. Users and groups appear as numbers.
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use crate::terminal::console::Console;
 use crate::terminal::tally::{Measure, Tally, Work};
 use crate::text::acl::{entry_text, permission_text};
 
-/// Mode bits that getfacl(1) shows separately.
+/// Mode bits that getfacl(1) shows in a line of their own, each with its letter.
 const FLAGS: [(u16, char); 3] = [(0o4000, 's'), (0o2000, 's'), (0o1000, 't')];
 
 struct Getfacl {
@@ -63,7 +63,7 @@ impl Run for Getfacl {
     }
 }
 
-/// The lists of a file.
+/// The access control lists of a file.
 struct Lists {
     access: Acl,
     default: Option<Acl>,

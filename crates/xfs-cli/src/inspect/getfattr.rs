@@ -25,7 +25,7 @@ struct Getfattr {
     targets: ImagePaths,
 }
 
-/// Opens the images, and parses the pattern.
+/// Opens the images, and parses the pattern for the names of attributes.
 pub(crate) fn open(
     arguments: GetfattrArguments,
     options: &GlobalOptions,
@@ -70,7 +70,8 @@ impl Run for Getfattr {
     }
 }
 
-/// Returns the requested attributes, sorted by name.
+/// Returns the attributes that the arguments ask for, sorted by name. An attribute that cannot be
+/// read is reported.
 fn select(
     target: &ImagePath,
     node: &Node,
@@ -127,7 +128,8 @@ fn print(
     out.write_all(b"\n")
 }
 
-/// Returns a path without its leading slash, so that the output can be restored anywhere.
+/// Returns a path without its leading slash, so that the output can be restored below any
+/// directory.
 pub(crate) fn relative(path: &[u8]) -> Vec<u8> {
     let path = path.strip_prefix(b"/").filter(|path| !path.is_empty()).unwrap_or(b".");
     escape(path, b"\n\r\\")
@@ -159,15 +161,15 @@ fn encode(value: &[u8], encoding: Option<ValueEncoding>) -> Vec<u8> {
     }
 }
 
-/// Returns whether a value is mostly text. A zero at the end and one unprintable byte in eight are
-/// accepted.
+/// Returns whether a value is mostly text. A zero at the end does not count, and one byte in eight
+/// may be unprintable.
 fn is_text(value: &[u8]) -> bool {
     let value = value.strip_suffix(b"\0").unwrap_or(value);
     let odd = value.iter().filter(|byte| !matches!(byte, b' '..=b'~')).count();
     odd * 8 <= value.len()
 }
 
-/// Escapes these bytes in octal, as getfattr(1) does in names.
+/// Replaces these bytes in a name by octal escapes, as getfattr(1) does.
 fn escape(name: &[u8], special: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(name.len());
     for &byte in name {

@@ -37,8 +37,8 @@ pub(crate) fn open(
 }
 
 impl Run for Info {
-    /// Shows the facts of any volume whose superblock can be read. If its files are refused, a line
-    /// and the exit code say so.
+    /// Shows the facts of any volume whose superblock can be read. If ferroxfs refuses to read the
+    /// files of the volume, a line and the exit code say so.
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let description = self.image.describe()?;
         if self.arguments.xfs_info {
@@ -68,7 +68,8 @@ impl Run for Info {
 }
 
 impl Info {
-    /// Counts the free space of the allocation groups; `None` if that fails or is refused.
+    /// Counts the free space of the allocation groups. Returns `None` if the volume is refused, or
+    /// if the count fails, which is reported.
     fn space(&self, description: &Description, console: &mut Console) -> Option<Space> {
         if description.refusal.is_some() {
             return None;
@@ -162,7 +163,7 @@ fn log_text(description: &Description) -> String {
     format!("{place}, {}, {state}", human(bytes))
 }
 
-/// Returns the facts of a superblock that `info` and `mkfs` print.
+/// Returns the facts of a superblock that `info` and `mkfs` print as JSON.
 pub(crate) fn geometry_object(superblock: &Superblock) -> Object {
     let geometry = &superblock.geometry;
     let mut object = Object::new();

@@ -1,7 +1,8 @@
-//! `log`: shows head, tail and state of the log, and the changes that it holds for replay.
+//! `log`: shows head, tail and state of the log, and the changes in the log that a replay would
+//! make.
 //!
-//! A dump is written while the log is read. Its memory grows with the largest overlapping
-//! transactions, and not with the log.
+//! A dump is written while the log is read. So the memory that a dump takes grows with the largest
+//! overlapping transactions, and not with the log.
 
 use std::io::{self, Write};
 
@@ -96,16 +97,17 @@ impl Log {
     }
 }
 
-/// The output of a dump.
+/// The output of a dump, in one of two forms.
 trait Sink {
-    /// Writes an entry, this many levels below the log.
+    /// Writes an entry of the log. Text is indented by `level`: 0 for a record, 1 for a
+    /// transaction, 2 for an item.
     fn write(&mut self, name: &str, level: usize, fields: Fields) -> io::Result<()>;
 
-    /// Ends the output.
+    /// Writes the end of the output.
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// Output with one line for each entry.
+/// Output as text, with one line for each entry.
 struct LineSink<'a, W: Write> {
     out: &'a mut W,
 }
@@ -124,14 +126,14 @@ impl<W: Write> Sink for LineSink<'_, W> {
     }
 }
 
-/// Output with one object in a list for each entry.
+/// Output as JSON, with one object in a list for each entry.
 struct JsonSink<'a> {
     out: &'a mut EscapedOutput,
     list: Option<List>,
 }
 
 impl<'a> JsonSink<'a> {
-    /// Starts the list. The log itself is the first entry.
+    /// Begins the list. Its first entry is the log itself, with the fields `summary`.
     fn begin(out: &'a mut EscapedOutput, summary: Fields) -> io::Result<Self> {
         let list = List::begin(out, "entries")?;
         let mut entries = Self { out, list: Some(list) };
@@ -174,7 +176,7 @@ fn summary(log: &LogDevice, state: &LogState) -> Fields {
     fields
 }
 
-/// Returns the unit of a number of the summary, for people.
+/// Returns the text that follows a number of the summary: its unit, or nothing.
 fn unit(name: &str) -> &'static str {
     match name {
         "start" => " (in units of 512 bytes, on the device of the log)",

@@ -38,14 +38,15 @@ pub(crate) fn open(
     Ok(Box::new(Ls { arguments, targets, clock: Clock::open() }))
 }
 
-/// A row of a listing.
+/// A line of a listing: an entry of a directory.
 struct ListingRow {
     name: Vec<u8>,
     inode: u64,
-    /// The type from the directory entry, or from the inode if it has been read.
+    /// The type of the file: from the directory entry, or from the inode if the inode has been
+    /// read.
     kind: FileKind,
     facts: Option<Facts>,
-    /// Whether it has an access control list with more entries than its mode.
+    /// Whether the file has an access control list that its mode cannot express.
     has_list: bool,
     target: Option<Vec<u8>>,
 }
@@ -94,19 +95,19 @@ impl Run for Ls {
     }
 }
 
-/// Options of the listing.
+/// The options of a listing, and its output.
 struct Listing<'a> {
     arguments: &'a LsArguments,
     clock: &'a Clock,
     style: NameStyle,
-    /// Whether sizes have units.
+    /// Whether sizes are shown with units, such as `1.5K`.
     is_human: bool,
     list: Option<&'a mut List>,
 }
 
 impl Listing<'_> {
-    /// Lists a directory and, if requested, everything below it. `heading` is given if paths are
-    /// printed above the lists, and says whether something was printed before.
+    /// Lists a directory and, with `-R`, everything below it. `heading` is `None` if no paths are
+    /// printed above the lists. Otherwise its value says whether something was printed before.
     fn tree(
         &mut self,
         target: &ImagePath,
@@ -150,7 +151,7 @@ impl Listing<'_> {
         console.out().write_all(end)
     }
 
-    /// Lists one directory; returns its directories.
+    /// Lists one directory. Returns the directories in it.
     fn directory(
         &mut self,
         target: &ImagePath,
@@ -219,7 +220,8 @@ impl Listing<'_> {
         Ok(below)
     }
 
-    /// Returns the primary sort key, in descending order. Names are the secondary key.
+    /// Returns the first sort key of a file, for descending order. Files with the same key are
+    /// sorted by name.
     fn key(&self, facts: impl FnOnce() -> Option<Facts>) -> Reverse<i128> {
         let LsArguments { by_time, by_size, .. } = self.arguments;
         let facts = if *by_time || *by_size { facts() } else { None };
@@ -230,7 +232,7 @@ impl Listing<'_> {
         })
     }
 
-    /// Returns whether the line of an entry needs its inode.
+    /// Returns whether the inode of an entry must be read to print the line of the entry.
     fn needs_inodes(&self, kind: FileKind, console: &Console) -> bool {
         self.arguments.long
             || self.list.is_some()
@@ -279,7 +281,7 @@ impl Listing<'_> {
         if self.arguments.list.null { b"\0" } else { b"\n" }
     }
 
-    /// Prints the space that the listed files use, as ls(1) does above a long list.
+    /// Prints the space that the listed files use, as ls(1) does above a long listing.
     fn print_total(&self, rows: &[ListingRow], console: &mut Console) -> io::Result<()> {
         if !self.arguments.long || self.list.is_some() || self.arguments.list.null {
             return Ok(());
@@ -352,10 +354,10 @@ impl Listing<'_> {
     }
 }
 
-/// The width of each column of a list.
+/// The widths of the columns of a listing, in characters.
 #[derive(Default)]
 struct Widths {
-    /// Whether a line has the mark of an access control list.
+    /// Whether some line has the mark of an access control list.
     has_lists: bool,
     inode: usize,
     links: usize,
@@ -365,7 +367,7 @@ struct Widths {
 }
 
 impl Widths {
-    /// Returns the mark after the permissions, as in ls(1).
+    /// Returns the mark of an access control list after the permissions, as in ls(1).
     fn list_mark(&self, has_list: bool) -> &'static str {
         match (has_list, self.has_lists) {
             (true, _) => "+",
@@ -391,8 +393,8 @@ impl Widths {
     }
 }
 
-/// Returns whether a file has an access control list with more entries than its mode. A list that
-/// cannot be read is left to getfacl to report.
+/// Returns whether a file has an access control list that its mode cannot express. A list that
+/// cannot be read counts as none, and getfacl reports the failure.
 fn has_list(node: &Node) -> bool {
     let is_there = |kind| matches!(node.acl(kind), Ok(Some(_)));
     is_there(AclKind::Access) || (is_directory(node) && is_there(AclKind::Default))
@@ -431,7 +433,7 @@ fn is_directory(node: &Node) -> bool {
     node::kind(node.file_type()) == FileKind::Directory
 }
 
-/// Returns the path of a name in a directory.
+/// Returns the path of the entry `name` of a directory.
 fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     match directory.ends_with(b"/") {
         true => [directory, name].concat(),

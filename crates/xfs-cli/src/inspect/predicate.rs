@@ -1,8 +1,8 @@
 //! The expressions of find(1), and the file properties that they need.
 //!
-//! Owns: the expression tree, its parser and its evaluation. Does **not** own: the walk.
-//! Expressions are evaluated over the [`ExaminedFile`] trait, so that tests can run them on a host
-//! directory and compare with find(1) itself.
+//! Owns: the expression tree, its parser and its evaluation. Does **not** own: the walk of the
+//! tree. Expressions are evaluated over the [`ExaminedFile`] trait, so that tests can run them on a
+//! host directory and compare with find(1) itself.
 
 mod evaluate;
 mod parse;
@@ -23,7 +23,7 @@ use crate::file::facts::{Facts, FileKind, Time};
 use crate::image::address::last_component;
 use crate::text::glob::Glob;
 
-/// The part of the help that clap does not generate.
+/// The help on expressions, which clap does not generate.
 pub(crate) const HELP: &str = "\
 Expression (as in find(1); numbers take + and - in front):
   ( EXPR )  ! EXPR  -not EXPR  EXPR [-a] EXPR  EXPR -o EXPR  EXPR , EXPR
@@ -37,21 +37,21 @@ Expression (as in find(1); numbers take + and - in front):
   -print  -print0  -printf FORMAT  -ls
 Owners are shown as numbers: names of this host need not apply to the image.";
 
-/// The properties of a file that an expression can use.
+/// A file, with the properties that an expression can use.
 pub(crate) trait ExaminedFile {
     /// Returns the path as the walk reached it, starting with the argument of the command.
     fn path(&self) -> &[u8];
     /// Returns the part of the path below the argument of the command.
     fn path_below_start(&self) -> &[u8];
-    /// Returns the depth below the argument of the command.
+    /// Returns the depth of the file below the argument of the command; 0 for the argument itself.
     fn depth(&self) -> usize;
-    /// Returns the facts of the inode.
+    /// Returns the facts in the inode of the file.
     fn facts(&self) -> &Facts;
-    /// Returns the value of an extended attribute.
+    /// Returns the value of an extended attribute; `None` if the file has none of that name.
     fn attribute(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Failure>;
-    /// Returns the target of a symbolic link.
+    /// Returns the target of a symbolic link; `None` for any other file.
     fn target(&self) -> Result<Option<Vec<u8>>, Failure>;
-    /// Returns whether a directory has no entries.
+    /// Returns whether the file is a directory without entries.
     fn is_empty_directory(&self) -> Result<bool, Failure>;
 
     /// Returns the last component of the path.
@@ -60,21 +60,21 @@ pub(crate) trait ExaminedFile {
     }
 }
 
-/// A parsed command line of find.
+/// A parsed expression, with the options that it contains.
 #[derive(Debug)]
 pub(crate) struct Program {
     /// The expression that is evaluated for every file.
     pub(crate) expression: Expression,
-    /// The maximum depth of the walk.
+    /// The maximum depth of the walk below each start.
     pub(crate) max_depth: usize,
-    /// The minimum depth at which files are evaluated.
+    /// The minimum depth below each start at which files are evaluated.
     pub(crate) min_depth: usize,
-    /// Whether a directory comes after its entries.
+    /// Whether a directory is evaluated after its entries.
     pub(crate) is_depth_first: bool,
-    /// Whether the expression prints by itself.
+    /// Whether the user gave an action. Otherwise the parser adds one that prints the path.
     pub(crate) has_action: bool,
-    /// Files that the expression refers to. The caller of the evaluation looks up their times
-    /// first.
+    /// The files to which the expression refers. The caller must look up their times before an
+    /// evaluation.
     pub(crate) references: Vec<Reference>,
 }
 
@@ -83,92 +83,93 @@ pub(crate) struct Program {
 pub(crate) struct Reference {
     /// The address of the file.
     pub(crate) address: OsString,
-    /// The time of the file that is used.
+    /// The time of the file that is compared.
     pub(crate) stamp: Stamp,
 }
 
-/// An expression.
+/// An expression: tests and actions, joined by operators.
 #[derive(Debug)]
 pub(crate) enum Expression {
-    /// Both; the right one is evaluated only if the left one is true.
+    /// True if both sides are true. The right side is evaluated only if the left side is true.
     And(Box<Self>, Box<Self>),
-    /// Either; the right one is evaluated only if the left one is false.
+    /// True if one side is true. The right side is evaluated only if the left side is false.
     Or(Box<Self>, Box<Self>),
-    /// The right one; the left one is evaluated for its effects.
+    /// True if the right side is true. The left side is evaluated only for its effects.
     Comma(Box<Self>, Box<Self>),
-    /// The negation.
+    /// True if the operand is false.
     Not(Box<Self>),
-    /// A test.
+    /// A test of the file.
     Test(Test),
-    /// A side effect; true.
+    /// An action, whose result is always true.
     Action(Action),
 }
 
-/// A test of a file.
+/// A test of a file, true or false.
 #[derive(Debug)]
 pub(crate) enum Test {
-    /// Always or never.
+    /// A test that is true for every file, or false for every file.
     Constant(bool),
-    /// The last component of the path.
+    /// The last component of the path matches a pattern.
     Name(Glob),
-    /// The path.
+    /// The whole path matches a pattern.
     Path(Glob),
-    /// The whole path, by a regular expression.
+    /// The whole path matches a regular expression.
     PathRegex(Regex),
-    /// The target of a symbolic link.
+    /// The file is a symbolic link whose target matches a pattern.
     Target(Glob),
-    /// The type is one of these.
+    /// The file has one of these types.
     Kind(Vec<FileKind>),
-    /// The size, rounded up to units.
+    /// Compares the size, rounded up to units of this many bytes.
     Size(Comparison, u64),
-    /// A regular file or directory without contents.
+    /// The file is a regular file without contents, or a directory without entries.
     Empty,
-    /// A number of the inode.
+    /// Compares a number in the inode.
     Number(Number, Comparison),
-    /// Permissions.
+    /// Compares the permissions.
     Permission(Permission),
-    /// Age in days, rounded down.
+    /// Compares the age in days, rounded down.
     AgeDays(Stamp, Comparison),
-    /// Age in minutes.
+    /// Compares the age in minutes.
     AgeMinutes(Stamp, Comparison),
-    /// Later than a time.
+    /// The time of the file is later than this time.
     NewerThan(Stamp, Time),
-    /// Later than the time of the reference with this index.
+    /// The time of the file is later than that of a reference, by its index in
+    /// `Program::references`.
     NewerThanFile(Stamp, usize),
-    /// An extended attribute, with this value if one is given.
+    /// The file has this extended attribute, and with this value if one is given.
     Attribute(Vec<u8>, Option<Vec<u8>>),
 }
 
-/// A number of the inode that can be compared.
+/// A number in the inode of a file that a test can compare.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
-    /// Hard links.
+    /// The number of hard links.
     Links,
-    /// Inode number.
+    /// The inode number.
     Inode,
-    /// Owner.
+    /// The user id of the owner.
     Uid,
-    /// Group.
+    /// The group id.
     Gid,
-    /// Project.
+    /// The project id.
     Project,
 }
 
 /// One of the four times of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
-    /// Last access.
+    /// The time of the last access.
     Accessed,
-    /// Last modification of the contents.
+    /// The time of the last modification of the contents.
     Modified,
-    /// Last change of the inode.
+    /// The time of the last change of the inode.
     Changed,
-    /// Creation.
+    /// The time of creation.
     Born,
 }
 
 impl Stamp {
-    /// Returns this time of a file.
+    /// Returns this one of the four times of a file.
     pub(crate) fn of(self, facts: &Facts) -> Time {
         match self {
             Self::Accessed => facts.accessed,
@@ -189,14 +190,14 @@ impl Stamp {
     }
 }
 
-/// `N`, `+N` or `-N`.
+/// A comparison with a number, written `N`, `+N` or `-N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
-    /// Exactly.
+    /// The value equals this number.
     Equal(u64),
-    /// More than.
+    /// The value is more than this number.
     More(u64),
-    /// Less than.
+    /// The value is less than this number.
     Less(u64),
 }
 
@@ -211,20 +212,20 @@ impl Comparison {
     }
 }
 
-/// A side effect.
+/// An action of an expression.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Prints the path and a newline.
     Print,
-    /// Prints the path and a NUL.
+    /// Prints the path and a NUL byte.
     Print0,
-    /// Prints by a format.
+    /// Prints the file in a format (`-printf`).
     Printf(PrintfFormat),
-    /// Prints as `ls -dils`.
+    /// Prints the file as `ls -dils` does.
     Ls,
-    /// Does not enter this directory.
+    /// Makes the walk skip the contents of this directory.
     Prune,
-    /// Ends the search.
+    /// Ends the search at once.
     Quit,
 }
 

@@ -31,11 +31,11 @@ struct Scan {
     facts: Option<Output>,
     format: Format,
     options: ScanOptions,
-    /// Nanoseconds since 1970.
+    /// The time at which the command began, in nanoseconds since 1970.
     began: i64,
 }
 
-/// Opens the images and the output.
+/// Opens the images, and the outputs for rows and facts.
 pub(crate) fn open(
     arguments: &ScanArguments,
     options: &GlobalOptions,
@@ -173,14 +173,15 @@ impl Run for Scan {
     }
 }
 
-/// The outputs of rows and facts.
+/// The files for rows and facts; `None` for standard output and standard error.
 struct Outputs<'a> {
     rows: Option<&'a Output>,
     facts: Option<&'a Output>,
 }
 
 impl Outputs<'_> {
-    /// Scans into these outputs. Without a file for facts they go to `errors`.
+    /// Scans the volumes and writes to these outputs. Without a file for facts, the facts go to
+    /// `errors`.
     fn run(
         &self,
         sources: &[ScanSource],
@@ -225,7 +226,8 @@ impl Outputs<'_> {
     }
 }
 
-/// Begins the work. Rows are printed during the scan, a report at its end.
+/// Begins the work, with progress as the outputs allow it. Rows are printed during the scan, a
+/// report only at its end.
 fn begin(options: &ScanOptions, has_file: bool, console: &mut Console) -> Arc<Tally> {
     match (has_file, options.summary) {
         (true, _) => console.begin(Work::scan(SummaryWhen::Always)),
@@ -234,7 +236,7 @@ fn begin(options: &ScanOptions, has_file: bool, console: &mut Console) -> Arc<Ta
     }
 }
 
-/// Writes the result.
+/// Prints the summary of the volumes, if it was asked for, and the result of the work.
 fn conclude(report: &ScanReport, console: &mut Console) -> io::Result<()> {
     let mut object = Object::new();
     object.insert("errors".to_owned(), report.findings.into());

@@ -129,7 +129,7 @@ fn print(target: &ImagePath, node: &Node, clock: &Clock, console: &mut Console) 
     print_own(out, &metadata)
 }
 
-/// Prints the facts that only XFS has.
+/// Prints the facts of an inode that only XFS has.
 fn print_own(out: &mut impl Write, metadata: &Metadata) -> io::Result<()> {
     writeln!(
         out,
@@ -141,7 +141,7 @@ fn print_own(out: &mut impl Write, metadata: &Metadata) -> io::Result<()> {
     )
 }
 
-/// Returns the flags as `xfs_io -c lsattr` shows them, without the clear ones.
+/// Returns the flags that are set, with the letters of `xfs_io -c lsattr`.
 fn flags_text(xflags: u32) -> String {
     const FLAGS: [(u32, char); 16] = [
         (1 << 0, 'r'),

@@ -1,8 +1,8 @@
-//! Structures of a volume, field by field.
+//! The structures of a volume on disk, for output field by field.
 //!
-//! Owns: the fields of each structure and their printed form. The fields and their names are those
-//! of the disk forms of `xfs-format`. Nothing is trusted: the output shows the bytes, together with
-//! the result of the verifier. Does **not** own: the address of a structure
+//! Owns: the fields of each structure and their printed form. Fields and names are those of the
+//! disk forms in `xfs-format`. Nothing is trusted: the output shows the bytes, together with the
+//! result of the verifier. Does **not** own: finding the address of a structure
 //! ([`dump`](crate::inspect::dump)).
 
 mod blocks;

@@ -38,9 +38,9 @@ pub(crate) fn open(
 
 /// A directory whose entries are being drawn.
 struct TreeLevel {
-    /// The remaining entries, the next one last.
+    /// The entries that are still to be drawn, in reverse order.
     entries: Vec<DirEntry>,
-    /// The lengths of path and indent outside this level.
+    /// The lengths in bytes of the path and of the indent of the enclosing directory.
     outer: (usize, usize),
 }
 
@@ -86,10 +86,10 @@ struct Drawing<'a> {
     target: &'a ImagePath,
     style: NameStyle,
     list: Option<&'a mut List>,
-    /// The path of the innermost open directory, which each level extends. A path for each level
-    /// would take memory quadratic in the depth.
+    /// The path of the innermost open directory. There is one path for all levels, because a path
+    /// for each level would take memory quadratic in the depth.
     path: Vec<u8>,
-    /// The text before each line of that directory.
+    /// The text before each line of the innermost open directory.
     indent: String,
     entered: HashSet<u64>,
     tally: &'a Tally,
@@ -159,13 +159,14 @@ impl Drawing<'_> {
         (self.path.len(), self.indent.len())
     }
 
-    /// Returns to the enclosing directory.
+    /// Cuts path and indent down to these lengths, those of the enclosing directory.
     fn leave(&mut self, (path, indent): (usize, usize)) {
         self.path.truncate(path);
         self.indent.truncate(indent);
     }
 
-    /// Reads and sorts the entries of the directory at the current path.
+    /// Reads and sorts the entries of the directory at the current path. Returns `None` after a
+    /// failure, which is reported.
     fn enter(&mut self, node: &Node, console: &mut Console) -> Option<Vec<DirEntry>> {
         let volume = &self.target.volume;
         if !self.entered.insert(node.number().0) {

@@ -1,16 +1,17 @@
-//! The program as a helper of mount(8), which calls it as `mount.TYPE DEVICE DIR [-sfnv] [-N
+//! Calls of the program by mount(8), which calls a helper as `mount.TYPE DEVICE DIR [-sfnv] [-N
 //! namespace] [-o options] [-t type]`.
 //!
-//! Owns: the conversion to arguments of the command `mount`.
+//! Owns: the conversion of these arguments to those of the command `mount`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The prefix of the program's name as a helper.
+/// The prefix of the program's name when mount(8) calls it.
 const PREFIX: &[u8] = b"mount.";
 
-/// Returns the arguments of the program, with those of a helper converted to the command `mount`.
+/// Returns the arguments of the program. If mount(8) has called it, they are converted to those of
+/// the command `mount`.
 pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let given: Vec<_> = given.into_iter().collect();
     let name = given.first().and_then(|program| Path::new(program).file_name());

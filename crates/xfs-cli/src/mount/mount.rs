@@ -1,9 +1,9 @@
 //! `mount`: serves a volume through FUSE.
 //!
-//! Without `-f` this process starts a second ferroxfs process that serves. It waits until that
-//! process reports that the mount is ready, or fails with its own message and exit code. The
-//! program starts a new process instead of forking, because a fork would lose threads that may be
-//! running already.
+//! Without `-f` this process starts a second ferroxfs process that serves. This process then waits
+//! until the serving process reports that the mount is ready. If that process fails, it prints the
+//! message, and its exit code becomes that of this process. The program starts a new process
+//! instead of forking, because a fork would lose threads that may be running already.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -29,10 +29,10 @@ use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 
-/// The message to the process that waits.
+/// The message with which the serving process reports that the mount is ready.
 pub(super) const READY: &[u8] = b"ready\n";
 
-/// A process that starts the server.
+/// The command in the process that the user runs: it starts the serving process.
 struct Start {
     device: PathBuf,
     folder: PathBuf,
@@ -46,7 +46,7 @@ struct Remount {
     facts: MountFacts,
 }
 
-/// Parses the options; the serving process also opens the devices.
+/// Parses the mount options. In the serving process, also opens the devices.
 pub(crate) fn open(
     arguments: MountArguments,
     global: &GlobalOptions,
@@ -111,8 +111,7 @@ pub(crate) fn open(
     }))
 }
 
-/// Returns why a device cannot be opened, with hints for `mount` instead of those for other
-/// commands.
+/// Returns the failure to open a device, with hints that fit `mount` instead of other commands.
 fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> Failure {
     let failure = open_failure(device, &refusal.error);
     if let Some(number) = &refusal.predecessor {
@@ -139,7 +138,7 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
     }
 }
 
-/// Returns the lists of `-o`, and the global options that mean the same.
+/// Returns the option lists of `-o`, and global options as lists of the same form.
 fn option_lists(
     arguments: &MountArguments,
     global: &GlobalOptions,
@@ -157,7 +156,7 @@ fn option_lists(
 }
 
 impl Run for Start {
-    /// This process reads no image, and starts the one that does.
+    /// Returns the rights of a process that reads no image, but starts the one that does.
     fn reach(&self) -> Reach<'_> {
         if self.reads_only { Reach::ByThread } else { Reach::Host }
     }
@@ -184,7 +183,7 @@ impl Run for Start {
 }
 
 impl Start {
-    /// Returns the mount as JSON.
+    /// Returns the mount as a JSON object.
     fn describe(&self) -> Object {
         let mut object = Object::new();
         let (device, folder) = (self.device.as_os_str(), self.folder.as_os_str());

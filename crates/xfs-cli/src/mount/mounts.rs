@@ -1,6 +1,6 @@
-//! `mounts`: lists the visible mounts of ferroxfs.
+//! `mounts`: lists the mounts of ferroxfs that are visible to this process.
 //!
-//! No mount is asked, because a server that hangs would block the list.
+//! No request goes to a mount, because a server that hangs would block the list.
 
 use std::fs;
 use std::io::Write;
@@ -22,16 +22,16 @@ use crate::terminal::names;
 
 struct Mounts(MountsArguments);
 
-/// Opens nothing.
+/// Creates the command. It opens nothing.
 pub(crate) fn open(arguments: MountsArguments) -> Box<dyn Run> {
     Box::new(Mounts(arguments))
 }
 
-/// Returns the folder that is meant: the named folder, or the mount point of the named image.
+/// Returns the folder of a mount: the named folder itself, or the mount point of the named image.
 ///
 /// # Errors
 ///
-/// The image is not mounted, or at several places.
+/// The image is not mounted, or it is mounted at several places.
 pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
     // The folder of a server that was killed has no metadata, but it has a path.
     let is_image = fs::metadata(&named).is_ok_and(|metadata| !metadata.is_dir());
@@ -60,7 +60,7 @@ pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Says that ferroxfs has not mounted an image, and who has.
+/// Returns the failure that ferroxfs has not mounted an image. It says whether another program has.
 fn not_mounted(image: &Path) -> Failure {
     let options = OpenOptions::read_only().live();
     let usage = FileDevice::open(image, options).ok().and_then(|device| device.usage().cloned());
@@ -106,8 +106,9 @@ impl Run for Mounts {
     }
 }
 
-/// The process that serves a mount: it holds the lock on the image. Where several mounts read one
-/// image, the locks do not tell whose mount is whose.
+/// Returns the PID of the process that serves a mount: the process that holds the lock on the
+/// image. `None` if several mounts read one image, because the locks do not say which process
+/// serves which mount.
 fn server_of(mount: &MountedVolume, mounts: &[MountedVolume]) -> Option<u32> {
     let is_alone = mounts.iter().filter(|other| other.image == mount.image).count() == 1;
     is_alone.then(|| LockHolder::find(&mount.image)).flatten().map(|holder| holder.process)

@@ -1,12 +1,13 @@
 //! The previous server of an image that is to be mounted again.
 //!
-//! umount(2) returns before the server has closed the image, and a mount that follows waits for
-//! that, as the kernel's own does. Owns: distinguishing such a server from other users of the
-//! image. Does **not** own: locks, which alone say when the image is free.
+//! umount(2) returns before the server has closed the image. A mount that follows waits until the
+//! server has closed it, as a mount by the kernel does. Owns: distinguishing such a server from
+//! other users of the image. Does **not** own: locks, which alone say when the image is free.
 //!
-//! A process is a previous server if it has locked the image, its command line is one of ferroxfs
-//! that mounts, and neither its mount table nor ours shows a mount of the locked image. A process
-//! that has not mounted yet looks the same, and is waited for until it has.
+//! A process is a previous server if three conditions hold. It has locked the image; its command
+//! line is one of `ferroxfs mount`; and neither its mount table nor ours shows a mount of the
+//! locked image. A process that has not mounted yet looks the same, so the wait also lasts until it
+//! has mounted.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -25,14 +26,14 @@ use super::{helper, process};
 use crate::cli::{self, Command};
 use crate::terminal::names;
 
-/// How long it may take to close the image.
+/// How long the previous server may take to close the image.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After this time the wait is reported.
+/// How long the wait lasts before it is reported to the user.
 const SILENCE: Duration = Duration::from_secs(1);
-/// The interval between two checks whether the mount exists.
+/// The interval between two attempts to open the image.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The identity of a file or block device.
+/// The identity of a file (device and inode number), or of a block device (device number).
 type ImageIdentity = (u64, u64, u64);
 
 /// A process that has served an image and still has it locked.
@@ -41,24 +42,25 @@ struct Predecessor {
     process: OwnedFd,
 }
 
-/// The process that has an image locked.
+/// The kind of process that has an image locked.
 enum ImageUser {
     /// The previous server, which is about to end.
     Predecessor(Predecessor),
-    /// Another process, alone or also.
+    /// Another process, even if a previous server has the image locked too.
     Other,
-    /// No visible process.
+    /// No process that is visible.
     Nobody,
 }
 
 /// The reason why an image cannot be opened.
 pub(crate) struct Refusal {
     pub(super) error: OpenError,
-    /// The process that should have closed it by now.
+    /// The PID of a previous server that should have closed the image by now.
     pub(super) predecessor: Option<String>,
 }
 
-/// Opens an image that a predecessor may not have closed yet. `tell` reports the wait.
+/// Calls `open`, and again while a previous server has not closed the image. `tell` gets the
+/// message that reports a long wait.
 pub(crate) fn open_after<T>(
     open: impl Fn() -> Result<T, OpenError>,
     mut tell: impl FnMut(String),
@@ -100,7 +102,8 @@ pub(crate) fn open_after<T>(
     }
 }
 
-/// Returns the file that another process has opened, if that is why the image cannot be opened.
+/// Returns the file that another process has locked or uses, if that is why the image cannot be
+/// opened.
 fn taken(error: &OpenError) -> Option<&Path> {
     let OpenError::Device(error) = error else { return None };
     match error.failure() {
@@ -134,7 +137,7 @@ fn identity(file: &Metadata) -> ImageIdentity {
     if file.rdev() == 0 { (file.dev(), file.ino(), 0) } else { (0, 0, file.rdev()) }
 }
 
-/// Returns the files that a process has locked, as far as this user may see them.
+/// Returns the files that the process with this PID has locked, as far as this user may see them.
 fn locked(number: &str) -> Vec<ImageIdentity> {
     let has_lock = |descriptor: &str| {
         let facts = fs::read_to_string(format!("/proc/{number}/fdinfo/{descriptor}"));
@@ -146,7 +149,7 @@ fn locked(number: &str) -> Vec<ImageIdentity> {
     locked.filter_map(|entry| Some(identity(&fs::metadata(entry.path()).ok()?))).collect()
 }
 
-/// Returns whether a process was started to serve a mount, or is about to end.
+/// Returns whether the process with this PID was started to serve a mount, or is about to end.
 fn is_server(number: &str) -> bool {
     let Ok(line) = fs::read(format!("/proc/{number}/cmdline")) else { return false };
     if line.is_empty() {
@@ -159,7 +162,8 @@ fn is_server(number: &str) -> bool {
     parsed.is_ok_and(|cli| matches!(cli.command, Command::Mount(_)))
 }
 
-/// Returns whether a process sees a mount of one of these images.
+/// Returns whether the mount table of a process, by its name in /proc, shows a mount of one of
+/// these images.
 fn is_mounted(process: &str, images: &[ImageIdentity]) -> bool {
     sources(process).iter().any(|source| {
         let path = Path::new("/proc").join(process).join("root");

@@ -1,7 +1,7 @@
 //! Other processes: finding them in /proc, and waiting for them.
 //!
-//! Owns: process descriptors, so that a reused number cannot mean another process. Does **not**
-//! own: the role of a process.
+//! Owns: process descriptors, so that a reused PID cannot mean another process. Does **not** own:
+//! the role that a process has for a mount.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Opens the process with this number.
+/// Opens a descriptor of the process with the PID `number`; `None` if there is no such process.
 pub(crate) fn open(number: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()
 }
 
-/// Returns all visible processes, each with its name in /proc.
+/// Returns all visible processes, each with its name in /proc, which is its PID.
 pub(crate) fn all() -> impl Iterator<Item = (String, OwnedFd)> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
@@ -24,7 +24,8 @@ pub(crate) fn all() -> impl Iterator<Item = (String, OwnedFd)> {
     })
 }
 
-/// Waits for an event of a process, at most this long. The end of the process is always an event.
+/// Waits for an event of a process, at most as long as `patience`. The end of the process is always
+/// an event. Returns false if the time is over.
 pub(crate) fn wait_for(
     process: &OwnedFd,
     wanted: PollFlags,

@@ -1,4 +1,4 @@
-//! The process that serves a mount: its threads, signals and end.
+//! The process that serves a mount: how it starts, its threads, its signals, and how it ends.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -29,10 +29,10 @@ use crate::sandbox::{self, Namespaces, Reach};
 use crate::terminal::console::Console;
 use crate::terminal::names;
 
-/// How long users of the mount may continue once it has to end.
+/// How long programs may continue to use the mount after it has to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The process that serves.
+/// The command in the process that serves the mount.
 pub(super) struct ServeVolume {
     pub(super) devices: ferroxfs::Devices,
     pub(super) device: PathBuf,
@@ -42,7 +42,7 @@ pub(super) struct ServeVolume {
     pub(super) sandbox: SandboxWhen,
 }
 
-/// A server whose workers give up their rights.
+/// A FUSE server whose workers enter the sandbox.
 struct Confined {
     server: Server,
     channel: ChannelKind,
@@ -89,7 +89,8 @@ impl Handler for Confined {
     }
 }
 
-/// Runs a closure in a thread that has entered the sandbox, as all threads that it starts.
+/// Runs `act` in a new thread that has entered the sandbox. Threads that `act` starts are in the
+/// sandbox too.
 pub(crate) fn inside<T: Send>(
     (when, namespaces): (SandboxWhen, &Namespaces),
     act: impl FnOnce() -> T + Send,
@@ -177,7 +178,7 @@ impl Run for ServeVolume {
     }
 }
 
-/// Closes the volume, when nothing is served any more.
+/// Closes the volume after the mount has ended.
 fn close(mount: Mount<Confined>) -> Result<(), Failure> {
     let _span = tracing::info_span!("close").entered();
     match mount.finish() {
@@ -187,7 +188,8 @@ fn close(mount: Mount<Confined>) -> Result<(), Failure> {
     }
 }
 
-/// Sends messages to the system log, because nobody reads standard error; panics too.
+/// Connects to the system log, because nobody reads standard error. Messages of panics go there
+/// too.
 fn log_to_system() -> Arc<SystemLog> {
     let log = Arc::new(SystemLog::open());
     let (told, otherwise) = (Arc::clone(&log), std::panic::take_hook());
@@ -198,7 +200,8 @@ fn log_to_system() -> Arc<SystemLog> {
     log
 }
 
-/// Opens a volume whose root can be read. Without it nothing at the mount point would work.
+/// Returns the opened volume if its root can be read. Without the root, nothing at the mount point
+/// would work.
 fn readable(
     opened: Result<ferroxfs::Volume, OpenError>,
     device: &Path,
@@ -220,7 +223,8 @@ fn readable(
     }
 }
 
-/// Stops the mount on each signal until its handle is closed.
+/// Starts a thread that stops the mount on each signal. The thread ends when the signals are
+/// closed.
 fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>, Failure> {
     let watcher = Builder::new().name("signals".to_owned()).spawn(move || {
         // The channel is closed if nothing was mounted.
@@ -232,7 +236,8 @@ fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>,
     watcher.map_err(|error| no_thread(&error))
 }
 
-/// Reports to the waiting process that the mount is ready, and leaves its terminal.
+/// Reports that the mount is ready, to the service manager and to the process that waits. In the
+/// background, leaves the terminal.
 fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         console.note(format!("sd_notify: {error}"));
@@ -254,7 +259,7 @@ fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
     detached().map_err(|errno| Failure::new(Exit::Failed, format!("the background: {errno}")))
 }
 
-/// Serves until the volume is unmounted, a signal asks for the end, or a worker fails.
+/// Serves until the volume is unmounted, until a signal stops the mount, or until a worker fails.
 fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
     if mount.wait(Duration::MAX) == WaitOutcome::Ended {
         return outcome(mount);
@@ -278,7 +283,7 @@ fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
     failed(mount)
 }
 
-/// Returns how a mount ended that this process has not unmounted.
+/// Returns the result of a mount that has ended without being unmounted by this process.
 fn outcome(mount: &Mount<Confined>) -> Result<(), Failure> {
     failed(mount)?;
     if mount.is_mounted() {

@@ -23,11 +23,11 @@ use crate::terminal::names;
 use crate::terminal::screen::Screen;
 use listen::Listener;
 
-/// The limit on the size of an attribute.
+/// The limit on the size of an attribute, in bytes.
 const MOST_BYTES: usize = 64 << 10;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
-/// The prefix of the name of each figure.
+/// The prefix of the names of all figures.
 const PREFIX: &str = "ferroxfs_";
 
 struct Stats {
@@ -36,37 +36,39 @@ struct Stats {
     watch: bool,
 }
 
-/// A server of figures on an address.
+/// The command that serves the figures of a mount by HTTP on an address.
 struct ServeFigures {
     folder: PathBuf,
     address: SocketAddr,
     listener: Listener,
 }
 
-/// The counters of a mount.
+/// The counters of a mount at one moment.
 #[derive(Clone, Default)]
 struct Figures {
     requests: BTreeMap<String, RequestRow>,
-    /// The figures of the volume, in the order of the output.
+    /// The figures of the volume, in the order in which they are printed.
     volume: Vec<Figure>,
 }
 
-/// The figures of one kind of request.
+/// The counters of one kind of request.
 #[derive(Clone, Default)]
 struct RequestRow {
     count: f64,
     failures: f64,
     seconds: f64,
-    /// The number of requests that took this many seconds or less, from the shortest time on.
+    /// For each bucket of durations, its end in seconds and the number of requests that took no
+    /// longer. The shortest bucket comes first.
     classes: Vec<(f64, f64)>,
 }
 
-/// One number.
+/// One figure of the volume: a name and a number.
 #[derive(Clone, PartialEq)]
 struct Figure {
     name: String,
     value: f64,
-    /// Whether it only grows: then the difference shows what happened since.
+    /// Whether the number only grows. If so, the difference of two values shows what happened
+    /// between them.
     is_counter: bool,
 }
 
@@ -137,7 +139,7 @@ impl Run for ServeFigures {
     }
 }
 
-/// Reads an attribute of the root of a ferroxfs mount.
+/// Reads the attribute `name` of the root of a ferroxfs mount.
 pub(crate) fn read_attribute(folder: &Path, name: &str) -> Result<Vec<u8>, Failure> {
     let mut value = vec![0; MOST_BYTES];
     match rustix::fs::getxattr(folder, name, value.as_mut_slice()) {
@@ -161,7 +163,7 @@ pub(crate) fn read_attribute(folder: &Path, name: &str) -> Result<Vec<u8>, Failu
     }
 }
 
-/// Parses the text format of Prometheus.
+/// Parses figures in the text format of Prometheus.
 fn parse(text: &str) -> Figures {
     let mut figures = Figures::default();
     let mut counters = BTreeSet::new();
@@ -205,7 +207,7 @@ impl RequestRow {
         }
     }
 
-    /// Returns the differences from older figures.
+    /// Returns the differences between these counters and older ones.
     fn since(&self, old: &Self) -> Self {
         let classes = self.classes.iter().enumerate().map(|(index, (end, count))| {
             let old = old.classes.get(index).map_or(0.0, |(_, count)| *count);
@@ -219,9 +221,9 @@ impl RequestRow {
         }
     }
 
-    /// Returns the time within which this fraction of all requests was answered, in seconds. Within
-    /// a bucket, requests are assumed to be spread evenly; the last bucket has no end, and its
-    /// start is returned.
+    /// Returns the time in seconds within which the fraction `part` of all requests was answered.
+    /// Requests are assumed to be spread evenly within a bucket. For the last bucket, which has no
+    /// end, its start is returned.
     fn quantile(&self, part: f64) -> f64 {
         let wanted = self.count * part;
         let (mut start, mut below) = (0.0, 0.0);
@@ -237,7 +239,8 @@ impl RequestRow {
     }
 }
 
-/// Returns the figures as JSON. Counts are integers, which the text format does not distinguish.
+/// Returns the figures as a JSON object. Counts become integers, although the text format does not
+/// tell integers from other numbers.
 fn describe(figures: &Figures) -> Object {
     let whole = |value: f64| serde_json::Value::from(value as u64);
     let requests = figures.requests.iter().map(|(name, row)| {

@@ -1,8 +1,8 @@
 //! The system log, for a process whose standard error nobody reads.
 //!
 //! Owns: one datagram for each message, in the form of syslog(3) (RFC 3164), sent to `/dev/log`. If
-//! no log daemon listens, root writes a line to the kernel log (`/dev/kmsg`). Does **not** own:
-//! which messages are worth sending.
+//! no log daemon listens, root writes a line to the kernel log (`/dev/kmsg`). Does **not** own: the
+//! choice of messages.
 //!
 //! The crates for syslog bring clocks, host names and transports of their own, so this module does
 //! without them. The socket is connected while this process may still open one.
@@ -13,27 +13,27 @@ use std::os::unix::net::UnixDatagram;
 
 use jiff::Zoned;
 
-/// The socket of the log daemon.
+/// The path of the socket of the log daemon.
 const SOCKET: &str = "/dev/log";
 const KERNEL: &str = "/dev/kmsg";
-/// Facility daemon (3), severity error (3).
+/// The priority of all messages: facility daemon (3), severity error (3).
 const PRIORITY: u32 = 3 << 3 | 3;
 
-/// A connection to the log.
+/// A connection to the log daemon, or to the kernel log if there is no daemon.
 pub(crate) struct SystemLog {
     socket: Option<UnixDatagram>,
     kernel: Option<File>,
 }
 
 impl SystemLog {
-    /// Connects to the log.
+    /// Connects to the log daemon, or opens the kernel log.
     pub(crate) fn open() -> Self {
         let socket = connect();
         let kernel = socket.is_none().then(|| File::options().write(true).open(KERNEL).ok());
         Self { socket, kernel: kernel.flatten() }
     }
 
-    /// Reports a failure.
+    /// Sends a message to the log.
     pub(crate) fn report(&self, message: impl std::fmt::Display) {
         let process = std::process::id();
         let message = message.to_string().replace('\n', "; ");

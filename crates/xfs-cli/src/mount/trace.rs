@@ -1,7 +1,7 @@
-//! The log of a mount in the foreground, on standard error.
+//! The log of a mount that runs in the foreground, written to standard error.
 //!
-//! Owns: which events are logged, and their form. Does **not** own: the spans and events, which are
-//! in the code that does the work. An event that is not logged costs a comparison.
+//! Owns: the choice of logged events, and their form. Does **not** own: the spans and events, which
+//! are in the code that does the work. An event that is not logged costs a comparison.
 
 use std::fmt::{self, Debug};
 use std::io::Write;
@@ -16,8 +16,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::terminal::names;
 
-/// Starts logging: failures; with one `-v` the phases of the mount, with two each request, with
-/// three also transactions and log forces. Each is logged when it ends, with its duration.
+/// Starts logging for this number of `-v`. Without it, only failures are logged; with one, the
+/// phases of the mount; with two, each request; with three, also transactions and log forces. Each
+/// phase, request or transaction is logged when it ends, with its duration.
 pub(crate) fn begin(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::WARN,
@@ -37,7 +38,8 @@ pub(crate) fn begin(verbosity: u8) {
     let _ = subscriber.try_init();
 }
 
-/// Standard error, where names in requests cannot control a terminal. A line is written at once.
+/// Standard error, with escapes for bytes in names that would control a terminal. A line is written
+/// at once.
 struct Printable(std::io::Stderr);
 
 impl Write for Printable {
@@ -50,7 +52,8 @@ impl Write for Printable {
     }
 }
 
-/// The form of a line: the time since the start, the level, the enclosing spans, and the event.
+/// The form of a line of the log: the time since the start, the level, the enclosing spans, and the
+/// event.
 struct LineFormat(Uptime);
 
 impl<S, N> FormatEvent<S, N> for LineFormat
@@ -98,7 +101,7 @@ where
     }
 }
 
-/// The duration of a span, for the event at its end.
+/// Takes the duration of a span from the event at its end.
 #[derive(Default)]
 struct End {
     took: Option<String>,
@@ -112,7 +115,7 @@ impl Visit for End {
     }
 }
 
-/// Changes `2.58ms` to `2.6 ms`.
+/// Rewrites a duration from the form `2.58ms` to `2.6 ms`.
 fn duration(text: &str) -> String {
     let unit = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     let (number, unit) = text.split_at(unit.unwrap_or(text.len()));

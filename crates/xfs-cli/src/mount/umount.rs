@@ -1,8 +1,8 @@
 //! `umount`: makes everything durable, ends a mount and waits until its image is closed.
 //!
-//! A failure to make data durable is reported while the mount can still be read. The serving
-//! process ([`serving`]) is asked how closing went: by then it has no other place to report to than
-//! the system log.
+//! A failure to make data durable is reported while the mount can still be read. Afterwards,
+//! `umount` finds out how the serving process ended ([`serving`]), because that process can report
+//! only to the system log.
 
 mod exit_status;
 mod serving;
@@ -29,11 +29,12 @@ use serving::{Ending, MountAccess, Serving};
 struct Umount {
     folder: PathBuf,
     when: Unmount,
-    /// Also with changes that cannot be made durable.
+    /// Whether to unmount even if changes cannot be made durable.
     force: bool,
 }
 
-/// Opens nothing: an open folder would keep the mount in use.
+/// Finds the folder of the mount. It opens nothing, because an open folder would keep the mount in
+/// use.
 pub(crate) fn open(arguments: UmountArguments) -> Result<Box<dyn Run>, Failure> {
     let UmountArguments { folder, lazy, force } = arguments;
     let when = if lazy { Unmount::WhenUnused } else { Unmount::Now };
@@ -77,7 +78,7 @@ impl Umount {
         Failure::host(self.folder.as_os_str(), error)
     }
 
-    /// Prints as JSON whether the image is known to be closed.
+    /// Prints a JSON document that says whether the image is known to be closed.
     fn conclude(&self, is_closed: bool, console: &mut Console) -> Result<(), Failure> {
         let mut object = Object::new();
         json::insert_name(&mut object, "mount_point", self.folder.as_os_str().as_bytes());
@@ -85,8 +86,8 @@ impl Umount {
         Ok(console.conclude_with(object)?)
     }
 
-    /// Makes durable what the kernel and the server hold. A root that cannot be opened is skipped:
-    /// the way the server ends shows the same later.
+    /// Makes all changes in the kernel and the server durable. If the root of the mount cannot be
+    /// opened, this is skipped: how the server ends will show the same failure later.
     fn sync(&self, console: &mut Console) -> Result<(), Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(root) = rustix::fs::open(&self.folder, flags, Mode::empty()) else { return Ok(()) };
@@ -150,7 +151,8 @@ impl Umount {
     }
 }
 
-/// Returns whether the mount is in use. fusermount3 reports that only as text.
+/// Returns whether unmounting failed because the mount is in use. The program fusermount3 says so
+/// only in its message.
 fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")
 }

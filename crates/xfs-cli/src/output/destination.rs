@@ -1,8 +1,8 @@
-//! Resolution of the path of an output.
+//! Resolution of the path of an output to a file of the host.
 //!
 //! Owns: following symbolic links, and recognising descriptors of this process. A descriptor that
-//! the shell has opened is used as it is, with its position: opening `/dev/stdout` again would
-//! overwrite the contents before that position.
+//! the shell has opened is used with its position: opening `/dev/stdout` again would overwrite the
+//! contents before that position.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,37 +19,37 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 use super::parent;
 use crate::terminal::standard_output;
 
-/// The number of symbolic links that are followed, as in every path resolution of Linux.
+/// The largest number of symbolic links that one path may lead through, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// The file at a path.
+/// The file that a path leads to.
 pub(super) enum Destination {
-    /// A descriptor of this process.
+    /// A descriptor that this process already has, duplicated.
     Open(File),
-    /// A device, a pipe, or a file of /proc.
+    /// The path of a device, a pipe, or a file of /proc.
     Special(PathBuf),
-    /// A regular file, or none yet.
+    /// The path of a regular file, which may not exist yet.
     File(FileDestination),
 }
 
-/// The path of a regular file.
+/// The resolved path of a regular file.
 pub(super) struct FileDestination {
-    /// The path of its directory.
+    /// The path of the directory that the file is in.
     pub(super) directory: PathBuf,
-    /// Its name there, which is no symbolic link.
+    /// The name in that directory. It is not a symbolic link.
     pub(super) name: OsString,
-    /// The existing file, open for writing.
+    /// The existing file, open for writing; `None` if it does not exist yet.
     pub(super) present: Option<File>,
 }
 
 impl FileDestination {
-    /// Returns the whole path.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> PathBuf {
         self.directory.join(&self.name)
     }
 }
 
-/// Resolves a path. A file that must not be written is an error.
+/// Resolves the path of an output. A directory, or a file that must not be written, is an error.
 pub(super) fn find(path: &Path) -> io::Result<Destination> {
     let mut path = path.to_owned();
     for _ in 0..=MAX_LINKS {
@@ -88,19 +88,19 @@ pub(super) fn find(path: &Path) -> io::Result<Destination> {
     Err(Errno::LOOP.into())
 }
 
-/// Opens a device or a pipe. Opening a pipe waits for its reader.
+/// Opens a device or a pipe for writing. Opening a pipe waits until a reader has opened it.
 pub(super) fn open_special(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOCTTY.bits().cast_signed();
     File::options().write(true).custom_flags(flags).open(path)
 }
 
 enum InProc {
-    /// A descriptor of this process.
+    /// The number of a descriptor of this process.
     Descriptor(i32),
     Other,
 }
 
-/// Returns the meaning of the last component of a path, if it is in /proc.
+/// Returns the meaning of the last component of a path if the path is in /proc; `None` otherwise.
 fn in_proc(path: &Path) -> Option<InProc> {
     let directory = parent(path).canonicalize().ok().filter(|path| path.starts_with("/proc"))?;
     let own = Path::new("/proc/self").canonicalize().ok()?;
@@ -113,7 +113,7 @@ fn in_proc(path: &Path) -> Option<InProc> {
     }
 }
 
-/// Returns a second descriptor of the same open file.
+/// Returns a duplicate of the descriptor `number` of this process, whose path is `path`.
 fn descriptor(number: i32, path: &Path) -> io::Result<File> {
     let owned: OwnedFd = match number {
         1 if standard_output::was_closed() => return Err(Errno::BADF.into()),

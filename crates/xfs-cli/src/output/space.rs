@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns the bytes that are free for this user on the filesystem of a file, which may not exist
-/// yet.
+/// Returns the number of bytes that this user may still write on the filesystem of a file. The file
+/// may not exist yet. `None` if the number is unknown.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let found = rustix::fs::statvfs(path)
@@ -13,7 +13,7 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     found.ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Extends a file to this length, with a hole at its end.
+/// Extends a file to a length of `bytes`, with a hole at its end.
 pub(crate) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
     if i64::try_from(bytes).is_err() {
         return Err(io::Error::new(

@@ -1,10 +1,10 @@
-//! A regular file that is being written, and how it gets its name.
+//! A regular file of the host that is being written, and how it gets its name.
 //!
-//! Owns: where the staged file is, and how it replaces an existing file. Does **not** own: its
-//! contents.
+//! Owns: the location of the staged file, and how it replaces an existing file. Does **not** own:
+//! the contents of the file.
 //!
 //! A staged file has no name (`O_TMPFILE`), so that a killed run leaves nothing. On a filesystem
-//! without such files it is named `.ferroxfs-PID-N`, beside the destination.
+//! without unnamed files it is named `.ferroxfs-PID-N`, beside the destination.
 //!
 //! | at the destination | the staged file is | and is published by |
 //! |---|---|---|
@@ -17,8 +17,8 @@
 //!
 //! - **I1** Until [`publish`](StagedFile::publish) nothing changes at the destination.
 //! - **I2** Publishing does not check for signals. A staged file that is dropped is removed.
-//! - **I3** A kill during the copy leaves a part of it. A full disk does not: its space is reserved
-//!   before.
+//! - **I3** A kill during the copy leaves a partial copy. A full disk does not, because all space
+//!   is reserved before the copy.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -36,38 +36,38 @@ use crate::sandbox::{Reach, Rights};
 
 /// The mode of a new file, before the umask.
 const MODE: Mode = Mode::from_raw_mode(0o666);
-/// The number of temporary names to try, some of which may be taken.
+/// The number of temporary names to try, because some names may be taken.
 const MOST_NAMES: u32 = 1000;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Attributes that depend on the contents or give them rights. New contents do not get them.
+/// Attributes that depend on the contents or give them rights. They are not copied to new contents.
 const OF_CONTENTS: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
-/// The size of the list of attribute names, and of one value: the limits of Linux.
+/// The largest size in bytes of the list of attribute names, and of one value, as in Linux.
 const ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// A regular file that is being written.
 pub(crate) struct StagedFile {
     file: File,
-    /// The directory of the destination.
+    /// The directory that the destination is in.
     directory: OwnedFd,
     directory_path: PathBuf,
-    /// The name of the destination.
+    /// The name of the destination in its directory.
     name: OsString,
-    /// The temporary name, if the file has one.
+    /// The temporary name of the staged file; `None` if it has no name.
     temporary: Option<OsString>,
     replaces: Replaces,
 }
 
-/// The file at the destination.
+/// The file at the destination, and how it is replaced.
 enum Replaces {
     Nothing,
-    /// A file that the staged file can replace.
+    /// A file whose name the staged file can take.
     File(File),
-    /// A file that gets the contents of the staged file.
+    /// A file that keeps its name and gets the contents of the staged file.
     Contents(File),
 }
 
 impl StagedFile {
-    /// Creates a staged file.
+    /// Creates a staged file for this destination.
     pub(super) fn make(place: FileDestination) -> io::Result<Self> {
         let FileDestination { directory: directory_path, name, present } = place;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -95,20 +95,20 @@ impl StagedFile {
         Ok(staged)
     }
 
-    /// Creates a staged file that replaces the whole file at `path`, or creates it. Returns `None`
-    /// for a device, and for a file of which only the contents can be replaced.
+    /// Creates a staged file that will take the name `path`. Returns `None` for a device, and for a
+    /// file of which only the contents can be replaced.
     pub(crate) fn of_image(path: &Path) -> io::Result<Option<Self>> {
         let Destination::File(place) = destination::find(path)? else { return Ok(None) };
         let staged = Self::make(place)?;
         Ok(Some(staged).filter(|staged| !matches!(staged.replaces, Replaces::Contents(_))))
     }
 
-    /// Returns the open file.
+    /// Returns the staged file, open for reading and writing.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns a path by which this process can open the file.
+    /// Returns a path with which this process can open the staged file.
     pub(crate) fn path(&self) -> PathBuf {
         match &self.temporary {
             Some(name) => self.directory_path.join(name),
@@ -116,7 +116,7 @@ impl StagedFile {
         }
     }
 
-    /// Returns whether both files are published in the same directory.
+    /// Returns whether publishing both files needs the rights to only one directory.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         let is_copied = |staged: &Self| matches!(staged.replaces, Replaces::Contents(_));
         let identity = |staged: &Self| {
@@ -125,7 +125,7 @@ impl StagedFile {
         is_copied(self) || is_copied(other) || identity(self) == identity(other)
     }
 
-    /// Returns the rights on the host that publishing takes.
+    /// Returns the rights on the host that publishing the file needs.
     pub(crate) fn reach(&self) -> Reach<'_> {
         match self.replaces {
             Replaces::Contents(_) => Reach::Nothing,
@@ -133,11 +133,12 @@ impl StagedFile {
         }
     }
 
-    /// Puts this file, or its contents, at the destination: the first change there (I1).
+    /// Puts this file, or its contents, at the destination. Before this call, the destination does
+    /// not change (I1).
     ///
     /// # Errors
     ///
-    /// The errors of the host. The destination has not changed then.
+    /// The errors of the host. Except after a failed copy (I3), the destination has not changed.
     pub(crate) fn publish(mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.replaces, Replaces::Nothing) {
             Replaces::Nothing => match self.link() {
@@ -156,7 +157,7 @@ impl StagedFile {
         }
     }
 
-    /// Gives the file its name, which must be free.
+    /// Gives the staged file the name of the destination, which must be free.
     fn link(&mut self) -> Result<(), Errno> {
         match &self.temporary {
             Some(staged) => {
@@ -172,7 +173,7 @@ impl StagedFile {
         Ok(())
     }
 
-    /// Renames the file over the existing one.
+    /// Renames the staged file over the existing file.
     fn rename(&mut self) -> Result<(), Errno> {
         let there = rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         match there {
@@ -195,7 +196,7 @@ impl StagedFile {
         Ok(())
     }
 
-    /// Removes the temporary name.
+    /// Removes the temporary name of the staged file.
     fn remove(&mut self) {
         if let Some(name) = self.temporary.take() {
             _ = rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty());
@@ -204,14 +205,15 @@ impl StagedFile {
 }
 
 impl Drop for StagedFile {
-    /// Leaves no file rather than a partial one (I2). The error that led here is reported
-    /// elsewhere.
+    /// Removes a file that was not published, so that no partial file stays (I2). The error that
+    /// led here is reported elsewhere.
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-/// Creates a file in a directory, without a name if the filesystem can do that.
+/// Creates a file in a directory, without a name if the filesystem has unnamed files. Returns the
+/// file and its temporary name, if it has one.
 fn make_beside(directory: &OwnedFd) -> Result<(File, Option<OsString>), Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let unnamed = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, MODE);
@@ -226,7 +228,7 @@ fn make_beside(directory: &OwnedFd) -> Result<(File, Option<OsString>), Errno> {
     Ok((file.into(), Some(name)))
 }
 
-/// Creates something under a name that is free.
+/// Calls `make` with one temporary name after another until one is free, and returns that name.
 fn try_names<T>(mut make: impl FnMut(&OsStr) -> Result<T, Errno>) -> Result<(T, OsString), Errno> {
     let process = std::process::id();
     for number in 0..MOST_NAMES {
@@ -244,7 +246,7 @@ fn by_descriptor(file: impl AsFd) -> PathBuf {
 }
 
 /// Gives a staged file the owner, mode and attributes of the file that it replaces. Returns false
-/// if it cannot have them, or if that file has several names.
+/// if the staged file cannot have them, or if the present file has several names.
 fn can_stand_for(staged: &File, present: &File) -> io::Result<bool> {
     let metadata = present.metadata()?;
     Ok(metadata.nlink() == 1 && copy_owner_and_mode(staged, present, &metadata).is_ok())
@@ -280,7 +282,7 @@ fn copy_owner_and_mode(staged: &File, present: &File, metadata: &Metadata) -> Re
     rustix::fs::fchmod(staged, Mode::from_raw_mode(metadata.mode() & kept))
 }
 
-/// Copies the contents into an existing file, after reserving the space.
+/// Copies the contents of the staged file into the existing file, after reserving the space.
 fn copy(staged: &File, present: &File) -> io::Result<()> {
     let length = staged.metadata()?.len();
     if length > 0 {

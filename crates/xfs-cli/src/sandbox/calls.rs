@@ -1,10 +1,11 @@
 //! The system calls that a command may still make.
 //!
-//! A list of what is allowed: memory, threads, time, and files. Everything else fails with EPERM:
-//! starting processes and programs, using the network, looking into other processes, and the
-//! kernel's newer and larger interfaces. Landlock decides which files, as far as its rights go: it
-//! lets any process change mode, owner, attributes and times of a file by its name. So a command
-//! that needs no files of the host gets no system call for names except those that look at them.
+//! A list names the allowed calls: for memory, threads, time, and files. Every other call fails
+//! with EPERM: starting processes and programs, using the network, looking into other processes,
+//! and the kernel's newer and larger interfaces. Landlock decides which files can be opened. It
+//! does not stop a process from changing mode, owner, attributes and times of a file by its name.
+//! So a command that needs no files of the host gets no system call for names except those that
+//! look at them.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -17,13 +18,14 @@ use seccompiler::{
 
 use super::{Reach, Rights, cause};
 
-/// Whether a filter exists for this architecture.
+/// Whether this architecture has a filter of system calls.
 pub(super) const HAS_FILTER: bool = true;
 
-/// System calls, each with the arguments that are allowed. No rule means any argument.
+/// The numbers of system calls, each with rules on its arguments. A call without rules is allowed
+/// with any arguments.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Restricts this thread, and those that it starts, to these system calls.
+/// Restricts this thread, and the threads that it starts, to the system calls that `reach` needs.
 pub(super) fn filter(reach: &Reach<'_>) -> Result<(), String> {
     let failed = |error: BackendError| format!("seccomp: {}", cause(&error));
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
@@ -80,7 +82,7 @@ fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// Returns rules that allow these values for argument `index`.
+/// Returns rules that allow only these values of the argument with the index `index`.
 fn one_of(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, BackendError> {
     let rule = |value: &u64| {
         let (length, is) = (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq);
@@ -198,7 +200,7 @@ const LOOKS: &[c_long] = &[
     libc::SYS_umask,
 ];
 
-/// System calls that add and remove names.
+/// System calls that add, replace and remove names.
 const RENAMES: &[c_long] = &[libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_unlinkat];
 
 /// System calls that create files and change inodes.
@@ -220,10 +222,10 @@ const CHANGES: &[c_long] = &[
     libc::SYS_utimensat,
 ];
 
-/// The same number on every architecture.
+/// The number of `fchmodat2`, which is the same on every architecture.
 const FCHMODAT2: c_long = 452;
 
-/// System calls that the C library still makes by their old names on this architecture.
+/// Old system calls that the C library still makes on this architecture.
 #[cfg(target_arch = "x86_64")]
 const OLD_CALLS: &[c_long] = &[
     libc::SYS_access,
@@ -250,8 +252,8 @@ const OLD_CHANGES: &[c_long] = &[libc::SYS_mkdir, libc::SYS_symlink];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_CHANGES: &[c_long] = &[];
 
-/// Requests that read the size of a terminal or the flags of a file. Requests that inject terminal
-/// input are not among them.
+/// Requests of ioctl(2) that are allowed: on terminals (size and mode), on block devices, and for
+/// the flags of files. Requests that inject terminal input are not among them.
 const IOCTLS: &[u64] = &[
     0x5401,      // TCGETS
     0x5413,      // TIOCGWINSZ

@@ -1,8 +1,8 @@
 //! The capabilities of root that a command keeps inside the sandbox.
 //!
-//! Owns: which those are. A command that works only on open files needs none: the kernel checks
-//! rights when a file is opened. Does **not** own: when they are dropped
-//! ([`give_up`](super::give_up)).
+//! Owns: the list of these capabilities. A command that works only on open files needs none,
+//! because the kernel checks rights when a file is opened. Does **not** own: the time at which the
+//! others are dropped ([`give_up`](super::give_up)).
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -12,22 +12,22 @@ use rustix::thread::{
 
 use super::{Reach, Rights};
 
-/// Creating and replacing names in a directory of another user, and writing a file that keeps its
-/// set-ID bits.
+/// The capabilities for creating and replacing names in a directory of another user, and for
+/// writing a file that keeps its set-ID bits.
 const NAMES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
 
-/// Setting owner, mode, flags and attributes of files. Attributes of `trusted` and `security` take
-/// `CAP_SYS_ADMIN`.
+/// The capabilities for setting owner, mode, flags and attributes of files. Attributes of `trusted`
+/// and `security` need `CAP_SYS_ADMIN`.
 const TREES: CapabilitySet = NAMES
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::LINUX_IMMUTABLE)
     .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::SYS_ADMIN);
 
-/// Returns the capabilities that this reach needs.
+/// Returns the capabilities that a command with this reach needs.
 pub(super) fn needed(reach: &Reach<'_>) -> CapabilitySet {
     match reach {
         Reach::Nothing | Reach::OpenRings => CapabilitySet::empty(),
@@ -39,7 +39,7 @@ pub(super) fn needed(reach: &Reach<'_>) -> CapabilitySet {
     }
 }
 
-/// Drops all other capabilities of this thread, from every set and for good.
+/// Drops all capabilities of this thread except `needed`, from every set and for good.
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
 //! Namespaces that hide the host.
 //!
-//! Owns: entering them, also for users who are not root. Does **not** own: which threads have to
-//! enter them.
+//! Owns: creating and entering these namespaces, also for users who are not root. Does **not** own:
+//! the choice of the threads that enter them.
 //!
-//! A mount namespace with an empty root takes away names. Landlock alone would leave more than
-//! contents: it lets a process look at a file by its name and change its mode, owner, attributes
-//! and times. The other namespaces hide things that the filter allows no system call for; they are
-//! a second line of defence behind it.
+//! A mount namespace with an empty root takes away names. Landlock alone would not be enough: it
+//! lets a process look at a file by its name, and change the file's mode, owner, attributes and
+//! times. The other namespaces hide things that the filter allows no system call for; they are a
+//! second line of defence behind that filter.
 
 #![allow(
     unsafe_code,
@@ -33,12 +33,12 @@ use rustix::thread::{
 use super::calls::HAS_FILTER;
 use crate::cli::options::SandboxWhen;
 
-/// The name of a namespace beneath /proc/N/ns, and the flags to create and to enter it.
+/// The name of a namespace in /proc/N/ns, the flag to create it, and the type to enter it.
 type Kind = (&'static str, UnshareFlags, LinkNameSpaceType);
 
 const MOUNT: Kind = ("mnt", UnshareFlags::NEWNS, LinkNameSpaceType::Mount);
-/// The namespaces behind the filter. The last one takes five times as long as the others together,
-/// and processes that create one wait for each other.
+/// Namespaces that only repeat what the filter of system calls does. The last one takes five times
+/// as long to create as the others together, and processes that create one wait for each other.
 const SECONDARY: [Kind; 4] = [
     ("ipc", UnshareFlags::NEWIPC, LinkNameSpaceType::InterProcessCommunication),
     ("uts", UnshareFlags::NEWUTS, LinkNameSpaceType::HostNameAndNISDomainName),
@@ -46,20 +46,21 @@ const SECONDARY: [Kind; 4] = [
     ("net", UnshareFlags::NEWNET, LinkNameSpaceType::Network),
 ];
 
-/// The contents of `/` inside the namespace.
+/// The contents of `/` inside the new mount namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Root<'a> {
-    /// An empty directory that is read-only.
+    /// An empty, read-only directory.
     Empty,
-    /// This directory and the mounts beneath it. Its descriptor then leads to nothing above it.
+    /// This directory and the mounts beneath it. Afterwards its descriptor leads to nothing above
+    /// it.
     Directory(BorrowedFd<'a>),
-    /// The same root as before.
+    /// The root of the host, unchanged.
     Same,
 }
 
-/// Moves this process into new namespaces. For an empty root it also creates a user namespace if
-/// the user may not create the others without one. In a user namespace, files cannot be given to
-/// supplementary groups.
+/// Moves this process into new namespaces. For an empty root, it also creates a user namespace if
+/// the user may not create the other namespaces without one. In a user namespace, files cannot be
+/// given to supplementary groups.
 ///
 /// # Errors
 ///
@@ -90,8 +91,8 @@ pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Creates the secondary namespaces, one by one. A kernel may lack one of them, and that must not
-/// prevent the others or the empty root.
+/// Creates the secondary namespaces, one by one. If the kernel lacks one of them, the others and
+/// the empty root are still created. Returns the first error.
 fn unshare_secondary() -> Result<(), Errno> {
     let mut made = Ok(());
     for (_, flag, _) in secondary() {
@@ -100,12 +101,12 @@ fn unshare_secondary() -> Result<(), Errno> {
     made
 }
 
-/// Namespaces for threads of a process that itself does not enter them.
+/// Namespaces that threads of a process can enter, although the process itself stays outside.
 pub(crate) struct Namespaces(Result<Vec<(OwnedFd, LinkNameSpaceType)>, Errno>);
 
 impl Namespaces {
-    /// Creates them if the sandbox is wanted. Threads of a process cannot have a user namespace of
-    /// their own, so only root can create these.
+    /// Creates the namespaces if the sandbox is wanted. Only root can create them, because the
+    /// threads of a process cannot have a user namespace of their own.
     pub(crate) fn make(when: SandboxWhen) -> Self {
         if when == SandboxWhen::Never {
             return Self(Err(Errno::PERM));
@@ -125,7 +126,7 @@ impl Namespaces {
         Self(made)
     }
 
-    /// Moves this thread into them.
+    /// Moves this thread into these namespaces.
     ///
     /// # Errors
     ///
@@ -140,7 +141,8 @@ impl Namespaces {
     }
 }
 
-/// Returns the secondary namespaces.
+/// Returns the secondary namespaces that are needed. The network namespace is not needed if there
+/// is a filter of system calls.
 fn secondary() -> impl Iterator<Item = Kind> {
     SECONDARY.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")
 }
@@ -156,7 +158,8 @@ fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     unsafe { unshare_unsafe(flags) }
 }
 
-/// Maps the ids of this process to themselves in its user namespace, and no others.
+/// Maps the user and group of this process to themselves in its user namespace. No other ids are
+/// mapped.
 fn map_ids(user: u32, group: u32) -> Result<(), Errno> {
     let write = |name: &str, text: String| {
         std::fs::write(format!("/proc/self/{name}"), text).map_err(|error| errno_of(&error))
@@ -172,7 +175,8 @@ fn drop_capabilities() -> Result<(), Errno> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// Copies a directory and the mounts beneath it, so that they can be mounted elsewhere.
+/// Copies a directory and the mounts beneath it to a detached mount, so that it can be mounted
+/// elsewhere.
 fn copy_of(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -181,7 +185,7 @@ fn copy_of(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_tree(directory, "", flags)
 }
 
-/// Replaces the root with an empty directory.
+/// Replaces the root of this mount namespace with an empty directory.
 fn empty_root() -> Result<(), Errno> {
     let filesystem = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_flag(filesystem.as_fd(), "ro")?;
@@ -206,7 +210,8 @@ fn change_root(root: BorrowedFd<'_>) -> Result<(), Errno> {
     chdir("/")
 }
 
-/// Makes a descriptor of the new root lead to it, and not to the place where it was mounted before.
+/// Makes the descriptor of the directory that is now the root lead to that root, instead of to the
+/// place where the directory was mounted before.
 fn point_to_root(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty())?;

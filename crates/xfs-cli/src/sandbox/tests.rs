@@ -1,4 +1,4 @@
-//! A child process enters the sandbox, because no process can leave it.
+//! Tests of the sandbox, in which a child process enters it, because no process can leave it.
 
 use std::env;
 use std::fs::{self, File};
@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use super::{Reach, Rights, enter};
 use crate::cli::options::SandboxWhen;
 
-/// Tells the test below that it is the child that has to enter, and where it may work.
+/// The environment variable that marks the child process. Its value is the directory in which it
+/// works.
 const INSIDE: &str = "FERROXFS_TEST_INSIDE";
 
 #[test]
@@ -38,7 +39,8 @@ fn unreachable_operations_are_denied() {
     assert!(said.contains("all of it was denied"), "{said}");
 }
 
-/// Landlock lets any process change the inode of a file that has a name.
+/// Checks that a process without reach cannot change a file by its name. Landlock alone would not
+/// prevent that.
 #[test]
 fn names_are_not_changed_without_reach() {
     let directory = tempfile::tempdir().unwrap();
@@ -91,7 +93,8 @@ fn inside() {
     println!("all of it was denied");
 }
 
-/// Checks a thread that is started inside as well.
+/// Checks that all operations outside the reached directory fail. Runs in a thread that was started
+/// inside the sandbox, so that the threads of a process are checked too.
 fn deny_all(directory: &Path, reached: &File, has_root: bool) {
     is_denied(fs::read(directory.join("secret")));
     is_denied(fs::write(directory.join("other"), ""));

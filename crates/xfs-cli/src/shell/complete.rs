@@ -1,7 +1,7 @@
 //! `complete`: prints paths in images for the completions of shells, one per line.
 //!
 //! Owns: finding the image in an incomplete command line, and listing one directory of it. On any
-//! failure it prints nothing, because a completing shell has no use for an error.
+//! failure the command prints nothing, because a completing shell has no use for an error.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -16,32 +16,33 @@ use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::size;
 
-/// The limit on listed names.
+/// The limit on the number of names that are printed.
 const MAX_NAMES: usize = 10_000;
 
 struct Complete {
     devices: Option<ferroxfs::Devices>,
     line: CompletionLine,
-    /// Names that are listed already. A mounted image is listed through its folder, which is up to
-    /// date.
+    /// The words to print if the image is mounted; they come from the folder of the mount, which is
+    /// up to date. `None` if the image has to be read.
     words: Option<Vec<Vec<u8>>>,
 }
 
-/// An incomplete command line.
+/// An incomplete command line, whose last word is completed.
 #[derive(Default)]
 struct CompletionLine {
     image: Option<PathBuf>,
     log_device: Option<PathBuf>,
     partition: Option<u32>,
     offset: Option<u64>,
-    /// The part of the completed word before a path: `IMAGE:`.
+    /// The part of the last word before the path: `IMAGE:`.
     before: Vec<u8>,
-    /// The path so far: the directory up to its slash, and the beginning of a name.
+    /// The directory part of the path, up to its last slash. The beginning of a name follows.
     directory: Vec<u8>,
     begun: Vec<u8>,
 }
 
-/// Opens the image of the last word, if that word names one.
+/// Opens the image that the last word names, if there is one. If the image is mounted, lists names
+/// through its folder.
 pub(crate) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
     let line = CompletionLine::read(&arguments.words);
     let words = line.as_ref().and_then(CompletionLine::names_on_mount);
@@ -62,8 +63,8 @@ impl Run for Complete {
 }
 
 impl CompletionLine {
-    /// Parses the words of a command line. The last is completed; `None` if it is no path in an
-    /// image.
+    /// Parses the words of a command line, of which the last is completed. `None` if the last word
+    /// is no path in an image.
     fn read(words: &[OsString]) -> Option<Self> {
         let (word, before) = words.split_last()?;
         let mut line = Self::default();
@@ -101,7 +102,8 @@ impl CompletionLine {
         Some(line)
     }
 
-    /// Opens the image, even if it is in use: a stale name does no harm.
+    /// Opens the image, even if another program uses it: a name that is no longer valid does no
+    /// harm.
     fn open(&self) -> Option<ferroxfs::Devices> {
         let image = self.image.as_deref().filter(|image| image.exists())?;
         self.options().open_devices(image).or_else(|_| self.live().open_devices(image)).ok()
@@ -125,7 +127,8 @@ impl CompletionLine {
         }
     }
 
-    /// Lists names in the folder where the image is mounted; `None` if it is not mounted.
+    /// Returns the words that the last word may become, from the folder in which the image is
+    /// mounted. `None` if it is not mounted.
     fn names_on_mount(&self) -> Option<Vec<Vec<u8>>> {
         let image = self.image.as_deref()?.canonicalize().ok()?;
         let mount = xfs_fuse::mounts().into_iter().find(|mount| mount.image == image)?;
@@ -156,7 +159,8 @@ impl CompletionLine {
         [&self.before, &self.directory, name, slash].concat()
     }
 
-    /// Returns the words that this one may become; those of directories end in a slash.
+    /// Returns the words that the last word may become, from the image. Words for directories end
+    /// in a slash.
     fn names(&self, volume: &Volume) -> ferroxfs::Result<Vec<Vec<u8>>> {
         let path = [b"/", self.directory.as_slice()].concat();
         let directory = volume.lookup(Path::new(OsStr::from_bytes(&path)))?;

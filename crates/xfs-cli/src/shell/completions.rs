@@ -1,5 +1,5 @@
-//! `completions`: prints the script with which a shell completes a command line, paths in images
-//! too.
+//! `completions`: prints the script with which a shell completes a command line, including paths in
+//! images.
 //!
 //! Options and commands come from the definitions. For a path in an image the scripts call the
 //! hidden command `complete`.
@@ -16,7 +16,7 @@ use crate::terminal::console::Console;
 
 struct Completions(Shell);
 
-/// Opens nothing.
+/// Creates the command. It opens nothing.
 pub(crate) fn open(arguments: &CompletionsArguments) -> Box<dyn Run> {
     Box::new(Completions(arguments.shell))
 }
@@ -41,7 +41,8 @@ impl Run for Completions {
     }
 }
 
-/// Readline replaces the text after the last colon, and quotes nothing.
+/// The part of the script for bash that completes paths in images. Readline replaces only the text
+/// after the last colon, and quotes nothing.
 const BASH: &str = r#"
 _ferroxfs_in_images() {
     local line="${COMP_LINE:0:COMP_POINT}" words word reply

@@ -15,7 +15,7 @@ use crate::terminal::console::Console;
 
 struct Man(PathBuf);
 
-/// Creates the directory.
+/// Creates the directory for the man pages.
 pub(crate) fn open(arguments: &ManArguments) -> Result<Box<dyn Run>, Failure> {
     interrupt::arm()?;
     let directory = arguments.directory.clone();

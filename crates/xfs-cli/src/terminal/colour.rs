@@ -1,11 +1,11 @@
-//! Colours of names on a terminal: those of ls(1) without LS_COLORS.
+//! Colours of file names on a terminal: those of ls(1) without LS_COLORS.
 
 use std::io;
 
 use crate::file::facts::{Facts, FileKind};
 use crate::terminal::escaping::TerminalWrite;
 
-/// Returns the colour of a file, as parameters of the escape sequence; empty for no colour.
+/// Returns the colour of a file's name, as parameters of an escape sequence; empty for no colour.
 pub(crate) fn of(kind: FileKind, facts: Option<&Facts>) -> &'static str {
     match kind {
         FileKind::Directory => "01;34",
@@ -23,7 +23,7 @@ pub(crate) fn of(kind: FileKind, facts: Option<&Facts>) -> &'static str {
     }
 }
 
-/// Writes `text` in a colour.
+/// Writes `text` in a colour, given in the form that `of` returns.
 pub(crate) fn write(out: &mut impl TerminalWrite, colour: &str, text: &[u8]) -> io::Result<()> {
     if colour.is_empty() {
         return out.write_all(text);

@@ -1,8 +1,8 @@
 //! Standard output and standard error of one run.
 //!
-//! Owns: everything that depends on whether these are terminals (colours, quoting, progress),
-//! failures as they happen, the result of the work, and the exit code so far. Does **not** own:
-//! formats.
+//! Owns: everything that depends on whether the outputs are terminals (colours, quoting, progress).
+//! Also owns the report of failures as they happen, the result of the work, and the exit code so
+//! far. Does **not** own: the formats of the output.
 
 use std::env;
 use std::fmt::Display;
@@ -22,13 +22,14 @@ use crate::terminal::names::{self, NameStyle};
 use crate::terminal::progress::{Progress, ProgressStderr};
 use crate::terminal::tally::{Tally, Work};
 
-/// The outputs of a run.
+/// The outputs of a run, its work in progress, and its exit code so far.
 pub(crate) struct Console {
     out: EscapedOutput,
     is_terminal: bool,
     is_coloured: bool,
     exit: Exit,
-    /// Whether a failure to write has been reported. Each later attempt fails as well.
+    /// Whether a failure to write to standard output has been reported. Each later attempt to write
+    /// fails too and is not reported again.
     has_failed: bool,
     verbosity: Verbosity,
     /// The number of failures that have been reported.
@@ -36,7 +37,7 @@ pub(crate) struct Console {
     work: Option<CurrentWork>,
 }
 
-/// Work in progress.
+/// The work that is in progress, with its progress display.
 struct CurrentWork {
     work: Arc<Work>,
     tally: Arc<Tally>,
@@ -45,7 +46,7 @@ struct CurrentWork {
 }
 
 impl Console {
-    /// Looks at standard output once.
+    /// Creates the outputs. Whether standard output is a terminal is checked only here.
     pub(crate) fn open(colour: ColorWhen) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let is_coloured = match colour {
@@ -83,13 +84,14 @@ impl Console {
         self.verbosity.is_quiet
     }
 
-    /// Begins work that may take long. The caller counts what is done.
+    /// Begins work that may take long, and shows its progress. The caller counts finished files and
+    /// bytes in the returned tally.
     pub(crate) fn begin(&mut self, work: Work) -> Arc<Tally> {
         let is_shown = self.shows_progress();
         self.start(work, is_shown)
     }
 
-    /// Begins work that prints rows. It shows no bar if the rows go to the terminal.
+    /// Begins work that prints rows. Its progress is not shown if the rows go to the terminal.
     pub(crate) fn begin_rows(&mut self, work: Work) -> Arc<Tally> {
         let is_shown = self.shows_progress() && !self.is_terminal;
         self.start(work, is_shown)
@@ -112,7 +114,7 @@ impl Console {
     }
 
     /// Shows that one step of the work is in progress, until the returned value is dropped. If the
-    /// work already shows a bar, that bar stays.
+    /// work already shows its progress, that display stays, and the result is `None`.
     pub(crate) fn step(&self, doing: &'static str) -> Option<Progress> {
         if self.work.is_some() || !self.shows_progress() {
             return None;
@@ -122,7 +124,7 @@ impl Console {
         Some(Progress::begin(move || work.line(&Tally::default(), began.elapsed())))
     }
 
-    /// Returns standard error for lines that appear during the work.
+    /// Returns standard error for lines that are printed during the work.
     pub(crate) fn errors(&self) -> ProgressStderr {
         match self.work.as_ref().and_then(|current| current.progress.as_ref()) {
             Some(progress) => progress.aside(),
@@ -140,7 +142,7 @@ impl Console {
         self.conclude_with(Object::new())
     }
 
-    /// Works as [`conclude`](Self::conclude), with facts that come first in the document.
+    /// Works as [`conclude`](Self::conclude); the keys of `object` come first in the document.
     pub(crate) fn conclude_with(&mut self, mut object: Object) -> io::Result<()> {
         if let Some(mut current) = self.work.take() {
             let elapsed = current.began.elapsed();
@@ -155,7 +157,7 @@ impl Console {
         if self.verbosity.is_json { json::write_document(&mut self.out, object) } else { Ok(()) }
     }
 
-    /// Writes a line to standard error.
+    /// Writes a line to standard error, without disturbing the progress display.
     fn say(&mut self, line: impl Display) {
         let Self { out, work, .. } = self;
         let line = line.to_string();
@@ -171,7 +173,7 @@ impl Console {
         }
     }
 
-    /// Returns standard output, buffered, and escaped on a terminal.
+    /// Returns standard output. It is buffered, and escaped on a terminal.
     pub(crate) fn out(&mut self) -> &mut EscapedOutput {
         &mut self.out
     }
@@ -186,8 +188,8 @@ impl Console {
         self.is_coloured
     }
 
-    /// Returns how names are shown: quoted on a terminal, unless the list ends its lines with NUL.
-    /// Such a list is for programs, and nothing in it is escaped.
+    /// Returns how names are shown: quoted on a terminal, unless `null` says that lines end with
+    /// NUL. Such output is for programs, and nothing in it is escaped.
     pub(crate) fn name_style(&mut self, null: bool) -> NameStyle {
         if null {
             self.out.disarm();
@@ -195,7 +197,7 @@ impl Console {
         if self.is_terminal && !null { NameStyle::Quoted } else { NameStyle::Raw }
     }
 
-    /// Reports the failure of one item on standard error; the other items continue.
+    /// Reports the failure of one item on standard error. The run continues with the other items.
     pub(crate) fn report(&mut self, failure: &Failure) {
         let is_known = failure.is_of_output() && self.has_failed;
         self.has_failed |= failure.is_of_output();
@@ -211,7 +213,7 @@ impl Console {
         self.say(format_args!("ferroxfs: {message}"));
     }
 
-    /// Ends the run: writes all output and returns the exit code.
+    /// Ends the run: writes all buffered output and returns the exit code.
     pub(crate) fn close(mut self) -> Exit {
         self.end();
         if let Err(error) = self.out.flush() {
@@ -222,7 +224,7 @@ impl Console {
 }
 
 /// Prints the answer of clap to a command line that runs no command: help, the version, or an
-/// error.
+/// error. Returns the exit code.
 pub(crate) fn answer(mut answer: clap::Error) -> Exit {
     if answer.kind() == ErrorKind::UnknownArgument {
         // Drop clap's tip to pass the word as a value: no image and no path has a name like an
@@ -256,7 +258,7 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
     console.close()
 }
 
-/// Replaces the standard library's messages about numbers with plainer ones.
+/// Replaces messages of the standard library about invalid values with plainer ones.
 fn with_plain_errors(text: String) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("invalid digit found in string", "not a number"),
@@ -268,7 +270,7 @@ fn with_plain_errors(text: String) -> String {
     WORDS.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
-/// Escapes the words of the command line that the answer repeats.
+/// Escapes unprintable characters in the words of the command line that the answer repeats.
 fn quote_words(answer: &mut clap::Error) {
     let quote = |word: &String| names::printable(word).into_owned();
     let words: Vec<_> = answer

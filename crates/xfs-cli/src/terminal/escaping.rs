@@ -1,9 +1,9 @@
 //! Escaped standard output: data from an image never controls the terminal.
 //!
 //! Names and other text of an image may hold any byte. Commands quote the values that they know to
-//! be names ([`names`]). Everything else that they print is escaped here, so that no command can
-//! forget it. Text that is meant to control the terminal goes through [`EscapedOutput::raw`]:
-//! colours, frames, and contents of files.
+//! be names ([`names`]). Any other text that they print is escaped here, so that no command can
+//! forget to escape it. Text that is meant to control the terminal goes through
+//! [`EscapedOutput::raw`]: colours, frames, and contents of files.
 //!
 //! A pipe or a file gets every byte unchanged.
 
@@ -14,9 +14,9 @@ use crate::terminal::standard_output::StandardOutput;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Output with a way past the escaping.
+/// Output that is escaped, with a way to write without escaping.
 pub(crate) trait TerminalWrite: Write {
-    /// Returns the same output without escaping.
+    /// Returns a writer to the same output that does not escape.
     fn raw(&mut self) -> &mut dyn Write;
 }
 
@@ -26,24 +26,24 @@ pub(crate) struct EscapedOutput {
     form: Form,
 }
 
-/// How text is changed.
+/// How the text of the output is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Text is not changed.
+    /// The text is not changed.
     Raw,
-    /// Bytes that a terminal must not see are written in octal.
+    /// Bytes that a terminal must not get are written in octal.
     Text,
-    /// Characters that a terminal must not see are escaped as in JSON strings.
+    /// Characters that a terminal must not get are escaped as in JSON strings.
     Json,
 }
 
 impl EscapedOutput {
-    /// Returns standard output for text.
+    /// Returns standard output for text, escaped as text on a terminal.
     pub(crate) fn open() -> Self {
         Self::with_form(Form::Text)
     }
 
-    /// Returns standard output for lines of JSON.
+    /// Returns standard output for lines of JSON, escaped as JSON on a terminal.
     pub(crate) fn for_json() -> Self {
         Self::with_form(Form::Json)
     }
@@ -53,12 +53,12 @@ impl EscapedOutput {
         Self { out, form: if io::stdout().is_terminal() { form } else { Form::Raw } }
     }
 
-    /// Stops escaping, for lists that end their lines with NUL, which programs read.
+    /// Stops escaping from here on, for lists whose lines end with NUL: programs read such lists.
     pub(crate) fn disarm(&mut self) {
         self.form = Form::Raw;
     }
 
-    /// Returns the same output for JSON, whose strings are escaped as in JSON.
+    /// Returns a writer to the same output for JSON, which is escaped as JSON on a terminal.
     pub(crate) fn json(&mut self) -> impl Write {
         JsonText(self)
     }

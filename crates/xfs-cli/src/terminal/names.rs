@@ -1,26 +1,26 @@
 //! The printed form of names: raw in pipes, escaped on a terminal.
 //!
-//! A name from an image may hold any byte except `/` and NUL. Sent to a terminal unchanged, it can
-//! move the cursor, rename the window or look like another name. So a terminal gets it quoted the
-//! way a shell would read it back, as ls(1) does.
+//! A name from an image may hold any byte except `/` and NUL. Sent to a terminal unchanged, such a
+//! name can move the cursor, rename the window or look like another name. So a terminal gets names
+//! quoted, as ls(1) does, in the form in which a shell reads them.
 //!
-//! Owns: which characters a terminal may see. [`printable`] and its variants escape text that is no
-//! name.
+//! Owns: the choice of the characters that a terminal may get. [`printable`] and its variants
+//! escape text that is no name.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// How one output shows names.
+/// How an output shows names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameStyle {
-    /// Byte for byte.
+    /// Unchanged, byte for byte.
     Raw,
-    /// Quoted if a shell or a terminal would misread the name.
+    /// In quotes, if a shell or a terminal would misread the name otherwise.
     Quoted,
 }
 
 impl NameStyle {
-    /// Returns the bytes to print for `name`.
+    /// Returns the bytes to print for `name` in this style.
     pub(crate) fn show(self, name: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Self::Raw => Cow::Borrowed(name),
@@ -32,12 +32,13 @@ impl NameStyle {
     }
 }
 
-/// Returns a name for a message, always safe to print.
+/// Returns a name for a message: quoted if necessary, and safe on any terminal.
 pub(crate) fn in_message(name: &[u8]) -> Cow<'_, str> {
     quote(name)
 }
 
-/// Returns text that any terminal may show: unprintable characters in octal, except line ends.
+/// Returns text that any terminal may show: unprintable characters are written in octal, but line
+/// ends stay.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| is_printable(c) || c == '\n') {
         return Cow::Borrowed(text);
@@ -52,7 +53,8 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Works as [`printable`], for bytes that may be no text. Tabs stay as well: columns use them.
+/// Works as [`printable`], for bytes that may not be UTF-8. Tabs stay too, because columns use
+/// them.
 pub(crate) fn printable_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     let is_shown = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
     if std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_shown)) {
@@ -71,7 +73,7 @@ pub(crate) fn printable_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(shown.into_bytes())
 }
 
-/// Escapes unprintable characters in a piece of JSON. They occur only in its strings.
+/// Escapes unprintable characters in a piece of JSON, where they occur only in strings.
 pub(crate) fn printable_json(bytes: &[u8]) -> Cow<'_, [u8]> {
     let is_shown = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
     // JSON is UTF-8. Other bytes cannot be escaped in it.
@@ -93,7 +95,7 @@ pub(crate) fn printable_json(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(shown.into_bytes())
 }
 
-/// Quotes a name for a shell if the name needs that.
+/// Quotes a name for a shell, if a shell or a terminal would misread it otherwise.
 fn quote(name: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(name) {
         Ok(text) if text.chars().all(is_plain) && !text.is_empty() => Cow::Borrowed(text),
@@ -107,7 +109,7 @@ fn quote(name: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Quotes a name with bytes that a terminal must not see: `'text'$'\033''text'`.
+/// Quotes a name that contains bytes that a terminal must not get, as in `'text'$'\033''text'`.
 fn quote_in_pieces(name: &[u8]) -> String {
     let mut quoted = String::with_capacity(name.len() + 16);
     let mut open = Quoting::None;
@@ -133,7 +135,7 @@ fn quote_in_pieces(name: &[u8]) -> String {
     quoted
 }
 
-/// The quotes that are open.
+/// The kind of quotes that are open while a name is quoted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     None,
@@ -170,15 +172,15 @@ fn push_octal(quoted: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Returns whether a character is literal in a word of a shell.
+/// Returns whether a character stands for itself in an unquoted word of a shell.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "%+,-./:=@_^".contains(c) || (!c.is_ascii() && is_printable(c))
 }
 
-/// Returns whether a character shows itself and nothing else.
+/// Returns whether a terminal shows a character as itself and does nothing else.
 ///
-/// Format characters do not: they are invisible or change the direction of the text after them.
-/// Fillers show nothing.
+/// Format characters are invisible or change the direction of the text after them. Fillers show
+/// nothing. Both are not printable.
 fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(c,

@@ -1,8 +1,9 @@
 //! The progress bar on a terminal.
 //!
 //! Owns: the bar, and the thread that draws it. No bar is shown if standard error is no terminal,
-//! with `-q`, for work that ends quickly, or if the work prints rows to the terminal, which would
-//! mix with the bar. Does **not** own: what is counted ([`tally`](crate::terminal::tally)).
+//! with `-q`, or for work that ends quickly. Work that prints rows to the terminal shows no bar
+//! either, because the rows would mix with it. Does **not** own: the counts
+//! ([`tally`](crate::terminal::tally)).
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -14,15 +15,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::terminal::tally::ProgressLine;
 
-/// Work shorter than this shows no bar.
+/// The time before the bar appears. Shorter work shows no bar.
 pub(crate) const SILENCE: Duration = Duration::from_millis(500);
 /// The interval between two drawings of the bar.
 const REFRESH: Duration = Duration::from_millis(100);
-/// The templates for work with a known end and for other work.
+/// The template for work whose amount is known; the one below is for other work.
 const BAR: &str = "{spinner} {percent:>3} % [{bar:20}] {wide_msg}";
 const SPINNER: &str = "{spinner} {wide_msg}";
 
-/// A bar on standard error, removed when this value is dropped.
+/// A progress bar on standard error. Dropping this value removes the bar.
 pub(crate) struct Progress {
     bar: ProgressBar,
     stop: Option<Sender<()>>,
@@ -30,13 +31,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns whether standard error is a terminal.
+    /// Returns whether a bar can be shown: whether standard error is a terminal.
     pub(crate) fn is_possible() -> bool {
         io::stderr().is_terminal()
     }
 
-    /// Shows the line of `view`, from [`SILENCE`] on. The thread starts inside the sandbox, as the
-    /// caller is already there.
+    /// Shows a bar with the line that `view` returns, from [`SILENCE`] on. The thread that draws
+    /// the bar is in the sandbox if the caller is.
     pub(crate) fn begin(view: impl Fn() -> ProgressLine + Send + 'static) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let (stop, stopped) = channel();
@@ -54,7 +55,7 @@ impl Progress {
         Self { bar, stop: Some(stop), thread }
     }
 
-    /// Returns standard error for lines beside the bar.
+    /// Returns standard error for lines that are printed while the bar is shown.
     pub(crate) fn aside(&self) -> ProgressStderr {
         ProgressStderr(Some(self.bar.clone()))
     }
@@ -65,7 +66,7 @@ impl Progress {
     }
 }
 
-/// Standard error; the bar makes room for each line.
+/// Standard error for lines. The bar is removed while a line is written.
 #[derive(Default)]
 pub(crate) struct ProgressStderr(Option<ProgressBar>);
 
@@ -96,7 +97,7 @@ impl Drop for Progress {
     }
 }
 
-/// Draws the bar. It becomes visible only after its template is set.
+/// Draws the bar. The bar becomes visible only after its template has been set.
 fn draw(bar: &ProgressBar, line: ProgressLine) {
     let template = if line.fraction.is_some() { BAR } else { SPINNER };
     // The templates are constants. If one were invalid, the bar would have indicatif's default

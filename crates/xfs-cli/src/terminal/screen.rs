@@ -1,31 +1,32 @@
 //! Frames on a terminal, each of which replaces the one before.
 //!
-//! Owns: drawing from the top of the screen. Does **not** own: the contents of frames. It changes
-//! no mode of the terminal that an interrupt would have to restore.
+//! Owns: drawing from the top of the screen. Does **not** own: the contents of frames. Drawing
+//! changes no mode of the terminal, so an interrupt has nothing to restore.
 
 use std::fmt::Write;
 use std::io::{IsTerminal, stdout};
 
-/// Moves the cursor to the upper left corner.
+/// The escape sequence that moves the cursor to the upper left corner.
 const HOME: &str = "\x1b[H";
-/// Clears the rest of the line, and everything below.
+/// The escape sequence that clears to the end of the line. The next one clears everything below.
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_REST: &str = "\x1b[J";
-/// The height of a terminal that does not report it.
+/// The number of rows of a terminal that does not report its size.
 const ROWS: u16 = 24;
 
 /// A terminal on which frames can be drawn.
 pub(crate) struct Screen(());
 
 impl Screen {
-    /// Returns standard output if it is a terminal that can move its cursor.
+    /// Returns a screen on standard output; `None` if that is no terminal, or one that cannot move
+    /// its cursor.
     pub(crate) fn of_stdout() -> Option<Self> {
         let moves = std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
         (moves && stdout().is_terminal()).then_some(Self(()))
     }
 
-    /// Returns the text that draws these lines over the frame before. The height is read for each
-    /// frame, because windows change their size.
+    /// Returns the text that draws a frame over the one before. The height of the terminal is read
+    /// for each frame, because windows change their size.
     pub(crate) fn frame(&self, text: &str) -> String {
         let size = rustix::termios::tcgetwinsize(stdout());
         let rows = size.ok().map(|size| size.ws_row).filter(|rows| *rows > 0);
@@ -33,9 +34,9 @@ impl Screen {
     }
 }
 
-/// Draws a frame of at most `rows` lines. If there are more, the last row says how many are left
-/// out: lines that scroll away could not be drawn over. The cursor ends in the row below the last
-/// line.
+/// Returns the text that draws a frame on a terminal with `rows` rows. If the frame has more lines,
+/// the last line says how many are left out: lines that scroll away could not be drawn over. The
+/// cursor ends in the row below the last line.
 fn frame(text: &str, rows: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     let room = rows.saturating_sub(1);

@@ -4,8 +4,9 @@
 //! in its place before `main`, and treats EBADF as success. The output of a command would be lost
 //! and the exit code would be 0. So a function that runs before the runtime checks the descriptor.
 //!
-//! Owns: the rule that writing to a closed standard output fails. A command that writes nothing
-//! succeeds. Standard input is checked as well: a closed descriptor would look like empty input.
+//! Owns: the rule that writing to a closed standard output fails, while a command that writes
+//! nothing succeeds. Standard input is checked as well, because a closed descriptor would look like
+//! empty input.
 
 #![allow(unsafe_code, reason = "a place in the list of what runs before main")]
 
@@ -34,17 +35,17 @@ extern "C" fn look() {
     }
 }
 
-/// Returns whether the program was started without standard output.
+/// Returns whether standard output was closed when the program started.
 pub(crate) fn was_closed() -> bool {
     WAS_CLOSED.get().is_some()
 }
 
-/// Returns whether the program was started without standard input.
+/// Returns whether standard input was closed when the program started.
 pub(crate) fn input_was_closed() -> bool {
     INPUT_WAS_CLOSED.get().is_some()
 }
 
-/// Standard output that fails on writing if it was closed.
+/// Standard output. Writing to it fails if it was closed when the program started.
 pub(crate) struct StandardOutput(Stdout);
 
 impl StandardOutput {

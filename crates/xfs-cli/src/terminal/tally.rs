@@ -1,4 +1,4 @@
-//! Counts of what a command has done, for the progress bar and for the result.
+//! Counts of the work that a command has done, for the progress bar and for the result.
 //!
 //! Owns: the counters, and the wording of counts in the bar, in the summary line and in JSON. Does
 //! **not** own: the terminal ([`Progress`](crate::terminal::progress::Progress)), or when a result
@@ -18,12 +18,12 @@ use xfs_sync::{AtomicU64, Ordering, Slot};
 use crate::json::Object;
 use crate::text::size;
 
-/// Creating a file takes about as long as copying this many bytes.
+/// The weight of a file in bytes: creating a file takes about as long as copying this many bytes.
 const BYTES_PER_FILE: u64 = 64 << 10;
-/// Earlier than this, the rate predicts the remaining time badly.
+/// The time before the remaining time is estimated. An earlier rate predicts it badly.
 const LEAST_FOR_ESTIMATE: Duration = Duration::from_secs(1);
 
-/// Any work that takes this long gets a summary line.
+/// The time after which work with `SummaryWhen::Slow` gets a summary line.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// A counter that one thread adds to and another thread reads.
@@ -44,15 +44,15 @@ impl Counter {
     }
 }
 
-/// The work done so far.
+/// The counts of the work that has been done.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// Names of everything except directories.
+    /// The number of names that have been done, without directories.
     files: Counter,
     directories: Counter,
-    /// Bytes of contents, without holes.
+    /// The number of bytes of contents that have been done, without holes.
     bytes: Counter,
-    /// The amount of work, in the unit of the [`Measure`]; 0 if it is unknown.
+    /// The whole amount of work, in the unit of the [`Measure`]; 0 if the amount is unknown.
     expected: Counter,
 }
 
@@ -69,7 +69,7 @@ impl Tally {
         self.bytes.add(bytes);
     }
 
-    /// Sets the number of files done and the number of all files.
+    /// Sets the number of files that have been done, and the number of all files.
     pub(crate) fn set(&self, files: u64, expected: u64) {
         self.files.set(files);
         self.expected.set(expected);
@@ -92,64 +92,65 @@ struct Counts {
     bytes: u64,
 }
 
-/// The wording of a kind of work, and the measure of its amount.
+/// A kind of work: its wording, and the measure of its amount.
 pub(crate) struct Work {
-    /// The word during the work, such as "importing".
+    /// The word for the work in progress, such as "importing".
     doing: &'static str,
-    /// The word after it, such as "imported". For work without contents also the key of the count
-    /// in JSON.
+    /// The word for the finished work, such as "imported". For work without contents, it is also
+    /// the key of the count in JSON.
     done: &'static str,
     subject: Subject,
     summary: SummaryWhen,
     pub(crate) measure: Measure,
 }
 
-/// The unit of the count.
+/// The kind of item that the work counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// Files with their contents.
+    /// Files, and the bytes of their contents.
     Contents,
-    /// Files without contents.
+    /// Files without regard to their contents.
     Files,
     /// Inodes.
     Inodes,
-    /// The contents of one file.
+    /// The bytes of one file's contents.
     Bytes,
-    /// One step without measurable progress.
+    /// Nothing: the work is one step without measurable progress.
     Step,
 }
 
-/// When the summary line is written. It is written only to a terminal, because scripts take text on
-/// standard error as an error.
+/// The condition for writing the summary line. The line is written only to a terminal, because
+/// scripts take text on standard error as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SummaryWhen {
     /// At the end of each run.
     Always,
-    /// After a run that took long enough for a bar. By custom, commands like cp(1) and rm(1) are
-    /// silent.
+    /// At the end of a run that took at least one second. By custom, commands like cp(1) and rm(1)
+    /// are silent.
     Slow,
-    /// Never: the command prints its own result.
+    /// Never, because the command prints its own result.
     Never,
 }
 
-/// The measure of the amount of work.
+/// The unit in which the amount of work is measured, and the amount.
 pub(crate) enum Measure {
-    /// Unknown. To measure a tree of the host, it would have to be walked twice, and the first walk
-    /// is the slow one with cold caches. So its bar has a rate and no end.
+    /// The amount is unknown. To measure a tree of the host, the command would have to walk it
+    /// twice, and the first walk is the slow one with cold caches. So the progress bar shows a rate
+    /// and no end.
     Unknown,
-    /// This many files, which may be [set](Tally::set) later.
+    /// A number of files, which may be [set](Tally::set) later.
     Files(u64),
-    /// This many bytes of contents.
+    /// A number of bytes of contents.
     Bytes(u64),
-    /// A whole volume: this many bytes of contents, plus [`BYTES_PER_FILE`] for each file.
+    /// The work of a whole volume: the bytes of contents, plus [`BYTES_PER_FILE`] for each file.
     Volume(u64),
-    /// The position in an input.
+    /// The bytes of an input, by the position in it.
     Input(Gauge),
 }
 
 impl Measure {
-    /// Measures the contents of a whole volume: blocks and inodes in use. These include metadata
-    /// blocks, so the work ends a little early.
+    /// Measures the contents of a whole volume, by its blocks and inodes in use. These include
+    /// blocks of metadata, so the work ends before the bar is full.
     pub(crate) fn of_volume(volume: &Volume) -> Self {
         let Ok(space) = volume.space() else { return Self::Unknown };
         let used = space.total_blocks.saturating_sub(space.free_blocks);
@@ -158,13 +159,13 @@ impl Measure {
         Self::Volume(bytes.saturating_add(inodes.saturating_mul(BYTES_PER_FILE)))
     }
 
-    /// Measures the files of a whole volume.
+    /// Measures the number of files in a whole volume.
     pub(crate) fn files_of_volume(volume: &Volume) -> Self {
         let Ok(space) = volume.space() else { return Self::Unknown };
         Self::Files(space.inodes.saturating_sub(space.free_inodes))
     }
 
-    /// Returns the amount done and the whole amount, if that is known.
+    /// Returns the amount done and the whole amount; `None` if the whole amount is unknown.
     fn fraction(&self, counts: Counts, expected: u64) -> Option<(u64, u64)> {
         let names = counts.files + counts.directories;
         let (done, all) = match self {
@@ -185,7 +186,7 @@ impl Measure {
     }
 }
 
-/// The position in an input of known length.
+/// A shared position in an input of known length.
 #[derive(Clone)]
 pub(crate) struct Gauge {
     done: Arc<Counter>,
@@ -197,13 +198,13 @@ impl Gauge {
         Self { done: Arc::default(), length }
     }
 
-    /// Returns a reader that moves this gauge.
+    /// Returns a reader that moves this gauge by the bytes that it reads.
     pub(crate) fn follow<R: Read>(&self, reader: R) -> Followed<R> {
         Followed { reader, done: Arc::clone(&self.done) }
     }
 }
 
-/// A reader whose bytes are counted.
+/// A reader that moves a gauge.
 pub(crate) struct Followed<R> {
     reader: R,
     done: Arc<Counter>,
@@ -224,7 +225,7 @@ impl Work {
         Self { doing, done, subject, summary, measure }
     }
 
-    /// Describes work that changes files but not their contents.
+    /// Describes work that changes files without copying contents.
     pub(crate) fn change(doing: &'static str, done: &'static str) -> Self {
         let (subject, summary) = (Subject::Files, SummaryWhen::Slow);
         Self { doing, done, subject, summary, measure: Measure::Unknown }
@@ -242,7 +243,8 @@ impl Work {
         Self { doing, done, subject, summary, measure }
     }
 
-    /// Describes work that reads all inodes of volumes. Their number is [set](Tally::set) later.
+    /// Describes work that reads all inodes of volumes. The number of inodes is [set](Tally::set)
+    /// later.
     pub(crate) fn scan(summary: SummaryWhen) -> Self {
         let (subject, measure) = (Subject::Inodes, Measure::Files(0));
         Self { doing: "scanning", done: "scanned", subject, summary, measure }
@@ -254,13 +256,13 @@ impl Work {
         Self { doing, done: doing, subject, summary, measure: Measure::Unknown }
     }
 
-    /// Changes the work to have a summary only if it takes long.
+    /// Makes the work write a summary only if it takes long.
     pub(crate) fn silent_if_fast(mut self) -> Self {
         self.summary = SummaryWhen::Slow;
         self
     }
 
-    /// Returns whether the summary is written after this time.
+    /// Returns whether the work writes a summary if it took this time.
     pub(crate) fn has_summary(&self, elapsed: Duration) -> bool {
         match self.summary {
             SummaryWhen::Always => true,
@@ -273,12 +275,12 @@ impl Work {
 /// The text of a progress bar, and how full it is.
 pub(crate) struct ProgressLine {
     pub(crate) text: String,
-    /// The amount done, and the whole amount.
+    /// The amount done and the whole amount; `None` if the whole amount is unknown.
     pub(crate) fraction: Option<(u64, u64)>,
 }
 
 impl Work {
-    /// Returns the bar after this time.
+    /// Returns the text and position of the bar after this time.
     pub(crate) fn line(&self, tally: &Tally, elapsed: Duration) -> ProgressLine {
         let counts = tally.counts();
         let fraction = self.measure.fraction(counts, tally.expected.value());
@@ -332,7 +334,8 @@ impl Work {
         }
     }
 
-    /// Returns the average rate over the whole time.
+    /// Returns the average rate since the beginning, such as "162 MiB/s"; `None` for work that
+    /// counts nothing.
     fn rate(&self, counts: Counts, elapsed: Duration) -> Option<String> {
         let seconds = elapsed.as_secs_f64().max(1e-3);
         let per_second = |count: u64| (count as f64 / seconds) as u64;
@@ -347,7 +350,7 @@ impl Work {
         }
     }
 
-    /// Returns the counts for JSON.
+    /// Returns the counts as a JSON object.
     pub(crate) fn describe(&self, tally: &Tally, elapsed: Duration, failures: u64) -> Object {
         let counts = tally.counts();
         let names = counts.files + counts.directories;
@@ -370,7 +373,8 @@ impl Work {
     }
 }
 
-/// Estimates the remaining time in whole seconds from the average rate.
+/// Estimates the remaining time, in whole seconds, from the average rate. `None` if it is too early
+/// for that, or if nothing remains.
 fn time_left(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
     if elapsed < LEAST_FOR_ESTIMATE || done == 0 || done >= all {
         return None;

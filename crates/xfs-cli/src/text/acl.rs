@@ -1,7 +1,7 @@
 //! Access control lists as text: `user:1000:rw-`, as in setfacl(1), getfacl(1) and tar.
 //!
-//! Owns: the text of an entry, and how given entries change a list. Does **not** own: which lists
-//! are valid ([`ferroxfs::Acl`]).
+//! Owns: the text of an entry, and the change of a list by entries that a user gives. Does **not**
+//! own: the check that a list is valid ([`ferroxfs::Acl`]).
 
 use ferroxfs::Acl;
 use ferroxfs::format::acl::{AclCheck, AclEntry, AclTag, decode_posix_xattr, encode_posix_xattr};
@@ -12,7 +12,7 @@ const READ: u16 = 4;
 const WRITE: u16 = 2;
 const EXECUTE: u16 = 1;
 
-/// Returns the text of one entry, with numbers for names.
+/// Returns the text of one entry. A user or group appears as a number.
 pub(crate) fn entry_text(entry: &AclEntry) -> String {
     let who = match entry.tag {
         AclTag::Owner => "user:".to_owned(),
@@ -25,20 +25,22 @@ pub(crate) fn entry_text(entry: &AclEntry) -> String {
     format!("{who}:{}", permission_text(entry.permissions))
 }
 
-/// Returns `rwx`, with `-` for each permission that is not granted.
+/// Returns the text `rwx`, with `-` for each permission that is not granted.
 pub(crate) fn permission_text(permissions: u16) -> String {
     let bit = |mask: u16, letter: char| if permissions & mask == 0 { '-' } else { letter };
     [bit(READ, 'r'), bit(WRITE, 'w'), bit(EXECUTE, 'x')].into_iter().collect()
 }
 
-/// Converts the Linux form of a list to text; `None` if the value is no list.
+/// Converts a list from the form of a Linux attribute value to text; `None` if the value is no
+/// list.
 pub(crate) fn value_text(value: &[u8]) -> Option<String> {
     let entries = decode_posix_xattr(value)?;
     Some(entries.iter().map(entry_text).collect::<Vec<_>>().join(","))
 }
 
-/// Converts the text of a list in an archive to the Linux form. Entries that are invalid on this
-/// host are left out and returned. The form is `None` if no list remains.
+/// Converts the text of a list in an archive to the form of a Linux attribute value. Entries that
+/// are invalid on this host are left out of the value and returned. The value is `None` if no list
+/// remains.
 pub(crate) fn archived_value(text: &str) -> (Option<Vec<u8>>, Vec<InvalidEntry>) {
     let (mut given, mut wrong) = (Vec::new(), Vec::new());
     for entry in GivenEntry::split(text) {
@@ -51,16 +53,17 @@ pub(crate) fn archived_value(text: &str) -> (Option<Vec<u8>>, Vec<InvalidEntry>)
     (list.map(|list| encode_posix_xattr(list.entries())), wrong)
 }
 
-/// The permissions of a given entry.
+/// The permissions in the text of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permissions {
     always: u16,
-    /// `X`: execute too, if the file is a directory or some user can execute it.
+    /// Whether `X` is given: execute permission if the file is a directory or some user can execute
+    /// it.
     executes_if_any: bool,
 }
 
 impl Permissions {
-    /// Parses letters or one octal digit.
+    /// Parses letters of `rwxX-`, or one octal digit; `None` if the text is invalid.
     fn parse(text: &str) -> Option<Self> {
         let mut permissions = Self { always: 0, executes_if_any: false };
         if let [digit @ b'0'..=b'7'] = text.as_bytes() {
@@ -85,24 +88,24 @@ impl Permissions {
     }
 }
 
-/// The reason why an entry cannot be read.
+/// The reason why the text of an entry is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidEntry {
-    /// The text has not the form of an entry.
+    /// The text does not have the form of an entry.
     Entry(String),
-    /// This host has no such user.
+    /// This host has no user of this name.
     User(String),
-    /// This host has no such group.
+    /// This host has no group of this name.
     Group(String),
 }
 
-/// An entry given on the command line.
+/// An entry that was given as text, to be set or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GivenEntry {
-    /// Whether it belongs to the default list.
+    /// Whether the entry belongs to the default list of a directory.
     pub(crate) is_default: bool,
     tag: AclTag,
-    /// `None` for an entry to be removed.
+    /// The permissions; `None` in an entry that is only named, to be removed.
     permissions: Option<Permissions>,
 }
 
@@ -116,8 +119,8 @@ impl GivenEntry {
         text.split([',', '\n']).map(str::trim).filter(|entry| !entry.is_empty())
     }
 
-    /// Parses one entry. After the permissions, star appends the number of the user or group, and
-    /// other programs append the effective permissions.
+    /// Parses one entry. In archives of star, the number of the user or group follows the
+    /// permissions; other programs append the effective permissions after a `#`.
     fn parse(entry: &str) -> Result<Self, InvalidEntry> {
         let wrong = || InvalidEntry::Entry(entry.to_owned());
         let text = entry.split('#').next().unwrap_or_default().trim_end();
@@ -163,19 +166,20 @@ impl GivenEntry {
         Some(Self { is_default, tag, permissions: Some(Permissions::parse(permissions)?) })
     }
 
-    /// Returns whether the entry has permissions.
+    /// Returns whether the text of the entry has permissions.
     pub(crate) fn has_permissions(&self) -> bool {
         self.permissions.is_some()
     }
 
-    /// Returns the entry for a file that some user can execute, or none can.
+    /// Returns the entry to be set; `None` if the text has no permissions. `can_execute` says
+    /// whether `X` means execute permission.
     fn entry(&self, can_execute: bool) -> Option<AclEntry> {
         let permissions = self.permissions?.resolve(can_execute);
         Some(AclEntry { tag: self.tag, permissions })
     }
 }
 
-/// A list under construction.
+/// An access control list that is being changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AclBuilder {
     entries: Vec<AclEntry>,
@@ -183,13 +187,13 @@ pub(crate) struct AclBuilder {
 }
 
 impl AclBuilder {
-    /// Starts from a list, or from no list.
+    /// Starts from the entries of a list; `None` starts without entries.
     pub(crate) fn of(list: Option<&Acl>) -> Self {
         let entries = list.map_or_else(Vec::new, |list| list.entries().to_vec());
         Self { entries, has_given_mask: false }
     }
 
-    /// Creates a list of these entries only.
+    /// Creates a list of only these entries.
     pub(crate) fn given(entries: &[GivenEntry], is_directory: bool) -> Self {
         let mut builder = Self::default();
         builder.modify(entries, is_directory);
@@ -201,12 +205,13 @@ impl AclBuilder {
         self.entries.is_empty()
     }
 
-    /// Returns whether the list lets some user execute the file.
+    /// Returns whether an entry of the list has execute permission.
     fn can_execute(&self) -> bool {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }
 
-    /// Adds entries, or changes those that exist. `X` also depends on the entries before it.
+    /// Sets entries: changes those that exist and adds the others. `X` also depends on the entries
+    /// that were set before.
     pub(crate) fn modify(&mut self, given: &[GivenEntry], is_directory: bool) {
         for given in given {
             let can_execute = is_directory || self.can_execute();
@@ -216,13 +221,15 @@ impl AclBuilder {
         }
     }
 
-    /// Removes entries that exist. If the mask is among them, no other mask is made.
+    /// Removes these entries if they exist. If the mask is among them, `set_mask` makes no other
+    /// mask.
     pub(crate) fn remove(&mut self, given: &[GivenEntry]) {
         self.has_given_mask |= given.iter().any(|given| given.tag == AclTag::Mask);
         self.entries.retain(|entry| !given.iter().any(|given| given.tag == entry.tag));
     }
 
-    /// Reduces the list to permission bits. The group keeps only what the mask allowed it.
+    /// Reduces the list to entries that permission bits can express. The owning group keeps only
+    /// permissions that the mask allowed.
     pub(crate) fn remove_extended(&mut self) {
         let mask = self.permissions_of(AclTag::Mask).unwrap_or(READ | WRITE | EXECUTE);
         self.entries.retain(|entry| !is_extended(entry.tag));
@@ -233,7 +240,7 @@ impl AclBuilder {
         }
     }
 
-    /// Copies the entries that every list must have from another list, if they are missing here.
+    /// Adds the entries that every list must have, copied from `other`, if they are missing.
     pub(crate) fn complete_from(&mut self, other: &Self) {
         for entry in other.entries.iter().filter(|entry| !is_extended(entry.tag)) {
             if self.permissions_of(entry.tag).is_none() {
@@ -260,7 +267,7 @@ impl AclBuilder {
         self.put(AclEntry { tag: AclTag::Mask, permissions });
     }
 
-    /// Returns the list; `None` without entries.
+    /// Returns the finished list; `None` if it has no entries. Fails if the list is invalid.
     pub(crate) fn finish(mut self) -> Result<Option<Acl>, AclCheck> {
         if self.entries.is_empty() {
             return Ok(None);
@@ -282,12 +289,12 @@ impl AclBuilder {
     }
 }
 
-/// Returns whether permission bits cannot express the entry.
+/// Returns whether permission bits cannot express an entry with this tag.
 fn is_extended(tag: AclTag) -> bool {
     matches!(tag, AclTag::User(_) | AclTag::Group(_) | AclTag::Mask)
 }
 
-/// Returns the position of an entry in a list.
+/// Returns the rank of an entry by which the entries of a list are sorted.
 fn rank(tag: AclTag) -> (u8, u32) {
     match tag {
         AclTag::Owner => (0, 0),

@@ -1,7 +1,7 @@
 //! Shell patterns over bytes, as fnmatch(3) reads them without flags: `*`, `?` and `[…]` also match
 //! slashes and leading dots.
 
-/// A shell pattern.
+/// A parsed shell pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glob {
     parts: Vec<Part>,
@@ -17,7 +17,7 @@ enum Part {
 }
 
 impl Glob {
-    /// Parses a pattern. Every pattern is valid: a `[` without its `]` matches itself.
+    /// Parses a pattern. Every pattern is valid: a `[` without its `]` stands for itself.
     pub(crate) fn new(pattern: &[u8], ignores_case: bool) -> Self {
         let mut parts = Vec::with_capacity(pattern.len());
         let mut rest = pattern;
@@ -46,10 +46,10 @@ impl Glob {
         Self { parts, ignores_case }
     }
 
-    /// Returns whether the whole of `text` matches.
+    /// Returns whether the pattern matches the whole of `text`.
     ///
-    /// Only the last `*` is ever retried, so the work is at most the product of the two lengths,
-    /// whatever the pattern.
+    /// Only the last `*` is ever retried. So the work is at most the product of the lengths of
+    /// pattern and text.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         let (mut part, mut at) = (0, 0);
         let mut retry: Option<(usize, usize)> = None;
@@ -78,7 +78,8 @@ impl Glob {
         }
     }
 
-    /// Returns how many bytes of `text` one part matches, or `None` if it does not match.
+    /// Returns how many bytes at the start of `text` one part of the pattern matches; `None` if
+    /// none.
     fn matched_bytes(&self, part: &Part, text: &[u8]) -> Option<usize> {
         let &first = text.first()?;
         match part {
@@ -95,7 +96,8 @@ impl Glob {
     }
 }
 
-/// Returns the length of the UTF-8 character at the start of `text`; 1 for an invalid byte.
+/// Returns the length in bytes of the UTF-8 character at the start of `text`; 1 for an invalid
+/// byte.
 fn character_length(text: &[u8]) -> usize {
     let length = match text.first() {
         Some(0xc2..=0xdf) => 2,
@@ -113,7 +115,8 @@ fn fold(byte: u8, ignores_case: bool) -> u8 {
     if ignores_case { byte.to_ascii_lowercase() } else { byte }
 }
 
-/// Parses a set after its `[`. Returns it and the text after its `]`.
+/// Parses a set, from the text after its `[` on. Returns the set and the text after its `]`; `None`
+/// if no `]` follows.
 fn parse_set(text: &[u8], ignores_case: bool) -> Option<(Part, &[u8])> {
     let (is_negated, mut rest) = match text.split_first() {
         Some((b'!' | b'^', rest)) => (true, rest),
@@ -149,10 +152,11 @@ fn unescape(byte: u8, after: &[u8]) -> Option<(u8, &[u8])> {
     after.split_first().map(|(&byte, after)| (byte, after))
 }
 
-/// Ranges of bytes, both ends included.
+/// Ranges of bytes; each pair holds the first and the last byte.
 type Ranges = &'static [(u8, u8)];
 
-/// Reads `[:name:]` inside a set.
+/// Parses a class `[:name:]` inside a set. Returns its ranges and the text after the class; `None`
+/// if the text does not start with a known class.
 fn parse_class(text: &[u8]) -> Option<(Ranges, &[u8])> {
     let after = text.strip_prefix(b"[:")?;
     let end = after.windows(2).position(|pair| pair == b":]")?;

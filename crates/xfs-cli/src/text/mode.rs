@@ -1,12 +1,14 @@
 //! Modes as text: `644`, `u=rw,go+rX`, `g=u`, as chmod(1) parses them.
 //!
-//! Owns: the syntax, and the result for a mode. Does **not** own: the file of the mode.
+//! Owns: the syntax of such texts, and the mode that results from applying one. Does **not** own:
+//! the file that has the mode.
 //!
 //! # Invariants
 //!
-//! - **I1** The set-ID bits of a directory change only if they are named: by the letter `s` for
-//!   their class, by a number that has them, or by a number of five or more digits, which names all
-//!   bits. So a directory whose group is inherited keeps that through `chmod 755`.
+//! - **I1** The set-ID bits of a directory change only if they are named. The letter `s` names the
+//!   bit of its class, and a number names the bits that it has. A number of five or more digits
+//!   names all bits. So a directory whose group is inherited keeps its set-group-ID bit through
+//!   `chmod 755`.
 //! - **I2** An operation without classes changes only the bits that the umask allows.
 
 use rustix::fs::Mode;
@@ -17,14 +19,15 @@ const EXECUTE: u32 = 0o111;
 const SET_IDS: u32 = 0o6000;
 const STICKY: u32 = 0o1000;
 const ALL: u32 = 0o7777;
-/// The digits of a number that changes only the bits that it names (**I1**).
+/// The largest number of digits of a number that changes only those set-ID bits of a directory that
+/// it names (**I1**).
 const FEW_DIGITS: usize = 4;
 
-/// A change of a mode.
+/// A change of a mode, as a list of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModeChange(Vec<Operation>);
 
-/// One operator with its classes and its operand.
+/// One operator with the classes before it and the operand after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Operation {
     /// The permission bits of the named classes (`u`, `g`, `o`, `a`); 0 if none is named (**I2**).
@@ -42,15 +45,16 @@ enum Operator {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operand {
-    /// These bits, for all classes.
+    /// Permission letters, which mean these bits in all classes.
     Letters { bits: u32, executes_if_any: bool },
-    /// The permissions of the class that is this many bits up.
+    /// The letter of a class whose permissions are copied: those that are `shift` bits up in the
+    /// mode.
     Copy { shift: u32 },
-    /// Bits as a number, and the set-ID bits that it names.
+    /// A number: the bits, and the set-ID bits that the number names (**I1**).
     Number { bits: u32, names: u32 },
 }
 
-/// The file whose mode is changed.
+/// Facts, other than the mode, that a change of the mode depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Circumstances {
     pub(crate) is_directory: bool,
@@ -58,7 +62,7 @@ pub(crate) struct Circumstances {
 }
 
 impl ModeChange {
-    /// Parses a mode; `None` if it is invalid.
+    /// Parses the text of a mode; `None` if it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.starts_with(|c: char| c.is_ascii_digit()) {
             let (bits, rest) = leading_number(text)?;
@@ -74,14 +78,15 @@ impl ModeChange {
         Some(Self(operations))
     }
 
-    /// Applies the change to a mode without its type bits.
+    /// Returns the mode after the change. `mode` and the result have no type bits.
     pub(crate) fn of(&self, mode: u32, circumstances: Circumstances) -> u32 {
         let apply = |mode, operation: &Operation| operation.of(mode, circumstances);
         self.0.iter().fold(mode & ALL, apply)
     }
 }
 
-/// Parses the classes of a clause, and each operation after them.
+/// Parses one clause, such as `u=rw+X`, and appends its operations. `None` if the clause is
+/// invalid.
 fn parse_clause(clause: &str, operations: &mut Vec<Operation>) -> Option<()> {
     let (who, mut rest) = clause.split_at_checked(clause.find(['+', '-', '='])?)?;
     let mut classes = 0;
@@ -117,7 +122,8 @@ fn parse_clause(clause: &str, operations: &mut Vec<Operation>) -> Option<()> {
     Some(())
 }
 
-/// Parses octal digits; returns them and the rest.
+/// Parses the octal digits at the start of `text`. Returns the number and the text after the
+/// digits; `None` if there are none, or if the number is larger than 07777.
 fn leading_number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|c: char| !c.is_digit(8)).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;
@@ -125,7 +131,8 @@ fn leading_number(text: &str) -> Option<(u32, &str)> {
     Some((bits, rest))
 }
 
-/// Parses a class to copy, or the letters of bits.
+/// Parses an operand: the letter of a class to copy, or letters of permissions. `None` if it is
+/// invalid.
 fn parse_operand(letters: &str) -> Option<Operand> {
     let (mut bits, mut executes_if_any) = (0, false);
     for letter in letters.chars() {
@@ -172,8 +179,8 @@ impl Operation {
     }
 }
 
-/// Returns the umask of this process. Reading it means setting it, so no other thread may exist
-/// yet.
+/// Returns the umask of this process. To read it, the function must change it for a moment, so no
+/// other thread may exist yet.
 pub(crate) fn umask() -> u32 {
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
     rustix::process::umask(umask);

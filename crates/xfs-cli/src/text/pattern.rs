@@ -1,8 +1,8 @@
-//! Plainer messages for invalid regular expressions.
+//! Plainer messages for invalid regular expressions than those of the crate `regex`.
 
 use regex::Error;
 
-/// The messages of the crate, and their replacements.
+/// The messages of the crate `regex`, and their replacements.
 const REASONS: &[(&str, &str)] = &[
     ("unclosed group", "a '(' has no ')'"),
     ("unopened group", "a ')' has no '('"),
@@ -22,7 +22,7 @@ const REASONS: &[(&str, &str)] = &[
     ("empty capture group name", "a group has an empty name"),
 ];
 
-/// Returns the reason why an expression is invalid.
+/// Returns the reason why a regular expression is invalid.
 pub(crate) fn reason(error: &Error) -> String {
     let Error::Syntax(text) = error else { return "it is too large".to_owned() };
     let known = REASONS.iter().find(|(theirs, _)| text.contains(theirs));

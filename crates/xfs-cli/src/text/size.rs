@@ -1,6 +1,6 @@
-//! Sizes as people write and read them.
+//! Sizes in bytes as people write and read them.
 
-/// Parses a number of bytes with an optional suffix k, m, g or t.
+/// Parses a number of bytes, with an optional suffix k, m, g or t for units of 1024.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.strip_suffix(|c: char| c.is_ascii_alphabetic()) {
         None => (text, 0),
@@ -19,13 +19,14 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("\"{text}\" is too large"))
 }
 
-/// Formats a number of bytes with one decimal and a binary unit.
+/// Formats a number of bytes with one decimal and a binary unit, such as `1.5 KiB`.
 pub(crate) fn human(bytes: u64) -> String {
     let (scaled, unit) = scale(bytes);
     if unit == "B" { format!("{bytes} B") } else { format!("{scaled:.1} {unit}") }
 }
 
-/// Formats a number of bytes with a binary unit and at most four digits.
+/// Formats a number of bytes with a binary unit and at most four digits, such as `99.9 MiB` or `519
+/// MiB`.
 pub(crate) fn brief(bytes: u64) -> String {
     let (scaled, unit) = scale(bytes);
     match unit {
@@ -51,7 +52,8 @@ fn scale(bytes: u64) -> (f64, &'static str) {
     (scaled, unit)
 }
 
-/// Formats a number of bytes as `ls -h` and `du -h` do: rounded up, in units of 1024.
+/// Formats a number of bytes as `ls -h` and `du -h` do, such as `1.5K`: rounded up, in units of
+/// 1024.
 pub(crate) fn short(bytes: u64) -> String {
     let units = (1..).zip(['K', 'M', 'G', 'T', 'P', 'E']);
     for (power, letter) in units.take_while(|_| bytes >= 1024) {

@@ -7,8 +7,8 @@ use jiff::{Timestamp, Zoned};
 use crate::failure::Failure;
 use crate::file::facts::Time;
 
-/// Returns the time for everything that this run creates, if the environment gives one
-/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
+/// Returns the time in `SOURCE_DATE_EPOCH`, which everything that this run creates gets
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>). `None` if the variable is not set.
 pub(crate) fn source_date_epoch() -> Result<Option<ferroxfs::Timestamp>, Failure> {
     let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") else { return Ok(None) };
     match text.trim().parse() {
@@ -19,7 +19,7 @@ pub(crate) fn source_date_epoch() -> Result<Option<ferroxfs::Timestamp>, Failure
     }
 }
 
-/// The time of day and the time zone of one run, read once.
+/// The time at which a run began, and the time zone of the host. Both are read once.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     now: Time,
@@ -32,7 +32,7 @@ impl Clock {
         Self::new(Timestamp::now(), TimeZone::system())
     }
 
-    /// Returns a clock that stands still at `now`.
+    /// Creates a clock whose time is always `now`.
     pub(crate) fn new(now: Timestamp, zone: TimeZone) -> Self {
         let nanoseconds = now.as_nanosecond();
         let now = Time {
@@ -42,12 +42,13 @@ impl Clock {
         Self { now, zone }
     }
 
-    /// Returns when this run began.
+    /// Returns the time at which this run began.
     pub(crate) fn now(&self) -> Time {
         self.now
     }
 
-    /// Formats a time by a strftime(3) format. A time outside the calendar is shown in seconds.
+    /// Formats a time by a strftime(3) format. A time outside the calendar is shown as `@` and
+    /// seconds since 1970.
     pub(crate) fn format(&self, format: &str, time: Time) -> String {
         match self.zoned(time) {
             Some(zoned) => zoned.strftime(format).to_string(),
@@ -55,7 +56,8 @@ impl Clock {
         }
     }
 
-    /// Formats a time as ls(1) does: with the year if it is more than half a year away.
+    /// Formats a time as ls(1) does. A time in the future or more than half a year ago is shown
+    /// with the year instead of the time of day.
     pub(crate) fn format_short(&self, time: Time) -> String {
         const HALF_A_YEAR: i64 = 31_556_952 / 2;
         let age = self.now.seconds.saturating_sub(time.seconds);
@@ -64,14 +66,15 @@ impl Clock {
         self.format(if is_recent { "%b %e %H:%M" } else { "%b %e  %Y" }, time)
     }
 
-    /// Formats a time as stat(1) does.
+    /// Formats a time as stat(1) does, with nanoseconds and time zone.
     pub(crate) fn format_full(&self, time: Time) -> String {
         let day = self.format("%Y-%m-%d %H:%M:%S", time);
         let zone = self.format("%z", time);
         format!("{day}.{:09} {zone}", time.nanoseconds)
     }
 
-    /// Parses a date, a date and time, an RFC 3339 time, or `@` and seconds since 1970.
+    /// Parses a date, a date and time, an RFC 3339 time, or `@` and seconds since 1970. `None` if
+    /// the text is invalid.
     pub(crate) fn parse(&self, text: &str) -> Option<Time> {
         if let Some(seconds) = text.strip_prefix('@') {
             let seconds: Timestamp = Timestamp::from_second(seconds.parse().ok()?).ok()?;

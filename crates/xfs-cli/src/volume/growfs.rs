@@ -21,8 +21,8 @@ struct Growfs {
     lengthened: Option<Lengthened>,
 }
 
-/// An image file that was extended, and its length before. The file is truncated to it again unless
-/// the volume grows, whatever happens in between.
+/// An image file that was extended, and the length that it had before. Dropping this value
+/// truncates the file to that length again, unless the volume has grown.
 struct Lengthened {
     file: File,
     had: u64,
@@ -38,7 +38,7 @@ impl Drop for Lengthened {
     }
 }
 
-/// Extends an image file if necessary, and opens it.
+/// Extends the image file if the new size needs it, and opens the image for writing.
 pub(crate) fn open(
     arguments: &GrowfsArguments,
     options: &GlobalOptions,
@@ -65,8 +65,8 @@ pub(crate) fn open(
     Ok(Box::new(Growfs { image, blocks, lengthened }))
 }
 
-/// Extends a file that holds only the volume. For any other file, the library reports later that
-/// the device is too short.
+/// Extends a file from `has` to `needed` bytes if it holds only the volume. For any other file, the
+/// result is `None`, and the library reports later that the device is too short.
 fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<Option<Lengthened>> {
     let metadata = path.metadata()?;
     if !metadata.is_file() || metadata.len() != has {

@@ -20,7 +20,7 @@ struct SetLabel {
     label: Label,
 }
 
-/// Opens the image, for writing if there is a label to set.
+/// Opens the image; for writing, if the command line gives a new label.
 pub(crate) fn open(
     arguments: &LabelArguments,
     options: &GlobalOptions,

@@ -1,4 +1,4 @@
-//! `mkfs`: makes a volume.
+//! `mkfs`: makes a volume, empty or filled with files.
 
 mod configuration;
 mod device;
@@ -34,7 +34,7 @@ use crate::terminal::tally::Work;
 use crate::text::time::{Clock, source_date_epoch};
 use device::{Device, DeviceRequest};
 
-/// The inode generation that mkfs.xfs sets with DETERMINISTIC_SEED in its environment.
+/// The inode generation that mkfs.xfs sets if `DETERMINISTIC_SEED` is in its environment.
 const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
 const DEFAULT_BLOCK_BYTES: u32 = 4096;
 const SECTOR_BYTES: u32 = 512;
@@ -47,14 +47,14 @@ struct Mkfs {
     fill: Option<Fill>,
 }
 
-/// The files of the new volume.
+/// The source of the files that the new volume gets.
 struct Fill {
     source: ImportOrigin,
     writer_options: WriterOptions,
 }
 
-/// Parses the options, plans the volume and opens its devices. A file is created only when it is
-/// certain that it will hold a volume.
+/// Parses the options, plans the volume and opens its devices. A new file is created only after all
+/// checks have passed.
 pub(crate) fn open(
     arguments: MkfsArguments,
     global: &GlobalOptions,
@@ -149,8 +149,8 @@ impl Run for Mkfs {
 }
 
 impl Fill {
-    /// Opens the source that the arguments name; `None` if there is none, or nothing is to be
-    /// written.
+    /// Opens the source of files that the arguments name. `None` if they name none, or if nothing
+    /// is to be written (`-N`).
     fn open(arguments: &MkfsArguments, keeping: PipeReading) -> Result<Option<Self>, Failure> {
         let time = asked_time(arguments)?;
         let source = match (&arguments.from, prototype::parse(&arguments.prototype)?) {
@@ -232,8 +232,8 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
     Ok(options)
 }
 
-/// Returns the bytes that an option asks for. If they cannot be computed, planning reports the
-/// reason.
+/// Returns the number of bytes that an option asks for. `None` if the option is not given, or if
+/// its size cannot be computed; then planning reports the reason.
 fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
     let number = |size: Option<Size>, otherwise: u32| {
         size.and_then(|size| u32::try_from(size.number).ok()).unwrap_or(otherwise)
@@ -242,7 +242,8 @@ fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
     size?.to_bytes(block, number(options.sector_size, SECTOR_BYTES))
 }
 
-/// Returns the time for all files, if the options or the environment give one.
+/// Returns the time that all files get: from the options, or from the environment. `None` if
+/// neither gives one.
 fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
     match arguments.time {
         Some(seconds) => Ok(Some(Timestamp::new(seconds, 0).unwrap_or_default())),
@@ -250,7 +251,8 @@ fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
     }
 }
 
-/// Returns UUID, time and generations: random, or as the options and the environment say.
+/// Returns the UUID, the time and the inode generations of the new volume. They are random and
+/// current, unless the options or the environment give them.
 fn identity(
     arguments: &MkfsArguments,
     options: &Options,

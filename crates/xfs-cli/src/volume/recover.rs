@@ -73,7 +73,7 @@ impl Run for Recover {
     }
 }
 
-/// Returns a number with its unit.
+/// Returns a count with its noun, in the plural unless the count is 1.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -19,7 +19,7 @@ struct SetUuid {
     change: UuidChange,
 }
 
-/// Opens the image, for writing if there is something to change.
+/// Opens the image; for writing, if the command line asks for a change.
 pub(crate) fn open(
     arguments: &UuidArguments,
     options: &GlobalOptions,
@@ -59,7 +59,7 @@ impl Run for SetUuid {
     }
 }
 
-/// Prints the current UUID.
+/// Prints a UUID.
 fn print(uuid: &Uuid, console: &mut Console) -> Result<(), Failure> {
     if console.is_json() {
         let mut object = Object::new();

@@ -1,25 +1,25 @@
-//! Command blocks of a Markdown document.
+//! Finding the command blocks of a Markdown document.
 //!
-//! A block for a shell opens with `sh`. The words after it are its needs: `root`, `fuse`, or a
-//! `checkout` of the project instead of an empty directory.
+//! A block for a shell opens with `sh`. The words after `sh` are the needs of the block: `root`,
+//! `fuse`, or a `checkout` of the project instead of an empty directory.
 
 /// A fenced block that a reader types into a shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// The line of its first command, counted from 1.
+    /// The line of the first command in the document, counted from 1.
     pub(crate) line: usize,
     pub(crate) needs: Needs,
     pub(crate) commands: String,
 }
 
-/// Requirements of a block.
+/// The requirements of a block on the machine and the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Only root can run it.
+    /// Whether only root can run the block.
     pub(crate) root: bool,
-    /// It mounts a volume.
+    /// Whether the block mounts a volume.
     pub(crate) fuse: bool,
-    /// It runs in a checkout of the project, not in an empty directory.
+    /// Whether the block runs in a checkout of the project, and not in an empty directory.
     pub(crate) checkout: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Needs {
 ///
 /// # Errors
 ///
-/// The line of a fence that is never closed, or whose needs are unknown.
+/// The line of a fence that is never closed, or of one whose needs are unknown.
 pub(crate) fn find(document: &str) -> Result<Vec<Block>, String> {
     let mut blocks = Vec::new();
     let mut lines = document.lines().enumerate();

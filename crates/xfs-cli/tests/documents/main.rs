@@ -1,7 +1,8 @@
-//! The commands in the documents work as printed.
+//! Tests that the commands in the documents work as printed.
 //!
 //! The shell blocks of each document run in order, in one shell and an empty directory, as root and
-//! as an ordinary user. A block that this machine cannot run is skipped by its document and line.
+//! as an ordinary user. A block that this machine cannot run is reported as skipped, with its
+//! document and line.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -19,8 +20,8 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use crate::blocks::Block;
 use crate::shell::{Shell, User, can_be, cannot_mount};
 
-/// Commands for a checkout, and where the project runs each of them: they build, so they do not run
-/// here.
+/// Commands for a checkout, and the test of the project that runs each of them. They build the
+/// project, so they do not run here.
 const TRIED_ELSEWHERE: [(&str, &str); 14] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
     run(trials)
 }
 
-/// Returns the documents for users, relative to the checkout.
+/// Returns the paths of the documents for users, relative to the checkout.
 fn documents(root: &Path) -> Vec<PathBuf> {
     let mut documents = vec![PathBuf::from("CONTRIBUTING.md"), PathBuf::from("README.md")];
     let mut folders = vec![PathBuf::from("docs")];
@@ -106,7 +107,8 @@ fn document_trials(root: &Path, document: &Path, shell: &Arc<Shell>) -> Vec<Tria
     trials
 }
 
-/// Returns one trial of all blocks that `user` can run, and a skipped one for each other block.
+/// Returns one trial that runs all blocks that `user` can run, and a skipped trial for each other
+/// block.
 fn user_trials(name: &str, blocks: &[Block], user: User, shell: &Arc<Shell>) -> Vec<Trial> {
     let mut trials = Vec::new();
     let mut commands = String::new();
@@ -136,13 +138,14 @@ fn failing(name: String, reason: String) -> Trial {
     Trial::new(name, move || Err(TrialError::Failed(reason.clone())))
 }
 
-/// Returns whether no test of the project runs a line of a block for a checkout.
+/// Returns whether no test of the project runs this line of a block for a checkout.
 fn is_untried(line: &&str) -> bool {
     let command = line.split("  #").next().unwrap_or_default().trim();
     !command.is_empty() && TRIED_ELSEWHERE.iter().all(|(tried, _)| *tried != command)
 }
 
-/// A command that fails in the middle of a block fails the document, by its name.
+/// Checks that a command that fails in the middle of a block is reported as a failure, with its
+/// text.
 fn failing_command_is_reported(shell: &Arc<Shell>) -> Trial {
     let shell = Arc::clone(shell);
     Trial::new("failing_command_is_reported", move || {

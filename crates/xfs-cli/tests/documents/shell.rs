@@ -1,4 +1,4 @@
-//! Runs the blocks of a document in one shell, in an empty directory, as root or as an ordinary
+//! Running the blocks of a document in one shell, in an empty directory, as root or as an ordinary
 //! user.
 
 use std::fs::{self, File, Permissions};
@@ -10,19 +10,19 @@ use tempfile::TempDir;
 use xfs_oracle::OracleError;
 use xfs_oracle::harness::TrialError;
 
-/// An ordinary user for tests that root runs: on Debian, `nobody`.
+/// The user id of an ordinary user, for tests that root runs: on Debian, that of `nobody`.
 const ORDINARY_USER: u32 = 65534;
-/// Longer than any document takes on a busy machine.
+/// The time limit for a document: longer than any takes on a busy machine.
 const TIMEOUT_SECONDS: &str = "600";
 
-/// Opens FUSE for everyone in its own mount namespace, if root may do that.
+/// The script that opens FUSE to every user in its own mount namespace, if root may do that.
 const OPEN_FUSE: &str = "\
 mount -t tmpfs -o mode=755 none /mnt
 mknod -m 666 /mnt/fuse c 10 229
 mount --bind /mnt/fuse /dev/fuse
 ";
 
-/// Runs the blocks, then unmounts mounts that a failed block left.
+/// The script that runs the blocks, and then ends mounts that a failed block has left.
 const RUN: &str = r#"
 code=0
 sh -eux "$1" || code=$?
@@ -34,7 +34,7 @@ done < /proc/self/mounts
 exit $code
 "#;
 
-/// The user who types the commands.
+/// The user as whom the commands run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     Root,
@@ -50,14 +50,14 @@ impl User {
     }
 }
 
-/// A folder with the built program and one empty directory for each run.
+/// A folder that holds the built program, and an empty directory for each run.
 pub(crate) struct Shell {
     folder: TempDir,
     program: PathBuf,
 }
 
 impl Shell {
-    /// Copies the program to where every user may run it.
+    /// Copies the program into a folder from which every user may run it.
     pub(crate) fn new(program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a directory");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("a mode");
@@ -68,7 +68,7 @@ impl Shell {
         Self { folder, program: copy }
     }
 
-    /// Runs shell commands as a user; returns the failure, with the end of the output.
+    /// Runs shell commands as a user. A failure has the last lines of the output.
     pub(crate) fn run(&self, name: &str, commands: &str, user: User) -> Result<(), TrialError> {
         can_be(user)?;
         let directory = self.folder.path().join(name);
@@ -107,7 +107,7 @@ impl Shell {
     }
 }
 
-/// Checks that this process can act as `user`.
+/// Checks that this process can act as `user`. Otherwise the trial is skipped.
 pub(crate) fn can_be(user: User) -> Result<(), OracleError> {
     if user == User::Root && !is_root() {
         return Err(OracleError::Unavailable("not root".to_owned()));
@@ -115,7 +115,7 @@ pub(crate) fn can_be(user: User) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Returns the reason for which `user` cannot mount here.
+/// Returns the reason why `user` cannot mount on this machine; `None` if the user can.
 pub(crate) fn cannot_mount(user: User) -> Option<String> {
     if let Some(reason) = fuse_is_missing() {
         return Some(reason);

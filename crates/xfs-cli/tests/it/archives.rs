@@ -1,4 +1,4 @@
-//! Import of archives, compared with GNU tar, bsdtar, cpio and Docker.
+//! Tests of the import of archives, compared with GNU tar, bsdtar, cpio and Docker.
 
 mod comparison;
 mod decisions;
@@ -15,7 +15,7 @@ use writer::{Head, Writer};
 
 use crate::changing::VolumeDir;
 
-/// Writes an archive with the writer of the tests.
+/// Writes the archive `name`, with members that `make` adds.
 fn write(place: &VolumeDir, name: &str, make: impl Fn(&mut Writer)) {
     let mut writer = Writer::new(7);
     make(&mut writer);
@@ -23,7 +23,7 @@ fn write(place: &VolumeDir, name: &str, make: impl Fn(&mut Writer)) {
     fs::write(place.path(name), writer.bytes()).unwrap();
 }
 
-/// Checks that an import ends with this code and prints exactly these lines.
+/// Checks that a command ends with this exit code and prints exactly these lines on standard error.
 #[track_caller]
 fn check_said(place: &VolumeDir, arguments: &[&str], code: i32, said: &[&str]) {
     let output = place.command(arguments).stdin(Stdio::null()).output().unwrap();
@@ -64,7 +64,8 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
     assert!(place.check(&["getfacl", "image:/list"]).contains("group::r--\nmask::rwx\n"));
 }
 
-/// The header has the permissions of the group where the list has its mask.
+/// Checks that an access control list overrides the mode in the header. The mode has the
+/// permissions of the owning group in the bits in which a file with a list has its mask.
 #[test]
 fn access_lists_override_the_header_mode() {
     let place = VolumeDir::new();
@@ -216,7 +217,7 @@ fn impossible_names_are_reported() {
     assert_eq!(place.check(&["find", "image", "-printf", "%P %m,"]), " 700,after 644,");
 }
 
-/// Compresses a file with a program; `None` if the program is missing.
+/// Compresses a file with a program and returns the result; `None` if the program is missing.
 fn compress(place: &VolumeDir, program: &[&str], from: &str) -> Option<Vec<u8>> {
     let (name, options) = program.split_first().unwrap();
     let input = fs::File::open(place.path(from)).unwrap();
@@ -281,8 +282,8 @@ fn compressed_archives_are_recognised_by_their_contents() {
     place.check(&["log", "image"]);
 }
 
-/// A cut archive leaves the members before the cut, with the metadata of their directories, and one
-/// line.
+/// Checks the import of an archive that is cut off. The members before the cut exist, directories
+/// have their metadata, and one line is printed.
 #[test]
 fn cut_archives_leave_complete_members_and_directories() {
     let place = VolumeDir::new();
@@ -306,7 +307,8 @@ fn cut_archives_leave_complete_members_and_directories() {
     assert!(!found.contains("d/cut"));
 }
 
-/// Packs `tree` with cpio(1).
+/// Packs `tree` into an archive with cpio(1) and returns it. `names` are the names of the files,
+/// one per line.
 fn cpio(place: &VolumeDir, format: &str, names: &str) -> Vec<u8> {
     let mut child = Command::new("cpio")
         .args(["-o", "--quiet", "-H", format])

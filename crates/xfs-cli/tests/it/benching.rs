@@ -1,4 +1,4 @@
-//! `bench` through the program. The workloads have tests of their own.
+//! Tests of `bench` through the program. The workloads have tests of their own.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{GoldenDir, transcript};
 
-/// Arguments for a quick run.
+/// Arguments with which a run is short.
 const SMALL: [&str; 7] = ["--threads", "1,2", "--files", "20", "--runs", "1", "--log-size=64m"];
 
 fn run(place: &GoldenDir, more: &[&str]) -> String {
@@ -63,8 +63,9 @@ fn invalid_arguments_are_refused() {
     }
 }
 
-/// The first interrupt waits for the end of a step, which takes long once the step has begun. An
-/// interrupt before that ends the run; then the test is repeated with a later interrupt.
+/// Checks that a second interrupt ends a run at once, by the signal. The first interrupt waits for
+/// the end of a step, which takes long once the step has begun. Before that, the first interrupt
+/// ends the run, and the test is repeated with a later one.
 #[test]
 fn a_second_interrupt_does_not_wait() {
     let tries = 1..=20;
@@ -74,8 +75,8 @@ fn a_second_interrupt_does_not_wait() {
 
 const SIGINT: i32 = 2;
 
-/// Interrupts a run repeatedly, starting this long after it can be interrupted. Returns how it
-/// ended.
+/// Starts a run, waits until it catches the signal, then waits for `delay`, and interrupts it until
+/// it ends. Returns how it ended.
 fn interrupted_after(delay: Duration) -> ExitStatus {
     // The program leaves an ignored signal ignored, so a run in the background of a script would
     // never catch it.

@@ -1,4 +1,4 @@
-//! The image and the path that a failed copy names.
+//! Tests of the image and the path that the message about a failed copy names.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use ferroxfs::format::inode::ForkKind;
 
 use crate::changing::VolumeDir;
 
-/// Returns a volume with a directory, `/home/u`, whose first block is damaged.
+/// Returns a volume with a directory `/home/u` whose first block is damaged.
 fn damaged() -> VolumeDir {
     let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/home/u"]);
@@ -25,7 +25,7 @@ fn damaged() -> VolumeDir {
     place
 }
 
-/// The start of the message about the damaged directory, whatever the command.
+/// The start of each message about the damaged directory.
 const DAMAGED: &str = "ferroxfs: image: /home/u: directory";
 
 #[test]

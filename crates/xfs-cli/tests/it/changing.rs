@@ -1,4 +1,4 @@
-//! The commands that write into an image.
+//! Tests of the commands that write into an image.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::fs::{Mode, XattrFlags};
 use tempfile::TempDir;
 
-/// A directory with a new volume in it, named `image`.
+/// A directory that holds a new volume in the file `image`.
 pub(crate) struct VolumeDir(TempDir);
 
 impl VolumeDir {
@@ -47,7 +47,8 @@ impl VolumeDir {
         self.command(arguments).stdin(Stdio::null()).output().expect("the program runs")
     }
 
-    /// Runs a command that succeeds and prints nothing on standard error; returns its output.
+    /// Runs a command, checks that it succeeds and prints nothing on standard error, and returns
+    /// its output.
     #[track_caller]
     pub(crate) fn check(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -72,7 +73,7 @@ impl VolumeDir {
         assert!(child.wait().unwrap().success());
     }
 
-    /// Returns one fact of a file, as `stat` prints it.
+    /// Returns the value of one fact of a file, as `stat` prints it.
     #[track_caller]
     pub(crate) fn fact(&self, address: &str, fact: &str) -> String {
         let text = self.check(&["stat", address]);
@@ -326,7 +327,8 @@ fn labels_and_uuids_are_shown_and_set() {
     place.check_failure(&["label", "image", "thirteen byte"], 2, "12 bytes");
 }
 
-/// 81920 blocks in groups of 20480.
+/// Checks the sizes to which a volume grows, and the refused sizes. The volume has 81920 blocks in
+/// groups of 20480.
 #[test]
 fn a_volume_grows_with_its_image() {
     let place = VolumeDir::new();
@@ -367,7 +369,7 @@ fn an_image_that_cannot_grow_keeps_its_length() {
     assert!(place.check(&["info", "--xfs-info", "other"]).contains("blocks=262144"));
 }
 
-/// Makes a tree with a file of each kind that an ordinary user can make.
+/// Makes a tree on the host with a file of each kind that an ordinary user can make.
 pub(crate) fn tree(at: &Path) {
     fs::create_dir_all(at.join("sub/empty")).unwrap();
     fs::write(at.join("text"), "some text\n").unwrap();
@@ -395,7 +397,8 @@ pub(crate) fn tree(at: &Path) {
     fs::set_permissions(at.join("sub/empty"), fs::Permissions::from_mode(0o711)).unwrap();
 }
 
-/// Returns names, types, modes, sizes, contents, targets and links of a tree.
+/// Appends a line for each file of a tree: path, mode, number of links, owner, device number,
+/// attribute, and link target or contents.
 fn digest(at: &Path, lines: &mut Vec<String>, below: &str) {
     let mut names: Vec<_> =
         fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -491,8 +494,8 @@ fn single_files_are_copied_in() {
     place.check_failure(&["cp", "none", "image:/"], 1, "No such file");
 }
 
-/// The size of a file that the kernel generates is not its length, and it supports no seeking for
-/// data.
+/// Checks that files that the kernel generates are copied whole. The size of such a file is not its
+/// length, and it does not support seeking for data.
 #[test]
 fn files_of_unknown_length_are_copied_to_their_end() {
     let place = VolumeDir::new();
@@ -513,7 +516,7 @@ fn files_of_unknown_length_are_copied_to_their_end() {
     assert_eq!(place.check(&["find", "image:/empty", "-printf", "%s %b"]), "0 0");
 }
 
-/// As in open(2) with O_CREAT.
+/// Checks that commands create the target of a dangling link, as open(2) with O_CREAT does.
 #[test]
 fn dangling_link_is_followed_to_the_new_file() {
     let place = VolumeDir::new();
@@ -564,7 +567,8 @@ fn full_volume_is_reported_and_stays_consistent() {
     assert_eq!(place.check(&["cat", "image:/small"]), "fits");
 }
 
-/// As in the programs of these names.
+/// Checks that commands refuse a trailing slash after anything but a directory, as the programs of
+/// the same names do.
 #[test]
 fn trailing_slash_is_valid_for_directories_only() {
     let place = VolumeDir::new();

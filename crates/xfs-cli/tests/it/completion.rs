@@ -1,11 +1,11 @@
-//! Completion of paths in images, by the hidden command and in a shell.
+//! Tests of completing paths in images, by the hidden command and in a shell.
 
 use std::fs;
 use std::process::Command;
 
 use crate::changing::VolumeDir;
 
-/// Returns a volume with a few names.
+/// Returns a volume with a few files, directories and a link, whose names are completed.
 fn furnished() -> VolumeDir {
     let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/etc/conf.d", "image:/a b"]);

@@ -1,5 +1,5 @@
-//! Volumes whose blocks have correct checksums and contradict each other. Each command that meets
-//! the damage exits with 5 and prints everything that it could read.
+//! Tests of volumes whose blocks have correct checksums but contradict each other. Each command
+//! that meets the damage exits with 5 and prints everything that it could read.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use xfs_testkit::{Image, golden};
 
 use crate::{GoldenDir, write_image};
 
-/// Returns a block of the golden image for which `is_it` holds.
+/// Returns the address of the first block of the image for which `is_it` holds.
 fn find_block(image: &Image, length: usize, is_it: impl Fn(&[u8]) -> bool) -> DiskAddr {
     let blocks =
         (0..image.length_bytes()).step_by(1024).map(|offset| DiskAddr(offset as u64 / 512));
@@ -24,15 +24,15 @@ fn position(bytes: &[u8], text: &[u8]) -> Option<usize> {
     bytes.windows(text.len()).position(|window| window == text)
 }
 
-/// Checks that a command succeeds.
+/// Runs a command and checks that it succeeds.
 #[track_caller]
 pub(crate) fn succeed(place: &GoldenDir, arguments: &[&str]) {
     let output = place.run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Checks that a command exits with `code` and prints this on standard error; returns standard
-/// output.
+/// Checks that a command exits with `code` and prints `said` on standard error. Returns its
+/// standard output.
 #[track_caller]
 fn check_damaged(place: &GoldenDir, arguments: &[&str], code: i32, said: &str) -> Vec<u8> {
     let output = place.run(arguments);
@@ -42,8 +42,8 @@ fn check_damaged(place: &GoldenDir, arguments: &[&str], code: i32, said: &str) -
     output.stdout
 }
 
-/// Returns a short form directory in which `dup1` is a symbolic link and the directory `dup2` is
-/// renamed to `dup1`.
+/// Returns an image with a short form directory that has the name `dup1` twice: for a symbolic
+/// link, and for the directory that was `dup2`.
 fn doubled_in_short_form() -> GoldenDir {
     let place = GoldenDir::new();
     double_in_short_form(&place);

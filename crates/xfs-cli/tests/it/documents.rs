@@ -1,4 +1,4 @@
-//! The results that commands print with `--json`.
+//! Tests of the documents that commands print with `--json`.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::changing::VolumeDir;
 
-/// Returns the document of a command that succeeds.
+/// Runs a command that must succeed, and returns the JSON document that it prints.
 #[track_caller]
 fn document(place: &VolumeDir, arguments: &[&str]) -> Value {
     let text = place.check(arguments);
@@ -17,7 +17,7 @@ fn document(place: &VolumeDir, arguments: &[&str]) -> Value {
     document
 }
 
-/// Checks some numbers of the document.
+/// Checks that the document of a command has these numbers, no failures, and a duration.
 #[track_caller]
 fn check_numbers(place: &VolumeDir, arguments: &[&str], expected: &[(&str, u64)]) {
     let document = document(place, arguments);
@@ -28,7 +28,7 @@ fn check_numbers(place: &VolumeDir, arguments: &[&str], expected: &[(&str, u64)]
     assert!(document["duration_ns"].as_u64() > Some(0), "{arguments:?}");
 }
 
-/// Makes a tree of three files, one of them with two names, and two directories.
+/// Makes a tree with three files, of which one has two names, and two directories.
 fn tree(place: &VolumeDir) {
     let tree = place.path("tree");
     fs::create_dir_all(tree.join("d/e")).unwrap();

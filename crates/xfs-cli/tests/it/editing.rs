@@ -1,4 +1,4 @@
-//! `edit`: a file of an image in a program of the host.
+//! Tests of `edit`, which edits a file of an image in a program of the host.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::process::Output;
 
 use crate::changing::VolumeDir;
 
-/// Edits with a shell command, with a directory for its temporary files.
+/// Runs `edit` with a directory of its own for temporary files.
 fn edit(place: &VolumeDir, words: &[&str]) -> Output {
     fs::create_dir_all(place.path("tmp")).unwrap();
     let mut command = place.command(&[&["edit"], words].concat());
@@ -14,7 +14,7 @@ fn edit(place: &VolumeDir, words: &[&str]) -> Output {
     command.env_remove("VISUAL").env_remove("EDITOR").output().unwrap()
 }
 
-/// Returns the text of each copy that is left.
+/// Returns the text of each copy that `edit` has left in the directory for temporary files.
 fn kept(place: &VolumeDir) -> Vec<String> {
     let directories = fs::read_dir(place.path("tmp")).unwrap();
     let files = directories.flat_map(|entry| fs::read_dir(entry.unwrap().path()).unwrap());

@@ -1,4 +1,4 @@
-//! Runs that fail: one line, a hint, an exit code.
+//! Tests of runs that fail: a message of one line, a hint, and the exit code.
 
 use std::fs;
 use std::io::Write;
@@ -268,7 +268,8 @@ fn a_copy_of_a_superblock_is_shown_by_its_place() {
     assert!(shown.contains("verification: passed\n"), "{shown}");
 }
 
-/// The table of docs/exit-codes.md, with a command of each kind for each row.
+/// Checks the table of docs/exit-codes.md: for each row, commands of several kinds exit with its
+/// code.
 #[test]
 fn exit_codes_are_as_documented() {
     let place = GoldenDir::new();

@@ -1,4 +1,4 @@
-//! Extraction through the program: `cp` and `tar`.
+//! Tests of extraction with `cp` and `tar`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::{GoldenDir, shared, transcript};
 
-/// Returns the facts below a directory on which both ways of extraction must agree.
+/// Lists a directory with the facts that must be the same after `cp` and after extracting a tar
+/// archive.
 fn listing(root: &Path) -> String {
     let format = "%P %y %m %s %n %T@ %l\\n";
     let mut find = Command::new("find");
@@ -86,7 +87,8 @@ fn holes_are_kept() {
     assert!(sparse.blocks() * 512 <= 64 << 10);
 }
 
-/// Removes the flags at the end that prevent the removal of files.
+/// A directory whose files lose the flags immutable and append-only on drop, so that they can be
+/// removed.
 struct MadeMutable(std::path::PathBuf);
 
 impl Drop for MadeMutable {

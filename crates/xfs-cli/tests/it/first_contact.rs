@@ -1,4 +1,4 @@
-//! Mistakes of a new user, and the answers to them.
+//! Tests of the messages after typical mistakes of a new user.
 
 use std::fs;
 use std::process::Stdio;
@@ -109,7 +109,7 @@ fn other_formats_are_named_with_a_hint() {
     }
 }
 
-/// Returns a qcow2 image without data: only its header.
+/// Returns a qcow2 image that has only a header, changed by `change`.
 fn qcow2(change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut bytes = vec![0; 4 * 65536];
     bytes[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");

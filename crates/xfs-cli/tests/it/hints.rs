@@ -1,4 +1,4 @@
-//! Mistakes of a new user, and the hints for them.
+//! Tests of the hints after typical mistakes of a new user.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -179,7 +179,8 @@ fn filetime(seconds: u64) -> std::time::SystemTime {
     std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)
 }
 
-/// Without the refusal it would serve, and show nothing.
+/// Checks that `--watch` is refused together with options that serve or print figures. Otherwise
+/// the command would serve figures and show nothing.
 #[test]
 fn figures_are_served_or_watched() {
     let place = VolumeDir::new();
@@ -188,7 +189,8 @@ fn figures_are_served_or_watched() {
     place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
 }
 
-/// Mounting and unmounting it, or repairing it, would not help.
+/// Checks that the only hint for the log of another volume is to name the right one. To mount and
+/// unmount the volume, or to repair it, would not help.
 #[test]
 fn the_log_of_another_volume_is_the_wrong_one() {
     let place = VolumeDir::new();

@@ -1,4 +1,4 @@
-//! Import of tar archives into an image, and export of them.
+//! Tests of importing tar archives into an image, and of exporting them.
 
 use std::fs;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::changing::{VolumeDir, digest_of, tree};
 
-/// Packs `tree` with GNU tar.
+/// Packs `tree` with GNU tar into `archive`.
 fn pack(place: &VolumeDir, archive: &str, options: &[&str]) {
     let packed = Command::new("tar")
         .args(["--numeric-owner", "--sort=name", "-C", "tree", "-cf", archive])
@@ -17,7 +17,7 @@ fn pack(place: &VolumeDir, archive: &str, options: &[&str]) {
     assert!(packed.unwrap().success());
 }
 
-/// Imports an archive into a new image and compares its files with the tree.
+/// Imports an archive into a new image and checks that its files are the same as in `tree`.
 #[track_caller]
 fn check_import(place: &VolumeDir, archive: &str, image: &str) {
     place.make(image);
@@ -148,8 +148,8 @@ fn hostile_archives_stay_inside() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
-/// Properties of a volume, which are attributes of its root, are not copied to another volume or to
-/// a directory of the host.
+/// Checks that the properties of a volume are not copied to another volume or to a directory of the
+/// host. They are attributes of the root of the volume.
 #[test]
 fn properties_stay_with_their_volume() {
     let place = VolumeDir::new();
@@ -184,7 +184,8 @@ fn properties_stay_with_their_volume() {
     assert!(!listed.contains(property), "{set:?}: {listed}");
 }
 
-/// An image inside the imported directory would grow by its own contents.
+/// Checks that an image inside the imported directory is left out: it would grow by its own
+/// contents.
 #[test]
 fn image_is_not_imported_into_itself() {
     let place = VolumeDir::new();
@@ -208,7 +209,8 @@ fn image_is_not_imported_into_itself() {
     check(&["cp", "tree/new", "tree/file", "tree/new:/"]);
 }
 
-/// GNU tar writes them as negative numbers of base 256, where older headers have octal digits.
+/// Checks the import of times before 1970. GNU tar writes them as negative numbers of base 256,
+/// where other headers have octal digits.
 #[test]
 fn times_before_1970_come_in() {
     let place = VolumeDir::new();
@@ -243,7 +245,7 @@ fn unsupported_member_metadata_is_reported_with_its_name() {
     assert_eq!(place.check(&["cat", "image:/d/d/f"]), "f");
 }
 
-/// Packs one member after another, each from a directory of its own.
+/// Packs these members in this order, each from a directory of its own.
 fn pack_in_order(place: &VolumeDir, archive: &str, members: &[&str]) {
     let mut tar = Command::new("tar");
     tar.args(["--no-recursion", "-cf", archive]).current_dir(place.path(""));
@@ -254,7 +256,8 @@ fn pack_in_order(place: &VolumeDir, archive: &str, members: &[&str]) {
     assert!(tar.status().unwrap().success());
 }
 
-/// As in GNU tar: a directory replaces any file, and any file replaces an empty directory.
+/// Checks that a later member of an archive replaces an earlier one as in GNU tar. A directory
+/// replaces any file, and any file replaces an empty directory.
 #[test]
 fn later_member_replaces_an_earlier_one() {
     let place = VolumeDir::new();
@@ -319,7 +322,7 @@ fn later_member_replaces_an_earlier_one() {
     place.check(&["log", "image"]);
 }
 
-/// An attribute without space ends the run, as every other lack of space does.
+/// Checks that the lack of space for an attribute ends the run, as any other lack of space does.
 #[test]
 fn attribute_without_space_ends_the_run() {
     let place = VolumeDir::new();

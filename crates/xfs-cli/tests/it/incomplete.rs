@@ -1,4 +1,5 @@
-//! Truncated images: existing parts are shown, missing ones are reported, and the exit code is 5.
+//! Tests of truncated images: existing parts are shown, missing parts are reported, and the exit
+//! code is 5.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,8 +12,9 @@ use xfs_testkit::golden;
 
 use crate::{GoldenDir, shared, transcript};
 
-/// Lengths to which the image is cut, whole sectors and others: among the inodes of the first
-/// group, after them, between the groups, in the log, after the log. Each of them loses inodes.
+/// The lengths in bytes to which the image is cut, some of them not whole sectors. The cuts are
+/// among the inodes of the first group, after them, between the groups, in the log, and after the
+/// log. Each cut loses inodes.
 const LENGTHS: [u64; 6] = [500_000, 9_123_457, 16_777_216, 17_000_000, 22_000_000, 22_058_000];
 
 fn cut(length: u64) -> GoldenDir {
@@ -26,7 +28,7 @@ fn lines(output: &Output) -> BTreeSet<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// Returns the paths for which a walk needs nothing past `length`.
+/// Returns the paths that a walk can reach without reading anything past `length` bytes.
 fn reachable(volume: &Volume, length: u64) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     let mut walk = volume.walk("/").unwrap();
@@ -46,7 +48,8 @@ fn reachable(volume: &Volume, length: u64) -> BTreeSet<String> {
     paths
 }
 
-/// Returns whether all contents of a file or directory are before `length`.
+/// Returns whether all contents of a file or directory are in the first `length` bytes of the
+/// image.
 fn is_whole(node: &Node, length: u64) -> bool {
     node.extents(ForkKind::Data)
         .map(Result::unwrap)

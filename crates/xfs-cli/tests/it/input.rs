@@ -1,11 +1,11 @@
-//! Commands that read standard input: to its end, and before the image is locked.
+//! Tests of commands that read standard input to its end before they lock the image.
 
 use std::fs;
 use std::process::{Command, Output};
 
 use crate::changing::VolumeDir;
 
-/// Runs a line of the shell, in which `$0` is the program, beside the image.
+/// Runs a line of shell commands in the directory of the image; `$0` is the program.
 fn shell(place: &VolumeDir, line: &str) -> Output {
     let mut shell = Command::new("bash");
     shell.args(["-o", "pipefail", "-c", line, env!("CARGO_BIN_EXE_ferroxfs")]);

@@ -1,6 +1,7 @@
-//! Runs that SIGINT or SIGTERM stops at random points never leave half a file under its final name.
+//! Tests that runs that SIGINT or SIGTERM stops at random points never leave half a file under its
+//! final name.
 //!
-//! Two points for each signal and command; `FERROXFS_LONG=1` takes a hundred.
+//! Each signal is tried at two points of each command; with `FERROXFS_LONG=1` at a hundred.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +23,8 @@ fn points() -> u64 {
     if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 2 }
 }
 
-/// A directory for runs, with a tree of files and a volume that is filled with them.
+/// A directory for runs that are stopped: it holds a tree of files, and a volume with the same
+/// files.
 struct Bench {
     place: TempDir,
     contents: BTreeMap<PathBuf, Vec<u8>>,
@@ -57,7 +59,7 @@ impl Bench {
         self.place.path().join(name)
     }
 
-    /// Starts a run that ignores no signal, unlike a background job of a shell.
+    /// Starts a run that ignores no signal. A background job of a shell would ignore some.
     fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new("env");
         command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_ferroxfs")]);
@@ -81,10 +83,11 @@ impl Bench {
         names
     }
 
-    /// Stops runs of a command at random points. `prepare` makes the same start each time. `verify`
-    /// checks what a run has left, and is told whether the run succeeded. Returns the number of runs
-    /// that a signal has ended. A run that ends before its signal narrows the window in which later
-    /// points are drawn, and pairs of points are added until one run is stopped.
+    /// Stops runs of a command by signals at random points. `prepare` makes the same start before
+    /// each run. `verify` checks the files after a run, and gets whether the run succeeded. Returns
+    /// the number of runs that a signal has stopped. If a run ends before its signal, later points
+    /// are drawn from an earlier part of the run. Further points are drawn until one run has been
+    /// stopped.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
         prepare(0);
         let start = Instant::now();
@@ -127,8 +130,8 @@ impl Bench {
         child.wait().unwrap()
     }
 
-    /// Stops runs that write `out`, which is new in every other run. After each it is complete or
-    /// as before.
+    /// Stops runs that write `out`, which exists before every other run. After each run, the file
+    /// must be complete or as before.
     fn stop_output(&self, arguments: &[&str], is_whole: impl Fn(&[u8]) -> bool) {
         let out = self.path("out");
         let before = b"what was there before";
@@ -143,7 +146,8 @@ impl Bench {
         assert!(self.stop(arguments, prepare, verify) > 0);
     }
 
-    /// Checks that the files of a tree on the host are a subset of the source, each complete.
+    /// Checks that each file of a tree on the host is a complete file of the source. Returns the
+    /// number of files.
     fn check_some(&self, tree: &Path) -> usize {
         let mut found = 0;
         let mut left = vec![tree.to_owned()];
@@ -299,7 +303,7 @@ fn stopped_cp_into_an_image_leaves_whole_files_in_a_closed_volume() {
     assert!(bench.stop(&["cp", "big", "volume:/big"], prepare, verify) > 0);
 }
 
-/// A run without anything to remove is killed at once, and inherited ignored signals stay ignored.
+/// Checks that a run does not react to signals that it was started to ignore.
 #[test]
 fn ignored_signal_stays_ignored() {
     let bench = Bench::new();
@@ -319,7 +323,8 @@ fn ignored_signal_stays_ignored() {
     assert!(child.wait().unwrap().success());
 }
 
-/// An archive on a device is no file to remove: the run ends at once.
+/// Checks that a signal ends an import at once while it reads its input: nothing is locked yet, and
+/// there is nothing to remove.
 #[test]
 fn stopped_run_is_reported() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Commands that show the contents of an image.
+//! Tests of the commands that show the contents of an image.
 
 use expect_test::expect;
 
@@ -305,7 +305,7 @@ fn du() {
     );
 }
 
-/// As ls(1) lists the same files.
+/// Checks that `ls` sorts files as ls(1) sorts the same files.
 #[test]
 fn lists_are_sorted_as_by_ls() {
     let place = crate::changing::VolumeDir::new();
@@ -361,7 +361,8 @@ fn apparent_size_adds_up_lengths() {
     place.check_failure(&["du", "--apparent-size", "--shared", "image"], 2, "cannot be used");
 }
 
-/// Users type -h for this; help is --help here.
+/// Checks the sizes with units that -h shows. Users expect this meaning of -h; help is `--help`
+/// here.
 #[test]
 fn sizes_are_shown_for_people() {
     check(
@@ -629,7 +630,8 @@ fn dump_shows_inodes() {
     );
 }
 
-/// Returns the words of each line without times, whose form depends on the date.
+/// Runs a command and returns its output without the words in the range `times` of each line. The
+/// form of a time depends on the present date.
 fn without_times(arguments: &[&str], times: std::ops::Range<usize>) -> String {
     let text = transcript(&shared().run(arguments));
     let words = |line: &str| {

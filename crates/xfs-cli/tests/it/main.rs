@@ -1,4 +1,4 @@
-//! The program over the golden image.
+//! Tests of the program on the golden image and on new volumes.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,7 +50,7 @@ use std::sync::OnceLock;
 use xfs_format::DiskAddr;
 use xfs_testkit::{Image, golden};
 
-/// The directory of one test, with the golden image in it, named `image`.
+/// The directory of one test, which holds the golden image in the file `image`.
 struct GoldenDir(tempfile::TempDir);
 
 impl GoldenDir {
@@ -72,7 +72,7 @@ impl GoldenDir {
         self.0.path()
     }
 
-    /// Runs the program in this directory.
+    /// Runs the program in the directory of the test.
     fn run(&self, arguments: &[&str]) -> Output {
         self.run_as(&PathBuf::from(env!("CARGO_BIN_EXE_ferroxfs")), arguments)
     }
@@ -88,14 +88,14 @@ impl GoldenDir {
     }
 }
 
-/// Writes an image, with holes where it is zero.
+/// Writes an image into a file, with holes in place of zeros.
 fn write_image(image: &Image, to: &Path) {
     let file = File::create(to).expect("a file");
     file.set_len(image.length_bytes() as u64).expect("a length");
     write_image_at(image, &file, 0);
 }
 
-/// Writes the nonzero parts of an image into a file, from byte `start` on.
+/// Writes the parts of an image that are not zeros into a file, from byte `start` on.
 fn write_image_at(image: &Image, file: &File, start: u64) {
     const CHUNK: usize = 64 << 10;
     let length = image.length_bytes();
@@ -108,8 +108,8 @@ fn write_image_at(image: &Image, file: &File, start: u64) {
     }
 }
 
-/// Returns the golden image for tests that do not change it. Nothing removes it, so it is in the
-/// build directory.
+/// Returns a directory with the golden image that all tests that do not change it share. It is in
+/// the build directory, because nothing removes it.
 fn shared() -> &'static GoldenDir {
     static PLACE: OnceLock<GoldenDir> = OnceLock::new();
     let built = env!("CARGO_TARGET_TMPDIR");
@@ -119,7 +119,7 @@ fn shared() -> &'static GoldenDir {
     })
 }
 
-/// Returns the output and the exit code of a run, in one text.
+/// Returns the output, the messages and the exit code of a run in one text.
 fn transcript(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     for line in String::from_utf8_lossy(&output.stderr).lines() {
@@ -131,7 +131,7 @@ fn transcript(output: &Output) -> String {
     text
 }
 
-/// Checks the output of a command over the golden image.
+/// Runs a command on the golden image and compares its transcript with `expected`.
 #[track_caller]
 fn check(arguments: &[&str], expected: &expect_test::Expect) {
     expected.assert_eq(&transcript(&shared().run(arguments)));

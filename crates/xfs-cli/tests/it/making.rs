@@ -1,4 +1,4 @@
-//! `mkfs`.
+//! Tests of `mkfs`.
 
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -75,7 +75,8 @@ fn mkfs_fills_a_new_volume() {
     assert!(!place.path().join("five").exists());
 }
 
-/// So the command can be repeated.
+/// Checks that `mkfs --from` with an invalid archive makes no volume, so that the command can be
+/// repeated.
 #[test]
 fn invalid_archive_leaves_no_volume() {
     let place = TempDir::new().unwrap();

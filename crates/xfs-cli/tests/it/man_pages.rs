@@ -1,4 +1,4 @@
-//! Man pages and help: each has its sections, and each example runs.
+//! Tests of man pages and help: each has its sections, and each example runs.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::changing::VolumeDir;
 
-/// Examples that need a mount or another command.
+/// The beginnings of examples that do not run here, because they need a mount.
 const NOT_RUN: [&str; 3] = ["ferroxfs mount ", "ferroxfs umount ", "ferroxfs stats "];
 
-/// Returns the command lines in the section of examples, unescaped.
+/// Returns the command lines in the examples section of a man page, without the escapes of roff.
 fn examples(page: &str) -> Vec<String> {
     let (_, section) = page.split_once(".SH EXAMPLES\n").expect("a section of examples");
     let (section, _) = section.split_once("\n.SH ").expect("a section after it");
@@ -55,7 +55,7 @@ fn help_ends_with_examples_exit_status_and_see_also() {
     }
 }
 
-/// Makes the files that the examples use.
+/// Makes the files that the examples of all man pages use.
 fn furnish(place: &VolumeDir, program: &Path) {
     let script = r#"set -e
         mkdir -p tree/sub base/etc

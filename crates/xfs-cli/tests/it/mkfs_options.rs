@@ -1,10 +1,11 @@
-//! Options of mkfs.xfs: those that are accepted, inherited values, and messages for refused ones.
+//! Tests of the options of mkfs.xfs: accepted options, inherited values, and messages for refused
+//! options.
 
 use std::fs;
 
 use crate::changing::VolumeDir;
 
-/// Returns the options for a report of xfs_info(8), section by section.
+/// Returns the options of mkfs that give the geometry in a report of xfs_info(8).
 fn options_of(report: &str) -> Vec<String> {
     let mut section = "";
     let mut options = Vec::new();

@@ -1,5 +1,5 @@
-//! Outputs on the host: a command never overwrites the image that it reads, and writes only on
-//! success.
+//! Tests of outputs on the host. A command never overwrites the image that it reads, and replaces a
+//! file only after success.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
@@ -223,7 +223,7 @@ fn name_with_trailing_slash_is_a_directory() {
     assert_eq!(fs::read(place.path("none/f")).unwrap(), b"new");
 }
 
-/// Runs a line of the shell, in which `$0` is the program, beside the image.
+/// Runs a line of shell commands in the directory of the image; `$0` is the program.
 fn shell(place: &VolumeDir, line: &str) -> Output {
     let mut shell = Command::new("bash");
     shell.args(["-c", line, env!("CARGO_BIN_EXE_ferroxfs")]);
@@ -238,7 +238,7 @@ fn check_shell(place: &VolumeDir, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Every command that writes a file named by the user, with that name last.
+/// The commands that write a file that the user names. The name comes after these arguments.
 const WRITERS: [&[&str]; 8] = [
     &["get", "image:/f", "-o"],
     &["tar", "image", "-o"],
@@ -249,7 +249,7 @@ const WRITERS: [&[&str]; 8] = [
     &["cp", "image:/f"],
     &["cp", "-p", "image:/f"],
 ];
-/// A slower command of the same kind.
+/// Another command that writes a file that the user names. It is slower than those in `WRITERS`.
 const BENCH: [&str; 8] =
     ["bench", "create", "--files", "10", "--threads", "1", "--no-before", "--json"];
 
@@ -259,7 +259,7 @@ fn place_with_file() -> VolumeDir {
     place
 }
 
-/// Returns whether a command gives a new file the owner and mode of its source.
+/// Returns whether a command gives a new file the owner and mode of the source.
 fn carries_over(writer: &[&str]) -> bool {
     writer.contains(&"-p")
 }
@@ -424,7 +424,7 @@ fn copies_into_a_directory_keep_owner_and_mode_of_existing_files() {
     }
 }
 
-/// If its directory takes no new files, an existing file is overwritten by a copy.
+/// Checks that an existing file is overwritten in place if its directory takes no new files.
 #[test]
 fn file_is_written_where_its_directory_takes_no_others() {
     let place = place_with_file();

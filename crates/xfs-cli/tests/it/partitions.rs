@@ -1,4 +1,5 @@
-//! Disk images with partitions: a single XFS volume is found, and one of several must be named.
+//! Tests of disk images with partitions. A single XFS volume is found; if there are several, the
+//! user must name one.
 
 #![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
 
@@ -14,7 +15,7 @@ const VOLUME_BYTES: u64 = 32 << 20;
 const FIRST_BYTE: u64 = 1 << 20;
 const LINUX: u8 = 0x83;
 
-/// The partition table of a disk.
+/// The kind of a partition table.
 #[derive(Clone, Copy)]
 enum Table {
     Gpt { sector: u64 },
@@ -23,7 +24,8 @@ enum Table {
 
 const TABLES: [Table; 3] = [Table::Gpt { sector: 512 }, Table::Gpt { sector: 4096 }, Table::Mbr];
 
-/// Returns a disk of three partitions, of which some hold the golden volume.
+/// Returns a disk image with three partitions. Those for which `has_xfs` is true hold the golden
+/// volume.
 fn disk(table: Table, has_xfs: [bool; 3]) -> GoldenDir {
     let place = GoldenDir::new();
     let path = place.path().join("disk");
@@ -44,7 +46,7 @@ fn disk(table: Table, has_xfs: [bool; 3]) -> GoldenDir {
     place
 }
 
-/// Writes the boot record: the type, first sector and length of each partition.
+/// Writes a master boot record with these partitions: type, first sector and number of sectors.
 fn write_mbr(disk: &File, entries: impl IntoIterator<Item = (u8, u64, u64)>) {
     let mut record = [0; 512];
     record[510..].copy_from_slice(&[0x55, 0xaa]);
@@ -57,7 +59,7 @@ fn write_mbr(disk: &File, entries: impl IntoIterator<Item = (u8, u64, u64)>) {
     disk.write_all_at(&record, 0).unwrap();
 }
 
-/// Writes the first copy of a GPT, after a protective boot record.
+/// Writes the first copy of a GPT, after a protective master boot record.
 fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
     write_mbr(disk, [(0xee, 1, u64::from(u32::MAX))]);
     let mut table = vec![0; 128 * 128];
@@ -81,7 +83,8 @@ fn write_gpt(disk: &File, sector: u64, starts: [u64; 3]) {
     disk.write_all_at(&table, 2 * sector).unwrap();
 }
 
-/// Checks that a command shows the same for the disk and for the plain image.
+/// Checks that a command shows the same for a partition of the disk and for the image of the volume
+/// alone.
 #[track_caller]
 fn check_same(place: &GoldenDir, options: &[&str], command: &[&str], address: &str) {
     let run = |place: &GoldenDir, options: &[&str], address: &str| {

@@ -1,8 +1,10 @@
-//! Modes, access control lists and attribute values, compared with the programs of these names.
+//! Tests of modes, access control lists and attribute values, compared with chmod(1), setfacl(1),
+//! chown(1) and similar programs.
 
 use crate::changing::VolumeDir;
 
-/// Checks the lists of a directory after some commands, in one line.
+/// Runs commands on a new directory and compares its access control lists, in one line, with
+/// `expected`.
 #[track_caller]
 fn check_lists(commands: &[&[&str]], expected: &str) {
     let place = VolumeDir::new();
@@ -16,7 +18,7 @@ fn check_lists(commands: &[&[&str]], expected: &str) {
     assert_eq!(entries.join(" "), expected, "{commands:?}");
 }
 
-/// The expected entries are those of setfacl(1) 2.3.1.
+/// Compares the mask after changes of a list with the results of setfacl(1) 2.3.1.
 #[test]
 fn mask_is_recomputed_for_the_changed_list() {
     let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];
@@ -95,7 +97,7 @@ fn modes_are_those_of_chmod() {
     assert_eq!(mode(&place, "image:/f"), "755");
 }
 
-/// Clauses without a class depend on the umask of the caller.
+/// Checks that clauses of a mode without a class depend on the umask of the caller.
 #[test]
 fn umask_applies_without_a_class() {
     let place = VolumeDir::new();
@@ -131,7 +133,8 @@ fn shown_values_can_be_set_again() {
     assert!(shown.contains("0x610a22625c00ff"), "{shown}");
 }
 
-/// As in the programs of these names, whose -h does not mean help.
+/// Checks that -h changes a symbolic link itself, as in the programs of the same names. In these
+/// commands -h does not mean help.
 #[test]
 fn no_dereference_changes_the_named_link() {
     let place = VolumeDir::new();

@@ -1,4 +1,5 @@
-//! Bars and summary lines appear on a terminal, which script(1) makes, and nowhere else.
+//! Tests that progress bars and summary lines appear on a terminal, which script(1) makes, and
+//! nowhere else.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -9,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::changing::VolumeDir;
 
-/// A run whose standard output and standard error are a terminal.
+/// A run of the program whose standard output and standard error are a terminal.
 struct Terminal {
     child: Child,
     screen: ChildStdout,
@@ -29,7 +30,7 @@ impl Terminal {
         Self { child, screen, seen: String::new() }
     }
 
-    /// Reads until the terminal shows this text.
+    /// Reads what the terminal shows until this text is in it.
     #[track_caller]
     fn wait_for(&mut self, text: &str) {
         let mut bytes = [0; 4096];
@@ -40,7 +41,7 @@ impl Terminal {
         }
     }
 
-    /// Reads to the end, and returns everything that the terminal has shown.
+    /// Waits for the end of the run, and returns everything that the terminal has shown.
     #[track_caller]
     fn finish(mut self) -> String {
         let mut rest = Vec::new();
@@ -52,7 +53,8 @@ impl Terminal {
     }
 }
 
-/// Returns the lines that are left on the terminal: overwritten and cleared lines are gone.
+/// Returns the lines that the terminal still shows at the end. Lines that were overwritten or
+/// cleared are left out.
 fn left(seen: &str) -> Vec<String> {
     let lines = seen.split('\n').map(|line| {
         let line = line.trim_end_matches('\r');
@@ -62,7 +64,8 @@ fn left(seen: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).collect()
 }
 
-/// Returns an archive in two parts. A test holds back the second until it has seen a bar.
+/// Returns the bytes of an archive. Tests send it in two parts, and hold back the second part until
+/// they have seen a bar.
 fn archive(place: &VolumeDir) -> Vec<u8> {
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();

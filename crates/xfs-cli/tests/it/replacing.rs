@@ -1,4 +1,5 @@
-//! Copies from image to image: what they keep, and what they replace.
+//! Tests of copies from image to image: the properties that they keep, and the files that they
+//! replace.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -8,7 +9,7 @@ use ferroxfs::{Metadata, SetAttributes, Volume};
 
 use crate::changing::VolumeDir;
 
-/// Changes files of an image.
+/// Sets attributes of files in an image, through the library.
 fn change(place: &VolumeDir, image: &str, files: &[(&str, SetAttributes)]) {
     let volume = Volume::open_writable(place.path(image)).unwrap();
     for (path, changes) in files {
@@ -25,13 +26,14 @@ fn flags(flags: ExtendedFlags) -> SetAttributes {
     SetAttributes { xflags: Some(flags), ..SetAttributes::default() }
 }
 
-/// Returns the flags of a file that can be set.
+/// Returns those inode flags of a file that the tests set.
 fn flags_of(place: &VolumeDir, image: &str, path: &str) -> ExtendedFlags {
     let all = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND | ExtendedFlags::NODUMP;
     metadata(place, image, path).xflags & all
 }
 
-/// Returns a volume with files that can be neither renamed nor linked.
+/// Returns a volume with files that can be neither renamed nor linked, because of their inode
+/// flags.
 fn flagged() -> VolumeDir {
     let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d", "image:/d/sealed", "image:/e"]);
@@ -94,7 +96,8 @@ fn flags_come_when_a_file_has_its_names() {
     assert_eq!(place.check(&["cat", "old:/d/immutable"]), "d/immutable");
 }
 
-/// Their project too can keep a file out of a directory.
+/// Checks that a file gets its project only after all its names: a project, like flags, can keep a
+/// file out of a directory.
 #[test]
 fn a_project_comes_when_a_file_has_its_names() {
     let place = VolumeDir::new();
@@ -147,7 +150,7 @@ fn irreplaceable_file_stays() {
     place.check(&["fallocate", "-l", "200m", "image:/room"]);
 }
 
-/// Returns both hints of a file: extent size and copy-on-write extent size.
+/// Returns the extent size hint and the copy-on-write extent size hint of a file, in bytes.
 fn hints(place: &VolumeDir, image: &str, path: &str) -> (u64, u64) {
     let found = metadata(place, image, path);
     (found.extent_size_hint_bytes, found.cow_extent_size_hint_bytes)
@@ -195,7 +198,7 @@ fn extent_size_hints_are_copied() {
     assert_eq!(hints(&place, "same", "/d/file"), (EXTENT, COPY), "of the host's nothing is known");
 }
 
-/// Names of one file stay names of one file, whichever arguments contain them.
+/// Checks that the names of one file stay names of one file, even if several arguments name them.
 #[test]
 fn hard_links_between_arguments_are_kept() {
     let place = VolumeDir::new();
@@ -228,7 +231,8 @@ fn hard_links_between_arguments_are_kept() {
     place.check(&["log", "other"]);
 }
 
-/// A file that is gone is not linked to.
+/// Checks that a copy that was replaced in the same run gets no further name: its next name is
+/// copied again.
 #[test]
 fn copy_replaced_in_the_same_run_is_not_linked() {
     let place = VolumeDir::new();
@@ -241,7 +245,7 @@ fn copy_replaced_in_the_same_run_is_not_linked() {
     assert_eq!(place.check(&["cat", "image:/f", "image:/g"]), "twoone");
 }
 
-/// A file gets its flags after all arguments, which may have further names of it.
+/// Checks that a file gets its flags only after all arguments, which may have further names of it.
 #[test]
 fn flags_come_when_all_arguments_are_done() {
     let place = flagged();
@@ -254,7 +258,7 @@ fn flags_come_when_all_arguments_are_done() {
     assert_eq!(metadata(&place, "new", "/again").nlink, 2);
 }
 
-/// Runs `put` with this file as its input.
+/// Runs `put` with this file as its standard input, and checks that it fails with this message.
 #[track_caller]
 fn check_put_fails(place: &VolumeDir, address: &str, input: fs::File, message: &str) {
     let output = place.command(&["put", address]).stdin(input).output().unwrap();
@@ -263,7 +267,8 @@ fn check_put_fails(place: &VolumeDir, address: &str, input: fs::File, message: &
     assert!(said.contains(message), "{said}");
 }
 
-/// On volumes that can exchange contents and on those that cannot.
+/// Checks that `put` replaces contents only when they are complete, on volumes that can exchange
+/// contents and on those that cannot.
 #[test]
 fn put_replaces_contents_when_they_are_complete() {
     let place = VolumeDir::new();
@@ -314,7 +319,8 @@ fn put_replaces_contents_when_they_are_complete() {
     }
 }
 
-/// If contents cannot be exchanged, a new file with the properties of the old one replaces it.
+/// Checks that a file keeps its properties when `put` replaces its contents. On a volume that
+/// cannot exchange contents, a new file takes its place.
 #[test]
 fn put_keeps_properties_of_the_file() {
     let place = VolumeDir::new();
@@ -365,7 +371,8 @@ fn put_keeps_properties_of_the_file() {
     }
 }
 
-/// Space is reserved before contents are lost, also for blocks that another file shares.
+/// Checks that `put` on a full volume loses no contents, also where another file shares the blocks.
+/// All space must be reserved before.
 #[test]
 fn put_keeps_blocks_shared_with_other_files() {
     let place = VolumeDir::new();

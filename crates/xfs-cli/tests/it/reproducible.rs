@@ -1,5 +1,5 @@
-//! A volume that is filled with SOURCE_DATE_EPOCH holds the same bytes, whatever else the machine
-//! does.
+//! Tests that a volume that is filled with SOURCE_DATE_EPOCH holds the same bytes, whatever else
+//! the machine does.
 //!
 //! The archives are generated while they are read, so that 60,000 files need no space on the host.
 //! `FERROXFS_LONG=1` fills 40 pairs of volumes.
@@ -21,25 +21,26 @@ use xfs_testkit::Prng;
 const EPOCH: &str = "1700000000";
 const FILES_PER_DIRECTORY: usize = 400;
 
-/// The state of the machine while a volume is filled.
+/// The load on the machine while a volume is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {
-    /// It does nothing else.
+    /// No other load.
     Quiet,
-    /// It has one processor for the program, stops it now and then, and feeds a pipe in odd pieces.
+    /// The program has one processor, is stopped now and then, and gets its input in odd pieces.
     Stopped,
-    /// Another process keeps a processor busy.
+    /// Another thread keeps a processor busy.
     Loaded,
 }
 
-/// A source that the program opens itself, or files of an archive on its standard input.
+/// The source of the files of a volume: a path that the program opens, or a generated archive on
+/// its standard input.
 #[derive(Clone, Copy, Debug)]
 enum Source<'a> {
     Path(&'a Path),
     Archive { files: usize },
 }
 
-/// A writer in pieces whose lengths depend on a seed.
+/// A writer that passes on pieces whose lengths depend on a seed.
 struct Pieces<W> {
     inner: W,
     random: Option<Prng>,
@@ -59,7 +60,8 @@ impl<W: Write> Write for Pieces<W> {
     }
 }
 
-/// Returns the contents of a file of the archive: mostly small, some written in several pieces.
+/// Returns the contents of a file of the archive. Most files are small, but some need several
+/// writes.
 fn contents(number: usize, random: &mut Prng) -> Vec<u8> {
     let length = match number % 400 {
         0 => random.within(60_000..600_000),
@@ -69,7 +71,8 @@ fn contents(number: usize, random: &mut Prng) -> Vec<u8> {
     (0..length).map(|at| (at ^ number) as u8).collect()
 }
 
-/// Writes an archive of this many files, with directories, links and names of many lengths.
+/// Writes an archive with this number of files, and with directories, links and names of many
+/// lengths.
 fn write_archive(files: usize, into: impl Write) -> io::Result<()> {
     let mut random = Prng::new(files as u64);
     let mut archive = tar::Builder::new(into);
@@ -99,14 +102,14 @@ fn write_archive(files: usize, into: impl Write) -> io::Result<()> {
     archive.finish()
 }
 
-/// Keeps a processor busy.
+/// Keeps a processor busy until `done` is set.
 fn spin(done: &AtomicBool) {
     while !done.load(Ordering::Relaxed) {
         std::hint::spin_loop();
     }
 }
 
-/// Stops a process for moments until it has ended.
+/// Stops and continues a process again and again until it has ended.
 fn stop_now_and_then(child: &mut Child) {
     let pid = Pid::from_child(child);
     let mut random = Prng::new(u64::from(child.id()));
@@ -120,7 +123,7 @@ fn stop_now_and_then(child: &mut Child) {
     }
 }
 
-/// Restricts a process to one processor, of those that this process has.
+/// Restricts a process to one of the processors that this process may use.
 fn pin_to_one_processor(child: &Child) {
     let all = sched_getaffinity(None).unwrap();
     let one = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
@@ -129,7 +132,7 @@ fn pin_to_one_processor(child: &Child) {
     sched_setaffinity(Some(Pid::from_child(child)), &set).unwrap();
 }
 
-/// Runs the program, which reads `-` from a pipe, on such a machine.
+/// Runs the program under this load. An archive is piped to its standard input.
 fn run(place: &TempDir, arguments: &[&str], source: Source<'_>, machine: Machine) {
     let (from, input) = match source {
         Source::Path(path) => (path.to_str().unwrap(), Stdio::null()),
@@ -167,7 +170,8 @@ fn run(place: &TempDir, arguments: &[&str], source: Source<'_>, machine: Machine
     });
 }
 
-/// Makes a volume, with a log that wraps several times.
+/// Makes a volume with mkfs and fills it from `source`. The log is so small that it wraps several
+/// times.
 fn fill(place: &TempDir, image: &str, source: Source<'_>, machine: Machine) {
     let arguments = [
         "mkfs",
@@ -184,7 +188,7 @@ fn fill(place: &TempDir, image: &str, source: Source<'_>, machine: Machine) {
     run(place, &arguments, source, machine);
 }
 
-/// Returns how many bytes of two images differ.
+/// Returns the number of bytes in which two images differ.
 fn differences(place: &TempDir, one: &str, other: &str) -> u64 {
     let [one, other] = [one, other].map(|name| File::open(place.path().join(name)).unwrap());
     let length = one.metadata().unwrap().len();
@@ -218,7 +222,8 @@ fn archive_of_60000_files_gives_the_same_bytes_on_any_machine() {
     check_same(&place, "stopped", "loaded");
 }
 
-/// Files replace others, so inodes and blocks are freed and reused.
+/// Checks that two imports over earlier ones give the same bytes. Their files replace others, so
+/// inodes and blocks are freed and used again.
 #[test]
 fn import_over_an_earlier_one_gives_the_same_bytes() {
     let place = TempDir::new().unwrap();
@@ -230,8 +235,8 @@ fn import_over_an_earlier_one_gives_the_same_bytes() {
     check_same(&place, "one", "two");
 }
 
-/// Makes a tree of this many files, and some that depend on the host in one way or another: with
-/// access times, holes and blocks of zeros.
+/// Makes a tree with this number of files, and with files whose properties depend on the host:
+/// access times, holes and blocks of zeros. Another `turn` gives other such properties.
 fn make_tree(top: &Path, files: usize, turn: u64) {
     let mut random = Prng::new(5);
     let then = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
@@ -289,7 +294,8 @@ fn tree_gives_the_same_bytes_after_it_was_read_and_with_other_holes() {
     check_same(&place, "image 0", "image 1");
 }
 
-/// Blocks of zeros become holes, and a file keeps its length.
+/// Checks that blocks of zeros in a file of the host become holes, and that the file keeps its
+/// length.
 #[test]
 fn zeros_of_a_file_of_the_host_become_holes() {
     let place = TempDir::new().unwrap();
@@ -311,7 +317,8 @@ fn zeros_of_a_file_of_the_host_become_holes() {
     assert_eq!((blocks("image:/zeros"), blocks("image:/mixed")), (b"0".to_vec(), b"24".to_vec()));
 }
 
-/// 40 pairs: sizes, kinds of sources, machines. The first of each pair is made on a quiet machine.
+/// Compares 40 pairs of volumes, over sizes, kinds of sources and loads. The first volume of each
+/// pair is made on a quiet machine.
 #[test]
 fn forty_pairs_of_volumes_hold_the_same_bytes() {
     if std::env::var_os("FERROXFS_LONG").is_none() {

@@ -1,4 +1,4 @@
-//! The namespaces of a running command, seen from outside.
+//! Tests of the namespaces of a running command, seen from outside.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,15 +10,15 @@ use rustix::fs::{CWD, FileType, Mode};
 
 use crate::changing::VolumeDir;
 
-/// More than fits into a pipe.
+/// The size of a file in bytes that is more than a pipe holds.
 const LARGE: usize = 1 << 20;
 
-/// Calls `look` with the folder in /proc of a `cat` that is in the middle of its work.
+/// Calls `look` with the folder in /proc of a `cat` that waits in the middle of its output.
 fn look_at_cat(options: &[&str], look: impl FnOnce(&Path)) {
     look_at_cat_through(options, |cat| cat, look);
 }
 
-/// Works as [`look_at_cat`], with a command around the program.
+/// Works as [`look_at_cat`], with the program started by the command that `through` returns.
 fn look_at_cat_through(
     options: &[&str],
     through: impl FnOnce(Command) -> Command,
@@ -41,7 +41,7 @@ fn look_at_cat_through(
     assert_eq!((rest, child.wait().unwrap().code()), (LARGE - 1, Some(0)));
 }
 
-/// Returns whether a process is in a namespace of its own.
+/// Returns whether a process is in another namespace of this kind than the test.
 fn is_apart(process: &Path, kind: &str) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns").join(kind)).unwrap();
     namespace(process) != namespace(Path::new("/proc/self"))
@@ -99,7 +99,7 @@ fn a_command_without_a_sandbox_keeps_the_capabilities_of_root() {
     });
 }
 
-/// Root may replace names in a directory of another user.
+/// Checks that root can replace an output in a directory of another user.
 #[test]
 fn an_output_is_written_to_a_directory_of_another_user() {
     if !rustix::process::geteuid().is_root() {
@@ -122,7 +122,8 @@ fn an_output_is_written_to_a_directory_of_another_user() {
     }
 }
 
-/// The loss of the least useful namespace must not cost the others.
+/// Checks that a process still gets an empty root and its other namespaces if the kernel refuses it
+/// one of them.
 #[test]
 fn root_is_empty_without_an_optional_namespace() {
     const PROGRAM: &str = "echo 0 > /proc/sys/user/max_ipc_namespaces && exec \"$0\" \"$@\"";
@@ -156,7 +157,8 @@ fn a_command_without_a_sandbox_is_where_it_was_started() {
     });
 }
 
-/// Inside, nothing of the host has a name, not even in /proc.
+/// Checks that attributes are set on files that cannot be opened. Inside the sandbox no file of the
+/// host has a name, not even in /proc.
 #[test]
 fn attributes_are_set_on_files_that_cannot_be_opened() {
     if !rustix::process::geteuid().is_root() {
@@ -175,7 +177,8 @@ fn attributes_are_set_on_files_that_cannot_be_opened() {
     assert_eq!(&value[..length], b"value");
 }
 
-/// A user namespace would know neither owner.
+/// Checks that owners are kept if the process may not create namespaces. A user namespace would
+/// know neither user nor group.
 #[test]
 fn owners_are_kept_without_namespaces() {
     if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! `scan` through the program. The contents of rows are tested in xfs-scan.
+//! Tests of `scan` through the program. The contents of rows are tested in xfs-scan.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -53,7 +53,7 @@ fn fields_are_named_when_one_is_wrong() {
     );
 }
 
-/// Returns the header and the rows of a CSV file, and checks that each has every column.
+/// Parses a CSV file and checks that each row has every column. Returns the header and the rows.
 fn read_csv(bytes: &[u8]) -> (csv::StringRecord, Vec<csv::StringRecord>) {
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(bytes);
     let header = reader.headers().unwrap().clone();

@@ -1,11 +1,11 @@
-//! Standard output that is a terminal, closed, full, or a pipe without a reader.
+//! Tests of a standard output that is a terminal, closed, full, or a pipe without a reader.
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
 use crate::{shared, transcript};
 
-/// Runs a line of the shell, in which `$0` is the program, beside the golden image.
+/// Runs a line of shell commands in the directory of the golden image; `$0` is the program.
 fn shell(line: &str) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-c", line, env!("CARGO_BIN_EXE_ferroxfs")]);

@@ -1,4 +1,4 @@
-//! Nothing from an image or from the command line controls a terminal.
+//! Tests that nothing from an image or from the command line controls a terminal.
 //!
 //! Every command that prints runs on a pseudo-terminal, which script(1) makes, over a volume whose
 //! names, link targets, attributes and label hold control and format characters.
@@ -8,14 +8,15 @@ use std::process::{Command, Stdio};
 use crate::GoldenDir;
 use crate::damaged::succeed;
 
-/// A name with everything that a terminal obeys or hides: C0, DEL, C1, separators, direction marks.
+/// A name with characters of all kinds that a terminal obeys or does not show: C0, DEL, C1,
+/// separators, direction marks.
 const HOSTILE: &str = "a\u{1b}]0;t\u{7}\u{8}\r\u{7f}\u{85}\u{9b}1m\u{200b}\u{200e}\u{200f}\u{61c}\u{2028}\u{2029}\
     \u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}z";
 
-/// A character of C1 as one byte, which is invalid UTF-8.
+/// A control character of C1 as a single byte, which is invalid UTF-8.
 const RAW_C1: u8 = 0x9b;
 
-/// Commands of a shell; `$F` is the program, `$N` the hostile name.
+/// Command lines of a shell that print names; `$F` is the program, `$N` the hostile name.
 const COMMANDS: [&str; 57] = [
     "$F ls image:/d",
     "$F ls -laiR image:/d",
@@ -87,7 +88,7 @@ fn hostile_place() -> GoldenDir {
     place
 }
 
-/// Returns everything that a command line shows on a terminal.
+/// Runs a command line on a pseudo-terminal, and returns everything that it shows.
 fn shown(place: &GoldenDir, command: &str) -> Vec<u8> {
     let mut script = Command::new("script");
     script.args(["-qc", command, "/dev/null"]).current_dir(place.path());
@@ -97,6 +98,7 @@ fn shown(place: &GoldenDir, command: &str) -> Vec<u8> {
 }
 
 /// Returns the text without colours and carriage returns, which the program and the terminal add.
+/// Fails for any other escape sequence.
 fn without_own_control(shown: &[u8]) -> String {
     // A lossy conversion would hide a raw byte of C1.
     assert!(std::str::from_utf8(shown).is_ok(), "{}", String::from_utf8_lossy(shown));

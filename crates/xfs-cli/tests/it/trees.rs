@@ -1,4 +1,5 @@
-//! Commands that walk a tree: the failure of one file does not stop the others.
+//! Tests of commands that walk a tree: the failure of one file does not stop the work on the
+//! others.
 
 use ferroxfs::format::BlockKind;
 use ferroxfs::format::inode::ExtendedFlags;
@@ -16,7 +17,7 @@ fn set_flags(place: &VolumeDir, path: &str, flags: ExtendedFlags) {
     volume.close().unwrap();
 }
 
-/// Returns a volume with `/t/a` and `/t/c`, which have files, one of them immutable.
+/// Returns a volume with a tree `/t`, in which `/t/a/sealed` and `/t/c/sealed` are immutable.
 fn sealed() -> VolumeDir {
     let place = VolumeDir::new();
     place.check(&["mkdir", "-p", "image:/t/a/deep", "image:/t/b", "image:/t/c", "image:/kept"]);
@@ -30,7 +31,7 @@ fn sealed() -> VolumeDir {
     place
 }
 
-/// Runs a command that fails only for the two immutable files.
+/// Runs a command, and checks that it fails only for the two immutable files.
 #[track_caller]
 fn check_refused_for_two(place: &VolumeDir, arguments: &[&str]) {
     let output = place.command(arguments).output().unwrap();
@@ -86,7 +87,8 @@ fn a_link_that_is_named_is_removed_alone() {
     assert_eq!(place.check(&["find", "image:/kept"]), "/kept\n/kept/5\n");
 }
 
-/// Directories whose listings continue many times, one in the form of each size.
+/// Checks that a directory of 3000 entries and a chain of 3000 directories are changed and removed
+/// whole.
 #[test]
 fn wide_and_deep_trees_are_changed_and_removed_whole() {
     const DEPTH: usize = 3000;
@@ -116,7 +118,8 @@ fn wide_and_deep_trees_are_changed_and_removed_whole() {
     assert_eq!(place.check(&["ls", "image"]), "");
 }
 
-/// A directory is entered once, however its entries lead to it.
+/// Checks that a change ends at a directory whose entries lead back to it: each directory is
+/// entered once.
 #[test]
 fn directories_that_form_a_cycle_end_a_change() {
     // The last directory of the chain is empty; its parent's entry is changed to lead to the top.
@@ -143,7 +146,8 @@ fn directories_that_form_a_cycle_end_a_change() {
     }
 }
 
-/// As in chown(1), and unlike chmod(1) and setfacl(1), which follow a link that is named.
+/// Checks that `chown -R` changes a symbolic link that is named, and not its target, as chown(1)
+/// does. chmod(1) and setfacl(1) follow such a link.
 #[test]
 fn a_link_that_is_named_gets_an_owner_itself() {
     let place = VolumeDir::new();

@@ -1,4 +1,4 @@
-//! No command that reads writes to the image, whatever its state.
+//! Tests that no command that reads an image writes to it, whatever the state of the image.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use xfs_testkit::golden;
 
 use crate::{GoldenDir, transcript};
 
-/// Every command that reads, in forms that take different paths through the program.
+/// The commands that read an image, with arguments that take different paths through the program.
 const COMMANDS: [&[&str]; 37] = [
     &["info", "image"],
     &["info", "--xfs-info", "image"],
@@ -49,7 +49,8 @@ const COMMANDS: [&[&str]; 37] = [
     &["scan", "--summary", "image"],
 ];
 
-/// Everything that a write would change: contents, times, allocated blocks, permissions.
+/// The state of an image file that a write would change: contents, times, allocated blocks,
+/// permissions.
 #[derive(PartialEq)]
 struct State {
     bytes: Vec<u8>,
@@ -74,7 +75,7 @@ impl State {
     }
 }
 
-/// Runs every command and checks its exit code and that the image is unchanged.
+/// Runs every command, and checks its exit code and that the image is unchanged.
 fn check_untouched(place: &GoldenDir, options: &[&str], code_is_due: impl Fn(i32) -> bool) {
     let before = State::of(place);
     for command in COMMANDS {
@@ -90,8 +91,8 @@ fn a_clean_image_is_not_written() {
     check_untouched(&GoldenDir::new(), &[], |code| code == 0);
 }
 
-/// If the kernel supports the whole sandbox (Linux 6.12 with Landlock, and namespaces), each
-/// command works inside it.
+/// Checks that every command works inside the sandbox, if the kernel supports all of it (Linux 6.12
+/// with Landlock, and namespaces).
 #[test]
 fn a_clean_image_is_read_inside_the_sandbox() {
     if !xfs_testkit::has_landlock() || !xfs_testkit::has_namespaces() {

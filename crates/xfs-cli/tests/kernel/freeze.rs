@@ -1,13 +1,13 @@
-//! A frozen volume, with everything that the kernel knows in place on disk.
+//! Freezing a mounted volume, which makes the kernel write all metadata to its place on disk.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A frozen volume; dropping this thaws it.
+/// A frozen volume. Dropping this value thaws it.
 pub(crate) struct Freeze<'a>(&'a Path);
 
 impl<'a> Freeze<'a> {
-    /// Freezes the volume mounted here.
+    /// Freezes the volume that is mounted at `mount`.
     pub(crate) fn new(mount: &'a Path) -> Self {
         let status = Command::new("fsfreeze").arg("-f").arg(mount).status();
         assert!(status.expect("fsfreeze runs").success(), "the volume cannot be frozen");

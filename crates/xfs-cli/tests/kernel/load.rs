@@ -1,4 +1,5 @@
-//! Load for the kernel: threads that create, change, move and remove files until they are stopped.
+//! A load on a mount of the kernel: threads create, change, move and remove files until they are
+//! stopped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,13 +15,13 @@ use xfs_oracle::Random;
 
 use crate::freeze::Freeze;
 
-/// Names per directory and thread: few, so that they are reused.
+/// The number of names in each directory of a thread. They are few, so that they are used again.
 const NAMES: u64 = 200;
 
-/// The minimum number of operations between two commands.
+/// The minimum number of operations of the load between two commands.
 const MORE: u64 = 100;
 
-/// Threads at work.
+/// The threads of a running load.
 pub(crate) struct Load {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -33,7 +34,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts this many threads below `root`, each in its own directory.
+    /// Starts this number of threads, each in its own directory below `root`.
     pub(crate) fn start(root: &Path, threads: u64) -> Self {
         let shared = Arc::new(Shared::default());
         let start = |seed: u64| {
@@ -44,8 +45,8 @@ impl Load {
         Self { shared, threads }
     }
 
-    /// Makes the kernel write its changes in place, repeatedly. Otherwise it may keep all changes
-    /// in its log until the end, where a reader of the device would not see them.
+    /// Makes the kernel write its changes to their places on disk, again and again. Otherwise it
+    /// may keep them in its log until the end, where a reader of the device would not see them.
     pub(crate) fn keep_settling(&mut self, mount: &Path) {
         let (shared, mount) = (Arc::clone(&self.shared), mount.to_owned());
         self.threads.push(thread::spawn(move || {
@@ -56,12 +57,12 @@ impl Load {
         }));
     }
 
-    /// Waits until more operations have been done since this call.
+    /// Waits until the load has done further operations after this call.
     pub(crate) fn wait_for_more(&self) {
         self.shared.wait_for_more();
     }
 
-    /// Stops after `operations` in all.
+    /// Stops the load after `operations` operations in all.
     pub(crate) fn stop_after(self, operations: u64) {
         self.shared.wait_until(operations);
     }

@@ -1,6 +1,6 @@
-//! The program and the kernel on one volume at the same time. A mounted volume is refused, read
-//! with `--live` while the kernel writes it, and never written by ferroxfs. Also what the kernel
-//! shows of volumes that ferroxfs has filled.
+//! Tests of the program and the kernel on one volume at the same time. A mounted volume is refused,
+//! read with `--live` while the kernel writes it, and never written by ferroxfs. Other tests
+//! compare what the kernel shows of volumes that ferroxfs has filled.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,10 +30,11 @@ use xfs_oracle::{Geometry, Image, LoopDevice, ready};
 use crate::freeze::Freeze;
 use crate::load::Load;
 
-/// Longer than any trial takes, on any machine.
+/// The time limit for one run of the program, in seconds: longer than any trial takes on any
+/// machine.
 const PATIENCE_SECONDS: &str = "300";
 
-/// The least number of files under load.
+/// The longest list of each command under load must have more lines than this.
 const SOME: usize = 20;
 
 fn main() -> ExitCode {
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Makes an empty volume with default options, in its own folder.
+/// Makes an empty volume with default options, in a folder of its own.
 fn volume() -> Result<(TempDir, Image), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
@@ -61,14 +62,14 @@ fn volume() -> Result<(TempDir, Image), TrialError> {
     Ok((folder, image))
 }
 
-/// Runs the program; a hang ends with 124.
+/// Runs the program with the image as its last argument. A run that hangs ends with exit code 124.
 fn ferroxfs(arguments: &[&str], image: &Path) -> Output {
     let mut command = Command::new("timeout");
     command.args([PATIENCE_SECONDS, env!("CARGO_BIN_EXE_ferroxfs")]).args(arguments);
     command.arg(image).output().expect("the program runs")
 }
 
-/// Checks that a run ended with one of these codes and printed only messages of the program.
+/// Checks that a run ended with one of these exit codes, and that all its messages are its own.
 fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), TrialError> {
     let told = String::from_utf8_lossy(&output.stderr);
     let is_ours = |line: &str| line.starts_with("ferroxfs: ") || line.starts_with("hint: ");
@@ -79,7 +80,7 @@ fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), Trial
     Err(TrialError::Failed(format!("{arguments:?}: {}, {told}", output.status)))
 }
 
-/// Runs one benchmark at a time: it drops the caches of the whole machine.
+/// Runs a benchmark while no other one runs, because each drops the caches of the whole machine.
 fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError> {
     static CACHES: Mutex<()> = Mutex::new(());
     let _alone = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +89,8 @@ fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError>
     Ok(output)
 }
 
-/// The program itself compares the results of both sides, and fails if they differ.
+/// Checks that a benchmark on a mount of the kernel leaves no files. The program itself compares
+/// the results of both sides, and fails if they differ.
 fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let shape = shape(&image.data);
@@ -111,7 +113,7 @@ fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Returns the line of a report about a volume, computed from the image.
+/// Returns the line of a benchmark's report that describes a volume, computed from the image.
 fn shape(image: &Path) -> String {
     let output = ferroxfs(&["info"], image);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -125,9 +127,9 @@ fn shape(image: &Path) -> String {
     format!("{groups} groups, log of {log} MiB, {parents} parent pointers")
 }
 
-/// With memory for all inodes, few are read from disk more than once although all are looked up
-/// twice; with memory for a tenth, most are read twice. Afterwards the memory cgroup is gone. If
-/// there can be none, the report says why.
+/// Checks that a benchmark limits the memory of the kernel. With memory for all inodes, few are
+/// read from disk more than once although all are looked up twice; with memory for a tenth, most
+/// are read twice. Afterwards the memory cgroup is gone. If there can be none, the report says why.
 fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     const FILES: u64 = 3000;
     let left = left_groups();
@@ -164,7 +166,8 @@ fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns the memory cgroups of ended benchmarks. Others may be running, or were killed before.
+/// Returns the memory cgroups whose benchmark has ended. Those of benchmarks that still run are
+/// left out.
 fn left_groups() -> BTreeSet<PathBuf> {
     const NAME: &str = "ferroxfs-bench-";
     let found =
@@ -177,9 +180,10 @@ fn left_groups() -> BTreeSet<PathBuf> {
     found.lines().map(PathBuf::from).filter(is_left).collect()
 }
 
-/// Any number of files that can no longer be linked may come between two names of one file.
+/// Checks that a file keeps its names if many files with flags come between two names of it. Such
+/// files can no longer be linked.
 fn flagged_files_keep_their_names() -> Result<(), TrialError> {
-    /// More than the limit of files that wait for their flags.
+    /// The number of files: more than may wait for their flags at the same time.
     const FILES: usize = 300;
     let (_folder, image) = volume()?;
     let (_other, from) = volume()?;
@@ -258,7 +262,7 @@ fn a_frozen_volume_is_shown_as_it_is() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Collects all paths below a directory of the kernel's mount.
+/// Collects the paths of everything below a directory of the kernel's mount.
 fn list(directory: &Path, prefix: &str, paths: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let path = format!("{prefix}/{}", entry.file_name().to_str().unwrap());
@@ -319,7 +323,7 @@ fn a_volume_under_load_is_read() -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Returns everything that a write to an image would change.
+/// Returns the state of an image file that a write would change.
 fn state(image: &Path) -> (Vec<u8>, i64, i64, u64) {
     let metadata = fs::metadata(image).unwrap();
     let bytes = fs::read(image).unwrap();

@@ -1,4 +1,4 @@
-//! The kernel shows the same for volumes filled by ferroxfs and by mkfs.xfs.
+//! Tests that the kernel shows the same for volumes that ferroxfs and mkfs.xfs have filled.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -53,7 +53,8 @@ pub(crate) fn matches_mkfs_xfs() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns what the kernel shows of a volume made by this command.
+/// Makes a volume with the command `mkfs`, mounts it with the kernel, and returns what the kernel
+/// shows.
 fn shown(mkfs: &mut Command, place: &Path, options: &str) -> Result<String, TrialError> {
     let data = place.join("volume");
     File::create(&data).unwrap().set_len(320 << 20).unwrap();

@@ -1,7 +1,8 @@
-//! A seeded history of every operation that FUSE passes on. Each answer is compared with the
-//! model's, and the tree at the end with what the kernel's XFS finds on the volume.
+//! A test that runs a seeded history of all operations that FUSE passes on. Each answer is compared
+//! with that of the model. The tree at the end is compared with what the kernel's XFS finds on the
+//! volume.
 //!
-//! `FERROXFS_SEED=N` repeats a trial; `FERROXFS_LONG=1` runs 20 of them.
+//! `FERROXFS_SEED=N` repeats one history; `FERROXFS_LONG=1` runs 20 of them.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -72,8 +73,9 @@ fn check(seed: u64, options: &str) -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns whether the kernel's FUSE passes the operation to its server: docs/mount-differences.md
-/// has the list. It does not know of immutable files either, and so finds other errors first.
+/// Returns whether the kernel's FUSE passes the operation to its server (docs/mount-differences.md
+/// has the list). Operations that set the flags immutable or append-only are left out too: FUSE
+/// does not know these flags, and so finds other errors first.
 fn is_carried(operation: &Operation) -> bool {
     use AllocationMode::{Collapse, Insert, Unshare};
     if let Operation::SetFlags { settings, .. } = operation {
@@ -88,8 +90,8 @@ fn is_carried(operation: &Operation) -> bool {
     )
 }
 
-/// Returns whether the rules of the model apply to a mount. The rules left out here have been
-/// compared only with the library and the kernel's XFS so far.
+/// Returns whether the model knows what a mount answers to the operation. The rules for the
+/// operations left out have been compared only with the library and the kernel's XFS so far.
 fn is_judged(operation: &Operation) -> bool {
     if let Operation::SetFlags { settings, .. } = operation {
         let flags = FileFlags::SYNC | FileFlags::NOSYMLINKS | FileFlags::EXTENT_SIZE;

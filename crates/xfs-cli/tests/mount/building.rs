@@ -1,7 +1,7 @@
-//! A program that is unpacked and built on a mount, with the server killed in the middle.
+//! A test that unpacks and builds a program on a mount, and kills the server in the middle.
 //!
-//! The program is ferroxfs: its sources are wherever this test is. With `FERROXFS_LONG=1` all of it
-//! is built, otherwise one crate.
+//! The program is ferroxfs, because its sources are there wherever this test runs. With
+//! `FERROXFS_LONG=1` the whole program is built, otherwise one crate.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,10 +10,10 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{await_files, is_long, roomy, run};
 
-/// The parts of the workspace that are needed to build it.
+/// The files and folders of the workspace that the build needs.
 const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "crates", "xtask"];
 
-/// The number of files of the build when the server is killed.
+/// The number of files that the build has written when the server is killed.
 const FILES: usize = 15;
 
 pub(crate) fn program_is_built_on_a_mount() -> Result<(), TrialError> {
@@ -48,7 +48,7 @@ pub(crate) fn program_is_built_on_a_mount() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Builds offline with the crates from which this test was built.
+/// Returns a command that builds without a network, with the crates from which this test was built.
 fn cargo(folder: PathBuf) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {

@@ -1,4 +1,4 @@
-//! Mounts whose image cannot be closed, and the reports about it.
+//! Tests of mounts whose image cannot be closed, and of the reports about that.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -32,7 +32,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A volume in a small filesystem of the host, which can be filled. Its log is elsewhere.
+/// A volume in a small filesystem of the host, which a test can fill. The log is inside the volume,
+/// or it is external and outside of that filesystem.
 struct FullHost {
     folder: TempDir,
     log: Log,
@@ -83,7 +84,7 @@ impl FullHost {
         }
     }
 
-    /// Uses up the space around the image, and then creates files.
+    /// Fills the filesystem that holds the image, and then creates files on the mount.
     fn fill(&self) {
         fs::create_dir(self.at("mnt/folder")).unwrap();
         File::open(self.at("mnt")).unwrap().sync_all().unwrap();
@@ -128,7 +129,8 @@ impl Drop for FullHost {
     }
 }
 
-/// The log has no space on the host: the last changes are not durable.
+/// Checks that `umount` reports changes that cannot be made durable: the log has no space on the
+/// host.
 fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     tight.mount();
@@ -147,7 +149,8 @@ fn failure_to_sync_is_reported_by_umount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The log has space, but its changes cannot be written in place.
+/// Checks that `umount` reports a volume that cannot be closed. The log has space, but its changes
+/// cannot be written to their places.
 fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Outside)?;
     tight.mount();
@@ -165,7 +168,8 @@ fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// No process waits for a server that a signal ends.
+/// Checks that a server that a signal ends writes its failure to the system log, because no process
+/// waits for it.
 fn a_bad_end_is_logged() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let log = UnixDatagram::bind(tight.at("log")).unwrap();
@@ -206,7 +210,8 @@ fn a_bad_end_is_logged() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Another PID namespace has other numbers for processes.
+/// Checks that `umount` waits for a server in another PID namespace, where processes have other
+/// PIDs.
 fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let inside = |rest: &[&str]| {
@@ -241,7 +246,7 @@ fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Every command that writes reports the first failure, and a hint.
+/// Checks that every command that writes reports the first failure on a full host, with a hint.
 fn full_host_is_reported() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let image = tight.image().display().to_string();

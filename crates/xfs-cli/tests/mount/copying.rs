@@ -1,4 +1,5 @@
-//! rsync with everything that it can copy, there and back, with the server killed in between.
+//! A test that copies a tree to a mount and back with rsync, including everything that rsync can
+//! copy, and kills the server in between.
 //!
 //! With `FERROXFS_LONG=1` all of /usr is copied.
 
@@ -10,7 +11,7 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, await_files, is_long, needs, roomy, run};
 
-/// The options for everything that rsync can copy.
+/// The options with which rsync copies everything that it can.
 const ALL: &str = "-aHAX";
 
 pub(crate) fn rsync_finds_no_difference() -> Result<(), TrialError> {
@@ -52,7 +53,8 @@ pub(crate) fn rsync_finds_no_difference() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Compares contents too if that does not take long.
+/// Checks with rsync that two trees are the same. Contents are compared too, except in a long run,
+/// where that would take too long.
 fn assert_same(from: &Path, to: &Path) {
     let contents: &[&str] = if is_long() { &[] } else { &["--checksum"] };
     let options = [&["-n", "--delete", "-i"], contents].concat();
@@ -65,7 +67,7 @@ fn rsync(options: &[&str], from: &Path, to: &Path) -> Command {
     rsync
 }
 
-/// Makes some thousand files, and one of each other kind.
+/// Makes a tree with some thousand files, and with one file of each other kind.
 fn tree(volume: &Mounted) -> PathBuf {
     let tree = volume.outside("tree");
     run(Command::new("cp").args(["-a", "/usr/share/perl"]).arg(&tree));

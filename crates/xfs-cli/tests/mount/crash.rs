@@ -1,4 +1,4 @@
-//! Mounts that are killed.
+//! Tests of mounts whose server is killed or ended by a signal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::mounted::{await_end, mounted, run};
 
 /// The number of threads that work on the mount when it is killed.
 const THREADS: usize = 4;
-/// How long they work.
+/// How long the threads work before the mount is killed.
 const WORK: Duration = Duration::from_secs(1);
 
 pub(crate) fn a_killed_mount_is_recovered() -> Result<(), TrialError> {
@@ -48,7 +48,8 @@ pub(crate) fn a_killed_mount_is_recovered() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The kernel writes an append-only file past its page cache, and then sends no fsync.
+/// Checks that data written with O_SYNC or O_DSYNC survives a kill. The kernel writes an
+/// append-only file past its page cache, and then sends no fsync.
 pub(crate) fn written_through_data_survives_a_kill() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let kinds = [("plain", false), ("added", true)];
@@ -80,8 +81,8 @@ pub(crate) fn written_through_data_survives_a_kill() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Creates, syncs, renames and removes files until the mount is gone. Returns the files that were
-/// synced with their directory.
+/// Creates, syncs, renames and removes files until the mount is gone. Returns the names of the
+/// files that were synced.
 fn storm(folder: &std::path::Path, stop: &AtomicBool) -> Vec<String> {
     let mut synced = Vec::new();
     let mut work = |index: usize| -> std::io::Result<()> {

@@ -1,5 +1,5 @@
-//! A database on a mount whose server is killed in the middle of transactions. It has synced
-//! everything that it acknowledged, and that is there after the next mount.
+//! A test of SQLite on a mount whose server is killed in the middle of transactions. The database
+//! has synced all transactions that it acknowledged, and they are there after the next mount.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -12,12 +12,12 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, mounted, run};
 
-/// The journal mode of SQLite, and the number of transactions before the kill.
+/// The journal modes of SQLite, each with the number of transactions before the kill.
 const TRIALS: [(&str, u64); 5] =
     [("delete", 7), ("truncate", 12), ("persist", 21), ("wal", 30), ("wal", 150)];
-/// More than are made before the kill.
+/// The number of transactions in the script: more than are made before the kill.
 const TRANSACTIONS: u64 = 20_000;
-/// The number of rows of a transaction.
+/// The number of rows that a transaction inserts.
 const ROWS: u64 = 5;
 
 pub(crate) fn a_database_keeps_what_it_acknowledged() -> Result<(), TrialError> {
@@ -58,7 +58,7 @@ fn check(options: &str) -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Makes transactions until the server is killed, and returns how many were acknowledged.
+/// Makes transactions until the server is killed. Returns the number of acknowledged transactions.
 fn work_until_killed(volume: &mut Mounted, path: &Path, (journal, until): (&str, u64)) -> u64 {
     // stdbuf makes it print each line at once.
     let mut shell = Command::new("stdbuf");

@@ -1,4 +1,4 @@
-//! Mounts that end without a request.
+//! Tests of mounts that end without a request.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -19,13 +19,14 @@ use xfs_oracle::{OracleError, ready};
 
 use crate::mounted::{await_end, await_mount, ferroxfs, mounted, run, volume};
 
-/// If set, this process serves [`Failing`] at that place instead of running trials.
+/// The environment variable that makes this process serve [`Failing`] on the folder in its value,
+/// instead of running trials.
 const PANICS_AT: &str = "FERROXFS_TEST_PANICS_AT";
 const PATIENCE: Duration = Duration::from_secs(20);
-/// An invalid error number: the kernel rejects such an answer.
+/// An invalid error number. The kernel rejects an answer that has it.
 const NO_ERROR: i32 = 600;
 
-/// A filesystem that fails when it is asked for its free space.
+/// A FUSE filesystem that panics, or returns an invalid error, when it is asked for its free space.
 struct Failing {
     panics: bool,
 }
@@ -58,14 +59,15 @@ fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
     Mount::new(Failing { panics }, folder, &facts, service).unwrap()
 }
 
-/// Serves until it panics, if this process was started for that.
+/// Serves until it panics, and returns true, if this process was started for that. Otherwise
+/// returns false.
 pub(crate) fn is_served() -> bool {
     let Some(folder) = std::env::var_os(PANICS_AT) else { return false };
     let _ = mount(Path::new(&folder), true).wait(Duration::MAX);
     true
 }
 
-/// Returns a folder to mount on, if mounting is possible here.
+/// Returns a folder to mount on. If this machine cannot mount, the trial is skipped.
 fn place() -> Result<tempfile::TempDir, TrialError> {
     ready()?;
     if !Path::new("/dev/fuse").exists() {
@@ -87,7 +89,7 @@ fn await_unmounted(folder: &Path) {
     }
 }
 
-/// Checks that a caller gets an error, and does not wait forever.
+/// Asks the mount for its free space. Returns whether the caller gets an error in time.
 fn ask(folder: &Path) -> bool {
     let mut stat = Command::new("timeout");
     stat.args(["--signal=KILL", "10", "stat", "--file-system"]).arg(folder);
@@ -124,7 +126,7 @@ pub(crate) fn a_panic_leaves_no_mount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Aborts the connection of a mount, as its owner may.
+/// Aborts the connection of a mount, as the user who has mounted it may.
 fn abort(folder: &Path, control: &Path) {
     fs::create_dir(control).unwrap();
     run(Command::new("mount").args(["-t", "fusectl", "none"]).arg(control));
@@ -161,7 +163,7 @@ pub(crate) fn a_cut_connection_ends_the_mount() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// A mount that leaves the tree while it is in use is served until its last user is done.
+/// Checks that a mount that was detached while in use is served until its last user has finished.
 pub(crate) fn a_mount_that_left_the_tree_ends_with_its_last_user() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let pid = volume.server();

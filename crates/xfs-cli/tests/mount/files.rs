@@ -1,4 +1,4 @@
-//! Operations on single files.
+//! Tests of operations on single files.
 
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
@@ -59,7 +59,7 @@ pub(crate) fn files_without_names_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// O_PATH: a descriptor of a file that is not open.
+/// Returns the flag O_PATH, which opens a descriptor of a file without opening the file.
 fn libc_path() -> i32 {
     OFlags::PATH.bits() as i32
 }
@@ -210,9 +210,8 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Zeroing frees blocks before it allocates others: if those are not available, the first are gone.
-/// The kernel caches the size of a file that grew, and does not ask for the release of preallocated
-/// space.
+/// Checks that the blocks of a closed file are shown without its preallocated space. The kernel
+/// caches the size of a file that grew, and does not ask for the release of that space.
 pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     const PIECE: usize = 64 << 10;
     const PIECES: u64 = 200;
@@ -234,6 +233,8 @@ pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
+/// Checks that reads show the effects of a call that fails. Zeroing frees blocks before it
+/// allocates others: if no others are available, the freed blocks are gone and read as zeros.
 pub(crate) fn effects_of_a_failed_call_are_shown() -> Result<(), TrialError> {
     const BYTES: u64 = 1 << 20;
     let volume = mounted("rw")?;

@@ -1,4 +1,4 @@
-//! Mounts by the names of their images: listing them, ending them, naming them.
+//! Tests of `mounts`, and of commands that name a mount by its image.
 
 use xfs_fuse::is_mount_point;
 use xfs_oracle::harness::{Trial, TrialError};

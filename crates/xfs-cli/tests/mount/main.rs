@@ -1,5 +1,5 @@
-//! The program as a filesystem: real work on a mount, and xfs_repair's report about the volume
-//! afterwards.
+//! Tests of the program as a filesystem. Real work runs on a mount, and xfs_repair checks the
+//! volume afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     run(trials)
 }
 
-/// Mounts that another program prepares, or is notified of.
+/// Trials of mounts that another program prepares, or is notified of.
 fn prepared() -> Vec<Trial> {
     vec![
         Trial::new("mount_passes_on_suid_and_dev", work::mount_passes_on_suid_and_dev),
@@ -134,8 +134,8 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// System calls that fail halfway, events without a request, and mounts that end that way or cannot
-/// be closed.
+/// Trials of system calls that fail halfway, of events without a request, and of mounts that such
+/// events end or that cannot be closed.
 fn cut() -> Vec<Trial> {
     let mut trials = closing::trials();
     trials.extend([
@@ -155,7 +155,7 @@ fn cut() -> Vec<Trial> {
     trials
 }
 
-/// Work during which the server is killed, or asked to end.
+/// Trials in which the server is killed or asked to end during work.
 fn killed() -> Vec<Trial> {
     vec![
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),

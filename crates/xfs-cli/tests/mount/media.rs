@@ -1,4 +1,4 @@
-//! Media that change under a mount: fsynced data is gone, and ferroxfs must report it.
+//! Tests of media that change under a mount: fsynced data is gone, and ferroxfs must report it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::writers::{ImageDir, Loop, MountPoint};
 
 const KEPT_BYTES: u64 = 4 << 20;
 
-/// The trials of this file.
+/// Returns the trials of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new(
@@ -37,7 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Writes a file and syncs it; returns `false` if either fails.
+/// Writes a file and syncs it. Returns false if either fails.
 fn write_and_sync(path: &Path) -> bool {
     let write = || {
         let mut file = File::create(path)?;
@@ -51,7 +51,8 @@ fn shrink(path: &Path) {
     File::options().write(true).open(path).unwrap().set_len(KEPT_BYTES).unwrap();
 }
 
-/// Unmounts; returns the exit code and the message. A mount that stays is detached.
+/// Unmounts with `umount`, and if that fails by force, which must fail too. Returns the first exit
+/// code and message.
 fn unmount(held: &MountPoint) -> (Option<i32>, String) {
     let output = ferroxfs(&["umount"]).arg(&held.0).output().unwrap();
     if !output.status.success() {
@@ -61,7 +62,8 @@ fn unmount(held: &MountPoint) -> (Option<i32>, String) {
     (output.status.code(), said(&output))
 }
 
-/// The server reports the loss, and ends with an error.
+/// Checks that fsync and umount fail after an image has shrunk, and that the server reports the
+/// loss and ends with an error.
 fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -83,7 +85,8 @@ fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Everything is durable, so that fsync has nothing to flush.
+/// Checks that fsync fails on a shrunk image even for a clean file, for which it has nothing to
+/// flush.
 fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -101,7 +104,7 @@ fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// After the loss only unmounting writes.
+/// Checks that umount fails if an image has shrunk and nothing has been written since.
 fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -126,12 +129,13 @@ fn check_below_a_loop_device(shrink: impl FnOnce(&Path, &Loop)) -> Result<(), Tr
     Ok(())
 }
 
-/// The loop device keeps its size, and would extend the file again.
+/// Checks that fsync fails if the file below a loop device shrinks. The loop device keeps its size,
+/// and would extend the file again.
 fn a_file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, _| shrink(image))
 }
 
-/// A block device that becomes smaller.
+/// Checks that fsync fails if a block device becomes smaller.
 fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, device| {
         shrink(image);
@@ -139,7 +143,8 @@ fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     })
 }
 
-/// The descriptor refers to the file, even without its name.
+/// Checks that an image whose name was removed is still served: the server's descriptor refers to
+/// the file.
 fn unlinked_image_is_still_served() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -156,7 +161,7 @@ fn unlinked_image_is_still_served() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The host has no space for a sparse image.
+/// Checks that fsync fails if the host has no space for the blocks of a sparse image.
 fn a_full_host_fails_fsync() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let options = ["-t", "tmpfs", "-o", "size=24m"];

@@ -1,4 +1,5 @@
-//! A mount of the program, which is removed when its guard is dropped.
+//! Guards and helpers for tests on a mount. A mount of the program is removed when its guard is
+//! dropped.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -13,18 +14,19 @@ use tempfile::TempDir;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{FuseRings, Geometry, Image, OracleError, ready};
 
-/// Longer than any trial takes, on any machine.
+/// The time limit for one run of the program, in seconds: longer than any trial takes on any
+/// machine.
 const PATIENCE_SECONDS: &str = "120";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The size of a large volume. Its unused part takes no space.
+/// The size of a large volume, in bytes. Its unused part takes no space on the host.
 const ROOM: u64 = 16 << 30;
 
 thread_local! {
-    /// Whether mounts of this thread are served through rings.
+    /// Whether mounts of this thread are served through rings of io_uring.
     static RINGS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While this exists, mounts of this thread are served through rings.
+/// A guard: while it exists, mounts of this thread are served through rings of io_uring.
 pub(crate) struct ThroughRings(());
 
 impl ThroughRings {
@@ -40,15 +42,15 @@ impl Drop for ThroughRings {
     }
 }
 
-/// A volume in its own folder, and its mount point.
+/// A volume in a folder of its own, and the mount point beside it.
 pub(crate) struct Mounted {
     pub(crate) image: Image,
     folder: TempDir,
-    /// Whether it has to be unmounted at the end.
+    /// Whether the volume is mounted, and has to be unmounted at the end.
     pub(crate) is_mounted: bool,
 }
 
-/// Makes an empty volume that is not mounted.
+/// Makes an empty volume of the geometry `name`, without mounting it.
 pub(crate) fn volume(name: &str) -> Result<Mounted, TrialError> {
     ready()?;
     if !Path::new("/dev/fuse").exists() {
@@ -61,8 +63,8 @@ pub(crate) fn volume(name: &str) -> Result<Mounted, TrialError> {
     Ok(Mounted { image, folder, is_mounted: false })
 }
 
-/// Makes an empty volume with ferroxfs `mkfs`, large enough for large trees, that is not mounted.
-/// Every user may reach its mount point.
+/// Makes an empty volume of 16 GiB with ferroxfs `mkfs`, without mounting it. Every user may reach
+/// its mount point.
 pub(crate) fn roomy() -> Result<Mounted, TrialError> {
     let mut volume = volume("parent-exchange")?;
     // Other users may be unable to enter the folders above the build.
@@ -76,12 +78,12 @@ pub(crate) fn roomy() -> Result<Mounted, TrialError> {
     Ok(volume)
 }
 
-/// Returns whether a long run is asked for, which not every run can afford.
+/// Returns whether long runs are wanted (`FERROXFS_LONG`). A usual run leaves them out.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("FERROXFS_LONG").is_some()
 }
 
-/// Skips a test whose program is missing on this machine.
+/// Skips the test if this machine does not have a program, which is in the named package.
 pub(crate) fn needs(program: &str, package: &str) -> Result<(), TrialError> {
     let found = Command::new(program).arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {
@@ -90,29 +92,29 @@ pub(crate) fn needs(program: &str, package: &str) -> Result<(), TrialError> {
     Err(OracleError::Unavailable(format!("{package} is not installed")).into())
 }
 
-/// Makes an empty volume with parent pointers, mounted with these options.
+/// Makes an empty volume with parent pointers, and mounts it with these options.
 pub(crate) fn mounted(options: &str) -> Result<Mounted, TrialError> {
     let mut mounted = volume("parent-exchange")?;
     mounted.mount(options);
     Ok(mounted)
 }
 
-/// Returns the program, which is killed if it hangs.
+/// Returns a command that runs ferroxfs, and that is killed if it hangs.
 pub(crate) fn ferroxfs(arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args([PATIENCE_SECONDS, env!("CARGO_BIN_EXE_ferroxfs")]).args(arguments);
     command
 }
 
-/// Runs a command that has to succeed, and returns its output.
+/// Runs a command, checks that it succeeds, and returns its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", said(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Unmounts as soon as nothing is in use. A child that another trial has just forked holds
-/// descriptors of this process open until it executes its program.
+/// Unmounts, and repeats that while the mount is in use. A child that another trial has just forked
+/// holds descriptors of this process open until it executes its program.
 pub(crate) fn umount(path: &Path) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -131,17 +133,18 @@ pub(crate) fn said(output: &Output) -> String {
 }
 
 impl Mounted {
-    /// Returns the mount point.
+    /// Returns the path of the mount point.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("mnt")
     }
 
-    /// Returns a path on the mount.
+    /// Returns the path of the file `name` on the mount.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    /// Returns a path in the folder around it, which is not on the volume.
+    /// Returns the path of the file `name` in the folder around the mount point. That file is not
+    /// on the volume.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -165,7 +168,7 @@ impl Mounted {
         self.is_mounted = false;
     }
 
-    /// Kills the server, as a crash would, and clears the mount point.
+    /// Kills the server, as a crash would, and removes the dead mount.
     pub(crate) fn kill(&mut self) {
         let pid = self.server();
         run(Command::new("kill").args(["-KILL", &pid]));
@@ -179,14 +182,14 @@ impl Mounted {
         self.is_mounted = false;
     }
 
-    /// Returns the process number of the server.
+    /// Returns the PID of the server.
     pub(crate) fn server(&self) -> String {
         let mut value = [0; 16];
         let length = rustix::fs::getxattr(self.path(), "ferroxfs.pid", &mut value).unwrap();
         String::from_utf8_lossy(&value[..length]).into_owned()
     }
 
-    /// Unmounts and checks the volume with xfs_repair.
+    /// Unmounts the volume, if it is mounted, and checks it with xfs_repair.
     pub(crate) fn check(mut self) -> Result<(), TrialError> {
         if self.is_mounted {
             self.unmount();
@@ -198,7 +201,7 @@ impl Mounted {
     }
 }
 
-/// Waits until a ferroxfs mount appears on a folder.
+/// Waits until a ferroxfs mount is on a folder.
 pub(crate) fn await_mount(folder: &Path) {
     let mut value = [0; 16];
     for _ in 0..1000 {
@@ -210,7 +213,7 @@ pub(crate) fn await_mount(folder: &Path) {
     panic!("{} is not mounted", folder.display());
 }
 
-/// Waits until a folder, which need not exist yet, has this many files below it.
+/// Waits until a folder has this number of files below it. The folder need not exist yet.
 pub(crate) fn await_files(folder: &Path, wanted: usize) {
     let end = Instant::now() + PATIENCE;
     let mut found = 0;
@@ -234,7 +237,7 @@ fn files(folder: &Path) -> usize {
     entries.flatten().map(count).sum()
 }
 
-/// Waits until a process is gone.
+/// Waits until the process with this PID is gone.
 pub(crate) fn await_end(pid: &str) {
     let folder = Path::new("/proc").join(pid);
     for _ in 0..1000 {
@@ -250,11 +253,12 @@ pub(crate) fn await_end(pid: &str) {
     panic!("process {pid} does not end");
 }
 
-/// A process that is stopped while this exists.
+/// A guard: while it exists, a process is stopped.
 pub(crate) struct Stopped(String);
 
 impl Stopped {
-    /// Stops it, and waits until all its threads have stopped, which is after the signal is sent.
+    /// Stops the process with this PID, and waits until all its threads have stopped. That is some
+    /// time after the signal.
     pub(crate) fn new(process: String) -> Self {
         run(Command::new("kill").args(["-STOP", &process]));
         let stopped = Self(process);

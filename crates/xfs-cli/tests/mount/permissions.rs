@@ -1,8 +1,8 @@
-//! Permissions that the server checks (`nodefault_permissions`): they must be the same as on a
-//! mount of the kernel's XFS.
+//! Tests of permissions that the server checks (`nodefault_permissions`). The results must be the
+//! same as on a mount of the kernel's XFS.
 //!
-//! The cases are those by which the library is compared, run on two mounts with the same system
-//! calls of the same thread. `FERROXFS_SEED=N` repeats one; `FERROXFS_LONG=1` runs more.
+//! The cases are those with which the library is compared. They run on two mounts, with the same
+//! system calls of the same thread. `FERROXFS_SEED=N` repeats one; `FERROXFS_LONG=1` runs more.
 
 mod actor;
 #[path = "../../../ferroxfs/tests/kernel/permissions/comparison.rs"]
@@ -32,7 +32,7 @@ use kernel::{build, perform};
 use operation::{Made, Operation};
 use scene::{Found, Kind, Scene};
 
-/// The number of cases of a usual run; a long run has more.
+/// The number of cases of a usual run. A long run has more.
 const CASES: u64 = 1500;
 const LONG_CASES: u64 = 60_000;
 const CHECKED: &str = "nodefault_permissions,suid";
@@ -64,7 +64,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A user, a file, and an operation on it.
+/// A test case: a user, a file, and an operation on that file.
 #[derive(Debug)]
 struct Case {
     seed: u64,
@@ -74,7 +74,8 @@ struct Case {
 }
 
 impl Case {
-    /// Returns `None` for an operation that the kernel's FUSE does not pass on.
+    /// Creates the case for a seed. Returns `None` if the kernel's FUSE does not pass its operation
+    /// on.
     fn new(seed: u64) -> Option<Self> {
         let mut random = Random::new(seed);
         let operation = Operation::random(seed, &mut random);
@@ -111,10 +112,10 @@ impl Case {
     }
 }
 
-/// Leaves out differences of FUSE: pipes, which [`pipes_and_sockets_are_restricted`] tests; a
-/// set-ID bit that stays when a file is written that its group may not execute; and capabilities of
-/// a file. The kernel removes those with the rights of the server before it refuses a change of
-/// owner.
+/// Changes a file so that known differences of FUSE do not matter. Pipes become regular files
+/// ([`pipes_and_sockets_are_restricted`] tests pipes). A set-group-ID bit is cleared if it would
+/// stay when the file is written. Capabilities of a file are removed if its owner changes: the
+/// kernel removes them with the rights of the server before it refuses the change.
 fn tame(found: &mut Found, operation: &Operation, actor: &Actor) {
     const LENDS_GROUP: u16 = 0o2010;
     const SET_GROUP_ID: u16 = 0o2000;
@@ -159,13 +160,14 @@ fn compare_written(options: &str) -> Result<(), TrialError> {
     ours.check()
 }
 
-/// Clears the umask of this process, which another trial also does. It must not change between the
-/// two sides of a comparison.
+/// Clears the umask of this process. It must not change between the two sides of a comparison;
+/// another trial also clears it.
 fn mask_nothing() {
     rustix::process::umask(rustix::fs::Mode::empty());
 }
 
-/// Workers of a read-only mount are in a sandbox, and another thread looks up callers for them.
+/// Checks permissions on a read-only mount. Its workers are in a sandbox, so another thread looks
+/// up the callers for them.
 fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     mask_nothing();
     let cases: Vec<_> = cases().into_iter().filter(Case::only_looks).collect();
@@ -185,7 +187,7 @@ fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     Ok(compare(&cases, &found, &expected, agree)?)
 }
 
-/// Returns outcomes without effects.
+/// Returns outcomes that have only answers, and no effects on files.
 fn only_answers(answers: Vec<Answer>) -> Outcomes {
     Outcomes { facts: vec![String::new(); answers.len()], answers }
 }
@@ -200,8 +202,9 @@ fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialEr
     Ok(answers)
 }
 
-/// Returns whether both answers agree, or differ in a check of the kernel's FUSE that is made
-/// before the server is asked or instead of it (docs/mount-differences.md).
+/// Returns whether both answers agree, up to known differences. A known difference comes from a
+/// check that the kernel's FUSE makes before it asks the server, or instead of that
+/// (docs/mount-differences.md).
 fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     if ours == theirs {
         return true;
@@ -224,8 +227,8 @@ fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
-/// Returns the errors that the kernel's FUSE returns by itself where the server would return
-/// another one.
+/// Returns the errors that the kernel's FUSE returns by itself for an operation, where the server
+/// would return another one.
 fn said_before(operation: &Operation) -> &'static [Errno] {
     match operation {
         Operation::Unlink => &[Errno::PERM, Errno::ISDIR],
@@ -239,12 +242,13 @@ fn said_before(operation: &Operation) -> &'static [Errno] {
     }
 }
 
-/// Returns what the kernel shows of each case.
+/// Returns the facts that the kernel shows about the files of each case.
 fn facts(root: &Path, cases: &[Case]) -> Vec<String> {
     cases.iter().map(|case| comparison::facts(&root.join(case.folder())).unwrap()).collect()
 }
 
-/// Makes a mount with a directory `d` of another user, which a group may enter, and a file in it.
+/// Makes a mount with a directory `d` of another user, which only that user and a group may enter,
+/// and a file in it.
 fn guarded(options: &str) -> Result<Mounted, TrialError> {
     let mount = mounted(options)?;
     fs::create_dir(mount.at("d")).unwrap();
@@ -256,8 +260,8 @@ fn guarded(options: &str) -> Result<Mounted, TrialError> {
     Ok(mount)
 }
 
-/// The lookup of one user reveals nothing to another, nor to the same user once the directory is
-/// closed.
+/// Checks that a lookup by one user reveals nothing to another user, nor to the same user after the
+/// directory is closed.
 fn lookup_of_one_user_is_not_reused_for_another() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let member = Actor { groups: vec![2000], ..Actor::plain() };
@@ -301,7 +305,8 @@ fn lookup_of_one_user_is_not_reused_for_another() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The kernel asks the server only when a file is opened for execution.
+/// Checks execute permission. The kernel asks the server for it only when a file is opened for
+/// execution.
 fn execute_permission_is_checked() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let program = volume.at("d/program");
@@ -342,7 +347,7 @@ fn execute_permission_is_checked() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Capabilities of another user namespace do not count.
+/// Checks that the server ignores capabilities that a caller has in another user namespace.
 fn capabilities_of_another_user_namespace_do_not_count() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let read = |words: &[&str]| {
@@ -363,7 +368,8 @@ fn capabilities_of_another_user_namespace_do_not_count() -> Result<(), TrialErro
     volume.check()
 }
 
-/// By its name it takes write permission; through a file that is open for writing it takes none.
+/// Checks that truncating a file by its name needs write permission, and that truncating it through
+/// a descriptor that is open for writing needs none.
 fn truncation_needs_write_permission() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let file = volume.at("d/f");
@@ -389,7 +395,7 @@ fn truncation_needs_write_permission() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The kernel alone opens pipes and sockets.
+/// Checks permissions of pipes and sockets, which the kernel opens without asking the server.
 fn pipes_and_sockets_are_restricted() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let path = volume.at("d/pipe");
@@ -403,7 +409,7 @@ fn pipes_and_sockets_are_restricted() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Effects that would happen in the middle of a change that is then refused.
+/// Checks that a refused change of owner has no effects: the capabilities of the file stay.
 fn refused_change_keeps_set_id_bits() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let file = volume.at("d/f");
@@ -420,7 +426,7 @@ fn refused_change_keeps_set_id_bits() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// An impossible request is refused.
+/// Checks that mounts whose server could not check permissions are refused.
 fn uncheckable_mount_is_refused() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     for option in ["allow_other", "uid=1000", "gid=1000", "dev", "writeback_cache"] {

@@ -1,4 +1,4 @@
-//! Mounts that another program prepares, or is notified of.
+//! Tests of mounts that another program prepares, or is notified of.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,10 +11,11 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{ferroxfs, run, said, volume};
 
-/// The time limit for a message that was sent before.
+/// How long to wait for a message that has been sent already.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Root of a user namespace may mount, and its mounts disappear with the namespace.
+/// Checks that root of a user namespace can mount, and that the mount is visible only in that
+/// namespace.
 pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let script = r#"set -ex
@@ -31,7 +32,8 @@ pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// The volume has the ids that users have inside.
+/// Checks that the server in a user namespace stores the user ids that callers have inside that
+/// namespace.
 pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let script = r#"set -ex
@@ -66,7 +68,8 @@ pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialErro
     volume.check()
 }
 
-/// Root of a user namespace has its rights there. Root of a nested one gains nothing from that.
+/// Checks that root of a user namespace has the rights of root on its mount. Root of a nested
+/// namespace gains no rights there.
 pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mount = volume.image.mount(&[])?;
@@ -89,7 +92,7 @@ pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// As systemd waits for it.
+/// Checks that a mount that is ready notifies systemd, and that a mount that fails does not.
 pub(crate) fn ready_mount_notifies_systemd() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let place = volume.outside("notify");
@@ -113,7 +116,8 @@ pub(crate) fn ready_mount_notifies_systemd() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// As helpers do that drop their rights before they start the server.
+/// Checks that the server can take over a connection that was mounted before. Helpers that drop
+/// their rights before they start the server mount in this way.
 pub(crate) fn a_connection_is_taken_over() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     // The mount disappears with the namespace, whatever fails.

@@ -1,7 +1,8 @@
-//! PostgreSQL on a mount whose server is killed under load. It has synced everything that it
-//! acknowledged, and that is there after the next mount; the accounts of pgbench stay in balance.
+//! A test of PostgreSQL on a mount whose server is killed under load. The database has synced all
+//! rows that it acknowledged, and they are there after the next mount. The accounts of pgbench stay
+//! in balance.
 //!
-//! It runs as an ordinary user, because it refuses to run as root.
+//! PostgreSQL runs as an ordinary user, because it refuses to run as root.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,16 +18,16 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, is_long, roomy, run};
 
-/// Debian's user and group `nobody`.
+/// The id of Debian's user and group `nobody`.
 const NOBODY: u32 = 65534;
-/// Rows until the server is killed.
+/// The numbers of rows that are acknowledged before the server is killed, one for each round.
 const ROWS: [u64; 4] = [40, 150, 9, 400];
-/// More than are made before the kill.
+/// The number of rows in the script: more than are added before the kill.
 const MOST_ROWS: u64 = 100_000;
 /// How long the database may take to recover.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The folders of its programs, its data and its socket.
+/// The folders of the database's programs, data and socket.
 struct Cluster {
     programs: PathBuf,
     data: PathBuf,
@@ -72,8 +73,8 @@ pub(crate) fn postgres_keeps_what_it_acknowledged() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Adds rows one by one beside pgbench until the server is killed; returns how many were
-/// acknowledged.
+/// Adds rows one by one, while pgbench runs, until the server is killed. Returns the number of
+/// acknowledged rows.
 fn work_until_killed(cluster: &Cluster, volume: &mut Mounted, round: usize, until: u64) -> u64 {
     let mut bench = cluster.client("pgbench");
     bench.args(["-n", "-c", "4", "-j", "2", "-T", "600", "postgres"]);
@@ -105,7 +106,7 @@ fn work_until_killed(cluster: &Cluster, volume: &mut Mounted, round: usize, unti
 }
 
 impl Cluster {
-    /// Returns a program that runs as nobody.
+    /// Returns a command that runs a program of the database as nobody.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new("setpriv");
         let id = NOBODY.to_string();
@@ -114,7 +115,7 @@ impl Cluster {
         command
     }
 
-    /// Returns a client of the database.
+    /// Returns a command that runs a client of the database as nobody.
     fn client(&self, name: &str) -> Command {
         let mut command = self.program(name);
         command.arg("-h").arg(&self.sockets).args(["-U", "postgres"]);
@@ -127,8 +128,8 @@ impl Cluster {
             .to_owned()
     }
 
-    /// Starts the database and waits until it answers. Processes of its predecessor may live a
-    /// while longer, and it does not start beside them.
+    /// Starts the database and waits until it answers. It does not start while processes of the
+    /// previous database are alive, so the start is repeated.
     fn start(&self) -> Child {
         let end = Instant::now() + PATIENCE;
         let spawn = || {
@@ -154,7 +155,7 @@ impl Cluster {
     }
 }
 
-/// Debian keeps the programs apart by version.
+/// Returns the folder of PostgreSQL's newest programs. Debian has one folder for each version.
 fn programs() -> Result<PathBuf, OracleError> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut folders: Vec<_> = versions.map(|version| version.path().join("bin")).collect();

@@ -1,4 +1,4 @@
-//! Requests that are refused.
+//! Tests of mounts and requests that are refused, and of mounts whose server was killed.
 
 use std::fs;
 use std::io::Read;
@@ -37,9 +37,10 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A mount of it could not be used, nor ended without help.
+/// Checks that a volume with a damaged root is not mounted. Such a mount could neither be used nor
+/// be ended without help.
 pub(crate) fn a_volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialError> {
-    /// Where mkfs puts the root: inode 128 of 512 bytes.
+    /// The byte at which mkfs puts the root: inode 128 of 512 bytes.
     const ROOT_BYTES: u64 = 128 * 512;
     let volume = volume("default")?;
     let image = fs::File::options().write(true).open(&volume.image.data).unwrap();
@@ -58,7 +59,7 @@ pub(crate) fn a_volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialE
     Ok(())
 }
 
-/// The server was killed: the mount point returns errors.
+/// Checks that a mount whose server was killed is named in a hint, and can be unmounted.
 pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let pid = volume.server();
@@ -76,7 +77,7 @@ pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// umount meets the mount at any stage of dying, and it is gone after that.
+/// Checks that umount removes a mount whose server is being killed, at whatever moment it runs.
 pub(crate) fn a_dying_mount_is_cleared_away() -> Result<(), TrialError> {
     const ROUNDS: usize = 10;
     let mut volume = mounted("rw")?;
@@ -167,7 +168,8 @@ pub(crate) fn read_only_mount_writes_nothing() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Waits until every serving thread is restricted to its system calls, and checks its namespaces.
+/// Waits until every worker of the server is restricted to its system calls. Checks their
+/// namespaces, and that they have no capabilities.
 pub(crate) fn await_sandbox(server: &str) {
     for _ in 0..1000 {
         let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
@@ -197,8 +199,8 @@ pub(crate) fn await_sandbox(server: &str) {
     panic!("a worker does not enter the sandbox");
 }
 
-/// Names of the host do not exist for a worker. The thread that unmounts at the end stays in the
-/// namespaces of the host.
+/// Checks that a worker has namespaces of its own, in which no name of the host exists. The thread
+/// that unmounts at the end stays in the namespaces of the host.
 fn check_namespaces(worker: &Path) {
     let server = worker.parent().and_then(Path::parent).unwrap();
     for kind in ["mnt", "ipc", "uts", "cgroup"] {
@@ -210,7 +212,7 @@ fn check_namespaces(worker: &Path) {
     assert_ne!(fs::read_dir(server.join("root")).unwrap().count(), 0);
 }
 
-/// The server writes no access times to a read-only mount, however it became read-only.
+/// Checks that the server writes no access times on a read-only mount, however it became read-only.
 pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     for helped in [true, false] {
@@ -253,14 +255,14 @@ pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError>
     volume.check()
 }
 
-/// Returns the access time as the server has it.
+/// Returns the access time of a file as the server has it, past the kernel's cache.
 fn accessed(path: &Path) -> (i64, u32) {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::ATIME).unwrap();
     (found.stx_atime.tv_sec, found.stx_atime.tv_nsec)
 }
 
-/// Reads past the page cache.
+/// Reads a file past the page cache.
 fn read_directly(path: &Path) {
     let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap();
     let file = fs::File::options().read(true).custom_flags(direct).open(path).unwrap();

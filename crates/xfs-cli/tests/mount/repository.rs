@@ -1,4 +1,5 @@
-//! Git on a mount whose server is killed: committed and synced data is there after the next mount.
+//! A test of Git on a mount whose server is killed: committed and synced data is there after the
+//! next mount.
 //!
 //! Git syncs every file and no directory, so the last changed name is durable only with the next
 //! file: the last acknowledged commit may be missing.
@@ -12,9 +13,9 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{Mounted, await_files, is_long, needs, roomy, run};
 
-/// The initial contents of the repository.
+/// The folder whose files are the initial contents of the repository.
 const TREE: &str = "/usr/share/perl";
-/// Commits until the server is killed.
+/// The numbers of commits that are acknowledged before the server is killed, one for each round.
 const COMMITS: [u64; 5] = [11, 3, 27, 50, 8];
 
 pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
@@ -51,7 +52,8 @@ pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// A partial clone is not corrupt; the complete clone beside it is whole.
+/// Kills the server while a repository is cloned. Checks that a complete clone beside it is whole,
+/// and that a new clone succeeds.
 fn a_clone_is_killed(volume: &mut Mounted, source: &Path) {
     let half = volume.at("half");
     let mut command = git(source);
@@ -67,7 +69,7 @@ fn a_clone_is_killed(volume: &mut Mounted, source: &Path) {
     run(git(&half).args(["fsck", "--strict"]));
 }
 
-/// Commits until the server is killed; returns how many commits were acknowledged.
+/// Makes commits until the server is killed. Returns the number of acknowledged commits.
 fn commit_until_killed(volume: &mut Mounted, clone: &Path, until: u64) -> u64 {
     const SCRIPT: &str = "number=0; while number=$((number + 1)); do
         echo $number >> file$((number % 7)) && \"$@\" add . &&
@@ -92,7 +94,8 @@ fn commits(clone: &Path) -> u64 {
     run(git(clone).args(["rev-list", "--count", "HEAD"])).trim().parse().unwrap()
 }
 
-/// Returns git with all syncs enabled, whatever the configuration of the machine.
+/// Returns a command that runs Git with all syncs enabled, whatever the configuration of the
+/// machine.
 fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(folder).env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", "/nonexistent");

@@ -1,4 +1,4 @@
-//! Mounts whose requests come through rings of io_uring.
+//! Tests of mounts whose requests come through rings of io_uring.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::mounted::{ThroughRings, ferroxfs, mounted, run, said, volume};
 use crate::refusals::await_sandbox;
 use crate::{agreement, crash, files, permissions, refusals, user, work, writeback};
 
-/// Trials of rings, and the most important trials of mounts through rings.
+/// Returns the trials of rings, and the most important other trials with mounts through rings.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new("an_ordinary_user_mounts_through_rings", user::so_does_one_through_rings),
@@ -35,7 +35,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Repeats a trial of mounts, with all of them through rings.
+/// Returns a trial that runs `test` with all its mounts through rings.
 fn again(name: &str, test: fn() -> Result<(), TrialError>) -> Trial {
     Trial::new(format!("{name}_through_rings"), move || {
         // Each mount enables it, but a machine without rings skips the test.
@@ -81,7 +81,7 @@ fn requests_come_through_rings() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns how often a process has read so far.
+/// Returns the number of read calls that a process has made so far.
 fn reads(process: &str) -> usize {
     let figures = fs::read_to_string(format!("/proc/{process}/io")).unwrap();
     let reads = figures.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();

@@ -1,4 +1,4 @@
-//! Large reads, which go from the image to the kernel without a copy.
+//! Tests of large reads, whose data goes from the image to the kernel without a copy.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,12 +14,13 @@ use crate::mounted::mounted;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Opens a file past the page cache: each read asks the mount.
+/// Opens a file for reading past the page cache, so that each read asks the server.
 fn open_direct(path: &std::path::Path) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
 }
 
-/// Writes 4 MiB and a bit, with preallocated blocks and a hole between written ranges.
+/// Writes a file of 4 MiB and a bit, with preallocated blocks and a hole between its written
+/// ranges. Returns its contents.
 fn write_pieces(path: &std::path::Path) -> Vec<u8> {
     let mut expected: Vec<u8> = (0..4 * MIB + 1234).map(|at| (at / 509) as u8).collect();
     let file = File::create(path).unwrap();
@@ -53,7 +54,7 @@ pub(crate) fn large_reads_show_what_was_written() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns the number of pipes of a process.
+/// Returns the number of pipes that a process has open.
 fn pipes_of(pid: &str) -> usize {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let targets = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
@@ -62,7 +63,8 @@ fn pipes_of(pid: &str) -> usize {
     ends.collect::<HashSet<_>>().len()
 }
 
-/// They count towards the pipe limit of the mounting user, which all processes of that user share.
+/// Checks that the server opens only a few pipes. They count towards the limit of the user who has
+/// mounted the volume, which all processes of that user share.
 pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
     const READERS: usize = 12;
     let mut volume = mounted("rw")?;
@@ -92,7 +94,8 @@ pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// While one file is read, its blocks move to another file and back.
+/// Checks that a reader of one file never gets data of another file, while its blocks move to that
+/// file and back.
 pub(crate) fn a_reader_sees_no_other_file() -> Result<(), TrialError> {
     const LENGTH: usize = 512 * KIB;
     let volume = mounted("rw")?;

@@ -1,4 +1,4 @@
-//! A mount that starts while the image is still being closed, or is in use.
+//! Tests of a mount that starts while the image is still being closed, or is in use.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use xfs_oracle::harness::{Trial, TrialError};
 
 use crate::mounted::{Mounted, Stopped, is_long, mounted, run, said, volume};
 
-/// The time limit for an immediate refusal on a busy machine. Waiting takes longer.
+/// The time limit for a refusal without a wait, on a busy machine. A wait takes longer.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -26,7 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A loop device.
+/// The path of a loop device, which is detached on drop.
 struct LoopDevice(String);
 
 impl LoopDevice {
@@ -65,7 +65,8 @@ fn a_mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// A device can be opened exclusively by one process, which is checked before its lock.
+/// Checks that a mount waits until a block device is closed. Only one process can open a device
+/// exclusively, and that is checked before its lock.
 fn a_mount_waits_until_a_device_is_closed() -> Result<(), TrialError> {
     let mut volume = volume("parent-exchange")?;
     let device = LoopDevice::of(&volume);
@@ -97,7 +98,8 @@ fn check_waiting(volume: &mut Mounted) {
     assert_eq!(fs::read(volume.at("file")).unwrap(), b"contents");
 }
 
-/// This takes half a minute.
+/// Checks that the process is named that has not closed the image in time. This takes half a
+/// minute, so it runs only with `FERROXFS_LONG`.
 fn process_that_does_not_close_is_named() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     if is_long() {

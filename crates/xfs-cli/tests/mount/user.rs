@@ -1,4 +1,4 @@
-//! Mounting as an ordinary user.
+//! Tests of mounting as an ordinary user.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,13 +9,13 @@ use xfs_oracle::{FuseRings, OracleError};
 
 use crate::mounted::{Mounted, run, volume};
 
-/// An ordinary user.
+/// The user id of the ordinary user.
 const USER: u32 = 1000;
-/// One of the groups of that user.
+/// The id of one of that user's groups.
 const GROUP: u32 = 2000;
 
-/// /dev/fuse may be closed to users on this machine: the test opens one to them, in its own mount
-/// namespace.
+/// Checks that an ordinary user can mount. /dev/fuse may be closed to users on this machine, so the
+/// test opens one to them in its own mount namespace.
 pub(crate) fn an_ordinary_user_mounts() -> Result<(), TrialError> {
     mounts_with("")
 }
@@ -25,8 +25,8 @@ pub(crate) fn so_does_one_through_rings() -> Result<(), TrialError> {
     mounts_with(",io_uring")
 }
 
-/// The server of an ordinary user looks up the groups of its callers, and grants no right that the
-/// user does not have.
+/// Checks that the server of an ordinary user looks up the groups of its callers, and grants no
+/// right that the user does not have.
 pub(crate) fn server_of_a_user_checks_groups() -> Result<(), TrialError> {
     let volume = user_volume()?;
     let mount = volume.image.mount(&[])?;
@@ -94,8 +94,8 @@ fn user_volume() -> Result<Mounted, TrialError> {
     volume("parent-exchange")
 }
 
-/// Runs a script with a folder of the user that holds the program and the image, in its own mount
-/// namespace, and checks the volume afterwards.
+/// Runs a script in its own mount namespace, with a folder that holds the program and the image and
+/// belongs to the user. Checks the volume afterwards.
 fn run_as_user(volume: &Mounted, script: &str, arguments: &[String]) -> Result<(), TrialError> {
     // Below /tmp, because this user may be unable to enter the folders above the build.
     let home = tempfile::tempdir_in("/tmp").unwrap();

@@ -1,4 +1,4 @@
-//! Trees, compared with those of the kernel.
+//! Tests of work on trees of a mount, compared with the kernel, and of the commands about mounts.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use crate::mounted::{
 
 /// The tree that is copied: some thousand small files, directories and links.
 const TREE: &str = "/usr/share/perl";
-/// The time limit for freeing removed files.
+/// How long the server may take to free removed files.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn a_tree_is_copied_there_and_back() -> Result<(), TrialError> {
@@ -33,7 +33,7 @@ pub(crate) fn a_tree_is_copied_there_and_back() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns names, types, modes, owners, file sizes and times of everything below a folder.
+/// Returns a line for each file below a folder: name, type, mode, owner, time and link target.
 fn listing(folder: &Path) -> String {
     let format = "%P %y %m %U:%G %T@ %l\n";
     let list = run(Command::new("find").arg(folder).args(["-printf", format]));
@@ -42,7 +42,8 @@ fn listing(folder: &Path) -> String {
     lines.join("\n")
 }
 
-/// Returns what stat shows of everything, without values in which two mounts may differ.
+/// Returns what stat(1) shows of each file below a folder, except values in which two mounts may
+/// differ.
 fn shown(folder: &Path) -> String {
     // Only the names of attributes: some values are longer than a line should be.
     let format = "%n %f %h %u %g %s %b %t:%T %x %y %z %w\n";
@@ -96,7 +97,7 @@ fn lay_over(volume: &Mounted) {
     assert_eq!(fs::read(volume.at("folder/file")).unwrap(), b"lower");
 }
 
-/// As for an entry of fstab.
+/// Checks the program as a helper of mount(8), as it is called for an entry of fstab.
 pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let helper = volume.outside("mount.fuse.ferroxfs");
@@ -149,7 +150,8 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Through mount(8) itself, which passes on only options that it does not consider defaults.
+/// Checks that mount(8) itself passes the options suid and dev on. It passes on only options that
+/// it does not consider defaults.
 pub(crate) fn mount_passes_on_suid_and_dev() -> Result<(), TrialError> {
     let volume = volume("default")?;
     // Only in this namespace the helper is where mount(8) looks for it.
@@ -172,7 +174,8 @@ pub(crate) fn mount_passes_on_suid_and_dev() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// As umount(8) does it, and as the mount was made.
+/// Checks that a mount is unmounted by a symbolic link to its folder, as umount(8) does. The mount
+/// was made by the same link.
 pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let link = volume.outside("link");
@@ -278,11 +281,11 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// More than a few tables.
+/// The limit in bytes on the output of a command: more than a few tables.
 const MOST_PRINTED: usize = 20_000;
 
-/// Returns the output of a command until it contains a text this many times; then the command is
-/// ended.
+/// Runs a command until its output contains a text this number of times, and then ends it. Returns
+/// the output.
 fn await_output(command: &mut Command, text: &str, times: usize) -> String {
     let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = running.stdout.take().unwrap();
@@ -326,7 +329,8 @@ pub(crate) fn figures_are_served() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Returns the figures at this address. On a busy machine they may be late; then it asks again.
+/// Returns the figures that are served at this address. On a busy machine they may come too late,
+/// so the request is repeated for a while.
 fn figures_at(place: &str) -> String {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -337,8 +341,8 @@ fn figures_at(place: &str) -> String {
     }
 }
 
-/// Returns the answer to a request for figures at this address. On a busy machine the request may
-/// come too late for an answer; then it asks again.
+/// Returns the answer to one request for figures at this address. On a busy machine the request may
+/// come too late, so it is repeated for a while.
 fn served_at(place: &str) -> String {
     let host = place.trim().trim_start_matches("http://").trim_end_matches("/metrics");
     let ask = || {
@@ -373,7 +377,8 @@ pub(crate) fn verbose_mount_logs_its_work() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Each thread takes a GiB of address space for its stack, and the limit grows step by step.
+/// Checks that a mount serves with as many threads as it gets. Each thread takes a GiB of address
+/// space for its stack, and the limit on address space grows step by step.
 pub(crate) fn mount_serves_with_the_available_threads() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();

@@ -1,5 +1,5 @@
-//! A mount for which the kernel caches writes (`writeback_cache`). Acknowledged data may be lost
-//! only in a crash, and synced data not even then.
+//! Tests of a mount for which the kernel caches writes (`writeback_cache`). Acknowledged data may
+//! be lost only in a crash, and synced data not even then.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -16,21 +16,21 @@ use xfs_oracle::harness::TrialError;
 use crate::mounted::{Mounted, await_end, ferroxfs, mounted, run, umount};
 
 const OPTIONS: &str = "writeback_cache";
-/// More than the kernel sends in one request.
+/// The length of a file in bytes: more than the kernel sends in one request.
 const LONG_BYTES: usize = 24 << 20;
-/// Longer than one tick of the coarsest kernel clock.
+/// A wait that is longer than one tick of the coarsest clock of the kernel.
 const MOMENT: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sets a flag as chattr does. Starting that program would close inherited files, and so write
-/// them.
+/// Sets an inode flag as chattr(1) does. Starting that program would close inherited descriptors,
+/// and so write their files.
 fn set_flag(path: &Path, flag: IFlags) {
     let file = File::open(path).unwrap();
     let flags = ioctl_getflags(&file).unwrap();
     ioctl_setflags(&file, flags | flag).unwrap();
 }
 
-/// Returns bytes that differ from page to page.
+/// Returns `length` bytes that differ from page to page.
 fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|index| (index / 4096 * 31 + index % 251 + seed) as u8).collect()
 }
@@ -64,7 +64,8 @@ pub(crate) fn signals_lose_nothing_acknowledged() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// A process with an open file continues to write while the mount ends.
+/// Checks that writes of a process with an open file are kept, even if it writes while the mount
+/// ends.
 pub(crate) fn writes_after_a_signal_are_kept() -> Result<(), TrialError> {
     const PAGES: usize = 3000;
     let mut volume = mounted("writeback_cache,threads=1")?;
@@ -97,8 +98,8 @@ pub(crate) fn writes_after_a_signal_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Stores of a program to a mapped file stay in the kernel until it is asked to write them, with
-/// this option or without.
+/// Checks that stores to a mapped file are kept when a signal ends the mount, with
+/// `writeback_cache` and without. Such stores stay in the kernel until it is asked to write them.
 pub(crate) fn mapped_data_is_kept_when_a_signal_arrives() -> Result<(), TrialError> {
     const BYTES: usize = 1 << 20;
     let mut volume = mounted("rw")?;
@@ -164,7 +165,8 @@ fn changed(path: &Path) -> (i64, i64) {
     (metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// Returns what changes the times of a file: each step, and whether mtime and any time changed.
+/// Changes a file step by step. Returns for each step its name, whether mtime changed, and whether
+/// any time changed.
 fn movements(folder: &Path) -> Vec<(&'static str, bool, bool)> {
     let path = folder.join("times");
     let mut options = OpenOptions::new();
@@ -286,7 +288,7 @@ pub(crate) fn full_volume_is_reported_by_fsync() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Writes a file for which the volume lacks this many bytes.
+/// Writes a file for which the volume lacks this number of bytes, and checks that fsync reports it.
 fn told_by_fsync(volume: &Mounted, missing_bytes: usize) {
     let path = volume.at("long");
     let space = rustix::fs::statvfs(volume.path()).unwrap();

@@ -1,5 +1,5 @@
-//! Two ways to open one image: a second writer is refused, whatever the way, and a reader is
-//! warned.
+//! Tests of two programs that open one image in different ways: a second writer is always refused,
+//! and a reader is warned.
 //!
 //! Each trial holds an image open in one way and tries the others. The table is in
 //! docs/internals/image-locks.md.
@@ -20,7 +20,7 @@ use crate::mounted::{await_end, ferroxfs, needs, run, said, umount};
 const VOLUME_BYTES: u64 = 300 << 20;
 const MIB: u64 = 1 << 20;
 
-/// The trials of this file.
+/// Returns the trials of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new("two_writers_one_of_the_file", two_writers_one_of_the_file),
@@ -37,7 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A folder for images and mount points.
+/// A folder for images and mount points, which is removed on drop.
 pub(crate) struct ImageDir(TempDir);
 
 impl ImageDir {
@@ -60,7 +60,7 @@ impl ImageDir {
         path
     }
 
-    /// Makes a new volume in a file.
+    /// Makes a new volume in the file `name` of this folder.
     pub(crate) fn volume(&self, name: &str) -> PathBuf {
         let path = self.at(name);
         File::create(&path).unwrap().set_len(VOLUME_BYTES).unwrap();
@@ -69,7 +69,7 @@ impl ImageDir {
     }
 }
 
-/// A loop device, detached on drop.
+/// The path of a loop device, which is detached on drop.
 pub(crate) struct Loop(pub(crate) PathBuf);
 
 impl Loop {
@@ -83,8 +83,8 @@ impl Loop {
         PathBuf::from(format!("{}p{number}", self.0.display()))
     }
 
-    /// Returns whether the partitions of [`partitioned`] exist. They are added by hand if the
-    /// kernel reads no partition tables.
+    /// Returns whether the two partitions of an image of [`partitioned`] exist. If the kernel reads
+    /// no partition tables, the function adds them.
     fn has_partitions(&self) -> bool {
         for number in 1..=2 {
             if self.partition(number).exists() {
@@ -111,11 +111,11 @@ impl Drop for Loop {
     }
 }
 
-/// A mount point, unmounted on drop.
+/// The path of a mount, which is unmounted on drop.
 pub(crate) struct MountPoint(pub(crate) PathBuf);
 
 impl MountPoint {
-    /// Mounts this image with the program, with these global options.
+    /// Mounts this image on `folder` with the program. `options` are global options of the program.
     pub(crate) fn by_us(options: &[&str], image: &Path, folder: PathBuf) -> Self {
         run(ferroxfs(options).arg("mount").arg(image).arg(&folder));
         Self(folder)
@@ -134,7 +134,7 @@ impl Drop for MountPoint {
     }
 }
 
-/// Collects the ways that were not refused.
+/// The ways to open an image that were tried, and those that were not refused.
 #[derive(Default)]
 struct Ways {
     tried: usize,
@@ -154,7 +154,7 @@ impl Ways {
         }
     }
 
-    /// Tries a second writer through this path.
+    /// Tries to write to an image through this path, which must be refused.
     fn written(&mut self, way: &str, image: &Path) {
         self.refused(way, &write(&[], image));
     }
@@ -165,7 +165,7 @@ impl Ways {
     }
 }
 
-/// Creates a directory on an image.
+/// Creates a directory in an image with `mkdir`, and returns the output of the command.
 fn write(options: &[&str], image: &Path) -> Output {
     let target = format!("{}:/second", image.display());
     ferroxfs(options).args(["mkdir", &target]).output().unwrap()
@@ -175,7 +175,8 @@ fn list(options: &[&str], image: &Path) -> Output {
     ferroxfs(options).arg("ls").arg(image).output().unwrap()
 }
 
-/// An output is the image that is read, by another way, or one that is mounted.
+/// Checks that an output is refused if it leads to the image that is read, or to an image that is
+/// mounted.
 fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -219,7 +220,8 @@ fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The image is open as a file: names, mounts, descriptors and loop devices lead to it.
+/// Checks that a second writer is refused while the image is open as a file. Names, mounts,
+/// descriptors and loop devices lead to the same file.
 fn two_writers_one_of_the_file() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -279,7 +281,7 @@ fn two_writers_one_of_the_file() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The image is open as a loop device.
+/// Checks that a second writer is refused while the image is open as a loop device.
 fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -313,7 +315,7 @@ fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Makes an MBR of two partitions, of which the first holds a volume.
+/// Makes a disk image whose MBR has two partitions, of which the first holds a volume.
 fn partitioned(ground: &ImageDir) -> PathBuf {
     // First sector and number of sectors of both, in the byte order of the table.
     const FIRST_SECTORS: [[u8; 4]; 2] = [[0x00, 0x08, 0x00, 0x00], [0x00, 0x68, 0x09, 0x00]];
@@ -333,7 +335,8 @@ fn partitioned(ground: &ImageDir) -> PathBuf {
     path
 }
 
-/// The image is open as a partition of a loop device. The other partition can be used.
+/// Checks that a second writer is refused while the image is open as a partition of a loop device.
+/// The other partition can be used.
 fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let disk = partitioned(&ground);
@@ -372,7 +375,8 @@ fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The kernel has mounted the image through a loop device.
+/// Checks that a second writer is refused while the kernel has mounted the image through a loop
+/// device.
 fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -402,7 +406,8 @@ fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The image is in a layer of overlayfs, whose files have separate locks.
+/// Checks that a second writer is refused while the image is open in a layer of overlayfs, whose
+/// files have locks of their own.
 fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     // Not every filesystem can be an upper layer; the kernel's tmpfs can.
@@ -439,7 +444,7 @@ fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// An external log is locked like the volume.
+/// Checks that a second writer of an external log is refused: the log is locked like the volume.
 fn two_writers_share_a_log() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let (one, two, log) = (ground.at("one"), ground.at("two"), ground.at("log"));
@@ -466,7 +471,7 @@ fn two_writers_share_a_log() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Serves an image with QEMU's tool, until it is dropped.
+/// A tool of QEMU that serves an image until this value is dropped.
 struct Qemu(Child);
 
 impl Qemu {
@@ -486,7 +491,7 @@ impl Drop for Qemu {
     }
 }
 
-/// A virtual machine uses the image.
+/// Checks that a second writer is refused while a virtual machine uses the image.
 fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
     needs("qemu-nbd", "qemu-utils")?;
     let ground = ImageDir::new()?;
@@ -523,7 +528,7 @@ fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Readers do not exclude each other, whatever their way.
+/// Checks that readers do not exclude each other, in whatever way they open the image.
 fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -542,7 +547,7 @@ fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A killed server leaves no lock behind, in any way.
+/// Checks that a killed server leaves no lock behind, in whatever way it had opened the image.
 fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
@@ -559,7 +564,8 @@ fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// A mount of a loop device is found by the image. A mount of the kernel is called one.
+/// Checks that `umount` finds the mount of a loop device by its image, and that it says so if the
+/// kernel has mounted the image.
 fn umount_finds_an_image() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");

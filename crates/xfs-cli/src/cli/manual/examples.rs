@@ -1,4 +1,4 @@
-//! The table of examples.
+//! The table of examples: for each command, example command lines and related man pages.
 
 use super::ManualEntry;
 

@@ -1,4 +1,4 @@
-//! Every command has examples, and every example is a valid command line.
+//! Checks that every command has examples, and that every example is a valid command line.
 
 use clap::{Command, CommandFactory};
 
@@ -26,7 +26,7 @@ fn every_command_has_examples_and_every_entry_a_command() {
     }
 }
 
-/// Returns the words of a line, without the single quotes of a shell.
+/// Splits a command line into words, and removes the single quotes of a shell.
 fn unquoted(line: &str) -> Vec<std::ffi::OsString> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;

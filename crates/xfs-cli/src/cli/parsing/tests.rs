@@ -4,13 +4,13 @@ use clap::{ArgAction, CommandFactory};
 
 use crate::cli::{Cli, with_shared_options};
 
-/// The page whose table lists the commands.
+/// The page of the manual whose table lists the commands.
 const PAGE: &str = include_str!("../../../../../docs/command-line.md");
 
-/// Commands without `--json`, because their output is other data.
+/// Commands without the flag `--json`, because their output is other data.
 const WITHOUT: [&str; 5] = ["bench", "cat", "complete", "completions", "man"];
 
-/// Returns whether each command has the flag `--json`.
+/// Returns the name of each command, and whether the command has the flag `--json`.
 fn commands() -> BTreeMap<String, bool> {
     let command = with_shared_options(Cli::command());
     let commands = command.get_subcommands().map(|command| {

@@ -1,4 +1,4 @@
-//! Checks the table against the commands.
+//! Checks the tables of suggestions against the commands that exist.
 
 use std::collections::HashSet;
 

@@ -23,7 +23,7 @@ fn values_are_text_digits_or_base64() {
     check("0s!", None);
 }
 
-/// The results of setfattr(1) 2.5.1.
+/// Compares decoded text with the results of setfattr(1) 2.5.1.
 #[test]
 fn escapes_are_those_that_getfattr_prints() {
     check(r#""a\012b\"c""#, Some(b"a\nb\"c"));

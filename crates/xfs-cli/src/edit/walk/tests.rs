@@ -26,7 +26,8 @@ fn make(directory: &Node, name: &str, kind: &NewKind<'_>) -> Node {
     directory.create(name, kind, &PLAIN).unwrap()
 }
 
-/// Returns the paths in the order of the walk, with a slash at the end of a directory.
+/// Walks the tree at `start` and returns the paths in order. The end of a directory is its path
+/// with a slash.
 fn paths(volume: &Volume, start: &str) -> Vec<String> {
     let mut walk = TreeWalk::new(volume, volume.lookup(start).unwrap(), start.as_bytes());
     let mut paths = Vec::new();
@@ -59,7 +60,7 @@ fn walk_visits_a_directory_before_and_after_its_entries() {
     assert_eq!(paths(&volume, "/top/one/file"), ["/top/one/file"]);
 }
 
-/// I1.
+/// Checks I1: a walk of a deep and wide tree keeps at most three more inodes in memory.
 #[test]
 fn walk_holds_few_inodes_in_deep_and_wide_trees() {
     let volume = open();
@@ -87,7 +88,7 @@ fn walk_holds_few_inodes_in_deep_and_wide_trees() {
     assert!(most <= before + 3, "{most} in use, {before} before");
 }
 
-/// I2.
+/// Checks I2: the walk visits every entry once, although it removes most of them.
 #[test]
 fn walk_skips_no_entry_when_entries_are_removed() {
     let volume = open();

@@ -1,4 +1,4 @@
-//! Owners, permissions, times, extended attributes and flags on the host.
+//! Setting owners, permissions, times, extended attributes and flags of files on the host.
 //!
 //! The order matters. A change of owner clears set-uid bits and capabilities, so it comes first. An
 //! ACL changes the permissions of the group, so the mode comes after it. Every change alters times,
@@ -19,7 +19,7 @@ use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::Source;
 use crate::terminal::names;
 
-/// A property that could not be set.
+/// A property of a file that could not be set on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Property {
     Owner,
@@ -52,7 +52,8 @@ impl Property {
         }
     }
 
-    /// Returns whether only root may set the property. Without root, its absence is expected.
+    /// Returns whether only root may set the property. Other users expect such a property to be
+    /// missing.
     fn needs_privilege(self) -> bool {
         match self {
             Self::Owner
@@ -67,8 +68,8 @@ impl Property {
     }
 }
 
-/// Properties that could not be set, counted by kind. A line for each file would bury everything
-/// else.
+/// Properties that could not be set, counted by kind. One message for each kind is enough: a
+/// message for each file would hide all other output.
 pub(super) struct Shortfalls {
     ignores_owner: bool,
     kinds: Vec<Shortfall>,
@@ -76,7 +77,7 @@ pub(super) struct Shortfalls {
 
 struct Shortfall {
     lack: Property,
-    /// The number of files with a shortfall, however many properties each lacks.
+    /// The number of files that lack this property.
     count: u64,
     first: Vec<u8>,
     last: Vec<u8>,
@@ -87,7 +88,7 @@ impl Shortfalls {
         Self { ignores_owner, kinds: Vec::new() }
     }
 
-    /// Records a property that the file at `path` lacks.
+    /// Records that the file at `path` lacks a property.
     pub(super) fn note(&mut self, lack: Property, path: &[u8]) {
         if self.ignores_owner && lack.needs_privilege() {
             return;
@@ -105,7 +106,8 @@ impl Shortfalls {
         }
     }
 
-    /// Records an error, if there is one.
+    /// Records a shortfall if setting the property has failed. Returns whether the property was
+    /// set.
     fn check(&mut self, result: Result<(), Errno>, lack: Property, path: &[u8]) -> bool {
         if result.is_err() {
             self.note(lack, path);
@@ -113,7 +115,7 @@ impl Shortfalls {
         result.is_ok()
     }
 
-    /// Returns all shortfalls as one failure, if there are any.
+    /// Returns all shortfalls as one failure; `None` if there are none.
     pub(super) fn into_failure(self) -> Option<Failure> {
         if self.kinds.is_empty() {
             return None;
@@ -142,7 +144,7 @@ impl Shortfalls {
 /// The path of a file, and the record of its shortfalls.
 type Notes<'a> = (&'a [u8], &'a mut Shortfalls);
 
-/// Sets everything except flags on an open file or directory.
+/// Sets all properties except flags of an open file or directory.
 pub(super) fn apply_to_open<S: Source>(
     file: impl AsFd,
     source: &S,
@@ -163,7 +165,7 @@ pub(super) fn apply_to_open<S: Source>(
     notes.check(rustix::fs::futimens(file, &times(facts)), Property::Times, path);
 }
 
-/// Sets everything on a file that cannot be opened: a symbolic link, device, pipe or socket.
+/// Sets all properties of a file that cannot be opened: a symbolic link, device, pipe or socket.
 pub(super) fn apply_by_name<S: Source>(
     staged: &StagedEntry<'_>,
     source: &S,
@@ -203,8 +205,8 @@ fn owner(facts: &Facts) -> (Option<Uid>, Option<Gid>) {
     (uid, gid)
 }
 
-/// Drops set-uid and set-gid bits if the owner could not be set: they would grant the rights of a
-/// user whom the image does not name.
+/// Returns the mode for a file, without set-uid and set-gid bits if the owner could not be set.
+/// These bits would grant the rights of a user whom the image does not name.
 fn permitted_mode(facts: &Facts, has_owner: bool, (path, notes): Notes<'_>) -> Mode {
     const SET_ID: u32 = 0o6000;
     let mut mode = facts.mode & 0o7777;
@@ -242,7 +244,8 @@ fn set_project(file: BorrowedFd<'_>, facts: &Facts, (path, notes): Notes<'_>) {
     }
 }
 
-/// The flags with a meaning outside XFS, for FS_IOC_FSGETXATTR and FS_IOC_GETFLAGS.
+/// The inode flags that have a meaning outside XFS: each bit of FS_IOC_FSGETXATTR, and the flag of
+/// FS_IOC_GETFLAGS.
 const FLAGS: [(u32, IFlags); 5] = [
     (0x0000_0008, IFlags::IMMUTABLE),
     (0x0000_0010, IFlags::APPEND),
@@ -251,7 +254,7 @@ const FLAGS: [(u32, IFlags); 5] = [
     (0x0000_0080, IFlags::NODUMP),
 ];
 
-/// Returns whether a file has flags to set.
+/// Returns whether a file of the image has flags to be set on the host.
 pub(super) fn has_flags(facts: &Facts) -> bool {
     !flags(facts).is_empty()
 }
@@ -261,7 +264,8 @@ fn flags(facts: &Facts) -> IFlags {
     wanted.fold(IFlags::empty(), |flags, (_, flag)| flags | *flag)
 }
 
-/// Sets flags. Afterwards an immutable file cannot be changed, renamed or linked.
+/// Sets the inode flags of a file. Afterwards an immutable file cannot be changed, renamed or
+/// linked.
 pub(super) fn apply_flags(file: impl AsFd, facts: &Facts, (path, notes): Notes<'_>) {
     let (file, flags) = (file.as_fd(), flags(facts));
     let set = rustix::fs::ioctl_getflags(file)

@@ -1,4 +1,5 @@
-//! Copying the contents of one file: only ranges with data, so that holes stay holes.
+//! Copying the contents of one file to the host. Only ranges with data are written, so that holes
+//! stay holes.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,7 +10,7 @@ use crate::file::source::Source;
 use crate::interrupt;
 use crate::terminal::tally::Tally;
 
-/// The size of one read.
+/// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Copies the contents of `source` to the empty file `to`.

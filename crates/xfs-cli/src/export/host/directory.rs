@@ -1,7 +1,8 @@
-//! Names on the host. No other part of the export passes names to the kernel.
+//! Directories and names on the host. No other part of the export passes names to the kernel.
 //!
 //! Every call is relative to a descriptor of a directory inside the destination, takes a single
-//! component, and does not follow a symbolic link in it. A staged file has no name of its own yet.
+//! component, and does not follow a symbolic link of that name. A staged file has only a temporary
+//! name.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,10 +15,10 @@ use rustix::io::Errno;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
 
-/// How an existing file is handled.
+/// How a copy handles an existing file of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// The new file takes its name.
+    /// The new file replaces the existing file.
     Replace,
     /// The existing file stays, and the new one is not created.
     Keep,
@@ -26,13 +27,14 @@ pub(crate) enum Existing {
 /// An open directory inside the destination.
 pub(crate) struct Directory {
     descriptor: OwnedFd,
-    /// The path for messages.
+    /// The path of this directory, for messages.
     path: Vec<u8>,
-    /// The components below the destination, for hard links.
+    /// The names from the destination to this directory. A hard link finds the directory again by
+    /// them.
     components: Vec<Vec<u8>>,
 }
 
-/// The first name of a file with several names.
+/// The first name on the host of a file with several names.
 pub(super) struct FirstName {
     directory: Vec<Vec<u8>>,
     name: Vec<u8>,
@@ -75,7 +77,8 @@ impl Directory {
         })
     }
 
-    /// Creates a directory, or enters an existing one. Returns whether it is new.
+    /// Creates a directory, or enters an existing one. The result says true if the directory is
+    /// new.
     pub(super) fn make_directory(&self, name: &[u8], mode: u32) -> Result<(Self, bool), Errno> {
         let mode = Mode::from_raw_mode(mode & 0o777) | Mode::RWXU;
         let is_new = match rustix::fs::mkdirat(self, OsStr::from_bytes(name), mode) {
@@ -89,7 +92,8 @@ impl Directory {
         Ok((Self { descriptor, path: self.path_of(name), components }, is_new))
     }
 
-    /// Removes permissions that the owner got only so that the directory could be filled.
+    /// Removes the permissions of the owner that are not in `mode`. The owner needed them to fill
+    /// the directory.
     pub(super) fn restrict_mode(&self, mode: u32) {
         if mode & 0o700 == 0o700 {
             return;
@@ -101,7 +105,7 @@ impl Directory {
         }
     }
 
-    /// Creates a regular file without a name of its own.
+    /// Creates a regular file under a temporary name, and opens it for writing.
     pub(super) fn make_file(&self, mode: u32) -> Result<(StagedEntry<'_>, OwnedFd), Errno> {
         let flags = OFlags::WRONLY
             | OFlags::CREATE
@@ -114,8 +118,8 @@ impl Directory {
         Ok((StagedEntry { parent: self, name: Some(name) }, file))
     }
 
-    /// Gives a staged file the owner and mode of the regular file that it replaces, as far as
-    /// allowed.
+    /// Gives a staged file the owner and mode of the regular file `name`, which it will replace, as
+    /// far as the caller may.
     pub(super) fn copy_owner_and_mode(&self, name: &[u8], staged: &OwnedFd) {
         let Ok(there) = self.stat(name) else { return };
         if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
@@ -159,7 +163,7 @@ impl Directory {
         Ok(StagedEntry { parent: self, name: Some(name) })
     }
 
-    /// Calls `make` with temporary names until one is free.
+    /// Calls `make` with one temporary name after another, until a name is free.
     fn try_names<T>(
         &self,
         mut make: impl FnMut(&OsStr) -> Result<T, Errno>,
@@ -177,7 +181,7 @@ impl Directory {
         Err(Errno::EXIST)
     }
 
-    /// Returns the location of the file `name` in this directory.
+    /// Returns what `link` needs to find the file `name` of this directory again.
     pub(super) fn made(&self, name: &[u8]) -> Result<FirstName, Errno> {
         let stat = self.stat(name)?;
         Ok(FirstName {
@@ -192,8 +196,8 @@ impl Directory {
         rustix::fs::statat(self, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Adds `name` to an existing file. Returns false if that file is gone or has as many names as
-    /// the host allows.
+    /// Adds `name` in this directory to the file `made` below `root`. Returns false if that file is
+    /// gone or has as many names as the host allows.
     pub(super) fn link(
         &self,
         root: &Self,
@@ -243,19 +247,20 @@ impl AsFd for Directory {
     }
 }
 
-/// A file without a name of its own. It is removed when dropped.
+/// A file under a temporary name. The file is removed if this value is dropped before
+/// `publish`.
 pub(super) struct StagedEntry<'a> {
     parent: &'a Directory,
     name: Option<Vec<u8>>,
 }
 
 impl StagedEntry<'_> {
-    /// Returns the directory and the temporary name.
+    /// Returns the directory of the file, and its temporary name.
     pub(super) fn place(&self) -> (&Directory, &OsStr) {
         (self.parent, OsStr::from_bytes(self.name.as_deref().unwrap_or_default()))
     }
 
-    /// Gives the file its name.
+    /// Renames the file from its temporary name to `name`.
     pub(super) fn publish(mut self, name: &[u8], existing: Existing) -> Result<(), Errno> {
         let to = OsStr::from_bytes(name);
         let (parent, from) = self.place();

@@ -1,4 +1,4 @@
-//! The project id of a file, for which no safe wrapper exists.
+//! Setting the project id of a file on the host, for which no safe wrapper exists.
 //!
 //! The kernel gets a buffer whose layout its user-space interface fixes, and only plain integers
 //! are read back.
@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use rustix::io::Result;
 use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
 
-/// `struct fsxattr`.
+/// `struct fsxattr` of the kernel: the argument of FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct FileAttributes {
@@ -30,7 +30,8 @@ const SET_ATTRIBUTES: Opcode = opcode::write::<FileAttributes>(b'X', 32);
 /// FS_XFLAG_PROJINHERIT: new files in the directory inherit its project.
 const INHERIT: u32 = 0x200;
 
-/// Sets the project of an open file or directory, and whether new files inherit it.
+/// Sets the project of an open file or directory. The inherit flag in `xflags` decides whether new
+/// files in the directory inherit the project.
 pub(super) fn set(file: impl AsFd, project: u32, xflags: u32) -> Result<()> {
     let file = file.as_fd();
     // SAFETY: the kernel writes one `struct fsxattr`, of which every bit pattern is valid.

@@ -14,7 +14,7 @@ use crate::file::source::NamedValue;
 const ARCHIVE: Fidelity =
     Fidelity { is_archive: true, ignores_owner: false, existing: Existing::Replace };
 
-/// Extracts into `to` and returns the reports.
+/// Copies `source` into the directory `to`, and returns the failures that were reported.
 fn extract(source: Rc<MemoryFile>, to: &Path, fidelity: Fidelity) -> Vec<String> {
     let mut reports = Vec::new();
     let mut report = |failure: Failure| reports.push(failure.to_string());
@@ -27,7 +27,8 @@ fn extract(source: Rc<MemoryFile>, to: &Path, fidelity: Fidelity) -> Vec<String>
     reports
 }
 
-/// A destination beside files that must not be touched.
+/// A directory that contains a destination for copies, and files next to it that must not be
+/// touched.
 struct Stage(tempfile::TempDir);
 
 impl Stage {

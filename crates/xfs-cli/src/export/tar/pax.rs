@@ -1,4 +1,5 @@
-//! Extended records: `LENGTH KEYWORD=VALUE\n`, where the length includes itself.
+//! Extended records of a pax archive: `LENGTH KEYWORD=VALUE\n`, where the length counts the whole
+//! record, itself included.
 
 use tar::Header;
 
@@ -13,17 +14,17 @@ pub(super) struct PaxRecords {
 }
 
 impl PaxRecords {
-    /// Adds a record.
+    /// Adds a record with this keyword and value.
     pub(super) fn push(&mut self, keyword: &[u8], value: &[u8]) {
         self.records.push((keyword.to_vec(), value.to_vec()));
     }
 
-    /// Removes a record.
+    /// Removes the record with this keyword.
     pub(super) fn remove(&mut self, keyword: &[u8]) {
         self.records.retain(|(known, _)| known != keyword);
     }
 
-    /// Adds a time: decimal seconds, with an optional sign and fraction.
+    /// Adds a record for a time: decimal seconds, with an optional sign and fraction.
     pub(super) fn push_time(&mut self, keyword: &[u8], time: Time) {
         let total = time.total_nanoseconds();
         let sign = if total < 0 { "-" } else { "" };
@@ -36,8 +37,8 @@ impl PaxRecords {
         self.push(keyword, text.as_bytes());
     }
 
-    /// Adds an extended attribute. A keyword ends at the first `=`, so a `=` in the name is written
-    /// as GNU tar and star write it.
+    /// Adds a record for an extended attribute. A keyword ends at the first `=`, so a `=` in the
+    /// attribute's name is escaped as in GNU tar and star.
     pub(super) fn push_attribute(&mut self, attribute: &NamedValue) {
         let mut keyword = b"SCHILY.xattr.".to_vec();
         for &byte in &attribute.name {
@@ -58,7 +59,7 @@ impl PaxRecords {
         }
     }
 
-    /// Returns all records as they are in the archive.
+    /// Returns all records in the form that they have in the archive.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (keyword, value) in self.records {

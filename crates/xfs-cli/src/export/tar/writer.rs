@@ -1,15 +1,16 @@
 //! Writing a tar archive in pax format. Names, times, owners and sizes have no limit. Extended
 //! attributes, hard links and sparse files are written as GNU tar 1.27 and newer read them.
 //!
-//! The crate `tar` fills in the fixed header. The framing is done here, because its builder
-//! supports neither non-UTF-8 names in extended records nor sparse files. It also ends the archive
-//! in the middle of a file that cannot be read to its end.
+//! The crate `tar` fills in the fixed header. The framing is done here, because the builder of that
+//! crate supports neither non-UTF-8 names in extended records nor sparse files. That builder also
+//! ends the archive in the middle of a file that cannot be read to its end.
 //!
 //! # Invariants
 //!
-//! - **I1** The archive is well-formed whatever fails: a body has the length that its header says,
-//!   with zeros for ranges that cannot be read.
-//! - **I2** No member has a name that would leave the directory of a careless reader.
+//! - **I1** The archive is well-formed whatever fails: the contents of a member have the length
+//!   that its header says, with zeros for ranges that cannot be read.
+//! - **I2** No name of a member leads out of the directory into which a careless reader extracts
+//!   the archive.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -27,25 +28,26 @@ use crate::terminal::names;
 use crate::terminal::tally::Tally;
 use crate::text::acl::value_text;
 
-/// The unit of an archive.
+/// The size of a block of an archive, in bytes. Headers and contents fill whole blocks.
 const BLOCK_BYTES: u64 = 512;
-/// The size of one read.
+/// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The longest name in the fixed header.
+/// The length in bytes of the longest name that fits the fixed header.
 pub(super) const NAME_BYTES: usize = 100;
-/// The largest owner in the fixed header.
+/// The largest user or group id that fits the fixed header.
 const MAX_OWNER: u32 = 0o7_777_777;
-/// The largest size and time in the fixed header.
+/// The largest size in bytes, and the largest time in seconds, that fits the fixed header.
 const MAX_NUMBER: u64 = 0o77_777_777_777;
 
-/// An archive being written.
+/// A tar archive that is being written.
 pub(crate) struct TarWriter<'a> {
     out: &'a mut dyn Write,
     report: &'a mut dyn FnMut(Failure),
     location: Option<SourceLocation>,
-    /// The length of the path of the archived file or directory.
+    /// The length in bytes of the path of the archived file or directory. After that length, a path
+    /// continues below it.
     start_length: usize,
-    /// The first name of each file with several names.
+    /// The first name in the archive of each file with several names, by inode number.
     links: HashMap<u64, Vec<u8>>,
     entered: HashSet<u64>,
     tally: Arc<Tally>,
@@ -54,35 +56,37 @@ pub(crate) struct TarWriter<'a> {
 /// A directory whose entries are being written.
 struct TarLevel<S: Source> {
     entries: S::Entries,
-    /// The length of the path of the enclosing level.
+    /// The length in bytes of the path of the enclosing directory.
     outer_length: usize,
 }
 
 impl<'a> TarWriter<'a> {
-    /// Writes to `out`. A failure of one file goes to `report`.
+    /// Starts an archive that is written to `out`. A failure of one file goes to `report`.
     pub(crate) fn new(out: &'a mut dyn Write, report: &'a mut dyn FnMut(Failure)) -> Self {
         let (links, entered) = (HashMap::new(), HashSet::new());
         let tally = Arc::default();
         Self { out, report, location: None, start_length: 0, links, entered, tally }
     }
 
-    /// Counts the written files in `tally`.
+    /// Lets `tally` count the files that are written.
     pub(crate) fn counted_by(mut self, tally: &Arc<Tally>) -> Self {
         self.tally = Arc::clone(tally);
         self
     }
 
-    /// Sets the location of the source. Without it, messages use the names of members.
+    /// Sets the location of the source, which messages name. Without a location, messages use the
+    /// names of members.
     pub(crate) fn out_of(mut self, location: SourceLocation) -> Self {
         self.location = Some(location);
         self
     }
 
-    /// Writes a file as `path`, with everything below it, and the end of the archive.
+    /// Writes a file under the name `path`, with everything below it, and then the end of the
+    /// archive.
     ///
     /// # Errors
     ///
-    /// Only errors of writing.
+    /// Only errors of writing to the output.
     pub(crate) fn write<S: Source>(mut self, source: S, path: &[u8]) -> io::Result<()> {
         self.start_length = path.len();
         let mut open: Vec<TarLevel<S>> = Vec::new();
@@ -121,7 +125,8 @@ impl<'a> TarWriter<'a> {
         self.out.write_all(&[0; 2 * BLOCK_BYTES as usize])
     }
 
-    /// Writes one member. Returns the entries of a directory.
+    /// Writes one member. Returns the entries of a directory, which are still to be written; `None`
+    /// for any other file.
     fn member<S: Source>(&mut self, source: S, path: &[u8]) -> io::Result<Option<S::Entries>> {
         let facts = source.facts();
         let mut member = TarMember::new(path, &facts);
@@ -248,7 +253,7 @@ impl<'a> TarWriter<'a> {
         self.pad(length)
     }
 
-    /// Writes a range of contents, with zeros for bytes that cannot be read (I1).
+    /// Writes a range of a file's contents, with zeros for bytes that cannot be read (I1).
     fn body<S: Source>(&mut self, source: &S, path: &[u8], range: Range<u64>) -> io::Result<()> {
         let mut offset = range.start;
         let length = (range.end - range.start).min(CHUNK_BYTES as u64) as usize;
@@ -295,7 +300,7 @@ fn pad(out: &mut dyn Write, length: u64) -> io::Result<()> {
     out.write_all([0; BLOCK_BYTES as usize].get(..rest as usize).unwrap_or_default())
 }
 
-/// Returns the ranges with data, in order and inside the size of the file.
+/// Returns the ranges of the file that hold data, in order, cut off at `size` bytes.
 fn data_ranges<S: Source>(source: &S, size: u64) -> Result<Vec<Range<u64>>, Failure> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     let mut offset = 0;
@@ -314,8 +319,9 @@ fn data_ranges<S: Source>(source: &S, size: u64) -> Result<Vec<Range<u64>>, Fail
     Ok(ranges)
 }
 
-/// Returns the map before the data of a sparse file, "GNU sparse format 1.0": decimal numbers, one
-/// per line, padded to a block. A hole at the end is an empty range.
+/// Returns the map that comes before the data of a sparse file ("GNU sparse format 1.0"): decimal
+/// numbers, one per line, padded to a block. A hole at the end of the file appears as an empty
+/// range.
 fn sparse_map(ranges: &[Range<u64>], size: u64) -> Vec<u8> {
     let ends_in_hole = ranges.last().is_none_or(|last| last.end < size);
     let end = ends_in_hole.then_some(size..size);
@@ -384,7 +390,7 @@ impl TarMember {
         }
     }
 
-    /// Writes the extended records and the fixed header.
+    /// Writes the extended records and the fixed header, for contents of `size` bytes.
     fn write_head(mut self, out: &mut dyn Write, size: u64) -> io::Result<()> {
         if size > MAX_NUMBER {
             self.records.push(b"size", size.to_string().as_bytes());
@@ -409,7 +415,7 @@ impl TarMember {
     }
 }
 
-/// Copies as much of `text` as fits; the rest of the field stays zero.
+/// Copies as much of `text` as fits into `field`. Zeros fill the remaining bytes.
 pub(super) fn fill(field: &mut [u8], text: &[u8]) {
     field.fill(0);
     for (to, from) in field.iter_mut().zip(text.iter().take_while(|&&byte| byte != 0)) {

@@ -5,10 +5,10 @@ use super::BLOCK_BYTES;
 use crate::import::decompress::Compression;
 use crate::import::tar::is_header;
 
-/// The number of bytes to tell formats apart: the magic of ISO 9660 is at 32769.
+/// The number of bytes that are read to tell formats apart: the magic of ISO 9660 is at byte 32769.
 pub(in crate::import) const LOOKED_AT_BYTES: usize = 32_774;
 
-/// An offset, the bytes there, the name, and the hint.
+/// A known format: an offset, the bytes at that offset, the name of the format, and a hint.
 type Known = (usize, &'static [u8], &'static str, &'static str);
 
 const BY_BSDTAR: &str = "bsdtar -cf - --format=pax @FILE | ferroxfs import - IMAGE";
@@ -54,8 +54,9 @@ pub(in crate::import) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Returns true if a file that begins with zeros is an image, or if anything but a tar header
-/// follows the zeros. Such a file would pass for an archive without members.
+/// Returns whether a file that begins with zeros is something else than an empty tar archive. It is
+/// an image of a known format, or anything but a tar header follows the zeros. Without this check,
+/// such a file would pass for an archive without members.
 pub(in crate::import) fn follows_zeros(head: &[u8]) -> bool {
     let is_known = KNOWN
         .iter()
@@ -64,7 +65,8 @@ pub(in crate::import) fn follows_zeros(head: &[u8]) -> bool {
     is_known || first.is_some_and(|block| !is_header(block))
 }
 
-/// Returns the format of a file that starts like this, and the hint. `outer` is its compression.
+/// Returns the message and the hint for a file that starts with the bytes `head`. `outer` is the
+/// compression from which the bytes came.
 pub(in crate::import) fn describe(
     head: &[u8],
     outer: Option<Compression>,

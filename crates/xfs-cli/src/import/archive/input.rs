@@ -1,4 +1,5 @@
-//! The bytes of an archive, from beginning to end.
+//! The bytes of an archive, read from beginning to end, and the remaining length of the current
+//! member.
 
 use std::io::{self, Cursor, Read};
 
@@ -6,29 +7,30 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::import::decompress::Input;
 
-/// An archive as a stream, and the current member in it.
+/// The bytes of an archive as a stream, with the state of the current member.
 pub(crate) struct ArchiveInput {
     input: Input,
-    /// Bytes that were read ahead, and come first.
+    /// Bytes that were read ahead. They come before those of the input.
     ahead: Cursor<Vec<u8>>,
-    /// The name in messages.
+    /// The name of the archive in messages.
     name: String,
-    /// The offset of the next byte, in the decompressed archive.
+    /// The offset of the next byte in the decompressed archive.
     offset: u64,
-    /// The unread rest of the current member, with its padding to a block.
+    /// The number of unread bytes of the current member, with its padding to a block.
     pub(in crate::import) left: u64,
-    /// Whether contents are added to the checksum.
+    /// Whether the contents of the current member are added to the checksum.
     pub(in crate::import) is_summed: bool,
-    /// The checksum of all contents of the current member so far.
+    /// The checksum of the contents of the current member, as far as they have been read.
     pub(in crate::import) sum: u32,
-    /// Remarks about the archive as a whole, which end nothing.
+    /// Remarks about the whole archive. They are reported, but the import continues.
     remarks: Vec<Failure>,
-    /// Whether nothing more can be read.
+    /// Whether an error has ended the archive, so that nothing more can be read.
     is_broken: bool,
 }
 
 impl ArchiveInput {
-    /// Reads `ahead`, and then `input`.
+    /// Creates a stream of the bytes `ahead`, and then those of `input`. Messages call the archive
+    /// `name`.
     pub(in crate::import) fn new(input: Input, ahead: Vec<u8>, name: String) -> Self {
         let (ahead, remarks) = (Cursor::new(ahead), Vec::new());
         Self {
@@ -57,7 +59,8 @@ impl ArchiveInput {
         self.is_broken
     }
 
-    /// Replaces the rest of the input with a reader of it.
+    /// Replaces the input by the reader that `by` returns. `by` gets the unread input and its
+    /// offset.
     pub(in crate::import) fn replace(
         &mut self,
         by: impl FnOnce(Input, u64) -> io::Result<Input>,
@@ -73,7 +76,7 @@ impl ArchiveInput {
         }
     }
 
-    /// Reads contents of the current member, all of `bytes`.
+    /// Fills `bytes` with contents of the current member. Fails if the member has fewer bytes left.
     pub(in crate::import) fn read_body(&mut self, bytes: &mut [u8]) -> Result<(), Failure> {
         let is_inside = bytes.len() as u64 <= self.left;
         if !is_inside || self.read_fully(bytes)? < bytes.len() {
@@ -83,7 +86,7 @@ impl ArchiveInput {
         Ok(())
     }
 
-    /// Adds contents to the checksum of the member.
+    /// Adds contents to the checksum of the current member, if it has one.
     pub(in crate::import) fn add_to_sum(&mut self, bytes: &[u8]) {
         if self.is_summed {
             let sum = bytes.iter().fold(0_u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
@@ -91,7 +94,7 @@ impl ArchiveInput {
         }
     }
 
-    /// Skips the rest of the current member.
+    /// Skips the unread bytes of the current member.
     pub(in crate::import) fn skip_left(&mut self) -> Result<(), Failure> {
         let mut buffer = vec![0; usize::try_from(self.left).unwrap_or(usize::MAX).min(64 << 10)];
         while self.left > 0 {
@@ -101,14 +104,15 @@ impl ArchiveInput {
         Ok(())
     }
 
-    /// Reads to the end of the input, so that the program that writes the pipe can end.
+    /// Reads to the end of the input, so that a program that writes into a pipe can finish.
     pub(in crate::import) fn drain(&mut self) -> Result<(), Failure> {
         self.ahead = Cursor::default();
         let drained = io::copy(&mut self.input, &mut io::sink());
         drained.map(drop).map_err(|error| self.failed(&error))
     }
 
-    /// Returns up to `count` bytes, fewer only at the end, without consuming them.
+    /// Returns the next `count` bytes without consuming them. Returns fewer only at the end of the
+    /// input.
     pub(in crate::import) fn peek(&mut self, count: usize) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; count];
         let read = self.read_fully(&mut bytes)?;
@@ -117,7 +121,7 @@ impl ArchiveInput {
         Ok(bytes)
     }
 
-    /// Puts back bytes that were read last.
+    /// Puts back the bytes that were read last, so that they are read again.
     pub(in crate::import) fn unread(&mut self, bytes: &[u8]) {
         let used = self.ahead.position() as usize;
         let rest = self.ahead.get_ref().get(used..).unwrap_or_default();
@@ -125,7 +129,8 @@ impl ArchiveInput {
         self.offset -= bytes.len() as u64;
     }
 
-    /// Fills the buffer; returns how many bytes there were.
+    /// Fills the buffer from the input. Returns the number of bytes read, which is less than the
+    /// size of the buffer only at the end of the input.
     pub(in crate::import) fn read_fully(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -148,7 +153,7 @@ impl ArchiveInput {
         self.broken(&error.to_string())
     }
 
-    /// Returns the failure that ends the archive.
+    /// Marks the archive as broken, and returns the failure that ends it.
     pub(in crate::import) fn broken(&mut self, message: &str) -> Failure {
         self.is_broken = true;
         self.failure(Exit::Failed, message)
@@ -158,7 +163,7 @@ impl ArchiveInput {
         Failure::new(exit, message).about(&self.name).placed()
     }
 
-    /// Adds a remark about the archive.
+    /// Adds a remark about the whole archive.
     pub(in crate::import) fn remark(&mut self, exit: Exit, message: &str, hint: Option<&str>) {
         let failure = self.failure(exit, message);
         self.remarks.push(match hint {
@@ -167,7 +172,7 @@ impl ArchiveInput {
         });
     }
 
-    /// Takes the remarks since the last call.
+    /// Returns the remarks that have been made since the last call.
     pub(in crate::import) fn take_remarks(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.remarks)
     }

@@ -1,4 +1,4 @@
-//! One member of an archive, as a source of an import.
+//! One member of an archive, in the form of a source of an import.
 
 use std::cell::RefCell;
 use std::iter::Empty;
@@ -14,26 +14,27 @@ use crate::file::source::{NamedValue, Source};
 pub(crate) enum MemberKind {
     /// A directory. Its entries are separate members.
     Directory,
-    /// Another name for the member at this path. If it has contents, they are those of all names.
+    /// Another name for the member at this path. Contents of a hard link are the contents of all
+    /// names.
     HardLink(Vec<u8>),
-    /// Any other file.
+    /// A file of any other type.
     File,
-    /// A member that is left out, for this reason.
+    /// A member that is not imported; the text is the reason.
     LeftOut(String),
 }
 
 /// One member of an archive.
 pub(crate) struct Member<'a> {
     archive: RefCell<&'a mut ArchiveInput>,
-    /// The path in the archive.
+    /// The path of the member in the archive.
     pub(crate) path: Vec<u8>,
     pub(crate) kind: MemberKind,
     facts: Facts,
     target: Vec<u8>,
     attributes: Vec<NamedValue>,
-    /// The ranges with data, in the order of the archive.
+    /// The ranges of the file that hold data, in the order in which the archive has them.
     ranges: Vec<Range<u64>>,
-    /// Invalid metadata, and notes.
+    /// Messages about invalid metadata, and notes.
     problems: Vec<Failure>,
 }
 
@@ -73,12 +74,13 @@ impl<'a> Member<'a> {
         Self { problems, ..self }
     }
 
-    /// Returns whether the member has bytes in the archive.
+    /// Returns whether the archive has contents for the member.
     pub(crate) fn has_contents(&self) -> bool {
         !self.ranges.is_empty()
     }
 
-    /// Takes the problems: invalid metadata that is not used (I2), and notes that are no failures.
+    /// Takes the problems of the member: invalid metadata that is not used (I2), and notes that are
+    /// no failures.
     pub(crate) fn take_problems(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.problems)
     }
@@ -91,7 +93,8 @@ impl Source for Member<'_> {
         self.facts
     }
 
-    /// Contents are read from front to back, as they are in the archive.
+    /// Reads the next contents. Callers read from front to back, in the order of the archive, so
+    /// the offset is not used.
     fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
         let mut archive = self.archive.borrow_mut();
         archive.read_body(buffer)?;

@@ -1,12 +1,12 @@
-//! Numbers in the header of a member: octal text, or for larger numbers as in GNU tar a set bit and
-//! the number in two's complement.
+//! Numbers in the header of a member. They are octal text. GNU tar writes larger numbers in binary:
+//! a set bit, and then the number in two's complement.
 
-/// The bit of a binary number.
+/// The bit in the first byte of a field that marks a binary number.
 const BASE_256: u8 = 0x80;
-/// The sign bit of a binary number, in the first byte.
+/// The bit in the first byte of a binary number that holds its sign.
 const SIGN: u8 = 0x40;
 
-/// Parses the number in a field; `None` if it is invalid. A blank field is 0.
+/// Parses the number in a field; `None` if the field is invalid. A blank field means 0.
 pub(in crate::import) fn number(field: &[u8]) -> Option<i128> {
     match field.split_first() {
         Some((first, rest)) if first & BASE_256 != 0 => {
@@ -21,23 +21,23 @@ pub(in crate::import) fn number(field: &[u8]) -> Option<i128> {
     }
 }
 
-/// Returns the number in a field for messages, or the bytes if it is no number.
+/// Returns the number in a field as text for messages; if the field holds no number, its bytes.
 pub(in crate::import) fn shown(field: &[u8]) -> Vec<u8> {
     number(field).map_or_else(|| text(field).to_vec(), |number| number.to_string().into_bytes())
 }
 
-/// Returns the text of a field without leading spaces. A space or a zero byte ends it.
+/// Returns the text in a field without leading spaces. The text ends at a space or a zero byte.
 fn text(field: &[u8]) -> &[u8] {
     let text = field.trim_ascii_start();
     text.split(|byte| matches!(byte, 0 | b' ')).next().unwrap_or_default()
 }
 
-/// Parses octal text; empty text is 0.
+/// Parses octal text; empty text means 0, and invalid text gives `None`.
 pub(in crate::import) fn octal(text: &[u8]) -> Option<i128> {
     in_base(text, 8)
 }
 
-/// Parses hexadecimal text; empty text is 0.
+/// Parses hexadecimal text; empty text means 0, and invalid text gives `None`.
 pub(in crate::import) fn hexadecimal(text: &[u8]) -> Option<i128> {
     in_base(text, 16)
 }

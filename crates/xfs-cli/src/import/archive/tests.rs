@@ -7,7 +7,7 @@ use crate::file::facts::Time;
 use crate::file::source::Source;
 use crate::import::tar::records::ExtendedRecords;
 
-/// Returns a header and its body, padded to a block.
+/// Returns the bytes of a member: its header, and its contents, padded to a block.
 fn member(kind: EntryType, name: &str, body: &[u8]) -> Vec<u8> {
     let mut header = Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -28,14 +28,14 @@ fn record(keyword: &str, value: &str) -> String {
     format!("{} {keyword}={value}\n", length.unwrap())
 }
 
-/// Returns a regular file after extended records.
+/// Returns the bytes of a regular file that has these extended records in front.
 fn extended(records: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let records: String = records.iter().map(|(keyword, value)| record(keyword, value)).collect();
     let head = member(EntryType::XHeader, "PaxHeaders/f", records.as_bytes());
     [head, member(EntryType::Regular, "f", body)].concat()
 }
 
-/// Returns the contents of a member, with zeros for holes.
+/// Reads the contents of a member and returns them, with zeros for holes.
 fn contents(member: &Member<'_>) -> Vec<u8> {
     let mut bytes = vec![0; member.facts().size as usize];
     let mut offset = 0;
@@ -46,13 +46,13 @@ fn contents(member: &Member<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Opens an archive of these bytes.
+/// Opens an archive with these bytes.
 #[track_caller]
 fn open(bytes: &[u8]) -> ArchiveReader {
     ArchiveReader::open(Box::new(Cursor::new(bytes.to_vec())), b"archive", false).unwrap()
 }
 
-/// Returns the reason why an archive is refused.
+/// Returns the reason why an archive is refused, when it is opened or when its members are read.
 fn refusal(bytes: &[u8]) -> String {
     let opened = ArchiveReader::open(Box::new(Cursor::new(bytes.to_vec())), b"archive", false);
     let mut archive = match opened {
@@ -117,7 +117,8 @@ fn extended_records_override_the_header() {
     assert_eq!(list, "user::rw-,user:7:r--,group::r--,mask::r--,other::---");
 }
 
-/// The header times are those of GNU tar 1.34 for files of these dates.
+/// Compares the times of members with the dates of files. The header fields are those that GNU tar
+/// 1.34 writes for such files.
 #[test]
 fn times_before_1970_are_read() {
     for (field, seconds) in [
@@ -135,7 +136,7 @@ fn times_before_1970_are_read() {
     }
 }
 
-/// Returns a member with a changed header.
+/// Returns an archive of a member whose header `change` has changed, and a second member.
 fn with_header(change: impl Fn(&mut Header)) -> Vec<u8> {
     let mut header = Header::from_byte_slice(&member(EntryType::Regular, "f", b"")).clone();
     change(&mut header);
@@ -143,13 +144,14 @@ fn with_header(change: impl Fn(&mut Header)) -> Vec<u8> {
     [header.as_bytes().as_slice(), &member(EntryType::Regular, "g", b"")].concat()
 }
 
-/// Returns the problems of a member with invalid metadata.
+/// Takes the problems of a member and returns their messages.
 fn problems(member: &mut Member<'_>) -> Vec<String> {
     let problems = member.take_problems();
     problems.iter().map(|problem| problem.to_string().replace("ferroxfs: ", "")).collect()
 }
 
-/// Checks that the first member has this problem and yet exists, and that the second one is read.
+/// Checks that the first member has this one problem but still is a file, and that the second
+/// member has no problem.
 #[track_caller]
 fn check_said(bytes: &[u8], said: &str) {
     let mut archive = open(bytes);
@@ -228,7 +230,7 @@ fn empty_and_odd_fields_are_numbers() {
     assert_eq!(archive.next().unwrap().unwrap().path, b"g");
 }
 
-/// The size of a link, a directory or a device is ignored: no contents follow.
+/// Checks that the size of a link, a directory or a device is ignored: no contents follow.
 #[test]
 fn sizes_of_members_without_contents_are_ignored() {
     use EntryType::{Block, Char, Directory, Fifo, Link, Symlink};
@@ -259,7 +261,8 @@ fn sizes_of_members_without_contents_are_ignored() {
     assert_eq!(archive.next().unwrap().unwrap().path, b"g");
 }
 
-/// Returns the attributes of a regular file after these records, and its problems.
+/// Returns the attributes of a regular file that has these records, and the messages of its
+/// problems.
 fn attributes_of(records: &[(&str, &str)]) -> (Vec<(String, String)>, Vec<String>) {
     let bytes = extended(records, b"");
     let mut archive = open(&bytes);
@@ -335,7 +338,7 @@ fn flags_creation_and_large_devices_are_taken() {
     assert_eq!(open(&bytes).next().unwrap().unwrap().facts().device, (3000, 100_000));
 }
 
-/// Returns the remarks of an archive that is read to its end.
+/// Reads an archive to its end and returns its remarks.
 fn remarks(mut archive: ArchiveReader) -> Vec<String> {
     while archive.next().unwrap().is_some() {}
     let remarks = archive.take_remarks();
@@ -538,7 +541,7 @@ fn inconsistent_archives_are_refused() {
     assert!(refusal(&huge).contains("16 MiB"));
 }
 
-/// Whatever the bytes, reading ends and does not panic.
+/// Checks that reading an archive with any bytes ends and does not panic.
 #[test]
 fn any_bytes_end_without_panic() {
     let map = b"1\n0\n5\n".iter().copied().chain([0; 506]).chain(*b"abcde").collect::<Vec<_>>();
@@ -590,7 +593,8 @@ fn global_records_stay_bounded() {
     assert!(refusal(&others).contains("more than 16 MiB"));
 }
 
-/// Returns an entry of a newc archive: name, mode, inode, number of names, contents.
+/// Returns the bytes of an entry of a newc archive with this name, mode, inode number, number of
+/// names and contents.
 fn newc(
     name: &str,
     (mode, inode, links): (u32, u32, u32),

@@ -1,27 +1,28 @@
-//! Compressed input with the offset of the next byte.
+//! A reader of compressed input that knows the offset of the next byte.
 
 use std::io::{self, BufRead, Read};
 
-/// The size of one read.
+/// The size of one read, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A buffered reader that counts the consumed bytes.
 pub(super) struct CountingReader<R> {
     input: R,
     buffer: Vec<u8>,
-    /// The start of the bytes that are not consumed, and the end of those that were read.
+    /// The position in the buffer of the first byte that is not consumed. The bytes up to `filled`
+    /// have been read.
     used: usize,
     filled: usize,
-    /// The offset of the next byte.
+    /// The offset of the next byte in the input.
     offset: u64,
     /// Whether a read reached the end of the input.
     has_ended: bool,
-    /// The error of the host in a read.
+    /// The message of the host for a read that has failed.
     failure: Option<String>,
 }
 
 impl<R: Read> CountingReader<R> {
-    /// Reads `input`, whose first byte has the offset `start`.
+    /// Creates a reader of `input`, whose first byte has the offset `start`.
     pub(super) fn new(input: R, start: u64) -> Self {
         let buffer = vec![0; BUFFER_BYTES];
         let (used, filled) = (0, 0);
@@ -40,7 +41,8 @@ impl<R: Read> CountingReader<R> {
         self.failure.as_deref()
     }
 
-    /// Returns up to `count` bytes without consuming them, fewer only at the end of the input.
+    /// Returns the next `count` bytes without consuming them. Returns fewer only at the end of the
+    /// input.
     pub(super) fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         if self.buffer.len() - self.used < count {
             self.buffer.copy_within(self.used..self.filled, 0);
@@ -52,7 +54,7 @@ impl<R: Read> CountingReader<R> {
         Ok(self.buffer.get(self.used..end).unwrap_or_default())
     }
 
-    /// Consumes `count` bytes; returns `false` if there are fewer.
+    /// Consumes `count` bytes. Returns false if the input ends before that.
     pub(super) fn skip(&mut self, mut count: u64) -> io::Result<bool> {
         while count > 0 {
             let length = self.fill_buf()?.len();
@@ -66,7 +68,8 @@ impl<R: Read> CountingReader<R> {
         Ok(true)
     }
 
-    /// Reads more bytes after the buffered ones.
+    /// Reads more bytes into the buffer, after those that are there. Returns their number; 0 at the
+    /// end of the input.
     fn read_more(&mut self) -> io::Result<usize> {
         loop {
             match self.input.read(self.buffer.get_mut(self.filled..).unwrap_or_default()) {

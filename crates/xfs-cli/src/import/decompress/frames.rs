@@ -1,8 +1,8 @@
 //! The frames of a compressed stream, one after another, as the programs themselves read them.
 //!
-//! Each format lets frames (members, streams) follow each other. Zeros may follow each of them:
-//! tapes and xz pad with them. Anything else there is an error, so that no appended archive is lost
-//! silently.
+//! Each format lets frames (members, streams) follow each other. Zeros may follow each frame: tapes
+//! and xz pad with zeros. Any other bytes after a frame are an error, so that no appended archive
+//! is lost silently.
 
 use std::io::{self, Read};
 
@@ -11,12 +11,12 @@ use super::{CHUNK_BYTES, Compression, Emit, Input, MAX_WINDOW_BYTES};
 
 /// The number of bytes that identify the next frame.
 const MAGIC_BYTES: usize = 10;
-/// The additional memory of an xz decoder with the largest dictionary.
+/// The memory in bytes that an xz decoder needs in addition to the largest dictionary.
 const XZ_DECODER_BYTES: u64 = 16 << 20;
-/// The first bytes of the older lz4 frames, which end with the input.
+/// The first bytes of a frame in the older format of lz4. Such a frame ends with the input.
 const LZ4_LEGACY: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 
-/// Sends the contents of all frames to the reader.
+/// Decompresses all frames, and sends their contents to the reader.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ fn peek(input: &mut CountingReader<Input>) -> Result<Vec<u8>, String> {
     input.peek(MAGIC_BYTES).map(<[u8]>::to_vec).map_err(|error| error.to_string())
 }
 
-/// Skips zeros. Returns true if nothing else follows.
+/// Skips zeros. Returns true if the input ends after them.
 fn skip_zeros(input: &mut CountingReader<Input>) -> Result<bool, String> {
     loop {
         let rest = input.peek(CHUNK_BYTES).map_err(|error| error.to_string())?;
@@ -73,7 +73,7 @@ fn skip_zeros(input: &mut CountingReader<Input>) -> Result<bool, String> {
     }
 }
 
-/// Skips a frame without contents.
+/// Skips a skippable frame, which has no contents.
 fn skip_frame(input: &mut CountingReader<Input>) -> Result<(), String> {
     let offset = input.offset();
     let failed = |error: io::Error| error.to_string();
@@ -89,7 +89,8 @@ fn skip_frame(input: &mut CountingReader<Input>) -> Result<(), String> {
     }
 }
 
-/// Sends the contents of one frame to the reader; returns `false` if it has stopped.
+/// Decompresses one frame, and sends its contents to the reader. Returns false if the reader has
+/// stopped.
 fn frame(
     compression: Compression,
     is_legacy: bool,
@@ -135,7 +136,7 @@ fn copy(
     }
 }
 
-/// Returns a decoder of one frame, which consumes no byte after it.
+/// Returns a decoder of one frame. The decoder consumes no byte after the frame.
 fn decoder<'a>(
     compression: Compression,
     input: &'a mut CountingReader<Input>,
@@ -162,7 +163,7 @@ fn cut_off(compression: Compression, input: &CountingReader<Input>) -> String {
     format!("its {name} data is cut off: it ends at byte {offset}")
 }
 
-/// Returns the message for an error of a decoder (I3 of the parent module).
+/// Returns the message for the user about an error of a decoder (I3 of the parent module).
 fn message(compression: Compression, input: &CountingReader<Input>, error: &io::Error) -> String {
     let (name, offset) = (compression.name(), input.offset());
     if let Some(failure) = input.failure() {

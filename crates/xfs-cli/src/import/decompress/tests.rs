@@ -2,7 +2,7 @@ use std::io::{Cursor, Read, Write};
 
 use super::{Compression, Decompressed};
 
-/// Returns bytes that compress a little, and need more than one chunk.
+/// Returns `length` bytes that compress only a little, so that they need more than one chunk.
 fn plain(length: usize) -> Vec<u8> {
     let mut prng = xfs_testkit::Prng::new(0xdec0);
     (0..length).map(|_| prng.within(0..20) as u8).collect()
@@ -46,7 +46,7 @@ fn compress(compression: Compression, plain: &[u8]) -> Vec<u8> {
 const ALL: [Compression; 5] =
     [Compression::Gzip, Compression::Xz, Compression::Zstd, Compression::Bzip2, Compression::Lz4];
 
-/// Returns the decompressed bytes, and the error that ends them.
+/// Decompresses bytes. Returns the contents, and the error that ended the stream, if any.
 fn decompress(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
     let mut out = Vec::new();
     let mut decompressed = Decompressed::new(Box::new(Cursor::new(bytes.to_vec())), 0).unwrap();
@@ -142,7 +142,7 @@ fn damaged_data_is_an_error() {
     }
 }
 
-/// Any bytes after a magic number end the stream without a panic.
+/// Checks that decompressing any bytes after a magic number ends and does not panic.
 #[test]
 fn any_bytes_end_without_panic() {
     let mut prng = xfs_testkit::Prng::new(0xa11);

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Returns the tree as lines: path, mode, owner, and further data.
+/// Parses a prototype file. Returns one line for each file: path, mode, owner, and the data of its
+/// kind.
 fn shown(text: &str, reading: PrototypeOptions) -> Result<String, String> {
     let tree = Prototype::parse(text.as_bytes(), reading).map_err(|error| error.to_string())?;
     let mut lines = String::new();

@@ -16,15 +16,15 @@ use crate::text::acl::{self, InvalidEntry};
 
 const SCHILY: &[u8] = b"SCHILY.xattr.";
 const LIBARCHIVE: &[u8] = b"LIBARCHIVE.xattr.";
-/// The label of SELinux, as GNU tar writes it.
+/// The keyword for the label of SELinux in archives of GNU tar.
 const LABEL: &[u8] = b"RHT.security.selinux";
 const LABEL_NAME: &[u8] = b"security.selinux";
-/// The keywords of access control lists as text, and their attributes.
+/// The keywords for access control lists as text, each with the name of its attribute.
 const LISTS: [(&[u8], &[u8]); 2] = [
     (b"SCHILY.acl.access", b"system.posix_acl_access"),
     (b"SCHILY.acl.default", b"system.posix_acl_default"),
 ];
-/// libarchive omits the padding.
+/// The base64 of libarchive, which omits the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -32,7 +32,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Returns the attributes in the records. Invalid ones become problems.
+/// Returns the attributes in the records. A message about each invalid attribute goes to
+/// `problems`.
 pub(super) fn read(records: &ExtendedRecords, problems: &mut Vec<String>) -> Vec<NamedValue> {
     let mut found = Vec::new();
     for (name, value) in records.below(LIBARCHIVE) {
@@ -69,7 +70,7 @@ pub(super) fn read(records: &ExtendedRecords, problems: &mut Vec<String>) -> Vec
     found
 }
 
-/// Adds an attribute, and replaces an earlier one of the same name.
+/// Adds an attribute to the list. It replaces an earlier attribute of the same name.
 fn put(found: &mut Vec<NamedValue>, name: Vec<u8>, value: Vec<u8>) {
     match found.iter_mut().find(|known| known.name == name) {
         Some(known) => known.value = value,
@@ -77,8 +78,9 @@ fn put(found: &mut Vec<NamedValue>, name: Vec<u8>, value: Vec<u8>) {
     }
 }
 
-/// Parses an access control list. Entries of users and groups that this host does not know are left
-/// out; the others stay, because without the list the group would get the permissions of the mask.
+/// Parses an access control list. Entries for users and groups that this host does not know are
+/// left out. The other entries stay: without the list, the group would get the permissions of the
+/// mask.
 fn list(text: &[u8], problems: &mut Vec<String>) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(text);
     let (value, wrong) = acl::archived_value(&text);
@@ -127,7 +129,8 @@ fn unescape(name: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Decodes the name of an attribute, in which any byte may be `%` and two hexadecimal digits.
+/// Decodes the name of an attribute in URL escapes: any byte may be written as `%` and two
+/// hexadecimal digits.
 fn url_decode(name: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut plain = Vec::with_capacity(name.len());

@@ -1,8 +1,9 @@
-//! File flags as text: `SCHILY.fflags`, as libarchive and star write them.
+//! File flags as text in the record `SCHILY.fflags`, as libarchive and star write them.
 
 use ferroxfs::format::inode::ExtendedFlags;
 
-/// The names of flags of XFS. libarchive writes the names of BSD where they exist.
+/// The names of flags in archives, with the flags of XFS. libarchive writes the names of BSD where
+/// they exist.
 const FLAGS: [(&str, ExtendedFlags); 13] = [
     ("sappnd", ExtendedFlags::APPEND),
     ("sappend", ExtendedFlags::APPEND),
@@ -19,7 +20,7 @@ const FLAGS: [(&str, ExtendedFlags); 13] = [
     ("sync", ExtendedFlags::SYNC),
 ];
 
-/// Returns the flags of a list, and the names that are no flags of XFS.
+/// Parses a list of flag names. Returns the flags, and the names that are no flags of XFS.
 pub(super) fn parse(text: &[u8]) -> (u32, Vec<String>) {
     let text = String::from_utf8_lossy(text);
     let mut flags = ExtendedFlags::empty();

@@ -18,11 +18,11 @@ use crate::terminal::names;
 
 const DIRECTORY: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
-/// The permissions of a file with an invalid mode: only its owner has any.
+/// The permissions of a file whose mode is invalid: only its owner gets any.
 const PRIVATE: u32 = 0o700;
 /// The set-user-ID and set-group-ID bits.
 const SET_ID: u32 = 0o6000;
-/// The seconds that XFS can store: from 1901 to 2486.
+/// The range of seconds since 1970 that XFS can store: from 1901 to 2486.
 const XFS_SECONDS: Range<i64> = -(1 << 31)..16_299_260_425;
 
 /// Returns the member whose header has just been read.
@@ -92,7 +92,8 @@ pub(super) fn member<'a>(
         .with_problems(problems))
 }
 
-/// Returns the file type bits of the mode. As POSIX says, an unknown type is a regular file.
+/// Returns the file type bits of the mode for the type letter of a header. An unknown type means a
+/// regular file, as POSIX says.
 fn type_bits(letter: u8, path: &[u8]) -> u32 {
     match letter {
         // In incremental archives, GNU tar stores a list of entries in a directory.
@@ -107,8 +108,9 @@ fn type_bits(letter: u8, path: &[u8]) -> u32 {
     }
 }
 
-/// Returns how many bytes of contents follow a header. Links, directories, devices and pipes have
-/// none, whatever their size. A hard link has the contents of its file if no header follows it.
+/// Returns the number of bytes of contents that follow a header. Links, directories, devices and
+/// pipes have no contents, whatever size the header says. A hard link has contents if its size is
+/// not 0 and no other header follows.
 fn body_size(
     reader: &mut TarReader,
     header: &Header,
@@ -133,7 +135,7 @@ fn body_size(
     }
 }
 
-/// Returns one range, or none.
+/// Returns the range of a whole file of `size` bytes, or no range for an empty file.
 pub(in crate::import) fn whole(size: u64) -> Vec<Range<u64>> {
     std::iter::once(0..size).filter(|range| !range.is_empty()).collect()
 }
@@ -143,12 +145,12 @@ pub(in crate::import) fn senseless(what: &str, text: &[u8]) -> String {
     format!("has the invalid {what} {}", names::in_message(text))
 }
 
-/// Returns an owner; the largest number is no valid one.
+/// Returns the number of an owner; `None` if it is invalid. The largest 32-bit number is not valid.
 pub(in crate::import) fn owner(number: i128) -> Option<u32> {
     u32::try_from(number).ok().filter(|id| *id != u32::MAX)
 }
 
-/// A header with its records, and the problems in them.
+/// The header of a member with its extended records, and the problems that they have.
 struct HeaderReading<'a> {
     header: &'a Header,
     records: &'a ExtendedRecords,
@@ -198,7 +200,7 @@ impl HeaderReading<'_> {
         id
     }
 
-    /// Returns a time in the records, if it is valid.
+    /// Returns the time in the record `keyword`; `None` if the record is missing or invalid.
     fn time(&mut self, keyword: &str) -> Option<Time> {
         let text = self.records.value(keyword.as_bytes())?;
         let time = records::time(text);
@@ -237,8 +239,8 @@ impl HeaderReading<'_> {
         flags
     }
 
-    /// Returns the numbers of a device. Star and libarchive have records for numbers that are too
-    /// large for the header.
+    /// Returns the major and minor number of a device. Numbers that are too large for the header
+    /// come from the records of star and libarchive.
     fn device(&self) -> Result<(u32, u32), String> {
         let (major, minor) = match (self.header.as_ustar(), self.header.as_gnu()) {
             (Some(header), _) => (header.dev_major, header.dev_minor),

@@ -1,10 +1,11 @@
-//! Extended records of pax: `LENGTH KEYWORD=VALUE\n`, where the length includes itself.
+//! Extended records of a pax archive: `LENGTH KEYWORD=VALUE\n`, where the length counts the whole
+//! record, itself included.
 
 use std::collections::HashSet;
 
 use crate::file::facts::Time;
 
-/// Keywords that describe a member.
+/// Keywords that the import uses.
 const TAKEN: [&[u8]; 14] = [
     b"atime",
     b"gid",
@@ -21,8 +22,8 @@ const TAKEN: [&[u8]; 14] = [
     b"SCHILY.devminor",
     b"SCHILY.fflags",
 ];
-/// Keywords without a counterpart in a volume: names of owners, because their numbers are used,
-/// change times, inode numbers, and facts about the archive.
+/// Keywords that the import ignores, because a volume has no counterpart. They are names of owners
+/// (whose numbers are used), change times, inode numbers, and facts about the archive.
 const PASSED_OVER: [&[u8]; 18] = [
     b"charset",
     b"comment",
@@ -43,19 +44,20 @@ const PASSED_OVER: [&[u8]; 18] = [
     b"SCHILY.release",
     b"SCHILY.tarfiletype",
 ];
-/// Prefixes of known keywords.
+/// Prefixes of keywords that the import knows.
 const PREFIXES: [&[u8]; 5] =
     [b"GNU.sparse.", b"GNU.volume.", b"LIBARCHIVE.xattr.", b"SCHILY.volhdr.", b"SCHILY.xattr."];
 
 /// A keyword and its value.
 type Record = (Vec<u8>, Vec<u8>);
 
-/// Extended records. The last record of a keyword counts.
+/// A list of extended records. If a keyword occurs several times, the last record counts.
 #[derive(Clone, Debug, Default)]
 pub(in crate::import) struct ExtendedRecords(Vec<Record>);
 
 impl ExtendedRecords {
-    /// Parses records up to the first invalid one. Returns them, and whether all were valid.
+    /// Parses records up to the first invalid one. Returns the records, and true if none was
+    /// invalid.
     pub(in crate::import) fn parse(mut bytes: &[u8]) -> (Self, bool) {
         let mut records = Vec::new();
         // Some writers pad with zeros.
@@ -72,25 +74,25 @@ impl ExtendedRecords {
         self.0.push((keyword.to_vec(), value));
     }
 
-    /// Adds records that override these.
+    /// Adds records, which override earlier records with the same keywords.
     pub(in crate::import) fn extend(&mut self, mut others: Self) {
         self.0.append(&mut others.0);
     }
 
-    /// Adds records and removes those with the same keywords.
+    /// Adds records, and removes earlier records with the same keywords.
     pub(in crate::import) fn replace(&mut self, others: Self) {
         let new: HashSet<_> = others.0.iter().map(|(keyword, _)| keyword).collect();
         self.0.retain(|(keyword, _)| !new.contains(keyword));
         self.extend(others);
     }
 
-    /// Returns the memory of all keywords and values.
+    /// Returns the number of bytes of memory that all keywords and values take.
     pub(in crate::import) fn bytes(&self) -> u64 {
         let of = |record: &Record| size_of_val(record) + record.0.len() + record.1.len();
         self.0.iter().map(|record| of(record) as u64).sum()
     }
 
-    /// Returns the value of a keyword; an empty value means none.
+    /// Returns the value of a keyword; `None` if the keyword is missing or its value is empty.
     pub(in crate::import) fn value(&self, keyword: &[u8]) -> Option<&[u8]> {
         let found = self.0.iter().rev().find(|(known, _)| known == keyword);
         found.map(|(_, value)| value.as_slice()).filter(|value| !value.is_empty())
@@ -104,12 +106,13 @@ impl ExtendedRecords {
         self.0.iter().filter(move |(known, _)| known == keyword).map(|(_, value)| value.as_slice())
     }
 
-    /// Returns a number; `None` if it is invalid.
+    /// Returns the value of a keyword as a number; `None` if it is missing or invalid.
     pub(in crate::import) fn number(&self, keyword: &[u8]) -> Option<u64> {
         number(self.value(keyword)?)
     }
 
-    /// Returns the records whose keywords have this prefix, with the rest of the keyword.
+    /// Returns the records whose keywords start with `prefix`, as pairs of the text after the
+    /// prefix and the value.
     pub(in crate::import) fn below<'a>(
         &'a self,
         prefix: &'a [u8],
@@ -119,7 +122,7 @@ impl ExtendedRecords {
         })
     }
 
-    /// Returns unknown keywords, whose meaning may be lost.
+    /// Returns the keywords that the import does not know. Their meaning may be lost.
     pub(in crate::import) fn unknown(&self) -> impl Iterator<Item = &[u8]> {
         let is_known = |keyword: &[u8]| {
             TAKEN.contains(&keyword)
@@ -133,7 +136,8 @@ impl ExtendedRecords {
     }
 }
 
-/// Parses the first record. Returns it and the rest.
+/// Parses the first record of `bytes`. Returns the record and the bytes after it; `None` if the
+/// record is invalid.
 fn parse_one(bytes: &[u8]) -> Option<(Record, &[u8])> {
     let space = bytes.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(bytes.get(..space)?).ok()?.parse().ok()?;
@@ -143,12 +147,13 @@ fn parse_one(bytes: &[u8]) -> Option<(Record, &[u8])> {
     Some(((keyword.to_vec(), value.get(1..)?.to_vec()), bytes.get(length..)?))
 }
 
-/// Parses a decimal number.
+/// Parses a decimal number; `None` if the text is invalid.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Parses a time: decimal seconds, with an optional sign and fraction.
+/// Parses a time: decimal seconds, with an optional sign and fraction. `None` if the text is
+/// invalid.
 pub(super) fn time(text: &[u8]) -> Option<Time> {
     let text = std::str::from_utf8(text).ok()?;
     let (sign, text) = text.strip_prefix('-').map_or((1, text), |text| (-1, text));

@@ -1,4 +1,4 @@
-//! The map of a sparse file, in all forms that GNU tar has written.
+//! The map of a sparse file in a tar archive, in all forms that GNU tar has written.
 
 use std::ops::Range;
 
@@ -10,16 +10,17 @@ use crate::failure::Failure;
 use crate::import::archive::input::ArchiveInput;
 use crate::import::archive::{BLOCK_BYTES, MAX_RECORDS_BYTES};
 
-/// The length of a sparse file, and its ranges with data.
+/// The map of a sparse file: its length in bytes, and its ranges with data.
 pub(super) struct SparseMap {
     pub(super) size: u64,
     pub(super) ranges: Vec<Range<u64>>,
-    /// Whether the archive has no map that can be: where the contents lie is not known.
+    /// Whether the map in the archive is invalid, so that the offsets of the contents are unknown.
     pub(super) is_invalid: bool,
 }
 
 impl SparseMap {
-    /// Reads the map if it is in the header and the blocks after it, before the body.
+    /// Reads the map if it is in the header or the records, and so comes before the contents.
+    /// `None` if the member has no such map.
     pub(super) fn read_head(
         reader: &mut TarReader,
         header: &Header,
@@ -36,7 +37,8 @@ impl SparseMap {
         Ok(Some(Self::check(numbers)))
     }
 
-    /// Reads the map if it is the beginning of the body.
+    /// Reads the map if it is at the beginning of the contents ("GNU sparse format 1.0"). `None` if
+    /// the member has no such map.
     pub(super) fn read_body(
         archive: &mut ArchiveInput,
         records: &ExtendedRecords,
@@ -54,7 +56,8 @@ impl SparseMap {
         map.unwrap_or(Self { size: 0, ranges: Vec::new(), is_invalid: true })
     }
 
-    /// Returns the map of pairs of offset and length, if they are ordered and inside the file.
+    /// Returns the map for numbers that are pairs of offset and length. `None` if the ranges are
+    /// not ordered or not inside the file.
     fn of(size: u64, numbers: &[u64]) -> Option<Self> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut end = 0;
@@ -73,7 +76,8 @@ impl SparseMap {
     }
 }
 
-/// Reads the size and the map of a GNU archive: in the header, and in blocks after it.
+/// Reads the length of the file and the numbers of the map from a header of GNU tar, and from the
+/// blocks after it.
 fn old(archive: &mut ArchiveInput, header: &Header) -> Result<(u64, Vec<u64>), Failure> {
     let wrong = |archive: &mut ArchiveInput| archive.broken("has a sparse file without a map");
     let Some(gnu) = header.as_gnu() else { return Err(wrong(archive)) };
@@ -98,8 +102,9 @@ fn old(archive: &mut ArchiveInput, header: &Header) -> Result<(u64, Vec<u64>), F
     pushed.map(|()| (size, numbers)).ok_or_else(|| wrong(archive))
 }
 
-/// Reads the numbers before the contents ("GNU sparse format 1.0"): the number of pairs, and the
-/// pairs, one number per line, padded to a block. Returns `None` if a line is no number.
+/// Reads the numbers at the beginning of the contents ("GNU sparse format 1.0"). These are the
+/// number of pairs, and then the pairs, one number per line, padded to a block. Returns `None` if a
+/// line is no number.
 fn in_front(archive: &mut ArchiveInput) -> Result<Option<Vec<u64>>, Failure> {
     let mut numbers = Vec::new();
     let mut line = Vec::new();
@@ -132,7 +137,8 @@ fn in_front(archive: &mut ArchiveInput) -> Result<Option<Vec<u64>>, Failure> {
     }
 }
 
-/// Reads the numbers in the records ("GNU sparse format 0.1", and 0.0).
+/// Reads the numbers of the map from the records ("GNU sparse format 0.1" and 0.0). `None` if a
+/// number is invalid.
 fn in_records(records: &ExtendedRecords) -> Option<Vec<u64>> {
     if let Some(map) = records.value(b"GNU.sparse.map") {
         return map.split(|byte| *byte == b',').map(number).collect();

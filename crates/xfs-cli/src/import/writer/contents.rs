@@ -1,11 +1,13 @@
-//! The contents of files that are written into a volume.
+//! Copying the contents of files into a volume.
 //!
-//! Owns: the holes of a file, and the size of single writes. Does **not** own: what a write does.
+//! Owns: the choice of the holes of a file, and the size of single writes. Does **not** own: the
+//! writes themselves, which the library makes.
 //!
 //! # Invariants
 //!
-//! - **I1** A chunk is full unless the contents end in it, however little the source returns at a
-//!   time. So the boundaries of reads from a pipe or a network filesystem have no effect.
+//! - **I1** A chunk is full unless the contents end in it, even if the source returns only a few
+//!   bytes at a time. So the boundaries of reads from a pipe or a network filesystem have no
+//!   effect.
 //! - **I2** With [`Holes::OfZeros`] the chunks depend only on the contents.
 
 use std::ops::Range;
@@ -19,26 +21,26 @@ use crate::file::source::Source;
 use crate::interrupt;
 use crate::terminal::tally::Tally;
 
-/// The size of one read.
+/// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The size of one read of a source that may be empty.
+/// The size in bytes of one read of a source whose length is unknown. The source may be empty.
 const UNKNOWN_CHUNK_BYTES: usize = 64 << 10;
-/// The unit of [`Holes::OfZeros`]. Most filesystems report holes in it, and cp(1) and tar(1) search
-/// for them in it.
+/// The unit in bytes in which [`Holes::OfZeros`] searches for zeros. Most filesystems report holes
+/// in this unit, and cp(1) and tar(1) search for them in it.
 const HOLE_BYTES: usize = 4096;
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(HOLE_BYTES));
 const ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
 
-/// Where a file gets holes.
+/// The ranges of a copy that become holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holes {
-    /// Where the source has them.
+    /// The holes of the source.
     OfSource,
-    /// At each aligned block of 4096 zeros.
+    /// Each aligned unit of 4096 bytes that holds only zeros.
     OfZeros,
 }
 
-/// Copies contents.
+/// Copies the contents of `source` into `file`.
 pub(super) fn copy<S: Source>(
     file: &File,
     source: &S,
@@ -56,8 +58,8 @@ pub(super) fn copy<S: Source>(
     Ok(())
 }
 
-/// Copies the ranges in which the source has data. Returns the length as far as reading has shown
-/// it.
+/// Copies the ranges in which the source has data. Returns the length of the source in bytes, as
+/// far as reading has shown it.
 fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
     let end = source.length().unwrap_or(u64::MAX);
     let mut buffer = vec![0; chunk_bytes(source, UNKNOWN_CHUNK_BYTES)];
@@ -82,8 +84,8 @@ fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
     Ok(offset)
 }
 
-/// Copies everything except zeros, chunk by chunk. Chunks in which the source has no data are not
-/// read. Returns the length as far as reading has shown it.
+/// Copies all contents except zeros, chunk by chunk. Chunks in which the source has no data are not
+/// read. Returns the length of the source in bytes, as far as reading has shown it.
 fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
     let length = source.length();
     let end = length.unwrap_or(u64::MAX);
@@ -109,15 +111,16 @@ fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
     Ok(offset)
 }
 
-/// Returns the size of the read buffer: no larger than the source.
+/// Returns the size of the read buffer in bytes: no larger than the source, or `of_unknown` if the
+/// length of the source is unknown.
 fn chunk_bytes<S: Source>(source: &S, of_unknown: usize) -> usize {
     source.length().map_or(of_unknown, |length| {
         CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)
     })
 }
 
-/// Fills the buffer from an offset on, as far as the contents go (I1). Fewer bytes than the length
-/// of the source are a failure.
+/// Fills the buffer with contents from `offset` on, up to `end` (I1). Fails if the source of known
+/// length has become shorter.
 fn read_chunk<'b, S: Source>(
     source: &S,
     (offset, end): (u64, u64),
@@ -139,7 +142,7 @@ fn read_chunk<'b, S: Source>(
     Ok(buffer.get(..done).unwrap_or_default())
 }
 
-/// Writes the runs of units that are not zeros. Returns how many bytes those were.
+/// Writes the runs of units that are not zeros. Returns the number of bytes written.
 fn write_nonzero(file: &File, offset: u64, bytes: &[u8]) -> ferroxfs::Result<u64> {
     let (mut run, mut written) = (0..0, 0);
     for unit in bytes.chunks(HOLE_BYTES) {
@@ -161,7 +164,7 @@ fn write_run(file: &File, offset: u64, bytes: &[u8], run: Range<usize>) -> ferro
     Ok(bytes.len() as u64)
 }
 
-/// Writes all of these bytes.
+/// Writes all of these bytes to the file, from `offset` on.
 pub(crate) fn write_all(file: &File, mut offset: u64, mut bytes: &[u8]) -> ferroxfs::Result<()> {
     while !bytes.is_empty() {
         let written = file.write_at(offset, bytes)?;

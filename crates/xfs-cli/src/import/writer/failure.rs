@@ -1,21 +1,22 @@
-//! Failures of writing a file into an image, and their reach.
+//! Failures of writing a file into an image. Each says whether it concerns one file or all further
+//! files.
 
 use ferroxfs::{Error, PosixError};
 
 use crate::failure::Failure;
 
-/// The reach of a failure.
+/// A failure of writing a file, by the files that it concerns.
 pub(crate) enum WriteFailure {
-    /// One file.
+    /// The failure concerns one file.
     One(Failure),
-    /// One file, whose source cannot be read.
+    /// The failure concerns one file, whose source cannot be read.
     Source(Failure),
-    /// All further files too.
+    /// The failure would repeat for all further files.
     All(Failure),
 }
 
 impl WriteFailure {
-    /// Adds how many bytes were to be written, if the volume was full.
+    /// Adds the number of bytes that were to be written, if the volume was full.
     pub(super) fn needing(self, bytes: Option<u64>) -> Self {
         match self {
             Self::One(failure) => Self::One(failure.needing(bytes)),
@@ -24,7 +25,7 @@ impl WriteFailure {
         }
     }
 
-    /// Puts the subject in front of the message.
+    /// Puts the subject in front of the message of the failure.
     pub(crate) fn about(self, subject: &str) -> Self {
         match self {
             Self::One(failure) => Self::One(failure.about(subject)),

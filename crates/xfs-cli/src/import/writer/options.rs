@@ -1,4 +1,5 @@
-//! The properties of files that an import copies.
+//! Options for writing files into an image: the properties that are copied, and the handling of
+//! existing files.
 
 use ferroxfs::Timestamp;
 
@@ -6,27 +7,27 @@ use super::contents::Holes;
 use crate::export::host::Existing;
 use crate::file::source::Source;
 
-/// The properties that are copied.
+/// Options for writing files into an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterOptions {
-    /// Copies owners, times, attributes, hard links and devices too.
+    /// Whether owners, times, attributes, hard links and devices are copied too.
     pub(crate) is_archive: bool,
-    /// Gives everything to user and group 0.
+    /// Whether all files belong to user and group 0.
     pub(crate) is_all_root: bool,
-    /// How an existing file is handled.
+    /// How an existing file of the same name is handled.
     pub(crate) existing: Existing,
-    /// Later times are reduced to this one.
+    /// The latest time that a file may have. Later times are reduced to it.
     pub(crate) latest: Option<Timestamp>,
 }
 
 impl WriterOptions {
-    /// Copies all properties, and replaces existing files.
+    /// Returns options that copy all properties and replace existing files.
     pub(crate) const fn faithful(is_all_root: bool, latest: Option<Timestamp>) -> Self {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
     }
 
-    /// Returns whether the result must not depend on the filesystem of the host, nor on earlier
-    /// reads of the source (I5).
+    /// Returns whether the copy must not depend on the filesystem of the host, or on earlier reads
+    /// of the source (I5).
     pub(super) fn is_by_contents<S: Source>(&self, source: &S) -> bool {
         self.latest.is_some() && source.lies_on_host()
     }

@@ -1,5 +1,5 @@
-//! Properties of files that are written into a volume: mode, owner, times, attributes, flags,
-//! hints.
+//! Setting the properties of files that are written into a volume: mode, owner, times, attributes,
+//! flags, extent size hints.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,35 +18,38 @@ use crate::terminal::names;
 /// The permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// The attribute that holds the access control list of a file, and so its mode.
+/// The attribute that holds the access control list of a file, which includes the permissions of
+/// its mode.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
-/// Flags of a file that can no longer be renamed or linked.
+/// Flags with which a file can no longer be renamed or linked.
 const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
 impl ImageWriter<'_> {
-    /// Returns the facts of a source that the copy may depend on (I5).
+    /// Returns those facts of a source on which the copy may depend (I5).
     pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
         let facts = source.facts();
         let is_by_contents = self.writer_options.is_by_contents(source);
         Facts { accessed: if is_by_contents { facts.modified } else { facts.accessed }, ..facts }
     }
 
-    /// Returns the properties with which a file is created. The others are set after its contents.
+    /// Returns the mode and owner with which a file is created. The other properties are set after
+    /// its contents.
     pub(super) fn creation(&self, facts: &Facts) -> CreateOptions {
         let owned = self.writer_options.is_archive && !self.writer_options.is_all_root;
         let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
         CreateOptions { mode: self.mode(facts), uid, gid, umask: 0 }
     }
 
-    /// Returns the mode. A file whose owner is not copied gets no set-user-ID or set-group-ID bits.
+    /// Returns the mode of the copy. A copy that does not keep its owner gets no set-user-ID or
+    /// set-group-ID bits.
     fn mode(&self, facts: &Facts) -> u16 {
         let bits = if self.writer_options.is_archive { PERMISSION_BITS } else { 0o777 };
         (facts.mode & bits) as u16
     }
 
     /// Sets the properties of a file, except the [late](Self::late_changes) ones. An attribute that
-    /// it cannot have is reported; a full volume ends the run.
+    /// the file cannot have is reported; a full volume ends the run.
     pub(super) fn apply(
         &mut self,
         (node, path): (&Node, &[u8]),
@@ -86,7 +89,8 @@ impl ImageWriter<'_> {
         Ok(node.set_attributes(&SetAttributes { mode, xflags, ..self.times(facts) })?)
     }
 
-    /// Returns the times of a file, and its creation time if an archive has one.
+    /// Returns the change that sets the times of a file, and its creation time if an archive has
+    /// one.
     pub(super) fn times(&self, facts: &Facts) -> SetAttributes {
         SetAttributes {
             accessed: Some(self.time(facts.accessed)),
@@ -124,7 +128,8 @@ impl ImageWriter<'_> {
         Ok(())
     }
 
-    /// Returns the changes that would prevent further names, or entries of a directory (I4).
+    /// Returns the changes that would prevent further names of a file, or further entries of a
+    /// directory (I4).
     pub(super) fn late_changes(&self, facts: &Facts) -> SetAttributes {
         if !self.writer_options.is_archive {
             return SetAttributes::default();

@@ -1,13 +1,14 @@
-//! Files that are being written, and how they get their names.
+//! Files of an image that are being written, and how they get their names.
 //!
-//! Owns: temporary names, and replacing existing files. Does **not** own: the contents.
+//! Owns: temporary names, and replacing existing files. Does **not** own: the contents of the
+//! files.
 //!
 //! # Invariants
 //!
 //! - **I1** An existing file keeps its name until the file that replaces it is complete.
-//! - **I2** A temporary name is one that was free. A regular file has none until it is complete,
-//!   and then only for the two transactions that link and rename it. If a kill leaves one there, it
-//!   is harmless.
+//! - **I2** A temporary name is one that was free. A regular file has no temporary name until it is
+//!   complete, and then only for the two transactions that link and rename it. A temporary name
+//!   that a kill leaves behind is harmless.
 //! - **I3** A staged file that is dropped is removed.
 
 use std::ffi::{OsStr, OsString};
@@ -17,37 +18,37 @@ use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, Rename
 
 /// The prefix of temporary names.
 const PREFIX: &str = ".ferroxfs-put";
-/// The number of temporary names to try, some of which may be taken.
+/// The number of temporary names to try, because some names may be taken.
 const MOST_NAMES: u32 = 1000;
 
-/// The name that a file will get.
+/// The directory and name that a file will get.
 pub(super) struct NewName<'a> {
     pub(super) directory: &'a Node,
     pub(super) name: &'a OsStr,
-    /// The existing file, which will lose the name.
+    /// The existing file, which will lose the name to the new file.
     pub(super) present: Option<Node>,
 }
 
-/// A file that is not complete.
+/// A file that is being written and is not complete yet.
 pub(super) struct StagedNode<'a> {
     new_name: &'a NewName<'a>,
     node: Node,
     staged_at: StagedAt,
 }
 
-/// Where a staged file is.
+/// The state of a staged file.
 enum StagedAt {
-    /// Under its final name, which was free.
+    /// The file has its final name, which was free.
     FinalName,
-    /// It has no name.
+    /// The file has no name.
     NoName,
     TemporaryName(OsString),
-    /// It is complete.
+    /// The file is complete and has its final name.
     Done,
 }
 
 impl<'a> NewName<'a> {
-    /// Creates a file that is not complete yet.
+    /// Creates a file, under its final name or without one, that is to be completed and published.
     pub(super) fn begin(
         &'a self,
         kind: &NewKind<'_>,
@@ -66,7 +67,7 @@ impl<'a> NewName<'a> {
         Ok(StagedNode { new_name: self, node, staged_at })
     }
 
-    /// Gives the name to a file, which may have others.
+    /// Gives the name to a file, which may have other names.
     pub(super) fn link(&self, file: &Node) -> Result<()> {
         match &self.present {
             None => self.directory.link(file, self.name),
@@ -80,8 +81,8 @@ impl<'a> NewName<'a> {
         }
     }
 
-    /// Refuses what a rename would refuse, before there is a staged file. From an append-only
-    /// directory a temporary name could not be removed.
+    /// Fails if a rename to the name would fail, before a staged file is created. The reason for
+    /// the check is that a temporary name could not be removed from an append-only directory.
     fn check_replaceable(&self, by: FileType) -> Result<()> {
         let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
         let Some(present) = &self.present else { return Ok(()) };
@@ -96,7 +97,8 @@ impl<'a> NewName<'a> {
         }
     }
 
-    /// Gives the name to `file`, which has a temporary name.
+    /// Renames `file` from the temporary name `staged` to the name. If that fails, the temporary
+    /// name is removed.
     fn rename(&self, staged: &OsStr, file: &Node) -> Result<()> {
         let Self { directory, name, present } = self;
         let rename = |mode| directory.rename(staged, directory, name, mode);
@@ -114,7 +116,7 @@ impl<'a> NewName<'a> {
     }
 }
 
-/// Removes the name of a file, or of an empty directory.
+/// Removes a name of the file `node`, or of an empty directory.
 fn remove(directory: &Node, name: &OsStr, node: &Node) -> Result<()> {
     match node.file_type() {
         FileType::Directory => directory.remove_dir(name),
@@ -127,7 +129,7 @@ impl StagedNode<'_> {
         &self.node
     }
 
-    /// Gives the complete file its name, which an existing file has until now (I1).
+    /// Gives the complete file its name. Until this call, an existing file has the name (I1).
     pub(super) fn publish(mut self) -> Result<Node> {
         match std::mem::replace(&mut self.staged_at, StagedAt::Done) {
             StagedAt::FinalName | StagedAt::Done => {}
@@ -139,7 +141,7 @@ impl StagedNode<'_> {
 }
 
 impl Drop for StagedNode<'_> {
-    /// Removes an incomplete file (I3). The error that led here is reported elsewhere.
+    /// Removes a file that was not published (I3). The error that led here is reported elsewhere.
     fn drop(&mut self) {
         let name = match &self.staged_at {
             StagedAt::FinalName => self.new_name.name,
@@ -154,8 +156,8 @@ impl Drop for StagedNode<'_> {
     }
 }
 
-/// Creates something under a free name (I2). Names are tried in order: the same run gives the same
-/// volume.
+/// Calls `make` with one temporary name after another until one is free (I2), and returns that
+/// name. The order is fixed, so that the same run gives the same volume.
 fn fresh<T>(mut make: impl FnMut(&OsStr) -> Result<T>) -> Result<(T, OsString)> {
     for number in 0..MOST_NAMES {
         let name = match number {

@@ -1,9 +1,9 @@
-//! The names of features, as in mkfs.xfs(8).
+//! The names of the features of a volume, as in mkfs.xfs(8).
 
 use ferroxfs::Superblock;
 use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
 
-/// Returns the names of the features of a volume.
+/// Returns the names of the features that a volume has.
 pub(crate) fn names(superblock: &Superblock) -> Vec<&'static str> {
     let incompat = [
         (IncompatFeatures::FTYPE, "ftype"),

@@ -7,9 +7,9 @@ use ferroxfs::Superblock;
 use ferroxfs::format::features::{Features2, VersionFlags};
 use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
 
-/// Prints the geometry under the name of the image.
+/// Prints the geometry of a volume in the form of xfs_info(8). The output calls the image `name`.
 ///
-/// `log` is the name of the log device, if one was given.
+/// `log` is the name of the log device; `None` if the log is in the volume.
 pub(crate) fn print(
     out: &mut impl Write,
     name: &[u8],
@@ -66,7 +66,7 @@ pub(crate) fn print(
     print_realtime(out, superblock, &nothing)
 }
 
-/// Writes a name, padded to the column of names.
+/// Writes a name, padded to the width of the column of names.
 fn write_padded(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
     out.write_all(name)?;
     write!(out, "{:1$}", "", 22usize.saturating_sub(name.len()))

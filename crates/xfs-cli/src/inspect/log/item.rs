@@ -1,4 +1,4 @@
-//! The items of a transaction, field by field.
+//! The log items of a transaction, field by field.
 
 use ferroxfs::format::FsBlock;
 use ferroxfs::format::log_item::{
@@ -7,7 +7,7 @@ use ferroxfs::format::log_item::{
 
 use crate::inspect::structures::{Fields, Value};
 
-/// Returns the fields of an item.
+/// Returns the fields of a log item, for output.
 pub(super) fn describe(item: &LogItem<'_>) -> Fields {
     match item {
         LogItem::Inode(item) => inode(item),

@@ -9,27 +9,27 @@ use crate::text::time::Clock;
 
 /// One evaluation of an expression: its output, and its decisions about the walk.
 pub(crate) struct Evaluation<'a> {
-    /// The output of actions.
+    /// The output to which actions print.
     pub(crate) out: &'a mut dyn TerminalWrite,
-    /// PermissionMatch names are shown.
+    /// How names are shown in the output.
     pub(crate) style: NameStyle,
     /// The clock for ages and for the display of times.
     pub(crate) clock: &'a Clock,
     /// The times of the files that the expression refers to.
     pub(crate) references: &'a [Time],
-    /// Set by `-prune`.
+    /// Whether `-prune` was evaluated, so that the walk skips the directory.
     pub(crate) is_pruned: bool,
-    /// Set by `-quit`: nothing more is evaluated.
+    /// Whether `-quit` was evaluated, so that nothing more is evaluated.
     pub(crate) has_quit: bool,
 }
 
 impl<'a> Evaluation<'a> {
-    /// Creates an evaluation without decisions.
+    /// Creates an evaluation that has made no decisions yet.
     pub(crate) fn new(out: &'a mut dyn TerminalWrite, style: NameStyle, clock: &'a Clock) -> Self {
         Self { out, style, clock, references: &[], is_pruned: false, has_quit: false }
     }
 
-    /// Evaluates `expression` for a file.
+    /// Evaluates `expression` for a file. Returns whether it is true.
     pub(crate) fn run(
         &mut self,
         expression: &Expression,
@@ -96,7 +96,8 @@ impl<'a> Evaluation<'a> {
         self.clock.now().total_nanoseconds() - stamp.of(facts).total_nanoseconds()
     }
 
-    /// Minutes are not rounded down as days are: `-mmin 5` is the fifth minute before now.
+    /// Compares an age in nanoseconds with minutes. Minutes are not rounded down as days are:
+    /// `-mmin 5` is the fifth minute before now.
     fn is_minutes_old(&self, age: i128, comparison: Comparison) -> bool {
         const MINUTE: i128 = 60 * 1_000_000_000;
         match comparison {

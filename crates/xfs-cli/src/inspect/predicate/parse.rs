@@ -1,4 +1,4 @@
-//! The parser of expressions.
+//! The parser of the expressions of `find`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,13 +18,13 @@ use crate::text::owners::find_id;
 use crate::text::pattern;
 use crate::text::time::Clock;
 
-/// Returns whether a word starts the expression, and so ends the addresses.
+/// Returns whether a word starts the expression, so that no more addresses follow.
 pub(crate) fn is_expression_start(word: &OsStr) -> bool {
     let bytes = word.as_bytes();
     (bytes.len() > 1 && bytes.starts_with(b"-")) || matches!(bytes, b"(" | b"!")
 }
 
-/// The parser and its state.
+/// A parser of an expression, with the options and references that it has read.
 pub(crate) struct Parser<'a> {
     words: std::slice::Iter<'a, OsString>,
     clock: &'a Clock,
@@ -36,7 +36,7 @@ pub(crate) struct Parser<'a> {
     nesting: usize,
 }
 
-/// The limit on nested parentheses. The parser recurses once for each.
+/// The limit on nested parentheses. The parser recurses once for each pair of them.
 const NESTING_LIMIT: usize = 200;
 
 impl<'a> Parser<'a> {
@@ -54,7 +54,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses all words.
+    /// Parses all words to an expression with its options.
     pub(crate) fn parse(mut self) -> Result<Program, Failure> {
         let mut expression = Expression::Test(Test::Constant(true));
         if self.peek().is_some() {
@@ -169,7 +169,8 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// Parses an option. Options are true, and apply to the whole walk wherever they are.
+    /// Parses an option that concerns the whole walk; returns false for any other word. An option
+    /// is true as a test, wherever it is in the expression.
     fn option(&mut self, name: &str) -> Result<bool, Failure> {
         match name {
             "-maxdepth" => self.max_depth = self.depth(name)?,
@@ -218,7 +219,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses `-amin`, `-Btime`, `-newer`, `-newermt` and similar tests.
+    /// Parses `-amin`, `-Btime`, `-newer`, `-newermt` and similar tests; `None` for any other word.
     fn time_test(&mut self, name: &str) -> Result<Option<Test>, Failure> {
         if name == "-newer" {
             return self.newer(name, Stamp::Modified, b'm').map(Some);
@@ -318,7 +319,7 @@ impl<'a> Parser<'a> {
         argument.to_str().and_then(parse_comparison).ok_or_else(|| bad(name, argument))
     }
 
-    /// Parses a number, or a name from a table of the host.
+    /// Parses the number of a user or group, or a name from a table of the host.
     fn owner(&mut self, name: &str, table: &str) -> Result<Comparison, Failure> {
         let argument = self.argument(name)?;
         let id = fs::read(table).ok().and_then(|table| find_id(&table, argument.as_bytes()));

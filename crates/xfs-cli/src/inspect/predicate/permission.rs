@@ -1,31 +1,32 @@
-//! The argument of `-perm`: octal or symbolic, exact, all of (`-`) or any of (`/`).
+//! The argument of `-perm`: an octal or symbolic mode. It matches exactly, or with `-` if all its
+//! bits are set, or with `/` if any of its bits is set.
 
 use std::ffi::OsStr;
 
 use crate::text::mode::{Circumstances, ModeChange};
 
-/// A test of permissions.
+/// A test of the permission bits of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
     how: PermissionMatch,
-    /// The bits for a file.
+    /// The wanted bits of a file that is no directory.
     bits: u32,
-    /// The bits for a directory, for which `X` means `x`.
+    /// The wanted bits of a directory, for which `X` means `x`.
     bits_of_directory: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PermissionMatch {
-    /// Exactly these bits.
+    /// The file has exactly these bits.
     Exactly,
-    /// All of these bits.
+    /// The file has all of these bits.
     AllOf,
-    /// Any of these bits; true if there are none.
+    /// The file has any of these bits. This is true if no bits are wanted.
     AnyOf,
 }
 
 impl Permission {
-    /// Parses the argument.
+    /// Parses the argument of `-perm`; `None` if it is invalid.
     pub(crate) fn parse(argument: &OsStr) -> Option<Self> {
         let text = argument.to_str()?;
         if let Some(mode) = text.strip_prefix('/') {
@@ -41,14 +42,15 @@ impl Permission {
         if is_old { None } else { Self::of(PermissionMatch::Exactly, text) }
     }
 
-    /// Applies the mode to no permissions, whatever the umask.
+    /// Applies `mode` to a file without permissions, whatever the umask, and wants the resulting
+    /// bits.
     fn of(how: PermissionMatch, mode: &str) -> Option<Self> {
         let change = ModeChange::parse(mode)?;
         let bits = |is_directory| change.of(0, Circumstances { is_directory, umask: 0 });
         Some(Self { how, bits: bits(false), bits_of_directory: bits(true) })
     }
 
-    /// Returns whether `mode`, with its type bits, satisfies the test.
+    /// Returns whether `mode`, which includes the type bits, satisfies the test.
     pub(crate) fn holds(self, mode: u32) -> bool {
         let is_directory = mode & TYPE_BITS == DIRECTORY;
         let bits = if is_directory { self.bits_of_directory } else { self.bits };

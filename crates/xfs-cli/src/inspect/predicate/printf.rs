@@ -1,4 +1,4 @@
-//! The format of `-printf`.
+//! The format of `-printf`: its parser, and the output for a file.
 
 use super::{ExaminedFile, Stamp};
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::file::facts::FileKind;
 use crate::terminal::names::{self, NameStyle};
 use crate::text::time::Clock;
 
-/// A parsed format.
+/// A parsed format of `-printf`.
 #[derive(Debug)]
 pub(crate) struct PrintfFormat {
     pieces: Vec<FormatPart>,
@@ -19,7 +19,7 @@ enum FormatPart {
         layout: Layout,
         what: Directive,
     },
-    /// `\c`: ends the output.
+    /// The escape `\c`, which ends the output.
     Stop,
 }
 
@@ -28,7 +28,7 @@ enum FormatPart {
 struct Layout {
     is_left: bool,
     is_zero_filled: bool,
-    /// Octal numbers start with a zero.
+    /// Whether octal numbers start with a zero.
     is_alternate: bool,
     width: usize,
     precision: Option<usize>,
@@ -36,19 +36,20 @@ struct Layout {
 
 #[derive(Clone, Copy, Debug)]
 enum Directive {
-    /// A directive of one letter.
+    /// A property of the file, by its letter.
     Letter(u8),
     /// A time in the form of ctime(3).
     Time(Stamp),
-    /// One part of a time.
+    /// One part of a time, by its letter.
     TimePart(Stamp, u8),
 }
 
-/// The limit on widths: each is that many bytes of memory, and no terminal is wider.
+/// The limit on the width of a directive. Each width takes that many bytes of memory, and no
+/// terminal is wider.
 const WIDTH_LIMIT: usize = 4096;
 
 impl PrintfFormat {
-    /// Parses a format.
+    /// Parses a format of `-printf`.
     pub(crate) fn parse(format: &[u8]) -> Result<Self, Failure> {
         let mut pieces = Vec::new();
         let mut literal = Vec::new();
@@ -134,8 +135,8 @@ impl Layout {
     }
 }
 
-/// Parses the text after a backslash: a byte, or `None` for `\c`. Returns `None` for no known
-/// escape.
+/// Parses the text after a backslash. Returns the byte that the escape means, or no byte for `\c`,
+/// and the text after the escape. Returns `None` if the escape is unknown.
 fn escape(text: &[u8]) -> Option<(Option<u8>, &[u8])> {
     let (&letter, after) = text.split_first()?;
     let byte = match letter {
@@ -162,7 +163,7 @@ fn escape(text: &[u8]) -> Option<(Option<u8>, &[u8])> {
     Some((Some(byte), after))
 }
 
-/// Parses a directive after its `%`.
+/// Parses a directive, from the text after its `%` on. Returns the directive and the text after it.
 fn directive(text: &[u8]) -> Result<(FormatPart, &[u8]), Failure> {
     let mut layout = Layout::default();
     let mut rest = text;
@@ -257,7 +258,7 @@ fn mode(entry: &dyn ExaminedFile, layout: Layout) -> Vec<u8> {
     format!("{zero}{bits:o}").into_bytes()
 }
 
-/// Returns the path without its last component.
+/// Returns the path without its last component, or `.` if it has only one.
 fn leading_directories(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&byte| byte == b'/') {
         None => b".",
@@ -265,7 +266,7 @@ fn leading_directories(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns the part of the path that the command line gave.
+/// Returns the first part of the path of a file: the argument of the command line.
 fn start(entry: &dyn ExaminedFile) -> &[u8] {
     let path = entry.path();
     match entry.path_below_start().len() {
@@ -295,8 +296,8 @@ fn sparseness(size: u64, blocks: u64) -> String {
     }
 }
 
-/// Formats a time as ctime(3) does, with the fraction of the second, of which find(1) prints ten
-/// digits.
+/// Formats a time as ctime(3) does, with a fraction of the second. Like find(1), it prints ten
+/// digits of the fraction.
 fn whole_time(stamp: Stamp, entry: &dyn ExaminedFile, clock: &Clock) -> String {
     let time = stamp.of(entry.facts());
     let before = clock.format("%a %b %e %H:%M:%S", time);

@@ -11,8 +11,8 @@ use crate::file::facts::{Facts, Time};
 use crate::terminal::names::NameStyle;
 use crate::text::time::Clock;
 
-/// A file of the host, so that find(1) itself is the oracle. Its path starts with `.`, as find(1)
-/// shows it inside the root.
+/// A file of the host, so that results can be compared with those of find(1). Its path starts with
+/// `.`, as in the output of find(1).
 struct HostEntry {
     shown: PathBuf,
     on_host: PathBuf,
@@ -62,7 +62,8 @@ impl ExaminedFile for HostEntry {
     }
 }
 
-/// Walks in the order of the directory, as find(1) does, so that `-quit` can be compared.
+/// A walk of a host directory in the order of the directory, as in find(1), so that `-quit` can be
+/// compared.
 struct Walk<'a> {
     program: &'a Program,
     clock: &'a Clock,
@@ -102,7 +103,7 @@ impl Walk<'_> {
     }
 }
 
-/// Makes a tree with a file for every test.
+/// Makes a tree that has a file for each kind of test.
 fn make_tree(root: &Path) {
     for directory in ["a", "a/b", "a/b/c", "empty", "odd", "src"] {
         fs::create_dir(root.join(directory)).expect("a directory");
@@ -138,7 +139,7 @@ fn make_tree(root: &Path) {
     symlink("nowhere", root.join("dangling")).expect("a link");
 }
 
-/// Runs an expression here and in find(1).
+/// Checks that an expression prints the same here and in find(1).
 #[track_caller]
 fn check_like_find(root: &Path, expression: &[&str]) {
     let words: Vec<OsString> = expression.iter().map(OsString::from).collect();

@@ -1,4 +1,4 @@
-//! Blocks and sectors: the structure in them, its header and its records.
+//! Descriptions of blocks and sectors: the structure in a block, its header and its records.
 
 use ferroxfs::Geometry;
 use ferroxfs::format::attr::leaf::{self as attr_leaf, AttrLeafHeaderDisk};
@@ -24,15 +24,16 @@ use zerocopy::FromBytes;
 use super::fields::{self, Describe};
 use super::value::{Fields, Value};
 
-/// A structure, described.
+/// The description of a structure for output.
 pub(crate) struct Described {
-    /// Its name, for people and programs.
+    /// The name of the structure, for people and programs.
     pub(crate) name: &'static str,
-    /// The kind for its verifier.
+    /// The kind of block that selects the verifier.
     pub(crate) kind: BlockKind,
-    /// Its fields.
+    /// The fields of the structure.
     pub(crate) fields: Fields,
-    /// The children of a btree node.
+    /// The block numbers of the children, if the structure is an inner node of a btree; empty
+    /// otherwise.
     pub(crate) children: Vec<u64>,
 }
 
@@ -47,7 +48,8 @@ impl Described {
     }
 }
 
-/// Describes the sector of a header of an allocation group.
+/// Describes the sector of a superblock or of a header of an allocation group. `None` for any other
+/// kind, or if there are too few bytes.
 pub(crate) fn describe_sector(kind: BlockKind, bytes: &[u8], at: DiskAddr) -> Option<Described> {
     match kind {
         BlockKind::Superblock => {
@@ -69,7 +71,7 @@ pub(crate) fn describe_sector(kind: BlockKind, bytes: &[u8], at: DiskAddr) -> Op
     }
 }
 
-/// Describes a block by its magic number; `None` if the number is unknown.
+/// Describes a block by its magic number; `None` if the magic number is unknown.
 pub(crate) fn describe_block(bytes: &[u8], at: DiskAddr, geometry: &Geometry) -> Option<Described> {
     let magic = u32::from_be_bytes(*bytes.first_chunk()?);
     let place = StructureAddress::Disk(at);

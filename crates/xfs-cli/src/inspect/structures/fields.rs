@@ -1,7 +1,7 @@
-//! The fields of each disk form.
+//! The fields of each disk form, with their values for output.
 //!
-//! A macro lists them by name. The type of a field decides how it is shown; for a few fields with a
-//! special meaning the name decides.
+//! A macro lists the fields by name. The type of a field decides how its value is shown; for a few
+//! fields with a special meaning, the name decides.
 
 use ferroxfs::format::agf::AgfDisk;
 use ferroxfs::format::agfl::AgflHeaderDisk;
@@ -25,13 +25,14 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::value::{Fields, Value};
 
-/// A disk form that returns its fields.
+/// A disk form that can list its fields.
 pub(super) trait Describe {
-    /// Returns the fields, in the order of the disk.
+    /// Returns the fields in the order in which they are on disk.
     fn describe(&self) -> Fields;
 }
 
-/// Returns the fields of the form at the start of `bytes`; `None` if there are too few bytes.
+/// Returns the fields of the disk form `D` at the start of `bytes`; `None` if there are too few
+/// bytes.
 pub(super) fn of<D>(bytes: &[u8]) -> Option<Fields>
 where
     D: Describe + FromBytes + KnownLayout + Immutable + zerocopy::Unaligned,
@@ -39,13 +40,14 @@ where
     D::ref_from_prefix(bytes).ok().map(|(disk, _)| disk.describe())
 }
 
-/// A type of a field of a disk form.
+/// The type of a field of a disk form, which can be converted for output.
 trait Plain {
-    /// Returns the value of a field called `name`.
+    /// Returns the value of a field of this type with the name `name`.
     fn plain(&self, name: &str) -> Value;
 }
 
-/// Returns a number, unless the name has a special meaning.
+/// Returns the value of a number field. The value `null` means "none", and some names have a
+/// special meaning.
 fn number(name: &str, value: u64, null: u64) -> Value {
     match name {
         "magic" => Value::Magic(value),
@@ -84,14 +86,14 @@ impl Plain for U64 {
     }
 }
 
-/// Checksums are stored least significant byte first.
+/// A checksum, which is stored least significant byte first.
 impl Plain for [u8; 4] {
     fn plain(&self, _name: &str) -> Value {
         Value::Bits(self.iter().rev().fold(0, |value, &byte| (value << 8) | u64::from(byte)))
     }
 }
 
-/// UUIDs.
+/// A UUID.
 impl Plain for [u8; 16] {
     fn plain(&self, _name: &str) -> Value {
         let digits: String = self
@@ -106,7 +108,7 @@ impl Plain for [u8; 16] {
     }
 }
 
-/// The label.
+/// The label of a volume.
 impl Plain for [u8; 12] {
     fn plain(&self, _name: &str) -> Value {
         Value::Name(self.split(|&byte| byte == 0).next().unwrap_or_default().to_vec())

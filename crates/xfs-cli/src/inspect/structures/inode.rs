@@ -1,4 +1,4 @@
-//! Inodes with their forks.
+//! The description of an inode and its forks for output.
 
 use ferroxfs::format::attr::AttrShortForm;
 use ferroxfs::format::directory::ShortForm;

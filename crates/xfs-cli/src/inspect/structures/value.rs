@@ -1,4 +1,4 @@
-//! Values of fields, and their two printed forms.
+//! The values of fields, and their two printed forms: text and JSON.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -8,41 +8,42 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::terminal::names;
 
-/// Fields with their values, in the order of the disk.
+/// Fields with their names and values, in the order in which they are on disk.
 pub(crate) type Fields = Vec<(&'static str, Value)>;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// A number. All ones mean "none" in most fields, which depends on the width of the field.
+    /// A number. In most fields, a number of all ones means "none"; `is_null` says whether this
+    /// number does.
     Number { value: u64, is_null: bool },
-    /// A number with meaningful bits.
+    /// A number whose bits have meanings. It is printed in hexadecimal.
     Bits(u64),
-    /// Type and permissions.
+    /// A mode: type and permissions.
     Mode(u64),
     /// A magic number.
     Magic(u64),
-    /// Yes or no.
+    /// A flag, printed as true or false.
     Flag(bool),
     /// A log sequence number.
     Lsn(u64),
-    /// Text of this program.
+    /// Text that this program has made.
     Text(String),
-    /// Bytes from a user: a name, a label.
+    /// Bytes that a user has chosen, such as a name or a label.
     Name(Vec<u8>),
-    /// Several values of one kind.
+    /// A list of values of one kind.
     List(Vec<Self>),
-    /// Several fields together.
+    /// A group of fields.
     Record(Fields),
 }
 
 impl Value {
-    /// Returns a number that is not "none".
+    /// Returns a number that does not mean "none".
     pub(crate) fn number(value: impl Into<u64>) -> Self {
         Self::Number { value: value.into(), is_null: false }
     }
 
-    /// Returns the value as JSON. Numbers stay numbers; "none" is null.
+    /// Returns the value as JSON. A number stays a number; "none" becomes null.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Number { is_null: true, .. } => serde_json::Value::Null,
@@ -66,12 +67,12 @@ impl Value {
     }
 }
 
-/// Returns fields as an object.
+/// Returns fields as a JSON object.
 pub(crate) fn fields_to_json(fields: &Fields) -> serde_json::Map<String, serde_json::Value> {
     fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_json())).collect()
 }
 
-/// Prints fields, one per line, and lists with one element per line.
+/// Prints fields, one per line. A list is printed with one element per line.
 pub(crate) fn print_fields(out: &mut impl Write, fields: &Fields) -> io::Result<()> {
     for (name, value) in fields {
         match value {
@@ -86,7 +87,7 @@ pub(crate) fn print_fields(out: &mut impl Write, fields: &Fields) -> io::Result<
     Ok(())
 }
 
-/// Formats the value on one line, escaped for a terminal.
+/// Formats the value on one line, with bytes escaped for a terminal.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,7 +118,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// Returns the characters of a magic number, if it consists of characters.
+/// Returns the characters of a magic number in quotes; an empty text if a byte is not a printable
+/// character.
 fn magic_text(value: u64) -> String {
     let bytes = value.to_be_bytes();
     let text: Vec<u8> = bytes.into_iter().skip_while(|&byte| byte == 0).collect();

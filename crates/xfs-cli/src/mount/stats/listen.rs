@@ -4,15 +4,15 @@
 //! time, with one request per connection. Does **not** own: the figures.
 //!
 //! The few lines of the protocol are written here. Small crates for HTTP servers (tiny_http) accept
-//! requests of any size for any time, and frameworks bring a runtime. A request is not trusted
-//! either: it is compared, and never echoed.
+//! requests of any size for any time, and frameworks bring a runtime. A request is not trusted: it
+//! is compared with known text, and never echoed.
 //!
 //! # Invariants
 //!
-//! - **I1** Only one thread asks for figures. A mount may never answer; then that thread waits, and
-//!   clients get an error that says so.
-//! - **I2** A request that names another host is refused. Otherwise a web page could let a browser
-//!   on this machine ask under a name of its own, and would read the answer.
+//! - **I1** Only one thread asks the mount for figures. If the mount never answers, that thread
+//!   waits, and clients get an error that says so.
+//! - **I2** A request that names another host is refused. Otherwise a web page could make a browser
+//!   on this machine send a request under a name of the page's own, and would read the answer.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -25,36 +25,36 @@ use rustix::io::Errno;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// The limit on the size of a request; Prometheus sends a few hundred bytes.
+/// The limit on the size of a request, in bytes. Prometheus sends a few hundred.
 const MOST_BYTES: usize = 8 << 10;
 /// The number of connections that are served in parallel. Further connections wait.
 const MOST_CONNECTIONS: usize = 8;
 /// The time limit for receiving a request, and for sending its answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The time limit for the figures.
+/// The time limit for the mount to deliver the figures.
 const LATE: Duration = Duration::from_secs(1);
-/// The pause when the system has no resources for another connection.
+/// The pause before the next attempt when the system has no resources for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 const END: &[u8] = b"\r\n\r\n";
 
-/// A server on an address.
+/// An HTTP server that is bound to an address.
 pub(super) struct Listener {
     socket: TcpListener,
     patience: Duration,
     late: Duration,
 }
 
-/// The figures, or the reason why there are none.
+/// The figures as text, or the reason why there are none.
 type FiguresResult = Result<Vec<u8>, Failure>;
 
-/// The thread that asks for the figures, for all connections (I1).
+/// The thread that asks the mount for the figures, for all connections (I1).
 struct FiguresThread(SyncSender<SyncSender<FiguresResult>>);
 
-/// The answer to a request.
+/// The kind of answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Figures,
-    /// The status line after the version.
+    /// An error; the text is the status code and its phrase.
     Refusal(&'static str),
 }
 
@@ -66,7 +66,7 @@ const TOO_LARGE: Answer = Answer::Refusal("431 Request Header Fields Too Large")
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
 impl Listener {
-    /// Binds a loopback address.
+    /// Creates a server that is bound to a loopback address.
     pub(super) fn bind(address: SocketAddr) -> Result<Self, Failure> {
         if !address.ip().to_canonical().is_loopback() {
             let why = format!("--listen: {address} is not a loopback address");
@@ -77,12 +77,13 @@ impl Listener {
         Ok(Self { socket, patience: PATIENCE, late: LATE })
     }
 
-    /// Returns the bound address, with the port that was chosen.
+    /// Returns the bound address. If port 0 was asked for, it has the port that the system chose.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Answers with the result of `figures`, until the process ends.
+    /// Answers requests with the result of `figures`. Returns only after an error, for example if
+    /// no connection can be accepted any more.
     pub(super) fn serve(&self, figures: impl Fn() -> FiguresResult + Send + 'static) -> io::Error {
         let teller = match FiguresThread::start(figures) {
             Ok(teller) => teller,
@@ -131,8 +132,8 @@ impl Listener {
     }
 }
 
-/// Returns whether no connection will ever be accepted again. Any other error passes: the client
-/// has gone, or the system has no files or memory left.
+/// Returns whether the error means that no connection will ever be accepted again. Any other error
+/// is temporary: the client has gone, or the system has no files or memory left.
 fn is_final(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK))
 }
@@ -161,7 +162,7 @@ pub(super) fn failed(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("--listen: {address}: {error}"))
 }
 
-/// A connection with a deadline, however often it sends or takes a byte.
+/// A connection with a deadline for a whole request or answer, however often single bytes arrive.
 struct Bounded {
     stream: TcpStream,
     end: Instant,
@@ -192,7 +193,8 @@ impl Write for Bounded {
     }
 }
 
-/// Reads a request up to its empty line; `None` if that line does not arrive in time.
+/// Reads a request up to the empty line at the end of its head. Returns the head; `None` if the
+/// head is longer than `MOST_BYTES`.
 fn read_head(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
     let mut piece = [0; 1 << 10];
@@ -212,7 +214,7 @@ fn read_head(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Returns the answer to the head of a request.
+/// Returns the answer to a request with this head.
 fn answer(head: &[u8]) -> Answer {
     let Ok(head) = str::from_utf8(head) else { return BAD_REQUEST };
     let mut lines = head.split("\r\n");
@@ -239,7 +241,8 @@ fn answer(head: &[u8]) -> Answer {
     }
 }
 
-/// Returns whether a host, with or without a port, is a name of this machine for itself (I2).
+/// Returns whether a host, with or without a port, is a name by which this machine calls itself
+/// (I2).
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

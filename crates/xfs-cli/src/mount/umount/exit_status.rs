@@ -1,8 +1,8 @@
-//! The exit status of a process that is no child of this one.
+//! Reading the exit status of a process that is no child of this process.
 //!
-//! Owns: asking the kernel through a process descriptor. Since Linux 6.15 a call returns the status
-//! once the parent has reaped the process. Before that, the status is read in /proc, which is
-//! possible until the parent reaps it. Does **not** own: waiting for the end.
+//! Owns: asking the kernel through a process descriptor. Since Linux 6.15, an ioctl returns the
+//! status after the parent has reaped the process. Until the parent reaps the process, the status
+//! is read in /proc. Does **not** own: waiting for the end of the process.
 
 #![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]
 
@@ -13,15 +13,15 @@ use std::process::ExitStatus;
 
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
-/// The first version of `struct pidfd_info` (`PIDFD_INFO_SIZE_VER0`), which later kernels accept
-/// too.
+/// `struct pidfd_info` of the kernel in its first version (`PIDFD_INFO_SIZE_VER0`), which later
+/// kernels accept too.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct ProcessFacts {
-    /// The fields that are asked for; in the answer, those that exist.
+    /// The fields that the caller asks for. In the answer, the fields that the kernel has filled.
     mask: u64,
     cgroup: u64,
-    /// Numbers of processes, users and groups.
+    /// The ids of processes, users and groups, which are not used.
     numbers: [u32; 11],
     exit_status: i32,
 }
@@ -31,13 +31,13 @@ const _: () = assert!(size_of::<ProcessFacts>() == 64);
 const PIDFD_GET_INFO: Opcode = opcode::read_write::<ProcessFacts>(0xff, 11);
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
-/// Returns the exit status of a process that has ended, as its parent sees it. `None` if it is
-/// unknown.
+/// Returns the exit status of a process that has ended. `None` if the status is unknown.
 pub(super) fn exit_status(process: impl AsFd) -> Option<ExitStatus> {
     heard(process.as_fd()).or_else(|| unheard(process.as_fd()))
 }
 
-/// Returns the status of a process that its parent has reaped.
+/// Returns the exit status of a process that its parent has reaped. `None` if the kernel does not
+/// return it.
 fn heard(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     let mut facts = ProcessFacts { mask: PIDFD_INFO_EXIT, ..ProcessFacts::default() };
     // SAFETY: the kernel reads and writes one `struct pidfd_info` of the size in the number of the
@@ -47,8 +47,9 @@ fn heard(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     has_status.then(|| ExitStatus::from_raw(facts.exit_status))
 }
 
-/// Returns the exit status of a process that its parent has not reaped, or `None` if it runs or
-/// hides it. Its PID is not reused before its parent reaps it.
+/// Returns the exit status of a process that has ended and that its parent has not reaped. `None`
+/// if the process still runs, or if this user may not see the status. A PID is not reused before
+/// the parent reaps the process.
 fn unheard(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     let facts = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
     let facts = std::fs::read_to_string(facts).ok()?;

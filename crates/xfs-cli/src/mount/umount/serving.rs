@@ -1,11 +1,11 @@
 //! The server of a mount, and how its work ends.
 //!
 //! Owns: finding the process or the image to wait for, and finding out how the server ended. Does
-//! **not** own: unmounting.
+//! **not** own: the unmount itself.
 //!
-//! The best source is asked first: the exit status of the process says whether it has closed the
+//! The exit status of the process is the best source: it says whether the server has closed the
 //! volume. If the process is not visible, or its status is unknown, the lock on the image says when
-//! it is closed, and its log whether it was closed cleanly.
+//! the image is closed. The log of the image then says whether the volume was closed cleanly.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -32,9 +32,9 @@ use crate::sandbox::Namespaces;
 
 /// How long the server may take to close the volume.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long the parent of the server may take to reap it. Some parents never do.
+/// How long the parent of the server may take to reap the server. Some parents never do.
 const REAPING: Duration = Duration::from_secs(1);
-/// The interval between two attempts to take a lock.
+/// The interval between two attempts to lock the image.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The access of the server to the volume.
@@ -42,42 +42,42 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) enum MountAccess {
     Reads,
     Writes,
-    /// The volume was shut down on request: there is nothing to make durable.
+    /// The volume was shut down on request, so there is nothing to make durable.
     Down,
-    /// The server cannot be asked.
+    /// The access is unknown, because the mount does not let this process ask.
     Unknown,
 }
 
-/// The server of a mount, held open so that its number cannot mean another process.
+/// The server of a mount. Its process is held open, so that its PID cannot mean another process.
 pub(super) struct Serving {
     pub(super) access: MountAccess,
     process: Option<OwnedFd>,
-    /// The image, if it is visible here.
+    /// The path of the image; `None` if the image is not visible to this process.
     image: Option<PathBuf>,
 }
 
-/// How the server ended.
+/// How the server of a mount ended.
 #[derive(Debug)]
 pub(super) enum Ending {
     Well,
-    /// Its process ended with this status.
+    /// The server process ended with this exit status.
     Badly(ExitStatus),
-    /// Everything is closed, but the log is dirty.
+    /// The image is closed, but its log is dirty.
     LogDirty,
-    /// It has not ended.
+    /// The server has not ended.
     NotYet,
-    /// It ended in an unknown way.
+    /// The server has ended, but how is unknown.
     Unknown,
-    /// Even the time of its end is unknown.
+    /// It is unknown whether the server has ended, because neither process nor image is visible.
     Unseen,
 }
 
 impl Serving {
-    /// Finds the server of the mount on a folder; `None` if there is none any more.
+    /// Finds the server of the mount on a folder; `None` if the server is gone.
     ///
     /// # Errors
     ///
-    /// The folder is no mount of ferroxfs.
+    /// The folder is not a mount of ferroxfs.
     pub(super) fn find(folder: &Path) -> Result<Option<Self>, Failure> {
         match Self::ask(folder) {
             // The server may have died between two questions.
@@ -113,7 +113,7 @@ impl Serving {
         Ok(Some(Self { access, process, image: source_of(folder).filter(is_it) }))
     }
 
-    /// Waits until the image is closed, and returns how that went.
+    /// Waits until the server has closed the image, and returns how the server ended.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl Serving {
         }
     }
 
-    /// Returns how the last writer of the log ended.
+    /// Returns how the server ended, as far as the log of the image says it.
     fn ending_by_log(&self, image: &Path) -> Ending {
         if matches!(self.access, MountAccess::Reads | MountAccess::Down) {
             return Ending::Well;
@@ -163,29 +163,32 @@ impl Serving {
     }
 }
 
-/// Returns the identity of an image in the form of the mount's attribute.
+/// Returns the identity of an image in the form of the mount's attribute: device and inode number.
 fn image_identity(image: &Metadata) -> String {
     format!("{}:{}", image.dev(), image.ino())
 }
 
-/// Returns the number in an attribute; `None` if it is no number.
+/// Reads an attribute of the mount that is a number; `None` if its value is no number.
 fn attribute_number<T: std::str::FromStr>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let value = read_attribute(folder, name)?;
     Ok(std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok()))
 }
 
-/// Returns whether the server of a mount is gone. stat(2) may still return cached values.
+/// Returns whether the server of a mount is gone. The check reads an attribute, because stat(2) may
+/// still return cached values.
 fn is_dead(folder: &Path) -> bool {
     rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) == Err(Errno::NOTCONN)
 }
 
-/// Returns whether a mount can be ended although its root returns this error. Its server found the
-/// root damaged (EUCLEAN), could not read it from the device, or the user must not enter the root.
+/// Returns whether a mount can be ended although reading its root fails with this error. The server
+/// found the root damaged (EUCLEAN), or could not read it from the device, or the user must not
+/// enter it.
 fn hides_server(errno: Errno) -> bool {
     matches!(errno, Errno::UCLEAN | Errno::IO | Errno::ACCESS)
 }
 
-/// Returns the process with this number in its own namespace, if it is visible here.
+/// Returns the process that has the PID `number` in the PID namespace `namespace`. `None` if the
+/// process is not visible to this process.
 fn find_process(number: i32, namespace: Option<u64>) -> Option<OwnedFd> {
     let own = namespace_of("self");
     if namespace.is_none() || own.is_none() || namespace == own {
@@ -198,27 +201,27 @@ fn find_process(number: i32, namespace: Option<u64>) -> Option<OwnedFd> {
     })
 }
 
-/// Returns the PID namespace of a process.
+/// Returns the PID namespace of a process, by the name of the process in /proc.
 fn namespace_of(process: &str) -> Option<u64> {
     Some(std::fs::metadata(format!("/proc/{process}/ns/pid")).ok()?.ino())
 }
 
-/// Returns the number of a process in its innermost PID namespace.
+/// Returns the PID that a process has in its innermost PID namespace.
 fn number_in_its_own(process: &str) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().next_back()?.parse().ok()
 }
 
-/// The state of the lock on an image.
+/// The state of the write lock on an image.
 enum Lock {
     Free,
     Taken,
-    /// The lock cannot be seen.
+    /// The state is unknown: the image cannot be opened, or its filesystem has no locks.
     None,
 }
 
-/// Waits until no process has the image locked for writing.
+/// Waits until no process has the image locked for writing, but not longer than `PATIENCE`.
 fn wait_for_lock(image: &Path) -> Result<Lock, Errno> {
     // A path that is no file must not block.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);

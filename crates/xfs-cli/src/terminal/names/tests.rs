@@ -47,7 +47,7 @@ fn a_shell_reads_quoted_names_back() {
     }
 }
 
-/// Characters that are invisible, change the direction of text, or control a terminal.
+/// Characters that are invisible, that change the direction of text, or that control a terminal.
 const HOSTILE: &str = "\u{1b}\u{7}\u{8}\r\u{7f}\u{85}\u{9b}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\
     \u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}\u{e0041}";
 

@@ -7,13 +7,13 @@ fn given(text: &str) -> Vec<GivenEntry> {
     GivenEntry::parse_all(text).unwrap()
 }
 
-/// Returns the text of the resulting list.
+/// Finishes the list and returns its entries as text.
 fn text(builder: AclBuilder) -> String {
     let list = builder.finish().unwrap();
     list.iter().flat_map(Acl::entries).map(entry_text).collect::<Vec<_>>().join(" ")
 }
 
-/// Checks the result of changing the list that is equivalent to 0o640.
+/// Sets these entries in the list that is equivalent to mode 0o640, and checks the result.
 #[track_caller]
 fn check_modified(entries: &str, expected: &str) {
     let mut builder = AclBuilder::of(Some(&Acl::of_mode(0o640)));

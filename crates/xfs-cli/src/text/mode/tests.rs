@@ -1,6 +1,7 @@
 use super::{Circumstances, ModeChange};
 
-/// The results of chmod(1) of coreutils 9.1 for a directory and a file, with the umask 022.
+/// Checks the new modes of a directory and of a file, each given as the old and the new mode. The
+/// umask is 022, and the results are those of chmod(1) of coreutils 9.1.
 #[track_caller]
 fn check(text: &str, directory: (u32, u32), file: (u32, u32)) {
     let change = ModeChange::parse(text).expect("a mode");

@@ -11,10 +11,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::terminal::names;
 
-/// Larger files are no configuration: a few options take a few hundred bytes.
+/// The limit on the size of a configuration file, in bytes. A few options take a few hundred.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads the file of an argument of `-c`.
+/// Reads the file that an argument of `-c` names, and adds its options to `options`.
 pub(super) fn read(argument: &str, options: &mut Options) -> Result<(), Failure> {
     let path = match argument.split_once('=') {
         Some(("options", path)) if !path.is_empty() => OsStr::new(path),

@@ -1,8 +1,9 @@
 //! The device of a new volume: a block device or a file.
 //!
-//! Owns: the rule that a file, new or existing, holds a whole volume or its old contents: the
-//! volume is made in a [staged file](crate::output::StagedFile). A block device is written in
-//! place, as is a file that cannot be replaced; their messages say in which state they are.
+//! Owns: the rule that a file holds either a whole volume or its old contents: the volume is made
+//! in a [staged file](crate::output::StagedFile). A block device is written in place, and so is a
+//! file that cannot be replaced. A message about a failure says in which state it leaves the
+//! device.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -21,30 +22,33 @@ use crate::output::StagedFile;
 use crate::output::space;
 use crate::terminal::names;
 
-/// A device that is written to, or would be without `-N`.
+/// The device or file of a new volume. With `-N` it is not opened.
 pub(super) struct Device {
-    /// Its path.
+    /// The path that the user gave.
     pub(super) path: PathBuf,
-    /// The open device, until the volume has been made in it.
+    /// The open device; `None` with `-N`, and after the volume has been made in it.
     pub(super) device: Option<FileDevice>,
-    /// The file that will replace it.
+    /// The staged file that will replace the file at the path; `None` if the device is written in
+    /// place.
     staged: Option<StagedFile>,
-    /// The file that is replaced, locked until then.
+    /// The file at the path, which is locked until the staged file replaces it.
     _present: Option<FileDevice>,
 }
 
 impl Device {
-    /// Returns the path of the device for this process: of the staged file, if there is one.
+    /// Returns the path with which this process can open the new volume: that of the staged file,
+    /// if there is one.
     pub(super) fn place(&self) -> PathBuf {
         self.staged.as_ref().map_or_else(|| self.path.clone(), StagedFile::path)
     }
 
-    /// Returns whether the file at its path is unchanged.
+    /// Returns whether the volume is made in a staged file, so that the file at the path is
+    /// unchanged.
     pub(super) fn is_staged(&self) -> bool {
         self.staged.is_some()
     }
 
-    /// Adds the state of the device to a failure to fill the volume.
+    /// Adds a hint to a failure to fill the volume: the state in which the device is left.
     pub(super) fn unfilled(&self, failure: Failure) -> Failure {
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         let failure = match failure.exit().is_of_signal() {
@@ -61,7 +65,7 @@ impl Device {
         })
     }
 
-    /// Fails if a signal has arrived and the file is still unchanged.
+    /// Fails if a signal has arrived while the file at the path is still unchanged.
     pub(super) fn check_stopped(&self) -> Result<(), Failure> {
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match interrupt::stopped(&shown) {
@@ -71,7 +75,7 @@ impl Device {
         }
     }
 
-    /// Puts the volume at its path.
+    /// Puts the finished volume at the path that the user gave.
     pub(super) fn publish(self) -> Result<(), Failure> {
         let Self { path, staged, .. } = self;
         let published = staged.map_or(Ok(()), StagedFile::publish);
@@ -79,7 +83,7 @@ impl Device {
     }
 }
 
-/// Returns whether a loop device uses a file.
+/// Returns whether a loop device is attached to a file.
 fn has_loop_device(file: &Metadata) -> bool {
     let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     devices.filter_map(|device| std::fs::read(device.path().join("loop/backing_file")).ok()).any(
@@ -91,17 +95,17 @@ fn has_loop_device(file: &Metadata) -> bool {
     )
 }
 
-/// A device as the command line names it.
+/// A device as the command line asks for it.
 pub(super) struct DeviceRequest<'a> {
     pub(super) path: &'a Path,
-    /// The length that was asked for.
+    /// The length in bytes that the options ask for; `None` if they do not.
     pub(super) bytes: Option<u64>,
-    /// Whether a shorter file is extended.
+    /// Whether a shorter existing file is extended to that length.
     pub(super) grows: bool,
 }
 
 impl DeviceRequest<'_> {
-    /// Returns the future length.
+    /// Returns the length in bytes that the device will have.
     pub(super) fn length(&self) -> Result<u64, Failure> {
         match std::fs::metadata(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
@@ -136,7 +140,8 @@ impl DeviceRequest<'_> {
             .map_err(|error| device_failure(&error))
     }
 
-    /// Opens the device, or a staged file instead, and refuses to overwrite a volume without -f.
+    /// Opens the device, or a staged file that will replace it. Without -f, fails if the device has
+    /// contents.
     pub(super) fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
         let path = self.path.to_owned();
         if arguments.dry_run {
@@ -166,7 +171,7 @@ impl DeviceRequest<'_> {
         Ok(Device { path, device: Some(device), staged, _present: present })
     }
 
-    /// Opens an existing file, and refuses to overwrite its contents.
+    /// Opens an existing device or file. Without -f, fails if it has contents of a known kind.
     fn open_present(&self, arguments: &MkfsArguments) -> Result<FileDevice, Failure> {
         let device = self.open_at(self.path)?;
         let contents = xfs_mkfs::find_contents(&device)
@@ -187,8 +192,8 @@ impl DeviceRequest<'_> {
         })
     }
 
-    /// Returns whether another file may replace it. A loop device would keep the old one, and with
-    /// -K it keeps its blocks.
+    /// Returns whether a new file may replace the file at the path. A loop device would keep the
+    /// old file, and with -K the file keeps its blocks.
     fn can_be_replaced(&self, arguments: &MkfsArguments) -> bool {
         match std::fs::metadata(self.path) {
             Ok(metadata) => metadata.is_file() && !arguments.keep && !has_loop_device(&metadata),
@@ -196,7 +201,7 @@ impl DeviceRequest<'_> {
         }
     }
 
-    /// Extends an existing file if that was asked for. Returns whether it was shorter.
+    /// Extends an existing file if the options ask for that. Returns whether the file was shorter.
     fn lengthen(&self) -> io::Result<bool> {
         let Some(bytes) = self.bytes.filter(|_| self.grows) else { return Ok(false) };
         let metadata = std::fs::metadata(self.path)?;

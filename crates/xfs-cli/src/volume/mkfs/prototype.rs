@@ -1,4 +1,4 @@
-//! The options of `-p`.
+//! The options of `-p`: the parser of its arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -10,13 +10,13 @@ use crate::import::origin::ImportOrigin;
 use crate::import::prototype::PrototypeOptions;
 use crate::terminal::names;
 
-/// The arguments of `-p`.
+/// The parsed arguments of `-p`.
 pub(super) struct PrototypeArguments {
     path: PathBuf,
     slashes_are_spaces: bool,
 }
 
-/// Parses all arguments of `-p`; `None` if there are none.
+/// Parses all arguments of `-p`. `None` if the option is not given.
 pub(super) fn parse(lists: &[OsString]) -> Result<Option<PrototypeArguments>, Failure> {
     let (mut path, mut slashes_are_spaces) = (None, false);
     for option in lists.iter().flat_map(|list| list.as_bytes().split(|byte| *byte == b',')) {
@@ -48,7 +48,7 @@ fn switch(option: &[u8], value: &[u8]) -> Result<bool, Failure> {
 }
 
 impl PrototypeArguments {
-    /// Opens it. Files of a prototype file get this time.
+    /// Opens the prototype file or directory. Files of a prototype file get the time `time`.
     pub(super) fn open(self, time: Time) -> Result<ImportOrigin, Failure> {
         let Self { path, slashes_are_spaces } = self;
         ImportOrigin::open_prototype(&path, PrototypeOptions { slashes_are_spaces, time })

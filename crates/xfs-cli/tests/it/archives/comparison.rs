@@ -1,4 +1,4 @@
-//! Comparison of a tree of the host with one of an image.
+//! Comparison of a directory tree of the host with one of an image.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{CString, OsStr};
@@ -9,10 +9,11 @@ use std::path::Path;
 
 use ferroxfs::{FileType, Node};
 
-/// Later times are those of the test run itself.
+/// The time, in seconds since 1970, from which on times are not compared: they are those of the
+/// test run.
 const NOW_SECONDS: i64 = 1_690_000_000;
 
-/// A file in the form in which both sides are compared.
+/// A file with the properties that are compared, from the host or from an image.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
     kind: &'static str,
@@ -26,13 +27,13 @@ pub(super) struct Entry {
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// A tree by path, without the directory itself.
+/// The files of a tree by their paths, without the top directory.
 pub(super) type Tree = BTreeMap<Vec<u8>, Entry>;
 
-/// A difference: the path, the aspect, and the values of the image and the host.
+/// A difference between an image and the host: the path, the property, and both values.
 pub(super) type Difference = (Vec<u8>, &'static str, String);
 
-/// Returns whether both sides may have the attribute.
+/// Returns whether an attribute is compared: whether both the host and an image may have it.
 fn is_compared(name: &[u8]) -> bool {
     let spaces = [b"user.".as_slice(), b"trusted.", b"security.", b"system.posix_acl_"];
     spaces.iter().any(|space| name.starts_with(space)) && !name.starts_with(b"trusted.SGI_ACL")
@@ -161,7 +162,7 @@ fn image_entry(node: &Node) -> Entry {
     }
 }
 
-/// Returns the first name of each file, which identifies its group of names.
+/// Returns the first path of each inode. All names of one file have the same first path.
 fn groups(tree: &Tree) -> HashMap<u64, &[u8]> {
     let mut groups = HashMap::new();
     for (path, entry) in tree {
@@ -170,7 +171,7 @@ fn groups(tree: &Tree) -> HashMap<u64, &[u8]> {
     groups
 }
 
-/// Returns the differences between an image and a tree of the host.
+/// Returns the differences between a tree of an image and the same tree on the host.
 pub(super) fn differences(image: &Tree, host: &Tree) -> Vec<Difference> {
     let mut found = Vec::new();
     let (image_groups, host_groups) = (groups(image), groups(host));

@@ -1,4 +1,5 @@
-//! GNU tar, bsdtar and import extract odd archives, and a decision exists for each difference.
+//! Compares the files that GNU tar, bsdtar and `import` extract from odd archives. Each difference
+//! must be in the table of decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +19,7 @@ const SEED: u64 = 0x0dd_a2c4;
 const GNU: &str = "GNU tar";
 const BSD: &str = "bsdtar";
 
-/// An intended difference: the oddity, the other program, the aspect, and the reason.
+/// An intended difference: the kind of oddity, the other program, the property, and the reason.
 type Decision = (&'static str, &'static str, &'static str, &'static str);
 
 const DECISIONS: &[Decision] = &[
@@ -98,7 +99,7 @@ const REST: &str = "it leaves members out that follow zeros, and calls that a su
 const DOTDOT: &str = "it refuses all names with .., also of those that stay inside";
 const SIZES: &str = "in archives with pax records it takes the size of a link for that of contents";
 
-/// Returns an archive: the oddities in it, and its bytes.
+/// Returns the odd archive with this number: the kinds of oddities in it, and its bytes.
 fn archive(number: usize) -> (Vec<&'static str>, Vec<u8>) {
     let mut writer = Writer::new(SEED + number as u64);
     let all: Vec<_> = KINDS.iter().chain(&ENDINGS).collect();
@@ -128,7 +129,7 @@ fn archive(number: usize) -> (Vec<&'static str>, Vec<u8>) {
     (names, writer.bytes().to_vec())
 }
 
-/// Extracts an archive into a new directory; returns whether the program succeeded.
+/// Extracts an archive into a new directory. Returns whether the program succeeded.
 fn extract(program: &str, archive: &Path, to: &Path) -> bool {
     fs::create_dir(to).unwrap();
     let options = match program {
@@ -192,13 +193,14 @@ fn odd_archives_differ_from_tar_and_bsdtar_as_decided() {
     drop(volume);
 }
 
-/// Returns the oddity of a path: its first component, except for a file that would lie outside.
+/// Returns the kind of oddity that a path belongs to: its first component. A file outside of the
+/// directory of its kind would give another name.
 fn kind_of(path: &[u8]) -> String {
     let first = path.split(|byte| *byte == b'/').next().unwrap_or_default();
     String::from_utf8_lossy(first).into_owned()
 }
 
-/// Returns whether a line is more than a note.
+/// Returns whether a line of messages reports a failure, and not only a note.
 fn is_failure(line: &str) -> bool {
     let notes = ["is not known, and is ignored", "and becomes a regular file", "ends the archive"];
     !line.starts_with("hint: ") && !notes.iter().any(|note| line.ends_with(note))

@@ -1,12 +1,12 @@
-//! Odd archives. Each kind of oddity writes members below a directory of its own name, so that a
-//! difference identifies its kind.
+//! A generator of odd archives. Each kind of oddity writes members below a directory of its own
+//! name, so that a difference shows its kind.
 
 use super::writer::{Head, Writer, binary, octal8, octal12};
 
-/// An oddity: its name, and the function that writes it below a directory of that name.
+/// A kind of oddity: its name, and the function that writes it below a directory of that name.
 type Kind = (&'static str, fn(&mut Writer, &str));
 
-/// Oddities that may be anywhere in an archive.
+/// Kinds of oddities that may be anywhere in an archive.
 pub(super) const KINDS: [Kind; 40] = [
     ("plain", plain),
     ("old-format", old_format),
@@ -50,7 +50,7 @@ pub(super) const KINDS: [Kind; 40] = [
     ("byte-names", byte_names),
 ];
 
-/// Oddities that end an archive.
+/// Kinds of oddities that end an archive.
 pub(super) const ENDINGS: [Kind; 7] = [
     ("no-end", no_end),
     ("lone-zero-last", lone_zero_last),
@@ -66,7 +66,7 @@ pub(super) fn start(to: &mut Writer) {
     file(to, "start/file");
 }
 
-/// Returns metadata that every program accepts.
+/// Returns a header with random metadata that every program accepts.
 fn head(to: &mut Writer, name: impl AsRef<[u8]>) -> Head {
     let mode = 0o400 | to.prng.within(0..0o1000) as u64;
     Head {
@@ -196,7 +196,7 @@ fn far_times(to: &mut Writer, at: &str) {
     to.add(&odd, b"far");
 }
 
-/// Members without contents, whose size fields are not 0.
+/// Writes members without contents whose size fields are not 0.
 fn sizes_without_bodies(to: &mut Writer, at: &str) {
     file(to, format!("{at}/file"));
     let size = Some(octal12(5 + to.prng.within(0..2000) as u64));
@@ -212,7 +212,7 @@ fn sizes_without_bodies(to: &mut Writer, at: &str) {
     file(to, format!("{at}/after"));
 }
 
-/// Hard links of pax with their contents, as libarchive copies them from cpio archives.
+/// Writes a hard link that has the contents, as libarchive makes them from cpio archives.
 fn link_bodies(to: &mut Writer, at: &str) {
     to.pax(&[("mtime", "1000000000.5")]);
     let first = head(to, format!("{at}/file"));

@@ -1,17 +1,17 @@
-//! A writer of tar archives, field by field, also in forms that no program writes.
+//! A writer of tar archives, field by field. It can also write forms that no program writes.
 
 use xfs_testkit::Prng;
 
 const BLOCK: usize = 512;
 
-/// A header, with the fields of POSIX.
+/// The fields of a header, as in POSIX.
 #[derive(Clone)]
 pub(super) struct Head {
     pub(super) name: Vec<u8>,
     pub(super) mode: [u8; 8],
     pub(super) uid: [u8; 8],
     pub(super) gid: [u8; 8],
-    /// The size field, if it differs from the size of the body.
+    /// The size field; `None` for the size of the body.
     pub(super) size: Option<[u8; 12]>,
     pub(super) mtime: [u8; 12],
     pub(super) kind: u8,
@@ -19,7 +19,7 @@ pub(super) struct Head {
     pub(super) magic: [u8; 8],
     pub(super) device: ([u8; 8], [u8; 8]),
     pub(super) prefix: Vec<u8>,
-    /// Whether the checksum is computed over signed bytes.
+    /// Whether the checksum is computed over signed instead of unsigned bytes.
     pub(super) is_signed: bool,
 }
 
@@ -85,7 +85,8 @@ pub(super) fn octal12(number: u64) -> [u8; 12] {
     format!("{number:011o}\0").into_bytes().try_into().unwrap()
 }
 
-/// Returns a number in two's complement, as GNU tar writes it if octal digits do not suffice.
+/// Returns a number in two's complement with a set bit in front. GNU tar writes numbers in this
+/// form if octal digits do not suffice.
 pub(super) fn binary<const N: usize>(number: i128) -> [u8; N] {
     let bytes = number.to_be_bytes();
     let mut field = [0; N];
@@ -101,7 +102,7 @@ pub(super) fn record(keyword: &str, value: &[u8]) -> Vec<u8> {
     [format!("{length} {keyword}=").as_bytes(), value, b"\n"].concat()
 }
 
-/// An archive under construction.
+/// An archive to which members are added.
 pub(super) struct Writer {
     bytes: Vec<u8>,
     pub(super) prng: Prng,
@@ -123,7 +124,7 @@ impl Writer {
         self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK), 0);
     }
 
-    /// Adds a header that is no member.
+    /// Adds a header that does not describe a member, and its body.
     pub(super) fn raw(&mut self, head: &Head, body: &[u8]) {
         self.add(head, body);
     }
@@ -136,12 +137,12 @@ impl Writer {
         self.bytes.len()
     }
 
-    /// Flips a bit of the written bytes.
+    /// Flips one bit in the byte `at` of the bytes written so far.
     pub(super) fn damage(&mut self, at: usize) {
         self.bytes[at] ^= 1;
     }
 
-    /// Adds extended records for the next member.
+    /// Adds extended records that describe the next member.
     pub(super) fn pax(&mut self, records: &[(&str, &str)]) {
         self.records(b'x', records);
     }

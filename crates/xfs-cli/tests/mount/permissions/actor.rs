@@ -1,5 +1,5 @@
-//! Users of a mount. FUSE admits only the user who has mounted it, so all are user and group 0, and
-//! differ in supplementary groups and in capabilities.
+//! Callers of a mount. FUSE admits only the user who has mounted the volume. So all callers are
+//! user and group 0, and differ in supplementary groups and in capabilities.
 
 use ferroxfs::Capabilities;
 use rustix::process::Gid;
@@ -7,7 +7,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use xfs_oracle::Random;
 use xfs_oracle::harness::TrialError;
 
-/// Owners that files have.
+/// The users to whom the files of a case can belong.
 pub(crate) const USERS: [u32; 3] = [1000, 1001, 0];
 pub(crate) const GROUPS: [u32; 3] = [2000, 2001, 0];
 
@@ -23,7 +23,7 @@ pub(super) fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
 }
 
 impl Actor {
-    /// Returns user 0 without any capability.
+    /// Returns a caller with user 0, without supplementary groups and capabilities.
     pub(super) fn plain() -> Self {
         Self { groups: Vec::new(), capabilities: Capabilities::empty() }
     }
@@ -40,7 +40,8 @@ impl Actor {
         Self { groups, capabilities }
     }
 
-    /// Acts with these credentials: in Linux, credentials belong to a thread.
+    /// Runs `act` with these credentials, in a thread of its own: in Linux, credentials belong to a
+    /// thread.
     pub(super) fn does<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, TrialError> {
         let acted = std::thread::scope(|scope| {
             let act = || self.put_on().map(|()| act());

@@ -19,7 +19,8 @@ fn archive(source: Rc<MemoryFile>, path: &str) -> (Vec<u8>, Vec<String>) {
     (bytes, reports)
 }
 
-/// Extracts with GNU tar, which must print nothing.
+/// Extracts an archive with GNU tar into the directory `to`, and checks that GNU tar prints
+/// nothing.
 fn extract(bytes: &[u8], to: &Path) {
     let file = to.join("archive.tar");
     fs::write(&file, bytes).expect("a file");

@@ -46,7 +46,7 @@ fn only_the_path_of_figures_is_answered() {
     assert_eq!(answer(b"GET /\xff HTTP/1.1"), BAD_REQUEST);
 }
 
-/// A reader that returns pieces of this size.
+/// A reader of these bytes, which returns at most this number of them at a time.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -76,7 +76,8 @@ fn address_of_another_machine_is_refused() {
     }
 }
 
-/// A web page may let a browser ask under any name that resolves to this machine.
+/// Checks that a request is refused if its host is not this machine. A web page may make a browser
+/// use any name that resolves to this machine.
 #[test]
 fn request_for_another_host_is_refused() {
     for host in ["localhost", "LocalHost:9187", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:9187"] {
@@ -98,7 +99,7 @@ fn lack_of_descriptors_is_no_final_error() {
     assert!(is_over(Errno::BADF));
 }
 
-/// Answers on a free port until the tests end.
+/// Starts a server on a free port, which runs until the tests end. Returns its address.
 fn serve(
     patience: Duration,
     late: Duration,
