@@ -1,4 +1,4 @@
-//! The label of a mounted volume.
+//! Reading and setting the label of a mounted volume.
 
 use std::mem::offset_of;
 
@@ -11,8 +11,8 @@ use zerocopy::FromBytes;
 use crate::mount::Mount;
 
 impl Mount {
-    /// Sets the label, in the superblock and then in its copies, each by a transaction of its own:
-    /// a repair finds the label in any of them. It is durable on return.
+    /// Sets the label in the superblock and then in its copies, because a repair takes it from any
+    /// of them. Each is changed by a transaction of its own. The label is durable on return.
     pub fn set_label(&self, label: &Label) -> Result<()> {
         let mut groups = self.geometry().groups();
         groups.next().map_or(Ok(()), |first| self.set_label_in(first, label))?;
