@@ -122,7 +122,7 @@ impl Mount {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
     }
 
-    /// Releases a reference for which the caller has no [`InodeRef`].
+    /// Releases a reference for which the caller has no `InodeRef`.
     pub fn release(&self, entry: Arc<CachedInode>) {
         self.inode_cache.release(entry);
     }

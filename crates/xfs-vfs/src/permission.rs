@@ -87,7 +87,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Checks that the caller owns the inode, or has the same power by [`Capabilities::FOWNER`].
+    /// Checks that the caller owns the inode, or has the same power by `CAP_FOWNER`.
     #[doc(alias = "inode_owner_or_capable")]
     pub fn check_owner(self, core: &InodeCore) -> Result<()> {
         let is_owner = self.0.is_none_or(|me| me.is_as_owner(core));

@@ -30,9 +30,9 @@ use crate::mount::Mount;
 use queue::Queue;
 pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, Watches};
 
-/// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. It keeps
-/// neither the volume from being closed, nor a file without a name from being freed with its last
-/// other reference. Both end the watch.
+/// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. The volume
+/// can still be closed. A file without a name is still freed when its last other reference is
+/// released. Either ends the watch.
 pub struct Watch {
     queue: Arc<Queue>,
     mount: Weak<Mount>,

@@ -21,11 +21,11 @@ use crate::testing::{FakeKind, FakeStore, Mutant};
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
 const FILES: u64 = 24;
-/// The number of the first file. It is not the first of a chunk.
+/// The inode number of the first file. It is not the first number of a chunk.
 const FIRST: u64 = 131;
 const MOST: u64 = 8;
 
-/// Returns a store with files, all of one group, and their numbers.
+/// Returns a store with `FILES` files in one group, and their inode numbers.
 fn store() -> (Arc<FakeStore>, Vec<InodeNumber>) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     let numbers: Vec<_> = (FIRST..FIRST + FILES).map(InodeNumber).collect();
@@ -35,7 +35,7 @@ fn store() -> (Arc<FakeStore>, Vec<InodeNumber>) {
     (store, numbers)
 }
 
-/// Calls `act` with a new cache over the files of a store, for each kind of index.
+/// Calls `act` with a new cache over the files of a store, once for each kind of index.
 fn check(act: impl Fn(&FakeCache, &[InodeNumber])) {
     let (store, numbers) = store();
     for index in [InodeIndex::ByGroup, InodeIndex::OneList] {
@@ -181,7 +181,7 @@ fn drop_idle_keeps_referenced_inodes() {
     });
 }
 
-/// Returns the numbers that a walk shows.
+/// Returns the inode numbers that a walk shows.
 fn walk(cache: &FakeCache, which: WalkFilter) -> Vec<InodeNumber> {
     let mut seen = Vec::new();
     let done = cache.iter_inodes(which, |entry| {

@@ -124,8 +124,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Creates a regular file without a name. Unless it is linked later, it is freed with its last
-    /// reference.
+    /// Creates a regular file without a name. Unless it is linked later, it is freed when its last
+    /// reference is released.
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(
         &self,
@@ -300,7 +300,7 @@ impl<'a> OpContext<'a> {
 }
 
 /// Allocates an inode in or near the group of its directory. `None`: the volume has no space for an
-/// inode. The search has then made consistent changes, which are committed.
+/// inode. The changes of the search are consistent, and are committed.
 fn find_inode(
     tx: &mut Transaction<'_>,
     parent: InodeNumber,

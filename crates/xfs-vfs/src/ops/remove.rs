@@ -37,8 +37,8 @@ impl RemovalRequest<'_> {
 }
 
 impl<'c> OpContext<'c> {
-    /// Removes a name. A file that has no other name is freed with its last reference: before this
-    /// returns, if nothing else refers to it.
+    /// Removes a name. A file without another name is freed when its last reference is released. If
+    /// no other caller has a reference, that is before this returns.
     pub fn remove(&self, directory: &CachedInode, name: &[u8], removal: Removal) -> Result<()> {
         self.check_name(directory, name, removal)?;
         loop {

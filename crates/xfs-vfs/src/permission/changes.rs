@@ -22,7 +22,7 @@ impl Caller<'_> {
     }
 
     /// Returns the set-group-ID bit if the caller must not set it on a file of group `gid`, and 0
-    /// otherwise. A caller outside of the group needs [`Capabilities::FSETID`].
+    /// otherwise. A caller outside of the group needs `CAP_FSETID`.
     pub(crate) fn withheld_set_group_id(self, gid: u32) -> u16 {
         if self.may_lend_group(gid) { 0 } else { SET_GROUP_ID }
     }
