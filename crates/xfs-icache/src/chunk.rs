@@ -32,7 +32,7 @@ pub(crate) struct Chunk<K: InodeKind> {
     entries: EpochArray<CachedInode<K>, Object, { CHUNK_INODES as usize }>,
 }
 
-/// Why a chunk is in the index.
+/// The reasons for which a chunk stays in the index.
 #[derive(Default)]
 pub(crate) struct Residency {
     /// Whether the chunk has left the index (I3).

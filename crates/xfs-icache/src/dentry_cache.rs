@@ -38,7 +38,7 @@ use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
 
 /// The most dentries that stay cached. They take about 10 MiB.
 const MAX_DENTRIES: usize = 1 << 16;
-/// Number of name hashes that a slot remembers of names looked up once.
+/// Number of names looked up once whose hashes a slot remembers.
 const SEEN_ONCE: usize = 1 << 10;
 /// Number of dentries that an insertion visits to find one that was not used.
 const SWEEP_STEPS: usize = 8;

@@ -114,8 +114,9 @@ pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
     })
 }
 
-/// Evicts inodes until none is without a reference, and returns their number. The filesystem must
-/// be inactive, so that an inode is evicted when its last reference is released.
+/// Evicts inodes until every cached inode has a reference. Returns the number of evicted inodes.
+/// The filesystem must be inactive, so that an inode is evicted when its last reference is
+/// released.
 #[doc(alias = "evict_inodes")]
 pub fn evict_all(filesystem: &impl InodeWalk) -> u64 {
     assert!(!filesystem.is_active(), "eviction of a filesystem that is in use");

@@ -1,7 +1,7 @@
 //! The selection of inodes that a walk shows.
 
-/// A property of inodes for which a chunk has one bit for each inode. Walks skip inodes without the
-/// bit.
+/// A tag of cached inodes. A chunk has one bit for each of its inodes, and a walk for the tag skips
+/// inodes without the bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// The inode is in the index.
@@ -12,7 +12,7 @@ pub enum Tag {
     Unsettled,
 }
 
-/// The inodes that the iterator with references shows.
+/// The inodes that a walk with references shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkFilter {
     /// All cached inodes, except those that are being evicted or freed.

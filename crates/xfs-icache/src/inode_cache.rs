@@ -122,9 +122,9 @@ impl<S: Store> InodeCache<S> {
         self.take_as(number, Keep::Cached)
     }
 
-    /// As [`take`](Self::take). If [`Keep::Once`] is passed and the inode is not cached, it is
-    /// evicted when its last reference is released, unless another caller takes it with
-    /// [`Keep::Cached`] meanwhile.
+    /// As [`take`](Self::take). With [`Keep::Once`], an inode that was not cached is evicted when
+    /// its last reference is released, unless another caller takes it with [`Keep::Cached`]
+    /// meanwhile.
     ///
     /// # Errors
     ///

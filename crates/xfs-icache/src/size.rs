@@ -1,8 +1,8 @@
 //! The number of cached inodes, and how many of them are too many.
 //!
 //! Each slot counts insertions and removals. Once the difference reaches a batch, the slot adds it
-//! to the sum of the volume. Inodes that are inserted and removed in one slot, as by a single look
-//! at each, never reach the sum.
+//! to the sum of the volume. Inodes that one slot inserts and soon removes, such as those that are
+//! read only once, never reach the sum.
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots, Volume};
 

@@ -33,7 +33,7 @@ use crate::mount::Mount;
 
 /// Number of inode chunks that are looked up at once.
 const BATCH_CHUNKS: usize = 32;
-/// The most chunks in which 64 inode numbers lie that begin at a multiple of 64.
+/// The most chunks that can have inodes among the 64 inode numbers from a multiple of 64 on.
 const CHUNKS_OF_64_NUMBERS: usize = 2;
 
 /// How bulkstat reads inodes.

@@ -163,7 +163,7 @@ impl<'a> OpenContents<'a> {
         self.entry.locks().is_leased_against(TO_CHANGE)
     }
 
-    /// Breaks the layout leases on the file, and waits for them.
+    /// Breaks the layout leases on the file, and waits until their holders have returned them.
     pub fn take_back(&self) -> Result<()> {
         break_and_wait(self.entry, TO_CHANGE, self.mount.lease_grace)
     }
@@ -409,7 +409,7 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Notes whether the file has blocks past its end. `was_buffered` says whether bytes were
-    /// buffered before. None are now.
+    /// buffered before. No bytes are buffered now.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
         let was_ahead = self.has(AHEAD);

@@ -79,7 +79,7 @@ pub struct Flusher {
     /// Held during a pass.
     passing: Mutex<(), Volume>,
     between: Duration,
-    /// Passes without a write to a file before its preallocated blocks are given back.
+    /// Number of passes without a write to a file before its preallocated blocks are given back.
     preallocation_passes: u64,
     /// Bytes of memory that buffers have claimed.
     claimed_bytes: AtomicU64<Volume>,
@@ -88,7 +88,7 @@ pub struct Flusher {
     changed: Condvar<Volume>,
     /// The first error that no caller could get.
     failure: Mutex<Option<Error>, Volume>,
-    /// Called with files whose metadata changed without a request.
+    /// The function to call with files whose metadata changed without a request.
     listener: SetOnce<Listener, Volume>,
 }
 

@@ -81,7 +81,7 @@ impl Mount {
         self.go_on(FreezePhase::Frozen)
     }
 
-    /// Gives the volume the blocks and allocation groups of `geometry`, while it is frozen.
+    /// Grows the volume to the blocks and allocation groups of `geometry`, while it is frozen.
     ///
     /// # Errors
     ///

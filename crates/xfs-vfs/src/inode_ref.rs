@@ -36,9 +36,10 @@ pub struct InodeRef<H: MountHandle> {
 
 /// Where a reference is counted.
 enum HeldRef {
-    /// In the inode.
+    /// The reference is counted in the inode.
     Direct(Arc<CachedInode>),
-    /// By a processor slot. One count covers all handles of that processor.
+    /// The reference is counted by a processor slot. One count covers all handles of that
+    /// processor.
     Sharded(Arc<PerCpuRef>),
 }
 

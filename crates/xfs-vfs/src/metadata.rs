@@ -57,7 +57,7 @@ impl Metadata {
         Self::of_core(inode.core(), inode.file_type(), geometry)
     }
 
-    /// Returns the metadata in an inode core.
+    /// Returns the metadata that an inode core has.
     #[must_use]
     pub fn of_core(core: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
         let to_bytes = |blocks: u32| u64::from(blocks) << geometry.block_log;

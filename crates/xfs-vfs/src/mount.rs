@@ -10,10 +10,10 @@
 //! 1. the gate of `freeze`
 //! 2. the passes of the flusher
 //! 3. the rename lock
-//! 4. the contents lock of a file (two files: the lower number first)
 //! 4. the contents lock of a file (two files: the lower inode number first)
 //! 5. the beginning of a transaction
 //! 6. latches of inodes in the order of their inode numbers
+//! 7. group headers
 
 use std::sync::Arc;
 use std::time::Duration;

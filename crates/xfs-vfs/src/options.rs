@@ -10,7 +10,7 @@ use crate::clock::Clock;
 /// The options of a read-write mount.
 #[derive(Clone, Copy, Debug)]
 pub struct MountOptions {
-    /// The source of times.
+    /// The source of the times that operations store.
     pub clock: Clock,
     /// How operations write parent pointers.
     pub parents: ParentPath,
@@ -36,10 +36,10 @@ impl MountOptions {
 /// How an open and a close learn whether a file has locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockCheck {
-    /// By a flag in a word that is rarely written.
+    /// Reads a flag in a word that is rarely written.
     #[default]
     Flag,
-    /// By the pointer to the locks too, which lies on a cache line that each open writes. For
+    /// Also reads the pointer to the locks, which lies on a cache line that each open writes. For
     /// benchmarks only.
     Pointer,
 }

@@ -140,7 +140,7 @@ pub enum RenameMode {
 /// The kind of file that a removal expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// Anything but a directory.
+    /// Any file except a directory.
     #[doc(alias = "unlink")]
     File,
     /// An empty directory.

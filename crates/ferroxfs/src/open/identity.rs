@@ -16,8 +16,8 @@
 //!
 //! So at every point the volume has the old UUID or the new UUID, and a log that fits it.
 //!
-//! A mounted volume is frozen first, and its log then does the same steps in place (`rename` of
-//! `xfs-log`).
+//! A mounted volume is frozen first, and its log then does the same steps in place
+//! (`log/change_uuid.rs` of `xfs-log`).
 
 use xfs_buffer::Result as BufferResult;
 use xfs_format::superblock::{Access, Superblock};

@@ -26,9 +26,9 @@ pub(crate) enum FreezePhase {
     /// The volume is being frozen or thawed.
     Changing,
     Frozen,
-    /// Frozen while the volume grows.
+    /// The volume is frozen while it grows.
     Growing,
-    /// Frozen while the UUID changes.
+    /// The volume is frozen while its UUID changes.
     Renaming,
 }
 

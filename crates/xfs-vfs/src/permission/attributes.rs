@@ -15,9 +15,9 @@ pub(crate) const CAPABILITIES: &[u8] = b"capability";
 /// The access to an attribute that a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeUse {
-    /// Read its value.
+    /// The caller reads the value of the attribute.
     Read,
-    /// Set or remove it.
+    /// The caller sets or removes the attribute.
     Change,
 }
 

@@ -18,7 +18,7 @@ use xfs_testkit::Prng;
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// Number of inode numbers in a group.
+/// How many inode numbers a group has.
 const GROUP: u64 = 1024;
 
 /// Returns a cache over `groups` groups with `files` files each. About `most` inodes stay cached.
