@@ -431,7 +431,7 @@ impl Write for File {
         Ok(written)
     }
 
-    /// Writes buffered bytes to the device. To make them durable, call [`File::sync_all`].
+    /// Writes buffered bytes to the device. [`File::sync_all`] makes them durable.
     fn flush(&mut self) -> io::Result<()> {
         match self.node.writable() {
             Ok((mount, entry)) => mount.contents(entry).write_back().map_err(to_io_error),

@@ -363,7 +363,7 @@ impl<K: InodeKind> CachedInode<K> {
         if matches!(state.phase, Phase::Reclaiming | Phase::NeedsInactivation) {
             return SweepOutcome::Stays;
         }
-        // Sweeps need not look at it again before it is released.
+        // Sweeps need not visit the inode again before it is released.
         self.slot().into_iter().for_each(ChunkSlot::clear_idle);
         if state.phase != Phase::Reclaimable {
             return SweepOutcome::Stays;

@@ -152,7 +152,7 @@ impl<S: Store> InodeCache<S> {
                     return Ok(entry);
                 }
                 Some((_, Occupancy::Occupied)) => self.counts.note(Count::Duplicate),
-                // It may have been freed while it was read, and was not inserted (I2).
+                // The inode may have been freed while it was read, and was not inserted (I2).
                 None => {}
             }
         }
@@ -237,7 +237,7 @@ impl<S: Store> InodeCache<S> {
         }
         match before {
             Occupancy::Vacant => self.size.add(),
-            // The thread that frees it finds that it is out.
+            // The thread that frees the old inode finds that it has left the cache.
             Occupancy::Replaced => self.counts.note(Count::Freed),
             Occupancy::Occupied => {}
         }

@@ -241,9 +241,9 @@ impl InodeWalk for Small {
 
     fn release(&self, entry: Arc<CachedInode<SmallKind>>) {
         match entry.release(self.is_active()) {
-            // Its marks keep it until the filesystem is taken down.
+            // Marks keep an abandoned inode until the filesystem is taken down.
             ReleaseOutcome::InUse | ReleaseOutcome::Idle | ReleaseOutcome::Abandoned => {}
-            // Removing it from the list frees it.
+            // Removing the inode from the list frees it.
             ReleaseOutcome::Evicted | ReleaseOutcome::NeedsInactivation => self.remove(&entry),
         }
     }

@@ -339,7 +339,7 @@ impl GroupBulkstat<'_> {
         let ChunkInodes { inodes, scratch } = found;
         while wanted != 0 {
             let show = |number, core: Result<InodeCore>| match core {
-                // It is being freed, or waits to be.
+                // The inode is being freed, or waits to be.
                 Ok(core) if core.nlink == 0 => {}
                 core => inodes.push((number, core.and_then(|core| of_core(&core, geometry)))),
             };

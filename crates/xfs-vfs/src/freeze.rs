@@ -147,7 +147,7 @@ impl Mount {
             entry.share();
             Arc::clone(entry)
         });
-        // A thread that has opened the gate meanwhile may have looked before.
+        // A thread that opened the gate meanwhile may have read the map before this file was added.
         if self.try_write_guard().is_some() {
             self.end_put_off();
         }

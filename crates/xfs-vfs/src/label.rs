@@ -46,7 +46,8 @@ impl Mount {
         let bytes = self.geometry().sector_size;
         let buffer = self.journal.cache().read(at, bytes, BlockKind::Superblock)?;
         let bytes = buffer.bytes();
-        // It is not decoded: a buffer that was not written in place yet has no checksum.
+        // The superblock is not decoded: a buffer that was not written in place yet has no
+        // checksum.
         let disk = SuperblockDisk::ref_from_prefix(&bytes);
         Ok(disk.map(|(disk, _)| Label::from_padded(disk.label)).unwrap_or_default())
     }

@@ -118,8 +118,8 @@ impl MountThreads {
 impl Drop for MountThreads {
     fn drop(&mut self) {
         if self.mount.freezer.is_frozen() {
-            // Its threads may wait for the thaw, and nothing may be written any more. The error
-            // would be that of a flush, which is not requested.
+            // The threads of the mount may wait for the thaw, and nothing may be written any more.
+            // The error would be that of a flush, which is not requested.
             let _ = self.mount.journal.shut_down(Shutdown::Now);
         }
         self.stop();

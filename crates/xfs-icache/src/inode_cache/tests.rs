@@ -123,12 +123,12 @@ fn inode_taken_once_is_evicted_unless_another_took_it() {
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
         cache.release(seen);
         assert_eq!(present(cache), 0);
-        // Another caller that takes it meanwhile keeps it.
+        // The inode stays if another caller takes it meanwhile.
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
         cache.release(take(cache, numbers[0]));
         cache.release(seen);
         assert_eq!(present(cache), 1);
-        // A reader of the cached inodes does not push it out.
+        // A further reader that needs it once does not evict it.
         cache.release(cache.take_as(numbers[0], Keep::Once).unwrap());
         assert_eq!(present(cache), 1);
         let counts = cache.counts();
@@ -147,7 +147,7 @@ fn held_chunk_stays_when_its_inodes_are_evicted() {
         assert_eq!((present(cache), is_empty()), (0, false));
         drop(held);
         assert!(is_empty());
-        // It keeps no inode from coming in, and takes none out.
+        // The holder neither keeps an inode from being inserted, nor removes one.
         let held = cache.hold(numbers[0]);
         cache.release(take(cache, numbers[0]));
         drop(held);
@@ -160,7 +160,7 @@ fn dropped_cache_drops_its_inodes() {
     let (store, numbers) = store();
     let cache = InodeCache::new(store, MOST, InodeIndex::ByGroup);
     let live = Arc::downgrade(take(&cache, numbers[0]).live());
-    // In use or not, or taken out and not given back yet.
+    // One inode is in use, one is idle, and one was evicted.
     cache.release(take(&cache, numbers[1]));
     cache.release(cache.take_as(numbers[2], Keep::Once).unwrap());
     assert!(live.strong_count() > 0);

@@ -133,7 +133,7 @@ impl OpenContents<'_> {
         }
         self.contents().mark(AHEAD, false);
         self.entry.set_unsettled(false);
-        // An inode without a name loses them when it is freed.
+        // An inode without a name loses these blocks when it is freed.
         if self.entry.core().nlink == 0 {
             return Ok(());
         }

@@ -107,7 +107,7 @@ impl<'a> OpContext<'a> {
             if !has_parent {
                 self.add_parent(tx, &live, directory, name)?;
             }
-            // Before the commit: lookups find the number once the directory is unlatched.
+            // Before the commit: lookups find the inode number once the directory is unlatched.
             self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
         })?;
         let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
