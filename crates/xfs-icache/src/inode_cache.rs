@@ -1,10 +1,10 @@
 //! The inode cache of a volume that is mounted read-write.
 //!
-//! Owns: that there is one copy of an inode at a time, its references, how long it stays without
-//! one, and inodes that wait to be freed because they have neither a name nor a reference. Does
-//! **not** own the inode itself, reading and freeing it ([`Store`]), or walks over all inodes
-//! ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one inode in
-//! `cached_inode`.
+//! Owns: that there is one copy of an inode at a time, its references, and how long it stays
+//! without a reference. Also owns inodes that wait to be freed, because they have neither a name
+//! nor a reference. Does **not** own the inode itself, reading and freeing it ([`Store`]), or walks
+//! over all inodes ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one
+//! inode in `cached_inode`.
 //!
 //! # Invariants
 //!

@@ -227,8 +227,9 @@ fn realtime_hint_must_be_aligned_without_the_device() {
     }
 }
 
-/// Each case has the lengths of source and target in bytes, the start and length of the cloned
-/// range, its start in the target, and whether the whole source becomes the whole target.
+/// Each case has five numbers of bytes: the lengths of source and target, the start and length of
+/// the cloned range, and its start in the target. The last field says whether the whole source
+/// becomes the whole target.
 #[test]
 fn clone_of_a_whole_file_takes_its_cow_hint() {
     const HINT: u64 = 16 * BLOCK;
