@@ -1,4 +1,5 @@
-//! Sums up the space below a directory, hard links once: `cargo run --example usage -- disk.img /`.
+//! Sums up the space of all files below a directory, each hard-linked file once: `cargo run
+//! --example usage -- disk.img /`.
 
 use std::collections::HashSet;
 use std::error::Error;

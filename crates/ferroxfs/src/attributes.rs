@@ -1,4 +1,4 @@
-//! Extended attributes under their Linux names.
+//! Reading extended attributes under their Linux names.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,7 +10,7 @@ use xfs_vfs::{AclKind, Activity, AttributeUse};
 use crate::node::Node;
 use crate::{FileType, Result};
 
-/// The namespace that only administrators see.
+/// Prefix of the attribute names that only administrators see.
 const TRUSTED: &[u8] = b"trusted.";
 
 /// One extended attribute, without its value.
@@ -44,7 +44,7 @@ impl Node {
     }
 }
 
-/// Returns all attributes that Linux shows to the caller.
+/// Returns the attributes of an inode that Linux shows to the caller.
 pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     let sees_trusted = node.caller().sees_trusted();
     let mut list = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     list
 }
 
-/// Returns the value of one attribute.
+/// Returns the value of one attribute, given by its Linux name.
 pub(crate) fn value(node: &Node, name: &OsStr) -> Result<Vec<u8>> {
     let (name, inode) = (name.as_bytes(), node.inode());
     if AclKind::of_linux_name(name).is_some() {

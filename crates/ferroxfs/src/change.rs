@@ -1,8 +1,8 @@
 //! Changing a volume by inode.
 //!
-//! Owns: the names of operations on a [`Node`], and their counters. Does **not** own: the
-//! operations (`xfs-vfs`), or which of them is atomic and durable and how every change can fail,
-//! which the [crate](crate#changes) says.
+//! Owns: the operations on a [`Node`] as methods, and their counters. Does **not** own: their
+//! implementation (`xfs-vfs`). The [crate](crate#changes) says which operations are atomic and
+//! durable, and how every change can fail.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ use xfs_vfs::{
 use crate::Result;
 use crate::node::Node;
 
-/// The longest name of an attribute on Linux, its namespace included.
+/// The longest name of an attribute on Linux, in bytes, with its namespace.
 #[doc(alias = "XATTR_NAME_MAX")]
 const MAX_LINUX_NAME_BYTES: usize = 255;
 
@@ -365,7 +365,7 @@ impl Node {
         mount.sync_contents(entry)
     }
 
-    /// Returns the cached inode of another node, if it is of this volume.
+    /// Returns the cached inode of another node. EXDEV if the node is of another volume.
     fn of_this_volume<'a>(&self, other: &'a Self) -> Result<&'a xfs_vfs::CachedInode> {
         let (mine, _) = self.writable()?;
         let (others, entry) = other.writable()?;
@@ -376,7 +376,7 @@ impl Node {
     }
 }
 
-/// Returns the counter for setting an access control list.
+/// Returns the activity to count when an access control list is set (`Some`) or removed (`None`).
 fn attribute_count(list: Option<&Acl>) -> Activity {
     if list.is_some() { Activity::AttributeSet } else { Activity::AttributeRemoved }
 }

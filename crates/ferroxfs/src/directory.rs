@@ -1,4 +1,4 @@
-//! Listing a directory.
+//! Listing a directory, with or without the metadata of its entries.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -81,11 +81,11 @@ impl Node {
     }
 }
 
-/// Whether a listing compares the entries with the index of the directory.
+/// Whether a listing compares the entries of a directory with its index.
 enum Auditing {
-    /// It does not, or an error has left entries out.
+    /// The listing does not compare, or no more, because an error has left entries out.
     Off,
-    /// It will: the index is read together with the first entries.
+    /// The listing will compare. It reads the index together with the first entries.
     Due,
     On(Audit),
 }
@@ -99,7 +99,8 @@ impl ReadDir {
         Self { node, position, batch: Vec::new().into_iter(), audit: Auditing::Off }
     }
 
-    /// Returns a listing of the whole directory.
+    /// Makes a listing of the whole directory. Where the directory cannot change, the listing also
+    /// compares the entries with the index.
     pub(crate) fn whole(node: Node) -> Self {
         // Another program may change a live volume between the two reads, and this one may change
         // its own.
@@ -120,7 +121,7 @@ impl ReadDir {
         ListingProgress(self.audit)
     }
 
-    /// Reads the index before the first entries.
+    /// Reads the index before the first entries, and begins the comparison.
     fn begin_audit(&mut self) {
         let mut findings = Vec::new();
         let audit = self.node.in_directory(|directory| Ok(directory.audit(&mut findings)));
@@ -138,7 +139,8 @@ impl ReadDir {
         self.batch = findings.into_iter();
     }
 
-    /// Compares an entry with the index. The error says that its name belongs to another one.
+    /// Compares an entry with the index. The error says that the index has another entry for the
+    /// name.
     fn see(&mut self, entry: &xfs_dir::DirEntry) -> Result<()> {
         let Auditing::On(audit) = &mut self.audit else { return Ok(()) };
         match audit.see(&entry.name, entry.cookie) {
@@ -147,7 +149,7 @@ impl ReadDir {
         }
     }
 
-    /// Returns the damage of the directory as a whole, once.
+    /// Ends the comparison. Returns damage of the directory as a whole, if there is any.
     fn end_audit(&mut self) -> Option<Result<DirEntry>> {
         match std::mem::replace(&mut self.audit, Auditing::Off) {
             Auditing::On(audit) => audit.finish().map(|check| Err(self.finding(check))),
@@ -155,8 +157,8 @@ impl ReadDir {
         }
     }
 
-    /// Entries that cannot be read are missing from the comparison, which therefore ends. Duplicate
-    /// names have been reported already.
+    /// Ends the comparison after an error, because entries that cannot be read are missing from it.
+    /// Duplicate names have been reported already.
     fn note_error(&mut self) {
         if let Auditing::On(audit) = &mut self.audit {
             audit.give_up();
@@ -168,7 +170,7 @@ impl ReadDir {
         Corruption::new(Structure::Directory, place, check).into()
     }
 
-    /// Reads the entries of the next block. `None`: there are no more.
+    /// Reads the entries of the next block. `None`: there are no more blocks.
     fn refill(&mut self) -> Option<()> {
         let position = self.position.take()?;
         self.node.note(Activity::Listing);
@@ -182,7 +184,7 @@ impl ReadDir {
         Some(())
     }
 
-    /// Returns whether the next entry names a neighbour of this inode.
+    /// Returns whether the inode of the next entry is a neighbour of inode `number`.
     fn goes_on_beside(&mut self, number: InodeNumber) -> bool {
         if self.batch.as_slice().is_empty() && self.refill().is_none() {
             return false;
@@ -229,13 +231,14 @@ impl Iterator for ReadDir {
 pub struct ReadDirPlus {
     entries: ReadDir,
     lot: vec::IntoIter<Result<(DirEntry, Option<Metadata>)>>,
-    /// Memory for the bytes of a cluster.
+    /// Memory into which the bytes of a cluster are read.
     scratch: Vec<u8>,
 }
 
-/// The least number of entries whose inodes are read together: as many as most clusters hold.
+/// The least number of entries whose inodes are read together. Most clusters hold as many.
 const LOT: usize = 32;
-/// The most, as long as the inodes are neighbours, so that no cluster is read for two lots.
+/// The largest number of such entries. A lot grows up to it while the next inode is a neighbour, so
+/// that no cluster is read for two lots.
 const LARGEST_LOT: usize = 128;
 
 impl ReadDirPlus {
@@ -253,7 +256,7 @@ impl ReadDirPlus {
         together
     }
 
-    /// Reads the next entries. It returns none at the end.
+    /// Reads the next entries with their metadata. Returns none at the end of the directory.
     fn next_lot(&mut self) -> Vec<Result<(DirEntry, Option<Metadata>)>> {
         let is_checked = self.entries.node.caller().credentials().is_some();
         let entries = match is_checked {
@@ -302,7 +305,7 @@ impl Iterator for ReadDirPlus {
 #[derive(Clone)]
 pub struct DirEntry {
     volume: Arc<VolumeRef>,
-    /// The directory, for a caller whose right to look the name up must be checked.
+    /// The directory. `Some` for a caller whose permission to look up the name must be checked.
     directory: Option<Node>,
     name: OsString,
     number: InodeNumber,
@@ -347,7 +350,7 @@ impl DirEntry {
         self.cookie
     }
 
-    /// Returns whether the entry claims to be a directory.
+    /// Returns whether the type in the entry is that of a directory.
     pub(crate) fn may_be_directory(&self) -> bool {
         self.file_type == Some(FileType::Directory)
     }

@@ -1,11 +1,12 @@
-//! The one table from errors to errno.
+//! The one table that gives each error its errno.
 
 use std::io;
 
 use crate::Error;
 use xfs_buffer::PosixError;
 
-/// errno values of Linux. XFS reports corruption as EUCLEAN; a bad checksum is the same here.
+/// The errno values of Linux. XFS reports corruption as EUCLEAN. Here a bad checksum is EUCLEAN
+/// too.
 mod code {
     pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;
@@ -80,7 +81,7 @@ fn posix_errno(error: PosixError) -> i32 {
     }
 }
 
-/// Returns an `io::Error` with the kind of the errno, and the error as its source.
+/// Returns an `io::Error` of the kind that the errno has. Its source is `error`.
 pub(crate) fn to_io_error(error: Error) -> io::Error {
     let kind = io::Error::from_raw_os_error(errno(&error)).kind();
     io::Error::new(kind, error)

@@ -1,7 +1,7 @@
-//! The place of a file's contents on the device.
+//! Listing the extents of a file: where its contents are on the device.
 //!
-//! An extent is cut where sharing begins or ends, as FIEMAP does, so that "shared" is true of all
-//! of it or of nothing.
+//! An extent is cut where sharing begins or ends, as FIEMAP does. So an extent is either shared as
+//! a whole or not shared at all.
 
 use xfs_alloc::SharingRun;
 use xfs_format::extent::Extent;
@@ -33,16 +33,16 @@ pub struct FileExtents<'a> {
     node: &'a Node,
     may_share: bool,
     extents: Source<'a>,
-    /// The rest of an extent that was cut.
+    /// The part of an extent that is left after a cut.
     rest: Option<Extent>,
     failed: bool,
 }
 
-/// The source of the extents.
+/// The source from which the extents are read.
 enum Source<'a> {
-    /// The inode, step by step.
+    /// The inode itself, which does not change.
     Still(xfs_inode::Extents<'a>),
-    /// A copy made at the start, because the file may change.
+    /// A copy of all extents, made at the start because the file may change.
     Taken(std::vec::IntoIter<Result<Extent>>),
 }
 
@@ -85,7 +85,8 @@ impl<'a> FileExtents<'a> {
         Self { node, may_share, extents, rest: None, failed: false }
     }
 
-    /// Takes the longest head of `extent` that is shared as a whole or not at all.
+    /// Returns the longest part at the start of `extent` that is shared as a whole or not at all,
+    /// and keeps the part after it.
     fn cut(&mut self, extent: Extent) -> Result<FileExtent> {
         let cache = self.node.cache();
         let SharingRun { shared, length_blocks } = if self.may_share {

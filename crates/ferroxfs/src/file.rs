@@ -62,11 +62,12 @@ pub struct File {
     node: Node,
     position: u64,
     is_direct: bool,
-    /// Whether it was opened for reading too.
+    /// Whether the file was opened for reading.
     reads: bool,
-    /// Whether it may have buffered bytes.
+    /// Whether this handle may have written buffered bytes.
     has_written: AtomicBool<Object>,
-    /// `None` on a volume that is open for reading, which does not count opens.
+    /// The open file description. `None` on a volume that is open for reading, which does not count
+    /// opens.
     description: Option<Arc<Description>>,
 }
 
@@ -98,8 +99,8 @@ impl Drop for File {
 }
 
 impl File {
-    /// Returns the cached inode and a write guard, for a change of the contents. Breaking leases
-    /// may need the volume to be thawed, so that is done before the guard is taken.
+    /// Returns the cached inode and a write guard, for a change of the contents. Leases are broken
+    /// before the guard is taken, because that may need the volume to be thawed.
     fn changing(&self) -> Result<(WriteGuard<'_>, &Arc<CachedInode>)> {
         self.check_writable()?;
         let (mount, entry) = self.node.writable()?;
@@ -112,20 +113,20 @@ impl File {
         self.description.as_ref().is_some_and(|open| open.mode() == OpenMode::Write)
     }
 
-    /// Checks that this handle may write, and breaks layout leases first.
+    /// Checks that this handle may write, and breaks layout leases.
     fn check_writable(&self) -> Result<()> {
         let (mount, _) = self.node.writable()?;
         self.description.as_ref().map_or(Ok(()), |open| open.check_writable(mount))
     }
 
     /// Removes set-ID bits and capabilities before a change of the contents. A caller that may keep
-    /// set-ID bits, as root may, keeps those; capabilities go in any case.
+    /// set-ID bits, such as root, keeps them. Capabilities are removed in any case.
     fn shed_privileges(&self, mount: &Mount) -> Result<()> {
         self.shed_privileges_for(mount, || Ok(()))
     }
 
-    /// As [`shed_privileges`](Self::shed_privileges), for a change that may be impossible: then
-    /// nothing is removed.
+    /// As [`shed_privileges`](Self::shed_privileges), for a change that may fail. If
+    /// `check_possible` fails, nothing is removed.
     fn shed_privileges_for(
         &self,
         mount: &Mount,
@@ -244,7 +245,8 @@ impl File {
         self.node.inode().seek_hole(self.node.cache(), offset)
     }
 
-    /// Locks the contents of a file that may change, with all buffered bytes on the device.
+    /// Locks the contents of a file for reading, after all buffered bytes were written to the
+    /// device. `None`: the volume is open for reading, and the file cannot change.
     fn reading(&self) -> Result<Option<Reading<'_>>> {
         let Ok((mount, entry)) = self.node.writable() else { return Ok(None) };
         mount.contents(entry).read_all().map(Some)

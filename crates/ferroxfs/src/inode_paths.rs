@@ -1,12 +1,12 @@
-//! Every path that leads to an inode.
+//! Search for every path that leads to an inode.
 //!
-//! With parent pointers the search goes upwards, from the inode to the root. Without them a
-//! directory still knows its parent, but other inodes are searched for from the root.
+//! With parent pointers, the search goes upwards from the inode to the root. Without them, only a
+//! directory knows its parent. Any other inode is searched for from the root.
 //!
 //! # Invariants
 //!
-//! - **I1** The search upwards is bounded: a directory has one parent and is visited once, so that
-//!   a cycle of directories ends it with an error.
+//! - **I1** The search upwards is bounded. A directory has one parent and is visited once, so that
+//!   a cycle of directories ends the search with an error.
 //! - **I2** At most `MAX_PATHS` paths are made, whatever entries and parent pointers say.
 
 use std::collections::{HashMap, HashSet};
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 
 /// The most paths returned for one inode, which has at most 2^31 links.
 const MAX_PATHS: usize = 1 << 20;
-/// A path longer than this many components is taken for damage.
+/// A path of more components than this is taken for damage.
 const MAX_DEPTH: usize = 1 << 14;
 
 /// A directory that holds an inode, and the name in it.
@@ -65,7 +65,7 @@ impl Node {
     }
 }
 
-/// Returns the parent pointers of one inode.
+/// Returns the parents of an inode, from its parent pointers.
 pub(crate) fn parents(node: &Node) -> Result<Vec<Parent>> {
     if !node.volume_ref().superblock.has_incompat(IncompatFeatures::PARENT) {
         return Err(Unsupported::NoParentPointers.into());
@@ -78,7 +78,7 @@ pub(crate) fn parents(node: &Node) -> Result<Vec<Parent>> {
     Parents::new(node.cache(), &node.inode()).map(|link| link.map(to_public)).collect()
 }
 
-/// Returns every path of `node`.
+/// Returns every path that leads to `node`.
 pub(crate) fn find(node: &Node) -> InodePaths {
     let mut found = if node.volume_ref().superblock.has_incompat(IncompatFeatures::PARENT) {
         climb(node)
@@ -90,8 +90,8 @@ pub(crate) fn find(node: &Node) -> InodePaths {
     found
 }
 
-/// Follows parent pointers upwards, from each name of the inode to the root. Only the first step
-/// can branch: a directory has one parent.
+/// Follows parent pointers from each name of the inode up to the root. Only the first step can
+/// branch, because a directory has one parent.
 fn climb(node: &Node) -> InodePaths {
     let mut found = InodePaths::default();
     if node.number() == node.volume_ref().superblock.root_inode {
@@ -119,7 +119,8 @@ fn climb(node: &Node) -> InodePaths {
     found
 }
 
-/// Returns the path of a directory that had this generation when the pointer to it was made.
+/// Returns the path of directory `start`. `generation` is the generation that a parent pointer to
+/// this directory has.
 fn ascend(volume: &Arc<VolumeRef>, start: InodeNumber, generation: u32) -> Result<PathBuf> {
     let (mut at, mut generation) = (start, generation);
     let mut names = Vec::new();
@@ -149,7 +150,7 @@ fn join(names: &[OsString]) -> PathBuf {
     path
 }
 
-/// Walks the whole tree. It reads directories, and no other inodes.
+/// Searches the whole tree for an inode. It reads directories, and no other inodes.
 fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
     let mut found = InodePaths::default();
     if wanted == volume.superblock.root_inode {
@@ -172,8 +173,8 @@ fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
     found
 }
 
-/// Searches the entries of one directory, up to [`MAX_PATHS`] paths (I2). Returns the directories
-/// in it.
+/// Searches the entries of one directory for an inode, up to [`MAX_PATHS`] paths in all (I2).
+/// Returns the subdirectories, which are still to be searched.
 fn search_directory(
     (path, directory): (&Path, InodeNumber),
     wanted: InodeNumber,

@@ -1,4 +1,4 @@
-//! A handle on one inode.
+//! A handle on one inode: its metadata, its lookups and its checks of access.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -34,12 +34,12 @@ pub struct Node {
     inode: Source,
 }
 
-/// The inode of a node.
+/// Where a node has its inode.
 #[derive(Clone)]
 enum Source {
-    /// As it was read: the volume does not change.
+    /// A copy of the inode as it was read. The volume is open for reading and does not change.
     Still(Arc<VolumeRef>, Arc<Inode>),
-    /// Cached, where operations change it.
+    /// The cached inode, which operations change.
     Live(InodeRef),
 }
 
@@ -72,7 +72,7 @@ impl Node {
         Self { inode: Source::Live(inode_ref) }
     }
 
-    /// Returns the mount and the cached inode.
+    /// Returns the mount and the cached inode, for a change.
     ///
     /// # Errors
     ///
@@ -84,8 +84,7 @@ impl Node {
         }
     }
 
-    /// Returns the context of an operation, and the cached inode. It waits while the volume is
-    /// frozen.
+    /// Returns the context of an operation, and the cached inode. Waits while the volume is frozen.
     ///
     /// # Errors
     ///
@@ -105,14 +104,14 @@ impl Node {
         }
     }
 
-    /// Counts an activity. Nothing is counted on a volume that is open for reading.
+    /// Counts an activity. On a volume that is open for reading, nothing is counted.
     pub(crate) fn note(&self, activity: Activity) {
         if let Ok((mount, _)) = self.writable() {
             mount.note(activity);
         }
     }
 
-    /// Returns the same inode through another reference to its volume.
+    /// Returns a handle on the same inode that uses another reference to its volume.
     pub(crate) fn through(&self, volume: Arc<VolumeRef>) -> Self {
         match &self.inode {
             Source::Still(_, inode) => Self::still(volume, Arc::clone(inode)),
@@ -120,12 +119,12 @@ impl Node {
         }
     }
 
-    /// Returns the caller whose permissions count.
+    /// Returns the caller whose permissions are checked.
     pub(crate) fn caller(&self) -> Caller<'_> {
         self.volume_ref().caller()
     }
 
-    /// Checks the caller's access to the file. Root may do everything except write an immutable
+    /// Checks the caller's access to the file. Root has every access, except to write an immutable
     /// file.
     pub(crate) fn check(&self, wanted: Access) -> Result<()> {
         match self.caller().credentials() {
@@ -165,7 +164,7 @@ impl Node {
         self.caller().check_owner(self.inode().core())
     }
 
-    /// Returns the reference to the cached inode, if it may change.
+    /// Returns the reference to the cached inode. `None` on a volume that is open for reading.
     pub(crate) fn inode_ref(&self) -> Option<&InodeRef> {
         match &self.inode {
             Source::Live(inode_ref) => Some(inode_ref),
@@ -207,7 +206,7 @@ impl Node {
         })
     }
 
-    /// Returns the inode, if it does not change.
+    /// Returns the in-core inode if it cannot change. `None` on a volume that is open for writing.
     pub(crate) fn still_inode(&self) -> Option<&Inode> {
         match &self.inode {
             Source::Still(_, inode) => Some(inode),
@@ -266,11 +265,11 @@ impl Node {
         self.volume_ref().node(number)
     }
 
-    /// Returns the error of a lookup: damage instead of ENOENT if the directory holds the name, but
-    /// its index does not.
+    /// Returns the error for a name that a lookup did not find. That is damage if the directory has
+    /// an entry of this name that its index lacks, and otherwise `error`.
     ///
-    /// It reads the whole directory, and so is used only on a volume that does not change, and only
-    /// for a path that a caller has named.
+    /// This reads the whole directory. So it is used only on a volume that does not change, and
+    /// only for a path that a caller has given.
     pub(crate) fn explain_missing(&self, name: &OsStr, error: Error) -> Error {
         let is_still = self.volume_ref().mount().is_err() && self.cache().rereads() == 0;
         if !is_still || !matches!(error, Error::Posix(PosixError::NotFound)) {
@@ -313,7 +312,7 @@ impl Node {
         Acl::read(self.cache(), &self.inode(), kind)
     }
 
-    /// Checks that the caller may search this directory.
+    /// Checks that this is a directory that the caller may search.
     fn check_searchable(&self) -> Result<()> {
         let Some(me) = self.caller().credentials() else { return Ok(()) };
         self.in_directory(|_| Ok(()))?;
@@ -327,7 +326,7 @@ impl Node {
         me.check(self.cache(), &inode, Access::EXECUTE)
     }
 
-    /// Runs `look` on this directory, which does not change meanwhile.
+    /// Calls `look` with this directory, which does not change meanwhile.
     pub(crate) fn in_directory<T>(
         &self,
         look: impl FnOnce(&Directory<'_>) -> Result<T>,
@@ -337,7 +336,8 @@ impl Node {
 }
 
 impl VolumeRef {
-    /// Returns the inode that a directory entry, a parent pointer or the superblock leads to.
+    /// Returns the node of an inode whose number comes from a directory entry, a parent pointer or
+    /// the superblock.
     pub(crate) fn node(self: &Arc<Self>, number: InodeNumber) -> Result<Node> {
         if let Some(threads) = &self.threads {
             return threads.mount().take(number).map(|inode| self.node_of(inode));
@@ -346,7 +346,7 @@ impl VolumeRef {
         Ok(Node::still(self.here(), Arc::new(inode)))
     }
 
-    /// Returns a node that takes over a reference to an inode of this volume.
+    /// Makes a node that takes over a reference to an inode of this volume.
     pub(crate) fn node_of(self: &Arc<Self>, inode: xfs_vfs::InodeRef<&Mount>) -> Node {
         Node::live(inode.sharded(self.here().mounted()))
     }

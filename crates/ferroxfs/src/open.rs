@@ -29,12 +29,12 @@ use crate::volume_ref::{Staleness, VolumeInner};
 
 pub use error::OpenError;
 
-/// The default memory of unused buffers.
+/// The default limit of the memory of unused buffers, in bytes.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;
-/// The largest sector, so enough for any superblock.
+/// The largest sector size, in bytes. A superblock lies in one sector.
 const MAX_SECTOR_BYTES: usize = 32 << 10;
 
-/// The default time that a lease holder has, as in the kernel.
+/// The default time that the holder of a broken lease has to return it, as in the kernel.
 const LEASE_GRACE: Duration = Duration::from_secs(45);
 
 /// Options of opening a volume.
@@ -351,7 +351,8 @@ impl Devices {
         Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), log, staleness), findings))
     }
 
-    /// Returns the finding that the device ends before the volume does.
+    /// Returns the corruption of a volume that is longer than its device. `None`: the device is
+    /// long enough.
     fn cut_short(&self, superblock: &Superblock) -> Option<Corruption> {
         let (volume_bytes, device_bytes) =
             (superblock.geometry.data_bytes(), self.data.length_bytes());
@@ -361,7 +362,7 @@ impl Devices {
         })
     }
 
-    /// Returns the volume after its log was replayed, in memory.
+    /// Opens the volume after its log was replayed in memory.
     fn replayed_volume(
         &self,
         superblock: &Superblock,
@@ -378,8 +379,8 @@ impl Devices {
         Ok(Volume::new(VolumeInner::new(superblock, Arc::new(cache), Some(state), None), findings))
     }
 
-    /// Returns the volume after a whole recovery, where a replay of the log alone is not enough:
-    /// intents that the crash left open are finished too. The recovery writes into memory.
+    /// Opens the volume after a whole recovery. This is needed if the crash left intents open,
+    /// because a replay of the log does not finish them. The recovery writes into memory only.
     fn recovered_volume(&self, findings: Vec<Error>) -> Result<Volume, OpenError> {
         let over = |device: &SharedDevice| -> SharedDevice {
             Arc::new(OverlayDevice::new(Arc::clone(device), xfs_log::MAX_REPLAY_BYTES))
@@ -421,14 +422,14 @@ impl Devices {
         Some(LogDevice::new(device, superblock))
     }
 
-    /// Returns the state of the log. `None`: it is external and its device was not given.
+    /// Returns the state of the log. `None`: the log is external and its device was not given.
     fn log_state(&self, superblock: &Superblock) -> Option<Result<LogState, Error>> {
         let log = self.log(superblock)?;
         Some(log.and_then(|log| xfs_log::find_head_and_tail(&log)))
     }
 }
 
-/// Checks that the log is not older than the superblock. Otherwise it was zeroed, or belongs to
+/// Checks that the log is not older than the superblock. An older log was zeroed, or belongs to
 /// another volume.
 fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError> {
     superblock.verify_lsn(state.head).map_err(|corruption| OpenError::Log(corruption.into()))
@@ -466,7 +467,8 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
 mod tests {
     use super::{OpenOptions, Timestamp, Upkeep};
 
-    /// Two runs give the same result, whenever the log was forced.
+    /// With a fixed time there is no upkeep unless the caller asks for it. Otherwise two runs could
+    /// give different bytes, depending on when the log was forced.
     #[test]
     fn fixed_time_disables_upkeep() {
         let (host, fixed) =

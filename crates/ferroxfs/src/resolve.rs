@@ -1,7 +1,7 @@
-//! From a path inside the volume to an inode.
+//! Resolution of a path inside the volume to an inode.
 //!
 //! The rules are those of path_resolution(7), for a process whose root is the root of the volume:
-//! an absolute link starts again there, and `..` in the root is the root.
+//! an absolute symbolic link starts there, and `..` in the root is the root.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -16,28 +16,29 @@ use crate::node::Node;
 use crate::volume_ref::VolumeRef;
 use crate::{FileType, Result};
 
-/// The most links that one resolution follows, as on Linux.
+/// The most symbolic links that one resolution follows, as on Linux.
 pub(crate) const MAX_LINKS: usize = 40;
-/// The longest path, as PATH_MAX.
+/// The longest path in bytes, as PATH_MAX.
 const MAX_PATH_BYTES: usize = 4096;
-/// The longest name in a directory.
+/// The longest name in a directory, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// How a link in the last component is treated.
+/// How a symbolic link in the last component of a path is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
-    /// It is followed.
+    /// The link is followed.
     Follow,
-    /// It is the result.
+    /// The link itself is the result.
     Keep,
 }
 
-/// Returns the inode that `path` means, starting in `root`.
+/// Returns the inode to which `path` leads from `root`.
 pub(crate) fn resolve(root: &Node, path: &Path, last: LastLink) -> Result<Node> {
     resolve_from(root, root, path, last)
 }
 
-/// As [`resolve`], starting in a directory below `root` if the path does not begin with a slash.
+/// As [`resolve`]. A path that does not begin with a slash starts in `directory`, which is below
+/// `root`.
 pub(crate) fn resolve_from(
     root: &Node,
     directory: &Node,
@@ -78,13 +79,14 @@ pub(crate) fn resolve_from(
     Ok(current)
 }
 
-/// Returns whether a path can only mean a directory, so that a link at its end is followed.
+/// Returns whether a path can only lead to a directory, so that a symbolic link at its end is
+/// followed.
 pub(crate) fn asks_for_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
-/// Returns the names in a path, the first one last. Of the components `.` only one at the end is
-/// kept, because it needs search permission.
+/// Returns the names in a path in reverse order, the last one first. A component `.` is kept only
+/// at the end of the path, where it needs search permission.
 fn components(path: &OsStr) -> Vec<OsString> {
     let path = path.as_bytes();
     let ends_here = path == b"." || path.ends_with(b"/.");
@@ -95,13 +97,13 @@ fn components(path: &OsStr) -> Vec<OsString> {
     names
 }
 
-/// Returns the inode that a path from the root means, if the dentry cache has all its names and no
-/// link is followed. It takes no lock, and for sharded inodes writes nothing that another slot
-/// reads.
+/// Returns the inode to which a path leads from the root, if the dentry cache has all its names and
+/// no symbolic link is followed. `None` otherwise. It takes no lock. For sharded inodes it writes
+/// nothing that another slot reads.
 ///
 /// # Errors
 ///
-/// ENOENT if the dentry cache has a name as missing.
+/// ENOENT if the dentry cache knows that a name does not exist.
 pub(crate) fn resolve_remembered(
     volume: &Arc<VolumeRef>,
     path: &Path,
@@ -138,8 +140,9 @@ pub(crate) fn resolve_remembered(
     }))
 }
 
-/// Returns whether a directory is known to let the caller search it. It writes nothing. If it is
-/// not known, or the directory has a list, the caller looks at it under the latch.
+/// Returns whether the cached rights of a directory let the caller search it. It writes nothing.
+/// `false`: the rights are not cached or deny the search, and the caller must check the directory
+/// under its latch.
 fn grants_search(caller: Caller<'_>, directory: &CachedInode) -> bool {
     let Some(me) = caller.credentials() else { return true };
     directory.rights().is_some_and(|rights| me.grants_without_list(rights, Access::EXECUTE))

@@ -1,21 +1,20 @@
-//! A small volume in memory that is no XFS, for programs that need a temporary tree of files and no
-//! image.
+//! A small volume in memory, for programs that need a temporary tree of files and no XFS image.
 //!
 //! Owns: the tree of names of a [`ScratchVolume`], and the contents of its files. Does **not** own
-//! the inodes, or walks over them: these are the iterators of `xfs-icache`, which walk over a list
-//! here.
+//! the inodes, or walks over them: these are the iterators of `xfs-icache`, which here walk over a
+//! list.
 //!
-//! Nothing is written to a device. There are no owners, modes, times or attributes, and one lock
-//! for all changes of names. A program that needs those, or parallel changes, makes an XFS volume
-//! in memory.
+//! Nothing is written to a device. There are no owners, modes, times or attributes, and all changes
+//! of names take one lock. A program that needs those, or parallel changes, makes an XFS volume in
+//! memory.
 //!
 //! # Invariants
 //!
-//! - **I1** A name is a reference to its inode. So an inode goes with its last name and its last
-//!   handle, whichever goes last.
-//! - **I2** Names change under `changing`, and a directory that has lost its name gets no entries.
+//! - **I1** A name holds a reference to its inode. So an inode is freed when its last name is
+//!   removed and its last handle is dropped, whichever comes last.
+//! - **I2** Names change under `changing`. A directory that has lost its name gets no entries.
 //!
-//! Lock order: `changing`, one directory, one inode's state.
+//! Lock order: `changing`, then one directory, then the state of one inode.
 
 mod tree;
 
@@ -60,7 +59,7 @@ pub struct ScratchVolume {
 /// A handle on an inode of a [`ScratchVolume`].
 pub struct ScratchNode {
     tree: Arc<Tree>,
-    /// `Some` until it is dropped.
+    /// The inode. `Some` until the handle is dropped.
     entry: Option<Arc<CachedInode<SmallKind>>>,
 }
 
@@ -119,7 +118,7 @@ impl ScratchVolume {
 }
 
 impl ScratchNode {
-    /// Returns a handle that takes over the caller's reference.
+    /// Makes a handle that takes over the caller's reference.
     fn new(tree: &Arc<Tree>, entry: Arc<CachedInode<SmallKind>>) -> Self {
         Self { tree: Arc::clone(tree), entry: Some(entry) }
     }

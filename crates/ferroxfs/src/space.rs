@@ -1,4 +1,4 @@
-//! Free space and inodes, as `statfs` shows them.
+//! Free space and free inodes of a volume, as `statfs` shows them.
 
 use std::ops::Range;
 
@@ -62,8 +62,8 @@ impl Volume {
     }
 }
 
-/// Counts over the headers of all allocation groups, which is right even if the lazy counters of
-/// the superblock are not.
+/// Sums up free space and inodes over the headers of all allocation groups. The superblock may have
+/// lazy counters, which can be wrong.
 pub(crate) fn count(core: &VolumeInner) -> Result<Space> {
     let superblock = &core.superblock;
     let geometry = core.cache.geometry();

@@ -1,7 +1,7 @@
 //! The counters of an open volume, named as the kernel's XFS names them in /proc/fs/xfs/stat.
 //!
-//! Owns: the figures, collected from the layers that count. Counters are kept by processor slot and
-//! read one after the other, so that they need not agree while operations run.
+//! Owns: the figures, collected from the layers that count. Each counter is kept by processor slot.
+//! Counters are read one after the other, so they need not agree while operations run.
 
 mod log;
 

@@ -1,4 +1,4 @@
-//! An open volume.
+//! An open volume: access to its parts, syncing and closing.
 
 mod bulk;
 mod freeze;

@@ -1,9 +1,10 @@
-//! References to a volume that every thread can make without a write that all threads share.
+//! Counted references to a volume. A thread can make one without writing memory that all threads
+//! share.
 //!
-//! Each clone and each drop writes a reference count. With one count for the whole volume, every
-//! lookup on every thread would fight over one cache line. So a volume is held by several counts,
-//! one per processor slot ([`Slots`]). A handle uses the count of the slot of the thread that makes
-//! it.
+//! Each clone and each drop of a reference writes a reference count. With one count for the whole
+//! volume, every lookup on every thread would contend for one cache line. So a volume has several
+//! counts, one for each processor slot ([`Slots`]). A handle uses the count of the slot of the
+//! thread that makes the handle.
 //!
 //! ```text
 //!  Volume ──► VolumeShards ──► VolumeRef ┐            Node, File, ReadDir ──► one VolumeRef
@@ -12,16 +13,17 @@
 //! ```
 //!
 //! The caller of an operation is a property of the `VolumeRef`. A volume on behalf of another user
-//! ([`Volume::as_user`](crate::Volume::as_user)) has references of its own to the same
-//! `VolumeInner`, and all handles that come from one act for the same user. A `Node` finds the
-//! reference of its thread through `Identity`.
+//! ([`Volume::as_user`](crate::Volume::as_user)) has its own references to the same `VolumeInner`.
+//! All handles that come from such a volume act for the same user. A `Node` finds the reference of
+//! its thread through `Identity`.
 //!
 //! # Invariants
 //!
-//! - **I1** Neither `VolumeInner` nor `Identity` keeps a `VolumeRef` alive, so that the last handle
-//!   frees everything.
-//! - **I2** While a `Volume` exists, finding the reference of the calling thread writes to one
-//!   count of scope slot. After that, handles are made from the reference at hand.
+//! - **I1** Neither `VolumeInner` nor `Identity` keeps a `VolumeRef` alive, so that dropping the
+//!   last handle frees everything.
+//! - **I2** While a `Volume` exists, finding the reference of the calling thread writes only the
+//!   count of one slot. After that, new handles share the reference of the handle that they come
+//!   from.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -54,11 +56,12 @@ pub(crate) struct VolumeInner {
     findings: Vec<Error>,
 }
 
-/// The caller for a set of references.
+/// The credentials of one caller of the volume, and the references that act for it.
 struct Identity {
-    /// `None` may do everything.
+    /// The credentials to check. `None`: the caller may do everything.
     credentials: Option<Credentials>,
-    /// Weak, so that an identity keeps no reference alive (I1).
+    /// The references of all slots. They are weak, so that an identity keeps no reference alive
+    /// (I1).
     refs: SetOnce<Slots<Weak<VolumeRef>>, VolumeScope>,
 }
 
@@ -72,14 +75,14 @@ impl VolumeInner {
         Self { superblock, cache, log, staleness, threads: None, findings: Vec::new() }
     }
 
-    /// Returns the same volume, mounted read-write.
+    /// Returns this state with a mount, for a volume that is open for writing.
     pub(crate) fn with_threads(mut self, threads: MountThreads) -> Self {
         self.threads = Some(threads);
         self
     }
 }
 
-/// A reference to a volume, one of several counts.
+/// A reference to a volume on behalf of one caller, counted for one slot.
 pub(crate) struct VolumeRef {
     inner: Arc<VolumeInner>,
     identity: Arc<Identity>,
@@ -94,45 +97,47 @@ impl Deref for VolumeRef {
 }
 
 impl VolumeRef {
-    /// Returns the reference of the calling thread's slot, or this one if that is gone (I2).
+    /// Returns the reference of the calling thread's slot. If the `Volume` was dropped, returns
+    /// this reference (I2).
     pub(crate) fn here(self: &Arc<Self>) -> Arc<Self> {
         let mine = self.identity.refs.value().and_then(|refs| refs.mine().upgrade());
         mine.unwrap_or_else(|| Arc::clone(self))
     }
 
-    /// Returns whether both refer to the same volume, whatever their callers.
+    /// Returns whether both refer to the same volume. Their callers may differ.
     pub(crate) fn is_of_volume(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns the caller of operations through handles that come from this.
+    /// Returns the caller of all operations on handles that come from this reference.
     pub(crate) fn caller(&self) -> Caller<'_> {
         Caller::new(self.identity.credentials.as_ref())
     }
 
-    /// Returns this reference as cached inodes hold it. The volume is mounted read-write.
+    /// Wraps this reference in the handle that references to cached inodes use. The volume is
+    /// mounted read-write.
     pub(crate) fn mounted(self: Arc<Self>) -> MountedVolume {
         MountedVolume(self)
     }
 
-    /// Takes a reference to an inode that was found in the cache. `None`: the inode is on its way
-    /// out.
+    /// Takes a reference to an inode that was found in the cache. `None`: the inode is being
+    /// evicted or freed.
     pub(crate) fn inode_ref(self: &Arc<Self>, entry: &Arc<CachedInode>) -> Option<InodeRef> {
         InodeRef::of_cached(MountedVolume(Arc::clone(self)), entry)
     }
 
-    /// Takes one more reference to an inode of this volume, through this reference to the volume.
+    /// Takes another reference to an inode of this volume, through this reference to the volume.
     pub(crate) fn share_inode(self: &Arc<Self>, inode: &InodeRef) -> InodeRef {
         inode.share_with(MountedVolume(Arc::clone(self)))
     }
 
-    /// Returns a reference to the mount that does not keep it. It is empty on a volume that is open
-    /// for reading.
+    /// Returns a weak reference to the mount. On a volume that is open for reading it refers to
+    /// nothing.
     pub(crate) fn weak_mount(&self) -> Weak<Mount> {
         self.threads.as_ref().map_or_else(Weak::new, MountThreads::weak_mount)
     }
 
-    /// Returns the mount.
+    /// Returns the mount of a volume that is open for writing.
     ///
     /// # Errors
     ///
@@ -143,7 +148,7 @@ impl VolumeRef {
     }
 }
 
-/// A reference to a volume that is mounted read-write, as its inodes hold it.
+/// A reference to a volume that is mounted read-write, as references to its inodes hold it.
 #[derive(Clone)]
 pub(crate) struct MountedVolume(Arc<VolumeRef>);
 
@@ -161,10 +166,10 @@ impl MountHandle for MountedVolume {
     }
 }
 
-/// A reference to a cached inode, which keeps the volume open.
+/// A reference to a cached inode. It also keeps the volume open.
 pub(crate) type InodeRef = xfs_vfs::InodeRef<MountedVolume>;
 
-/// Keeps every reference of an identity alive while the volume is open.
+/// The references of all slots of one caller. They live while the `Volume` is open.
 pub(crate) struct VolumeShards {
     refs: Slots<Arc<VolumeRef>>,
 }
@@ -174,7 +179,7 @@ impl VolumeShards {
         Self::over(Arc::new(VolumeInner { findings, ..inner }), None)
     }
 
-    /// Returns the same volume on behalf of another user.
+    /// Makes references to the same volume on behalf of another user.
     pub(crate) fn acting_as(&self, credentials: Credentials) -> Self {
         Self::over(Arc::clone(&self.here().inner), Some(credentials))
     }
@@ -189,8 +194,8 @@ impl VolumeShards {
         Self { refs }
     }
 
-    /// Returns the mount and its threads, if there are any. `None`: another handle holds a
-    /// reference.
+    /// Takes the mount and its threads out of the volume. The inner `None`: the volume is open for
+    /// reading. The outer `None`: a handle still refers to the volume.
     pub(crate) fn into_threads(self) -> Option<Option<MountThreads>> {
         let mut inner = None;
         for volume in self.refs.into_values() {
@@ -199,7 +204,7 @@ impl VolumeShards {
         Some(Arc::into_inner(inner?)?.threads)
     }
 
-    /// Returns damage that was found when the volume was opened.
+    /// Returns the damage that was found when the volume was opened.
     pub(crate) fn findings(&self) -> &[Error] {
         &self.here().inner.findings
     }

@@ -1,11 +1,11 @@
-//! Walking a tree, depth first, without recursion.
+//! Walking a directory tree, depth first, without recursion.
 //!
 //! # Invariants
 //!
 //! - **I1** A walk enters a directory at most once. If directories form a cycle, the walk ends with
 //!   an error at the entry that closes it.
 //! - **I2** Memory grows with the depth, not with its square. There is one path, which each level
-//!   extends, since a volume may be as deep as it has inodes.
+//!   extends. A volume may be as deep as it has inodes.
 //! - **I3** An error is an item like any other: the walk continues with everything that can still
 //!   be read.
 
@@ -47,14 +47,14 @@ pub struct WalkError {
 pub struct Walk {
     start: Option<WalkEntry>,
     open: Vec<Level>,
-    /// The path of the innermost open directory (**I2**).
+    /// The path of the innermost directory that is open, as bytes (**I2**).
     path: Vec<u8>,
     entered: HashSet<InodeNumber>,
     contents_first: bool,
     sorted: bool,
-    /// The directory that was returned last and was not entered yet.
+    /// The directory that was returned last, and whose entries were not read yet.
     pending: Option<WalkEntry>,
-    /// A directory that could not be opened and is returned next.
+    /// A directory that could not be opened. It is returned next.
     unopened: Option<WalkEntry>,
 }
 
@@ -63,7 +63,7 @@ struct Level {
     entries: Entries,
     depth: usize,
     node: Node,
-    /// Length of the path of the level around this one.
+    /// Length in bytes of the path of the parent level.
     outer_length: usize,
 }
 
@@ -116,7 +116,8 @@ impl Walk {
         self.pending = None;
     }
 
-    /// Returns an entry now, or opens it first if contents come first.
+    /// Returns an entry, or opens a directory first if its contents are returned before it. `None`:
+    /// the directory was opened.
     fn visit(&mut self, entry: WalkEntry) -> Option<Result<WalkEntry, WalkError>> {
         if entry.node.file_type() != FileType::Directory {
             return Some(Ok(entry));
@@ -130,7 +131,7 @@ impl Walk {
         Some(Ok(entry))
     }
 
-    /// Opens a directory, once in a walk (I1). The error is about its listing.
+    /// Opens a directory, once in a walk (I1). Returns the error of listing it, if there is one.
     fn enter(&mut self, directory: WalkEntry) -> Option<WalkError> {
         if !self.entered.insert(directory.node.number()) {
             return Some(WalkError {
@@ -151,8 +152,8 @@ impl Walk {
         }
     }
 
-    /// Takes the next entry of the innermost directory. After an error, the next call continues
-    /// (I3).
+    /// Returns the next entry of the innermost directory. `None`: all directories are read. After
+    /// an error, the next call continues (I3).
     fn step(&mut self) -> Option<Result<WalkEntry, WalkError>> {
         loop {
             let level = self.open.last_mut()?;
@@ -180,7 +181,7 @@ impl Walk {
     }
 }
 
-/// Reads all entries and orders them by name; errors come first.
+/// Reads all entries and sorts them by name. Errors come first.
 fn sort(entries: ReadDir) -> Entries {
     let mut all: Vec<_> = entries.collect();
     all.sort_by_cached_key(|entry| {

@@ -1,4 +1,4 @@
-//! One cached inode, its references and its life.
+//! One cached inode, its references and the phases of its life.
 //!
 //! ```text
 //!            ready            release: last reference
@@ -17,9 +17,9 @@
 //! - **I2** No way leads back from reclaiming and needs-inactivation. A thread that meets such an
 //!   inode looks it up again, or gets ENOENT. So exactly one thread removes an inode, and one frees
 //!   it.
-//! - **I3** A reclaimable inode has the idle tag. A thread that found an inode without knowing that
-//!   it is still in its slot must not touch the tag once the inode is gone (I2): the slot may hold
-//!   another file by then.
+//! - **I3** A reclaimable inode has the idle tag. A thread that found an inode, but does not know
+//!   whether the inode is still in its slot, must not touch the tag once the inode is gone (I2). By
+//!   then the slot may hold another file.
 
 use std::sync::Arc;
 
@@ -40,51 +40,53 @@ use crate::kind::{Inode, InodeKind};
 use crate::marks::{Mark, Marks};
 use crate::rights::Rights;
 
-/// A cached inode.
+/// An inode in the inode cache, with its references, locks, contents and marks.
 pub struct CachedInode<K: InodeKind> {
-    /// Read by every lookup and rarely written: a cache line of its own.
+    /// The fields that every lookup reads and few threads write. They have a cache line of their
+    /// own.
     hints: Hints<K>,
     locks: LockState,
-    /// Most files are never read or written while they are cached.
+    /// The state of the contents, made on first use. Most files are never read or written while
+    /// they are cached.
     contents: SetOnce<Box<K::Contents>, Object>,
     state: Mutex<State, Object>,
 }
 
-/// The phase of an inode's life; see the figure above.
+/// The phase of a cached inode's life. The figure at the head of this module shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Under construction: walks skip it.
+    /// The inode is under construction. Walks skip it.
     New,
-    /// Referenced.
+    /// The inode has references.
     Live,
-    /// Unreferenced. A lookup recycles it.
+    /// The inode has no reference. A lookup takes it again.
     Reclaimable,
-    /// On its way out of the cache.
+    /// The inode is being evicted from the cache.
     Reclaiming,
-    /// Without a name and without a reference: it is being freed on disk.
+    /// The inode has neither a name nor a reference, and is being freed on disk.
     NeedsInactivation,
 }
 
-/// Whether an inode stays cached when its last reference goes.
+/// Whether an inode stays cached after its last reference is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// It stays as long as there is room.
+    /// The inode stays as long as the cache has room.
     Cached,
-    /// It is evicted. It was read to be looked at once.
+    /// The inode is evicted, because its reader needs it only once.
     #[doc(alias = "XFS_IGET_DONTCACHE")]
     Once,
 }
 
 struct State {
     users: u32,
-    /// The part of `users` that marks hold: they give the inode up when it can be reached by
-    /// nothing else.
+    /// The number of `users` that are marks. They are removed once nothing else can reach the
+    /// inode.
     marks: u32,
     phase: Phase,
     keep: Keep,
-    /// Whether a lookup took it since the last sweep.
+    /// Whether a lookup took the inode since the last sweep.
     referenced: bool,
-    /// Whether it was made without a name, and has never had one.
+    /// Whether the inode was made without a name, and has never had a name.
     awaits_name: bool,
 }
 
@@ -98,13 +100,13 @@ impl State {
 /// The outcome of taking a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeOutcome {
-    /// Taken: the inode had references before.
+    /// The reference was taken. The inode had references before.
     Here,
-    /// Taken: the inode had no reference before.
+    /// The reference was taken. The inode had no reference before.
     Recycled,
-    /// Refused: the inode is being freed.
+    /// The reference was refused, because the inode is being freed.
     NeedsInactivation,
-    /// Refused: the inode is about to leave the index.
+    /// The reference was refused, because the inode is about to leave the index.
     Evicted,
 }
 
@@ -118,30 +120,31 @@ impl TakeOutcome {
 /// The outcome of releasing a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseOutcome {
-    /// Others still reference it.
+    /// The inode has other references.
     InUse,
-    /// It has no reference now.
+    /// The inode has no reference now, and stays cached.
     Idle,
-    /// The releasing thread must remove it from the index.
+    /// The releasing thread must remove the inode from the index.
     Evicted,
-    /// The releasing thread must have it freed.
+    /// The releasing thread must have the inode freed on disk.
     NeedsInactivation,
-    /// It has no name, and no references except those of marks. The releasing thread must remove
-    /// these.
+    /// The inode has no name, and no references except those of marks. The releasing thread must
+    /// remove the marks.
     Abandoned,
 }
 
 /// The outcome of a sweep over one inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepOutcome {
-    /// It stays: it is referenced, was taken since the last sweep, or is on its way out.
+    /// The inode stays: it is referenced, was taken since the last sweep, or is being evicted or
+    /// freed.
     Stays,
     /// The sweeping thread must remove it from the index.
     Evicted,
 }
 
 impl<K: InodeKind> CachedInode<K> {
-    /// Returns an inode with one reference.
+    /// Makes an inode with one reference, which the caller has.
     pub(crate) fn new(
         live: Arc<K::Inode>,
         phase: Phase,
@@ -183,7 +186,7 @@ impl<K: InodeKind> CachedInode<K> {
 }
 
 impl<K: InodeKind> CachedInode<K> {
-    /// Returns the inode.
+    /// Returns the in-core inode.
     #[inline]
     pub fn live(&self) -> &Arc<K::Inode> {
         self.hints.live()
@@ -194,43 +197,43 @@ impl<K: InodeKind> CachedInode<K> {
         self.contents.value_or_init(Box::default)
     }
 
-    /// Returns the state of the contents, if it was needed before.
+    /// Returns the state of the contents. `None`: no caller has needed it yet.
     pub fn known_contents(&self) -> Option<&K::Contents> {
         self.contents.value().map(|contents| &**contents)
     }
 
-    /// Returns the locks that programs hold on it, and its opens.
+    /// Returns the locks that programs hold on the file, and its opens.
     pub fn locks(&self) -> FileLocks<'_> {
         FileLocks { word: self.hints.word(), state: &self.locks }
     }
 
-    /// Returns the watches and keepers that hold it.
+    /// Returns the watches and keepers that hold the inode.
     pub fn marks(&self) -> &Marks<K::Watch> {
         self.hints.marks()
     }
 
-    /// Returns the type. It is read without a lock.
+    /// Returns the type of the file, without taking a lock.
     pub fn file_type(&self) -> FileType {
         self.hints.file_type()
     }
 
-    /// Returns owner, group and mode, where they are known. They are read without a lock.
+    /// Returns owner, group and mode, without taking a lock. `None`: they are not cached.
     pub fn rights(&self) -> Option<Rights> {
         self.hints.rights().rights()
     }
 
-    /// Caches owner, group and mode. The caller holds the latch, shared or exclusive.
+    /// Caches owner, group and mode. The caller holds the latch of the inode, shared or exclusive.
     pub fn note_rights(&self, rights: Rights) {
         self.hints.rights().note(rights);
     }
 
-    /// Invalidates owner, group and mode, which change. The caller holds the exclusive latch, and
-    /// keeps it until they have changed.
+    /// Removes owner, group and mode from the cache, because they change. The caller holds the
+    /// exclusive latch of the inode, and keeps it until they have changed.
     pub fn forget_rights(&self) {
         self.hints.rights().forget();
     }
 
-    /// Sets whether it has buffered bytes, or blocks that it does not need.
+    /// Sets whether the file has buffered bytes, or preallocated blocks past its end.
     pub fn set_unsettled(&self, is_unsettled: bool) {
         self.slot().into_iter().for_each(|slot| slot.set_unsettled(is_unsettled));
     }
@@ -239,24 +242,24 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.slot()
     }
 
-    /// Returns the phase. It may have changed by the time the caller looks at it.
+    /// Returns the phase of the inode. It may have changed by the time the caller uses the result.
     pub fn phase(&self) -> Phase {
         self.state.lock().phase
     }
 
-    /// Notes whether it was made without a name, and may get a first one.
+    /// Sets whether the inode was made without a name and may still get its first name.
     #[doc(alias = "I_LINKABLE")]
     pub fn set_awaits_name(&self, awaits_name: bool) {
         self.state.lock().awaits_name = awaits_name;
     }
 
-    /// Returns whether it may get a first name. Any other file without a name was removed, and
-    /// never gets a name again.
+    /// Returns whether the inode may get its first name. Any other file without a name was removed,
+    /// and never gets a name again.
     pub fn awaits_name(&self) -> bool {
         self.state.lock().awaits_name
     }
 
-    /// Makes it visible to walks.
+    /// Ends the construction of the inode: walks show it from now on.
     pub fn set_ready(&self) {
         let mut state = self.state.lock();
         if state.phase == Phase::New {
@@ -264,15 +267,15 @@ impl<K: InodeKind> CachedInode<K> {
         }
     }
 
-    /// Takes one more reference. The caller holds one already.
+    /// Takes another reference. The caller holds one already.
     pub fn share(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a user of an inode that nobody holds");
         state.add_user();
     }
 
-    /// Takes one more reference, as a mark: it is given up when nothing else can reach the inode.
-    /// The caller holds a reference.
+    /// Takes another reference, for a mark. It is released once nothing but marks can reach the
+    /// inode. The caller holds a reference.
     pub fn share_as_mark(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a mark on an inode that nobody holds");
@@ -280,22 +283,22 @@ impl<K: InodeKind> CachedInode<K> {
         state.marks += 1;
     }
 
-    /// Turns the reference of a mark into an ordinary one, which the caller then releases.
+    /// Turns the reference of a mark into an ordinary reference, which the caller then releases.
     pub fn unmark(&self) {
         let mut state = self.state.lock();
         assert!(state.marks > 0, "there is no mark");
         state.marks -= 1;
     }
 
-    /// Returns whether the caller's reference is the only one. Another may have been taken by the
-    /// time the caller looks at the answer.
+    /// Returns whether the caller's reference is the only one. Another thread may take a reference
+    /// before the caller uses the result.
     pub fn is_alone(&self) -> bool {
         let state = self.state.lock();
         state.users == 1 && state.phase == Phase::Live
     }
 
-    /// Gives up the caller's reference in order to free the inode, if it is the only one. Nothing
-    /// gets another reference then.
+    /// If the caller's reference is the only one, gives it up in order to free the inode. Returns
+    /// whether it did. After that no thread gets a reference to the inode.
     pub fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_alone = state.users == 1 && state.phase == Phase::Live;
@@ -305,7 +308,7 @@ impl<K: InodeKind> CachedInode<K> {
         is_alone
     }
 
-    /// Takes a reference for a lookup.
+    /// Takes a reference for a lookup, unless the inode is being evicted or freed.
     pub fn take(&self, keep: Keep) -> TakeOutcome {
         let mut state = self.state.lock();
         let taken = match state.phase {
@@ -325,8 +328,8 @@ impl<K: InodeKind> CachedInode<K> {
         taken
     }
 
-    /// Takes a reference for a walk, which leaves no trace. Returns `false` if the walk skips this
-    /// inode.
+    /// Takes a reference for a walk. This does not count as a use of the inode. Returns `false` if
+    /// the walk skips the inode.
     pub(crate) fn take_for_walk(&self, which: WalkFilter, is_active: bool) -> bool {
         let mut state = self.state.lock();
         match state.phase {
@@ -340,13 +343,13 @@ impl<K: InodeKind> CachedInode<K> {
         true
     }
 
-    /// Sets the inode to leave the cache, if it is unreferenced.
+    /// Starts the eviction of the inode, if it has no reference.
     pub(crate) fn evict(&self) -> SweepOutcome {
         self.leave(&mut self.state.lock())
     }
 
     /// As [`evict`](Self::evict), except that an inode which was taken since the last sweep stays
-    /// once more.
+    /// until the next one.
     pub(crate) fn sweep(&self) -> SweepOutcome {
         let mut state = self.state.lock();
         if state.phase == Phase::Reclaimable && std::mem::take(&mut state.referenced) {
@@ -360,7 +363,7 @@ impl<K: InodeKind> CachedInode<K> {
         if matches!(state.phase, Phase::Reclaiming | Phase::NeedsInactivation) {
             return SweepOutcome::Stays;
         }
-        // Sweeps need not look at it again before it is released.
+        // Sweeps need not visit the inode again before it is released.
         self.slot().into_iter().for_each(ChunkSlot::clear_idle);
         if state.phase != Phase::Reclaimable {
             return SweepOutcome::Stays;
@@ -369,25 +372,26 @@ impl<K: InodeKind> CachedInode<K> {
         SweepOutcome::Evicted
     }
 
-    /// Returns whether it gets no more references.
+    /// Returns whether no thread can get a reference any more, because the inode is being evicted
+    /// or freed.
     pub fn is_gone(&self) -> bool {
         matches!(self.phase(), Phase::Reclaiming | Phase::NeedsInactivation)
     }
 }
 
 impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
-    /// Returns whether it is a directory.
+    /// Returns whether the inode is a directory.
     pub fn is_directory(&self) -> bool {
         self.file_type() == FileType::Directory
     }
 
-    /// Returns a copy of everything except the forks. Inside a transaction that has latched the
-    /// inode it does not change.
+    /// Returns a copy of the inode core. A transaction that has latched the inode keeps it from
+    /// changing.
     pub fn core(&self) -> InodeCore {
         self.live().inode().core().clone()
     }
 
-    /// Returns how many transactions have changed the inode, or names in it.
+    /// Returns the number of transactions that have changed the inode, or names in it.
     #[doc(alias = "di_changecount")]
     pub fn change_count(&self) -> u64 {
         self.live().inode().core().change_count
@@ -397,17 +401,18 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
     ///
     /// # Errors
     ///
-    /// ENOENT, ENOTDIR; EUCLEAN for a corrupt volume.
+    /// ENOENT if the name does not exist, ENOTDIR if this is no directory; EUCLEAN for a corrupt
+    /// volume.
     pub fn find(&self, journal: &Journal, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         self.find_and(journal, name, |_| ())
     }
 
-    /// As [`find`](Self::find). `note` gets the result, a missing name included, while nothing can
-    /// change it.
+    /// As [`find`](Self::find), and calls `note` with the result while nothing can change it.
+    /// `note` gets `None` for a name that does not exist.
     ///
     /// # Errors
     ///
-    /// As [`find`](Self::find).
+    /// The errors of [`find`](Self::find).
     pub fn find_and(
         &self,
         journal: &Journal,
@@ -431,7 +436,7 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
 }
 
 impl<K: InodeKind> CachedInode<K> {
-    /// Adds a mark, which takes a reference. The caller holds one.
+    /// Adds a mark, which takes a reference. The caller holds a reference already.
     pub fn mark(&self, mark: Mark<K::Watch>) {
         if mark.is_watch() {
             self.share_as_mark();
@@ -441,8 +446,8 @@ impl<K: InodeKind> CachedInode<K> {
         self.marks().add(mark);
     }
 
-    /// Removes the marks for which `is_wanted` returns true. The caller releases a reference for
-    /// each.
+    /// Removes the marks for which `is_wanted` returns `true`. For each of them the caller must
+    /// then release one reference.
     pub fn take_marks(&self, is_wanted: impl Fn(&Mark<K::Watch>) -> bool) -> Vec<Mark<K::Watch>> {
         let taken = self.marks().take(is_wanted);
         taken.iter().filter(|mark| mark.is_watch()).for_each(|_| self.unmark());

@@ -1,15 +1,16 @@
-//! 64 neighbouring inodes, and what is known of them without looking at any one.
+//! A chunk of the inode cache: 64 neighbouring inodes, and tags that say something about each of
+//! them.
 //!
 //! # Invariants
 //!
-//! - **I1** A bit of `present` is set exactly while there is an inode in its slot. Both change
+//! - **I1** A bit of `present` is set exactly while there is an inode in the slot. Both change
 //!   under the chunk's lock.
-//! - **I2** Each inode that a walk for a tag must see has the tag. Other inodes may have it too.
-//!   The tag goes with the inode.
+//! - **I2** Each inode that a walk for a tag must see has the tag. Other inodes may have the tag
+//!   too. An inode that is removed loses its tags.
 //! - **I3** A chunk that has lost its last inode and its last holder leaves the index, and never
 //!   gets an inode again.
-//! - **I4** An inode points to its chunk, and the chunk to the inode while it holds it. A cache
-//!   that is dropped therefore empties its chunks.
+//! - **I4** While a chunk holds an inode, the two point to each other. A cache that is dropped must
+//!   therefore empty its chunks.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use crate::cached_inode::CachedInode;
 use crate::filter::Tag;
 use crate::kind::InodeKind;
 
-/// Inodes per chunk.
+/// Number of inodes in a chunk.
 pub(crate) const CHUNK_INODES: u32 = 64;
 
-/// 64 neighbouring inodes.
+/// 64 neighbouring inodes with their tags.
 pub(crate) struct Chunk<K: InodeKind> {
     stay: Mutex<Residency, Object>,
     present: AtomicU64<Object>,
@@ -31,12 +32,12 @@ pub(crate) struct Chunk<K: InodeKind> {
     entries: EpochArray<CachedInode<K>, Object, { CHUNK_INODES as usize }>,
 }
 
-/// Why a chunk is in the index.
+/// The reasons for which a chunk stays in the index.
 #[derive(Default)]
 pub(crate) struct Residency {
-    /// The chunk has left the index (I3).
+    /// Whether the chunk has left the index (I3).
     gone: bool,
-    /// Holders that keep it in the index without an inode.
+    /// The number of holders that keep the chunk in the index while it has no inode.
     holders: u32,
 }
 
@@ -51,7 +52,7 @@ impl<K: InodeKind> Chunk<K> {
         }
     }
 
-    /// Returns the inodes that have a tag, one bit each.
+    /// Returns the inodes of the chunk that have a tag, one bit each.
     pub(crate) fn tagged(&self, tag: Tag) -> u64 {
         match tag {
             Tag::Present => self.present.load(Ordering::Acquire),
@@ -60,7 +61,7 @@ impl<K: InodeKind> Chunk<K> {
         }
     }
 
-    /// Shows one of its inodes.
+    /// Calls `look` with the inode in a slot. `None`: the slot is empty.
     pub(crate) fn look<R>(
         &self,
         collector: &Collector,
@@ -70,14 +71,16 @@ impl<K: InodeKind> Chunk<K> {
         self.entries.read(collector, place as usize, look)
     }
 
-    /// Takes the lock under which inodes come and go. `None`: the chunk has left the index.
+    /// Takes the lock under which inodes are inserted and removed. `None`: the chunk has left the
+    /// index.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Residency>> {
         let stay = self.stay.lock();
         (!stay.gone).then_some(stay)
     }
 
-    /// Marks the chunk as having left the index, if nothing keeps it there, and returns whether it
-    /// has. The caller then removes it, and holds the lock until that is done.
+    /// Marks the chunk as having left the index, if no inode and no holder keeps it there. Returns
+    /// whether it has left. The caller then removes the chunk from the index, and holds the lock
+    /// until that is done.
     pub(crate) fn leave_index(&self, stay: &mut Residency) -> bool {
         stay.gone = stay.holders == 0 && self.present.load(Ordering::Acquire) == 0;
         stay.gone
@@ -98,13 +101,13 @@ impl Residency {
 }
 
 impl<K: InodeKind> Chunk<K> {
-    /// Puts an inode in its slot, and sets its bit (I1). The caller holds the lock.
+    /// Puts an inode into its slot, and sets its bit in `present` (I1). The caller holds the lock.
     pub(crate) fn enter(&self, collector: &Collector, place: u32, entry: Arc<CachedInode<K>>) {
         self.entries.put(collector, place as usize, Some(entry));
         self.present.fetch_or(1 << place, Ordering::AcqRel);
     }
 
-    /// Removes an inode. The caller holds the lock.
+    /// Removes an inode and its tags. The caller holds the lock.
     pub(crate) fn leave(&self, collector: &Collector, place: u32) {
         let bit = 1 << place;
         // The tags go with the inode (I2). Most inodes have nothing to write.
@@ -118,7 +121,7 @@ impl<K: InodeKind> Chunk<K> {
         self.entries.put(collector, place as usize, None);
     }
 
-    /// Puts inodes in free slots. The caller holds the lock.
+    /// Puts inodes into their slots, which are free. The caller holds the lock.
     pub(crate) fn enter_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) {
         let mut came = 0;
         for entry in entries {
@@ -129,8 +132,8 @@ impl<K: InodeKind> Chunk<K> {
         self.present.fetch_or(came, Ordering::AcqRel);
     }
 
-    /// Removes the inodes that still have their slots, and returns these, one bit each. The caller
-    /// holds the lock.
+    /// Removes those of the inodes that still have their slots, and returns their slots, one bit
+    /// each. The caller holds the lock.
     pub(crate) fn leave_all(&self, collector: &Collector, entries: &[Arc<CachedInode<K>>]) -> u64 {
         let mut going = 0;
         for entry in entries {
@@ -161,23 +164,23 @@ impl<K: InodeKind> Chunk<K> {
     }
 }
 
-/// The slot of an inode in its chunk, where its tags are.
+/// The slot of an inode in its chunk. It gives access to the tags of the inode.
 pub struct ChunkSlot<K: InodeKind> {
     pub(crate) chunk: Arc<Chunk<K>>,
     pub(crate) bit: u64,
 }
 
 impl<K: InodeKind> ChunkSlot<K> {
-    /// Tags the inode as idle, so that walks for the tag see it (I2). The caller holds the inode's
-    /// state.
+    /// Tags the inode as idle, so that walks for this tag see it (I2). The caller holds the lock of
+    /// the inode's state.
     pub(crate) fn set_idle(&self) {
         if self.chunk.idle.load(Ordering::Relaxed) & self.bit == 0 {
             self.chunk.idle.fetch_or(self.bit, Ordering::Release);
         }
     }
 
-    /// Tags the inode as having something to write, or not. The caller holds the lock of its
-    /// contents.
+    /// Sets whether the inode has the tag of files with something to write. The caller holds the
+    /// contents lock of the file.
     pub(crate) fn set_unsettled(&self, is_unsettled: bool) {
         if is_unsettled {
             self.chunk.unsettled.fetch_or(self.bit, Ordering::AcqRel);
@@ -186,7 +189,7 @@ impl<K: InodeKind> ChunkSlot<K> {
         }
     }
 
-    /// Removes the idle tag. The caller holds the inode's state.
+    /// Removes the idle tag. The caller holds the lock of the inode's state.
     pub(crate) fn clear_idle(&self) {
         self.chunk.idle.fetch_and(!self.bit, Ordering::AcqRel);
     }

@@ -1,21 +1,21 @@
-//! Events of the inode cache, counted by processor slot.
+//! Counters of events of the inode cache, one set for each processor slot.
 
 use xfs_sync::SlotCounters;
 
 /// An event of the inode cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// A lookup by number.
+    /// A lookup by inode number.
     Attempt,
-    /// Of those: the inode was cached.
+    /// A lookup whose inode was cached.
     Found,
-    /// Of those: the inode was cached and unreferenced.
+    /// A lookup whose inode was cached and had no reference.
     Recycled,
-    /// Of those: the inode was read.
+    /// A lookup that read the inode.
     Missed,
-    /// The inode was read while another thread inserted it.
+    /// A lookup that read the inode while another thread inserted it.
     Duplicate,
-    /// A new inode was inserted.
+    /// A new inode was made and inserted.
     Made,
     /// A reference was released.
     Released,
@@ -40,12 +40,12 @@ impl InodeCounts {
         self.note_many(count, 1);
     }
 
-    /// Counts several events.
+    /// Counts `times` events.
     pub(crate) fn note_many(&self, count: Count, times: u64) {
         self.0.add(count as usize, times);
     }
 
-    /// Returns the count of an event.
+    /// Returns the count of one event over all slots.
     pub fn sum(&self, count: Count) -> u64 {
         self.0.sum(count as usize)
     }

@@ -1,7 +1,7 @@
-//! The dentry cache: path walks need neither a lock nor a directory's blocks.
+//! The dentry cache. With it, path walks take no lock and read no blocks of a directory.
 //!
-//! Owns: the meaning of names that were looked up twice, missing names included, and how many of
-//! them stay. Does **not** own the directories, or who may search them.
+//! Owns: the meaning of names that were looked up twice, missing names included, and how many
+//! dentries stay. Does **not** own the directories, or the permission to search them.
 //!
 //! ```text
 //!  dentries   (directory, name) ─► inode or nothing     read without a lock, under an epoch
@@ -23,7 +23,7 @@
 //! - **I3** A directory without entries has only negative dentries. They stay true for the next
 //!   directory that gets its number.
 //! - **I4** There are at most [`MAX_DENTRIES`], and a few more for each thread. A new dentry
-//!   replaces one that was not used since the sweep last looked at it.
+//!   replaces a dentry that was not used since the last sweep over it.
 //!
 //! Lock order: the latch of a directory, then a ring.
 
@@ -36,11 +36,11 @@ use xfs_buffer::AddressHash;
 use xfs_format::InodeNumber;
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
 
-/// The most dentries: about 10 MiB.
+/// The most dentries that stay cached. They take about 10 MiB.
 const MAX_DENTRIES: usize = 1 << 16;
-/// Names that a slot has seen once.
+/// Number of names looked up once whose hashes a slot remembers.
 const SEEN_ONCE: usize = 1 << 10;
-/// Dentries that an insertion looks at to find one that can go.
+/// Number of dentries that an insertion visits to find one that was not used.
 const SWEEP_STEPS: usize = 8;
 
 /// A name in a directory.
@@ -94,22 +94,23 @@ impl Equivalent<Arc<DentryKey>> for DentryKeyRef<'_> {
     }
 }
 
-/// The meaning of a name.
+/// The cached meaning of a name: its inode, or that the name does not exist.
 pub struct Dentry {
     inode: Option<InodeNumber>,
-    /// It was removed, or is about to be.
+    /// Set before the dentry is removed (I2).
     dead: AtomicBool<Object>,
-    /// A lookup used it since the sweep last looked at it.
+    /// Whether a lookup used the dentry since the last sweep over it.
     used: AtomicBool<Object>,
 }
 
 impl Dentry {
-    /// Returns the inode, or `None` for a name that does not exist.
+    /// Returns the inode that the name means. `None`: the name does not exist.
     pub fn inode(&self) -> Option<InodeNumber> {
         self.inode
     }
 
-    /// Returns whether it holds no longer (I2).
+    /// Returns whether the dentry was removed or is about to be, so that its meaning may be wrong
+    /// (I2).
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire)
     }
@@ -126,7 +127,7 @@ type PinnedMap<'a> = HashMapRef<'a, Arc<DentryKey>, Dentry, AddressHash, LocalGu
 pub struct DentryReader<'a>(PinnedMap<'a>);
 
 impl DentryReader<'_> {
-    /// Returns the meaning of a name, if it is cached.
+    /// Returns the dentry of a name. `None`: the name is not cached.
     pub fn find(&self, directory: InodeNumber, name: &[u8]) -> Option<&Dentry> {
         let dentry = self.0.get(&DentryKeyRef { directory, name })?;
         if !dentry.used.load(Ordering::Relaxed) {
@@ -139,7 +140,7 @@ impl DentryReader<'_> {
 /// The dentry cache of a volume.
 pub struct DentryCache {
     dentries: Map,
-    /// The hasher of the map.
+    /// The hasher of the map, which also hashes names for `seen_once`.
     hasher: AddressHash,
     rings: Slots<Mutex<VecDeque<Arc<DentryKey>>, Slot>>,
     seen_once: Slots<Box<[AtomicU64<Slot>]>>,
@@ -172,8 +173,8 @@ impl DentryCache {
         DentryReader(self.dentries.pin())
     }
 
-    /// Caches the meaning of a name if this slot has looked it up before. The caller holds the
-    /// directory's latch, shared (I1).
+    /// Caches the meaning of a name, if this slot has looked the name up once before. The caller
+    /// holds the latch of the directory, shared (I1).
     pub fn note_lookup(&self, directory: InodeNumber, name: &[u8], inode: Option<InodeNumber>) {
         let hash = self.hasher.hash_one(DentryKeyRef { directory, name }) | 1;
         let Some(seen_once) = self.seen_once.mine().get(hash as usize / 2 % SEEN_ONCE) else {
@@ -213,9 +214,9 @@ impl DentryCache {
         }
     }
 
-    /// Removes a name whose meaning changes. The caller holds the directory's exclusive latch, and
-    /// keeps it until the change is made (I1). A directory whose names were all removed keeps only
-    /// negative dentries (I3).
+    /// Removes a name whose meaning changes. The caller holds the exclusive latch of the directory,
+    /// and keeps it until the change is made (I1). A directory whose names were all removed keeps
+    /// only negative dentries (I3).
     pub fn invalidate(&self, directory: InodeNumber, name: &[u8]) {
         let dentries = self.dentries.pin();
         remove(&dentries, &DentryKeyRef { directory, name });
@@ -232,18 +233,19 @@ impl DentryCache {
         });
     }
 
-    /// Returns how many names are cached.
+    /// Returns the number of cached names.
     pub fn count(&self) -> usize {
         self.dentries.len()
     }
 
-    /// Returns how many cached names do not exist. It looks at every name.
+    /// Returns the number of cached names that do not exist. It visits every dentry.
     pub fn negative_count(&self) -> usize {
         self.dentries.pin().values().filter(|dentry| dentry.inode.is_none()).count()
     }
 }
 
-/// Removes a name, marked dead first (I2): the dentry that was looked at is the one removed.
+/// Marks the dentry of a name dead, and removes it (I2). Both happen to the same dentry, even if
+/// another thread replaces it.
 fn remove(dentries: &PinnedMap<'_>, key: &DentryKeyRef<'_>) {
     let _ = dentries.remove_if(key, |_, dentry| {
         dentry.kill();

@@ -1,4 +1,4 @@
-//! Eviction, counting and taking down, by walks over all cached inodes.
+//! Counting, evicting and taking down cached inodes, by walks over all of them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 /// The most threads that evict in parallel.
 const MOST_THREADS: usize = 16;
 
-/// Cached inodes by phase.
+/// Numbers of cached inodes, by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheCounts {
-    /// Referenced, or under construction.
+    /// Inodes that have references or are under construction.
     pub live: u64,
-    /// Unreferenced: they stay as long as there is room.
+    /// Inodes without a reference, which stay as long as there is room.
     pub reclaimable: u64,
-    /// On their way out.
+    /// Inodes that are being evicted.
     pub reclaiming: u64,
-    /// Without a name and without a reference: they are freed next.
+    /// Inodes that have neither a name nor a reference, and are freed next.
     pub needs_inactivation: u64,
 }
 
@@ -37,7 +37,7 @@ impl CacheCounts {
     }
 }
 
-/// Counts the cached inodes.
+/// Counts the cached inodes of a filesystem.
 pub fn count_inodes(filesystem: &impl InodeWalk) -> CacheCounts {
     let mut counts = CacheCounts::default();
     for part in 0..filesystem.parts() {
@@ -54,9 +54,8 @@ pub fn count_inodes(filesystem: &impl InodeWalk) -> CacheCounts {
     counts
 }
 
-/// Evicts unreferenced inodes among those that one step of a walk shows: all of them, or those that
-/// were not used since the last sweep. Returns how the step ended, and how many inodes were
-/// evicted.
+/// Runs one step of a walk, and evicts each inode for which `sweep` says so. Returns how the step
+/// ended, and the number of evicted inodes.
 pub(crate) fn evict_step<F: InodeWalk>(
     filesystem: &F,
     walk: impl FnOnce(&mut WalkVisitor<'_, F::Kind>) -> WalkStep,
@@ -73,7 +72,7 @@ pub(crate) fn evict_step<F: InodeWalk>(
     (step, dispose.len() as u64)
 }
 
-/// Evicts all unreferenced inodes of a part. Returns how many.
+/// Evicts all inodes of a part that have no reference. Returns their number.
 fn evict_part<F: InodeWalk>(filesystem: &F, part: usize) -> u64 {
     let (mut cursor, mut evicted) = (0, 0);
     loop {
@@ -88,7 +87,7 @@ fn evict_part<F: InodeWalk>(filesystem: &F, part: usize) -> u64 {
     }
 }
 
-/// Evicts all inodes that are unreferenced now, several parts in parallel. Returns how many.
+/// Evicts all inodes that have no reference now, several parts in parallel. Returns their number.
 #[doc(alias = "drop_caches")]
 pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
     let parts = filesystem.parts();
@@ -115,8 +114,9 @@ pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
     })
 }
 
-/// Evicts until no inode is unreferenced. The filesystem is inactive, so that an inode which loses
-/// its last reference does not stay.
+/// Evicts inodes until every cached inode has a reference. Returns the number of evicted inodes.
+/// The filesystem must be inactive, so that an inode is evicted when its last reference is
+/// released.
 #[doc(alias = "evict_inodes")]
 pub fn evict_all(filesystem: &impl InodeWalk) -> u64 {
     assert!(!filesystem.is_active(), "eviction of a filesystem that is in use");
@@ -129,7 +129,7 @@ pub fn evict_all(filesystem: &impl InodeWalk) -> u64 {
     }
 }
 
-/// Releases all marks of one kind, by a walk over referenced inodes.
+/// Removes the marks for which `is_wanted` returns `true`, by a walk over referenced inodes.
 fn release_marks<F: InodeWalk>(
     filesystem: &F,
     is_wanted: impl Fn(&Mark<<F::Kind as InodeKind>::Watch>) -> bool,
@@ -145,8 +145,8 @@ fn release_marks<F: InodeWalk>(
     });
 }
 
-/// Takes down the inodes of an inactive filesystem: first the unreferenced ones, then those that
-/// watches hold, then those that keepers hold. Inodes with other references are left.
+/// Evicts the inodes of an inactive filesystem: first those without a reference, then those that
+/// only watches hold, then those that only keepers hold. Inodes with other references stay.
 #[doc(alias = "generic_shutdown_super")]
 pub fn take_down(filesystem: &impl InodeWalk) {
     evict_all(filesystem);

@@ -1,25 +1,26 @@
-//! Which inodes a walk shows.
+//! The selection of inodes that a walk shows.
 
-/// The tags of a chunk by which a walk skips inodes that it need not see.
+/// A tag of cached inodes. A chunk has one bit for each of its inodes, and a walk for the tag skips
+/// inodes without the bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// All inodes in the index.
+    /// The inode is in the index.
     Present,
-    /// Inodes that may be unreferenced.
+    /// The inode may have no reference.
     Idle,
-    /// Inodes with buffered bytes, or with speculatively preallocated blocks.
+    /// The file has buffered bytes, or preallocated blocks past its end.
     Unsettled,
 }
 
-/// Which inodes the safe iterator shows.
+/// The inodes that a walk with references shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkFilter {
-    /// All inodes in memory, except those that are on their way out.
+    /// All cached inodes, except those that are being evicted or freed.
     Cached,
-    /// Inodes that already have a reference.
+    /// Inodes that have a reference already.
     #[doc(alias = "INO_ITER_REFERENCED")]
     Referenced,
-    /// Inodes with buffered bytes, or with blocks past their end that they do not need.
+    /// Files with buffered bytes, or with preallocated blocks past their end.
     Unsettled,
 }
 

@@ -1,4 +1,5 @@
-//! The index of one allocation group: its chunks of inodes by number, and in order.
+//! The index of one allocation group: its chunks by inode number, and in the order of their
+//! numbers.
 //!
 //! ```text
 //!  chunks   number / 64 ─► 64 slots, tags   read without a lock, under an epoch
@@ -6,11 +7,11 @@
 //!                                           comes or goes, or that a walk visits
 //! ```
 //!
-//! Reclaim continues at the hand. A thread that moves the hand owns the chunk that the hand passes,
-//! so that several threads reclaim in one group in parallel.
+//! Reclaim continues at the clock hand. A thread that moves the hand owns the chunk that the hand
+//! passes, so that several threads can reclaim in one group in parallel.
 //!
-//! Lock order: nothing here is taken before the state of an inode; the lock of a chunk, then
-//! `order`.
+//! Lock order: the lock of a chunk, then `order`. An insertion locks the state of an inode under
+//! the lock of its chunk. No lock of this module is taken under the state of an inode.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,32 +25,34 @@ use crate::filter::Tag;
 use crate::kind::InodeKind;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// The most chunks that one step of a walk looks at, and so how long it holds `order`.
+/// The most chunks that one step of a walk visits. It bounds the time for which the step holds
+/// `order`.
 const STEP_CHUNKS: usize = 64;
 
 /// The cached inodes of one group.
 pub(crate) struct Group<K: InodeKind> {
     chunks: papaya::HashMap<u32, Arc<Chunk<K>>, AddressHash>,
     order: Mutex<Order<K>, GroupScope>,
-    /// The collector of the map and of the chunks: one guard protects both.
+    /// Collector of the map and of the chunks, so that one guard protects both.
     collector: Arc<Collector>,
 }
 
-/// The chunks in order.
+/// The chunks in the order of their numbers, and the clock hand.
 struct Order<K: InodeKind> {
     chunks: BTreeMap<u32, Arc<Chunk<K>>>,
-    /// The chunk that the hand looks at next.
+    /// Key of the chunk that the hand visits next.
     hand: u32,
-    /// How often the hand has reached the end.
+    /// Number of times that the hand has reached the end.
     round: ClockRound,
 }
 
-/// A round of the hand of a group.
+/// Number of a round of a group's clock hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockRound(u32);
 
 impl ClockRound {
-    /// Returns the next round. Rounds are only compared with recent ones, so the number may wrap.
+    /// Returns the next round. The number may wrap, because rounds are only compared with recent
+    /// ones.
     fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
@@ -62,7 +65,8 @@ impl<K: InodeKind> Default for Order<K> {
 }
 
 impl<K: InodeKind> Order<K> {
-    /// Returns the next chunk from a key on in which an inode has the tag, or where to continue.
+    /// Returns the first chunk from `from` on in which an inode has the tag. It looks at a bounded
+    /// number of chunks, and otherwise returns where to continue.
     fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<K> {
         let mut last = None;
         for (key, chunk) in self.chunks.range(from..).take(STEP_CHUNKS) {
@@ -74,7 +78,7 @@ impl<K: InodeKind> Order<K> {
         last.map_or(NextChunk::End, NextChunk::Passed)
     }
 
-    /// Moves the hand, if its round is this one.
+    /// Moves the hand to the next chunk with an idle inode, if the hand is still in this round.
     fn move_hand(&mut self, round: ClockRound) -> NextChunk<K> {
         if round != self.round {
             return NextChunk::End;
@@ -88,17 +92,17 @@ impl<K: InodeKind> Order<K> {
     }
 }
 
-/// The slot of an inode before it is inserted.
+/// The content of an inode's slot before the inode is inserted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     Vacant,
-    /// Another inode, which was replaced.
+    /// Another inode had the slot, and was replaced.
     Replaced,
-    /// Another inode, which stays. The new one was not inserted.
+    /// Another inode has the slot and stays. The new inode was not inserted.
     Occupied,
 }
 
-/// A chunk that stays in the index while this is held.
+/// Keeps a chunk in the index until it is dropped.
 pub struct HeldChunk<'a, K: InodeKind> {
     group: &'a Group<K>,
     key: u32,
@@ -117,12 +121,13 @@ impl<K: InodeKind> Drop for HeldChunk<'_, K> {
 }
 
 impl<K: InodeKind> HeldChunk<'_, K> {
-    /// Returns the cached inodes of the chunk, one bit each.
+    /// Returns which inodes of the chunk are cached, one bit each.
     pub(crate) fn present(&self) -> u64 {
         self.chunk.tagged(Tag::Present)
     }
 
-    /// Inserts the inodes whose slots are free, under one lock and one guard, and returns them.
+    /// Makes and inserts an inode for each free slot, under one lock and one guard, and returns
+    /// them.
     pub(crate) fn enter<L>(
         &self,
         inodes: impl Iterator<Item = (u32, L)>,
@@ -139,7 +144,7 @@ impl<K: InodeKind> HeldChunk<'_, K> {
         entries
     }
 
-    /// Removes inodes, except those whose slots hold others already. Returns how many were removed.
+    /// Removes those of the inodes that still have their slots. Returns their number.
     pub(crate) fn remove(&self, entries: &[Arc<CachedInode<K>>]) -> u32 {
         let Some(_stay) = self.chunk.lock() else { return 0 };
         let _guard = self.group.chunks.guard();
@@ -164,7 +169,7 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Returns whether the group holds no chunk.
+    /// Returns whether the group has no chunk.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty() && self.order.lock().chunks.is_empty()
@@ -174,8 +179,8 @@ impl<K: InodeKind> Group<K> {
         self.peek(inode, Arc::clone)
     }
 
-    /// Returns which of the 64 inodes from this one on are cached. A chunk on disk need not begin
-    /// where one of the cache does: without sparse chunks it is aligned to a cluster.
+    /// Returns which of the 64 inodes from `inode` on are cached, one bit each. They may lie in two
+    /// chunks of the cache. Without sparse chunks, a chunk on disk is aligned to a cluster only.
     pub(crate) fn present(&self, inode: u32) -> u64 {
         let chunks = self.chunks.pin();
         let tagged = |key: u32| chunks.get(&key).map_or(0, |chunk| chunk.tagged(Tag::Present));
@@ -186,7 +191,7 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Shows the inode of this number to `look`, without a reference.
+    /// Calls `look` with an inode, without a reference. `None`: the inode is not cached.
     pub(crate) fn peek<R>(
         &self,
         inode: u32,
@@ -208,15 +213,16 @@ impl<K: InodeKind> Group<K> {
         Arc::clone(chunk)
     }
 
-    /// Removes a chunk from the index that has left it. The caller holds its lock.
+    /// Removes from the index a chunk that is marked as having left it. The caller holds the lock
+    /// of the chunk.
     fn forget_chunk(&self, key: u32) {
         let mut order = self.order.lock();
         self.chunks.pin().remove(&key);
         order.chunks.remove(&key);
     }
 
-    /// Makes one step of a walk: the inodes of one chunk, under one guard. The cursor is the key
-    /// that was looked up, never a number that an inode holds.
+    /// Makes one step of a walk: calls `visit` with the inodes of one chunk, under one guard. The
+    /// cursor comes from the key of the chunk, never from a number that an inode holds.
     pub(crate) fn visit(&self, cursor: u64, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let Ok(from) = u32::try_from(cursor / u64::from(CHUNK_INODES)) else {
             return WalkStep::End;
@@ -225,9 +231,9 @@ impl<K: InodeKind> Group<K> {
         self.show(next, tag, visit)
     }
 
-    /// Makes one step of the hand: the inodes of one chunk that may be idle. It returns
-    /// [`WalkStep::End`] when the round has ended, also if another thread has ended it. A round of
-    /// `None` becomes the current one.
+    /// Makes one step of the clock hand: calls `visit` with the inodes of one chunk that may be
+    /// idle. Returns [`WalkStep::End`] when `round` has ended, also if another thread has ended it.
+    /// A `round` of `None` is set to the current round first.
     pub(crate) fn visit_at_hand(
         &self,
         round: &mut Option<ClockRound>,
@@ -241,7 +247,7 @@ impl<K: InodeKind> Group<K> {
         self.show(next, Tag::Idle, visit)
     }
 
-    /// Shows the inodes of a chunk that have the tag, under one guard.
+    /// Calls `visit` with the inodes of a chunk that have the tag, under one guard.
     fn show(&self, next: NextChunk<K>, tag: Tag, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let behind = |key: u32| (u64::from(key) + 1) * u64::from(CHUNK_INODES);
         let (key, chunk) = match next {
@@ -276,7 +282,8 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Inserts an inode. It replaces another one if `replaces` allows that.
+    /// Inserts an inode. If the slot holds another inode, `replaces` decides whether it is
+    /// replaced.
     pub(crate) fn insert(
         &self,
         inode: u32,
@@ -298,7 +305,8 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Removes an inode, unless its slot holds another already.
+    /// Removes an inode, unless its slot holds another inode already. Returns whether it was
+    /// removed.
     pub(crate) fn remove(&self, inode: u32, entry: &Arc<CachedInode<K>>) -> bool {
         let Some(ChunkSlot { chunk, .. }) = entry.slot() else { return false };
         let Some(mut stay) = chunk.lock() else { return false };
@@ -316,7 +324,7 @@ impl<K: InodeKind> Group<K> {
 
 enum NextChunk<K: InodeKind> {
     Found(u32, Arc<Chunk<K>>),
-    /// No chunk up to this key has the tag.
+    /// No chunk up to this key has the tag. The walk continues after it.
     Passed(u32),
     End,
 }

@@ -1,7 +1,7 @@
 //! The part of a cached inode that lookups and opens read without a lock.
 //!
-//! Owns: that it has a cache line of its own, so that a thread that changes the inode does not take
-//! the line from readers. Does **not** own the values.
+//! Owns: that this part has a cache line of its own, so that a thread that changes the inode does
+//! not take the line from readers. Does **not** own the values.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::kind::InodeKind;
 use crate::marks::Marks;
 use crate::rights::RightsHint;
 
-/// Read by every lookup, and rarely written.
+/// The fields that every lookup reads and few threads write.
 #[repr(align(64))]
 pub(crate) struct Hints<K: InodeKind> {
     word: LockWord,
     file_type: FileType,
     rights: RightsHint,
     live: Arc<K::Inode>,
-    /// Its slot, where walks go by tags.
+    /// The slot of the inode in its chunk. `None` in a filesystem without chunks.
     slot: Option<ChunkSlot<K>>,
-    /// Watches and keepers.
+    /// The watches and keepers that hold the inode.
     marks: Marks<K::Watch>,
 }
 

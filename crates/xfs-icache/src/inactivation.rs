@@ -1,9 +1,10 @@
-//! Inodes that wait to be freed on disk: they have neither a name nor a reference.
+//! The queue of inodes that wait to be freed on disk, because they have neither a name nor a
+//! reference.
 //!
 //! Each processor slot has a queue. The operation that removes the last name and the last reference
-//! usually frees the inode itself. A thread frees inodes for callers that cannot wait, such as a
-//! handle that is dropped. The thread sleeps while the queues are empty. Only a caller that finds
-//! it asleep writes state that the whole volume shares.
+//! usually frees the inode itself. A background thread frees inodes for callers that cannot wait,
+//! such as a handle that is dropped. The thread sleeps while the queues are empty. Only a caller
+//! that finds the thread asleep writes state that the whole volume shares.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use xfs_sync::{AtomicBool, Condvar, Mutex, Ordering, Slot, Slots, Volume};
 use crate::cached_inode::CachedInode;
 use crate::kind::InodeKind;
 
-/// An operation that begins shortens a queue that is longer than this.
+/// Queue length, in inodes, above which an operation that begins shortens the queue.
 const THROTTLE: usize = 256;
 /// The most inodes that one operation frees. A caller that releases many at once leaves them to the
 /// thread, so that no later operation waits for all of them. An operation queues fewer than this,
@@ -23,25 +24,25 @@ const MOST_AT_ONCE: usize = 16;
 /// The queue of one slot.
 struct Queue<K: InodeKind> {
     inside: Mutex<Inside<K>, Slot>,
-    /// `underway` has fallen to 0.
+    /// Notified when `underway` falls to 0.
     done: Condvar<Slot>,
 }
 
 struct Inside<K: InodeKind> {
     waiting: Vec<Arc<CachedInode<K>>>,
-    /// Inodes that threads are freeing now.
+    /// Number of inodes that threads are freeing now.
     underway: usize,
 }
 
 /// The inodes that wait to be freed.
 pub(crate) struct InactivationQueue<K: InodeKind> {
     queues: Slots<Queue<K>>,
-    /// Set while the thread sleeps. While it is clear, the thread has yet to look at the queues,
+    /// Set while the thread sleeps. While it is clear, the thread still has to look at the queues,
     /// and need not be woken.
     asleep: AtomicBool<Volume>,
     closed: Mutex<bool, Volume>,
     wake: Condvar<Volume>,
-    /// Why an inode could not be freed: the first such error.
+    /// The first error of an inode that could not be freed.
     failure: Mutex<Option<Error>, Volume>,
 }
 
@@ -62,8 +63,8 @@ impl<K: InodeKind> InactivationQueue<K> {
         self.queues.mine().inside.lock().waiting.push(entry);
     }
 
-    /// Wakes the thread, if it sleeps. The thread looks at all queues after it has set `asleep`, so
-    /// it sees every inode that was pushed before.
+    /// Wakes the background thread, if it sleeps. The thread looks at all queues after it has set
+    /// `asleep`, so it sees every inode that was pushed before.
     pub(crate) fn wake(&self) {
         if self.asleep.load(Ordering::Acquire) {
             let _closed = self.closed.lock();
@@ -71,7 +72,7 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    /// Frees some inodes of the calling thread's queue, if it is long.
+    /// Frees some inodes of the calling thread's queue, if the queue is long.
     pub(crate) fn shorten_mine(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         let queue = self.queues.mine();
         let is_long = || queue.inside.lock().waiting.len() > THROTTLE;
@@ -94,7 +95,8 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    /// As [`free_all`](Self::free_all), and waits for inodes that other threads are freeing.
+    /// As [`free_all`](Self::free_all), and waits until other threads have freed the inodes that
+    /// they took.
     pub(crate) fn drain(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         self.free_all(free);
         for queue in self.queues.iter() {
@@ -124,12 +126,13 @@ impl<K: InodeKind> InactivationQueue<K> {
         true
     }
 
-    /// Returns why an inode could not be freed, if one could not.
+    /// Returns the first error of an inode that could not be freed, once. `None`: there was no
+    /// error.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure.lock().take()
     }
 
-    /// Frees queued inodes until the queue is closed: the work of the thread.
+    /// The body of the background thread: frees queued inodes until the queue is closed.
     pub(crate) fn serve(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         let mut closed = self.closed.lock();
         while !*closed {

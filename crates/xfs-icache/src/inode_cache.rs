@@ -1,21 +1,22 @@
 //! The inode cache of a volume that is mounted read-write.
 //!
-//! Owns: that there is one copy of an inode at a time, who references it, how long it stays
-//! unreferenced, and inodes that wait to be freed because they have neither a name nor a reference.
-//! Does **not** own the inode itself, reading and freeing it ([`Store`]), or walks over all inodes
-//! ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one inode in
-//! `cached_inode`.
+//! Owns: that there is one copy of an inode at a time, its references, and how long it stays
+//! without a reference. Also owns inodes that wait to be freed, because they have neither a name
+//! nor a reference. Does **not** own the inode itself, reading and freeing it ([`Store`]), or walks
+//! over all inodes ([`InodeWalk`]). The design stands in docs/internals/cache.md; the life of one
+//! inode in `cached_inode`.
 //!
 //! # Invariants
 //!
-//! - **I1** A thread that inserts an inode holds its latch: shared to read it, exclusive to make
-//!   it. So there is at most one copy in memory whenever the latch is free.
+//! - **I1** A thread that inserts an inode holds the latch of that inode: shared if it has read the
+//!   inode, exclusive if it makes the inode. So there is at most one copy in memory whenever the
+//!   latch is free.
 //! - **I2** A caller may hold an inode number whose chunk has been freed since, and the old inode
 //!   may still be on disk there. So an inode is not inserted if a chunk of its group was freed
 //!   while it was read. Once a chunk of a group was freed, lookups ask the inode btree first.
 //! - **I3** Reclaim waits for no I/O, since the log holds dirty inodes, and for no lock that is
-//!   held over a wait. It is done by a thread that has released a reference, or begins an
-//!   operation, never inside a transaction.
+//!   held over a wait. A thread reclaims when it has released a reference or begins an operation,
+//!   never inside a transaction.
 //!
 //! A lookup finds an inode without a lock, and taking it writes only that inode. The index is
 //! shared by the threads that insert into or remove from one group. Nothing is shared by the whole
@@ -48,38 +49,38 @@ use crate::size::Size;
 use crate::store::{InodeOf, Store};
 use crate::walk_step::{WalkStep, WalkVisitor};
 
-/// How many inodes stay cached by default.
+/// The number of inodes without a reference that stay cached by default.
 pub const DEFAULT_INODES: u64 = 1 << 16;
 
-/// Whether there is a list of all inodes beside the indexes.
+/// Whether the cache has one list of all inodes in addition to the indexes of the groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InodeIndex {
-    /// There is none: each group has an index of its own.
+    /// The cache has no such list.
     #[default]
     ByGroup,
-    /// There is one, under one lock, and walks go over it. For benchmarks only.
+    /// The cache has a list of all inodes under one lock, and walks use it. For benchmarks only.
     OneList,
 }
 
-/// The inode cache.
+/// The inode cache of a volume, over a [`Store`] that reads and frees inodes.
 pub struct InodeCache<S: Store> {
     store: S,
     groups: AppendOnlyVec<CachePadded<Group<S::Kind>>, Volume>,
-    /// With [`InodeIndex::OneList`].
+    /// The list of all inodes. `None` with `InodeIndex::ByGroup`.
     list: Option<InodeList<S::Kind>>,
-    /// Where each slot last read an inode: the next one is often beside it.
+    /// For each slot, where it last read an inode. The next inode is often a neighbour.
     near: Slots<Mutex<S::Near, Slot>>,
     size: Size,
     hands: ClockHands,
     inactivation: InactivationQueue<S::Kind>,
-    /// Which processes wait for each other's record locks, and how many locks there are.
+    /// The processes that wait for each other's record locks, and the number of locks.
     waits: WaitGraph,
     counts: InodeCounts,
     active: AtomicBool<Volume>,
 }
 
 impl<S: Store> InodeCache<S> {
-    /// Returns an empty cache in which about `most` unreferenced inodes stay.
+    /// Makes an empty cache in which about `most` inodes without a reference stay.
     pub fn new(store: S, most: u64, index: InodeIndex) -> Self {
         let groups = (0..store.groups()).map(|_| CachePadded::new(Group::new())).collect();
         Self {
@@ -96,7 +97,8 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Adds groups after the volume has grown. No caller has asked for an inode of theirs yet.
+    /// Adds the groups by which the volume has grown. No caller has asked for an inode in these
+    /// groups yet.
     pub fn extend_groups(&self) {
         let new = self.groups.len()..self.store.groups();
         self.groups.extend(new.map(|_| CachePadded::new(Group::new())));
@@ -110,22 +112,23 @@ impl<S: Store> InodeCache<S> {
         place.ok_or(PosixError::NotFound.into())
     }
 
-    /// Takes a reference to the inode of this number. Reads the inode if it is not cached.
+    /// Takes a reference to inode `number`. Reads the inode if it is not cached.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for an inode that is free or has no name any more; the corruption
-    /// and I/O errors of reading it.
+    /// [`PosixError::NotFound`] if the inode is free or has no name any more; corruption and I/O
+    /// errors of reading it.
     pub fn take(&self, number: InodeNumber) -> Result<Arc<CachedInode<S::Kind>>> {
         self.take_as(number, Keep::Cached)
     }
 
-    /// As [`take`](Self::take). An inode that is read with [`Keep::Once`] is evicted with its last
-    /// reference, unless another caller has taken it with [`Keep::Cached`] meanwhile.
+    /// As [`take`](Self::take). With [`Keep::Once`], an inode that was not cached is evicted when
+    /// its last reference is released, unless another caller takes it with [`Keep::Cached`]
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`take`](Self::take).
+    /// The errors of [`take`](Self::take).
     pub fn take_as(&self, number: InodeNumber, keep: Keep) -> Result<Arc<CachedInode<S::Kind>>> {
         let (group, inode) = self.place(number)?;
         self.counts.note(Count::Attempt);
@@ -149,14 +152,14 @@ impl<S: Store> InodeCache<S> {
                     return Ok(entry);
                 }
                 Some((_, Occupancy::Occupied)) => self.counts.note(Count::Duplicate),
-                // It may have been freed while it was read, and was not inserted (I2).
+                // The inode may have been freed while it was read, and was not inserted (I2).
                 None => {}
             }
         }
     }
 
-    /// Reads an inode by [`Store::load`], starting from where this slot read the last one. The
-    /// store holds the latch while `put` inserts the inode (I1).
+    /// Reads an inode by [`Store::load`]. The search starts where this slot read its last inode.
+    /// The store holds the latch of the inode while `put` inserts it (I1).
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -173,23 +176,23 @@ impl<S: Store> InodeCache<S> {
         loaded
     }
 
-    /// Forgets where inodes were read last.
+    /// Makes all slots forget where they last read an inode.
     pub fn forget_near(&self) {
         self.near.iter().for_each(|near| *near.lock() = S::Near::default());
     }
 
-    /// Returns which of the 64 inodes from this number on are cached, one bit each.
+    /// Returns which of the 64 inodes from `first` on are cached, one bit each.
     pub fn present(&self, first: InodeNumber) -> u64 {
         self.place(first).map_or(0, |(group, inode)| group.present(inode))
     }
 
-    /// Keeps room in the index for the 64 inodes of a chunk, for a caller that inserts and removes
-    /// many of them.
+    /// Keeps the chunk of an inode in the index, for a caller that inserts and removes many of its
+    /// inodes. `None`: the volume cannot have an inode of this number.
     pub fn hold(&self, number: InodeNumber) -> Option<HeldChunk<'_, S::Kind>> {
         self.place(number).ok().map(|(group, inode)| group.hold(inode))
     }
 
-    /// Shows the inode of this number to `look` if it is cached. It may be evicted meanwhile.
+    /// Calls `look` with an inode if it is cached. Another thread may evict the inode meanwhile.
     pub fn peek<R>(
         &self,
         number: InodeNumber,
@@ -199,14 +202,14 @@ impl<S: Store> InodeCache<S> {
         group.peek(inode, look)
     }
 
-    /// Inserts an inode that was just made, with one reference. An older file of the same number
-    /// that was freed is replaced. Walks skip the inode until it is
+    /// Inserts an inode that was just made, and returns it with one reference. It replaces an older
+    /// file of the same inode number that was freed. Walks skip the inode until it is
     /// [ready](CachedInode::set_ready).
     ///
     /// # Errors
     ///
-    /// An older inode of that number is still there: the inode btree calls an inode free that a
-    /// name led to.
+    /// Corruption if an older inode of this number is still in use: the inode btree calls an inode
+    /// free to which a name leads.
     pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<Arc<CachedInode<S::Kind>>> {
         let number = live.number();
         let (group, inode) = self.place(number)?;
@@ -234,22 +237,23 @@ impl<S: Store> InodeCache<S> {
         }
         match before {
             Occupancy::Vacant => self.size.add(),
-            // The thread that frees it finds that it is out.
+            // The thread that frees the old inode finds that it has left the cache.
             Occupancy::Replaced => self.counts.note(Count::Freed),
             Occupancy::Occupied => {}
         }
         (entry, before)
     }
 
-    /// Releases a reference. An inode that must be freed then goes to the queue of this thread, for
-    /// the next call of [`free_mine`](Self::free_mine).
+    /// Releases a reference. An inode that must then be freed is put into the queue of this thread,
+    /// for the next call of [`free_mine`](Self::free_mine).
     fn release_to_queue(&self, entry: Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
         let release = entry.release(self.is_active());
         self.counts.note(Count::Released);
         self.settle(entry, release)
     }
 
-    /// Does what the release of a reference requires. Returns the outcome that remains.
+    /// Does the work that the release of a reference requires. Returns the outcome that is left for
+    /// the caller.
     fn settle(&self, entry: Arc<CachedInode<S::Kind>>, release: ReleaseOutcome) -> ReleaseOutcome {
         match release {
             ReleaseOutcome::InUse => {}
@@ -262,8 +266,8 @@ impl<S: Store> InodeCache<S> {
         release
     }
 
-    /// Removes the marks of an inode that nothing can reach any more: it has no name, and no other
-    /// reference.
+    /// Removes the marks of an inode that has no name and no other reference, so that nothing can
+    /// reach it. Returns the outcome of releasing the last of their references.
     fn abandon(&self, entry: &Arc<CachedInode<S::Kind>>) -> ReleaseOutcome {
         let watches = entry.take_marks(Mark::is_watch);
         watches.iter().for_each(|watch| watch.end_with(entry.number()));
@@ -276,7 +280,7 @@ impl<S: Store> InodeCache<S> {
         (0..uses).map(release).last().unwrap_or(ReleaseOutcome::InUse)
     }
 
-    /// Releases the locks of processes that are left when the volume is taken down.
+    /// Releases the record locks that processes still hold when the volume is taken down.
     pub fn release_locks(&self) {
         let _ = self.iter_inodes(WalkFilter::Referenced, |entry| {
             if entry.locks().release_processes(&self.waits) {
@@ -287,29 +291,29 @@ impl<S: Store> InodeCache<S> {
         });
     }
 
-    /// Returns which processes wait for each other's record locks.
+    /// Returns the processes that wait for each other's record locks.
     pub fn waits(&self) -> &WaitGraph {
         &self.waits
     }
 
-    /// Releases a reference. An inode that must be freed is freed by the thread that
-    /// [serves](Self::serve).
+    /// Releases a reference. If the inode must then be freed, the background thread
+    /// ([`serve`](Self::serve)) frees it.
     pub fn release(&self, entry: Arc<CachedInode<S::Kind>>) {
         if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
             self.inactivation.wake();
         }
     }
 
-    /// Releases a reference at the end of an operation. An inode that must be freed is freed at
-    /// once.
+    /// Releases a reference at the end of an operation. If the inode must then be freed, this frees
+    /// it before it returns.
     pub fn finish_with(&self, entry: Arc<CachedInode<S::Kind>>) {
         if self.release_to_queue(entry) == ReleaseOutcome::NeedsInactivation {
             self.free_mine();
         }
     }
 
-    /// Frees one inode of this thread's queue. Returns `false` if there is none. An inode that
-    /// cannot be freed stays on its unlinked list, and the caller does not get the error:
+    /// Frees one inode of this thread's queue. Returns `false` if the queue is empty. An inode that
+    /// cannot be freed stays on its unlinked list. The caller does not get that error:
     /// [`take_failure`](Self::take_failure) returns it.
     fn free_mine(&self) -> bool {
         self.inactivation.free_mine(|entry| self.free(entry))
@@ -321,35 +325,38 @@ impl<S: Store> InodeCache<S> {
         freed
     }
 
-    /// Removes an inode that was freed.
+    /// Removes an inode that was freed on disk from the cache.
     pub fn take_out_freed(&self, entry: &Arc<CachedInode<S::Kind>>) {
         self.take_out(entry, Count::Freed);
     }
 
-    /// Makes room before an operation: frees and evicts some inodes, if many wait for that.
+    /// Makes room before an operation: if many inodes wait to be freed or evicted, frees and evicts
+    /// some.
     pub fn throttle(&self) {
         self.inactivation.shorten_mine(|entry| self.free(entry));
         self.reclaim_due();
     }
 
-    /// As [`throttle`](Self::throttle), on a volume where no thread [serves](Self::serve): frees
+    /// As [`throttle`](Self::throttle), on a volume where no background thread frees inodes: frees
     /// all inodes that this thread has queued.
     pub fn make_room_alone(&self) {
         while self.free_mine() {}
         self.reclaim_due();
     }
 
-    /// Returns why an inode could not be freed, if one could not.
+    /// Returns the first error of an inode that could not be freed, once. `None`: there was no
+    /// error.
     pub fn take_failure(&self) -> Option<Error> {
         self.inactivation.take_failure()
     }
 
-    /// Frees all queued inodes, and waits for those that other threads are freeing.
+    /// Frees all queued inodes, and waits until other threads have freed the inodes that they took.
     pub fn drain(&self) {
         self.inactivation.drain(|entry| self.free(entry));
     }
 
-    /// Frees queued inodes until the cache is [closed](Self::close). A background thread runs it.
+    /// The body of a background thread: frees queued inodes until the cache is
+    /// [closed](Self::close).
     pub fn serve(&self) {
         self.inactivation.serve(|entry| self.free(entry));
     }
@@ -359,8 +366,8 @@ impl<S: Store> InodeCache<S> {
         self.inactivation.close();
     }
 
-    /// Begins to take the volume down: from now on inodes go with their last reference, and walks
-    /// skip unreferenced inodes.
+    /// Begins to take the volume down. From now on an inode is evicted when its last reference is
+    /// released, and walks skip inodes without a reference.
     pub fn deactivate(&self) {
         self.active.store(false, Ordering::SeqCst);
         self.forget_near();

@@ -1,7 +1,7 @@
-//! One list of all inodes, for a filesystem whose index cannot be walked.
+//! One list of all inodes, for a filesystem without an index by groups.
 //!
-//! Every insertion and removal takes the one lock. That is good enough for a small filesystem, and
-//! the baseline of benchmarks of a large one.
+//! Every insertion and every removal takes one lock. That is good enough for a small filesystem,
+//! and the baseline of benchmarks of a large filesystem.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::cached_inode::CachedInode;
 use crate::kind::InodeKind;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// Inodes of one step.
+/// The most inodes that one step of a walk shows.
 const STEP_INODES: usize = 64;
 
 /// All cached inodes of a filesystem.
@@ -20,19 +20,19 @@ pub struct InodeList<K: InodeKind>(Mutex<Listed<K>, Volume>);
 
 struct Listed<K: InodeKind> {
     inodes: BTreeMap<u64, Arc<CachedInode<K>>>,
-    /// Where reclaim continues.
+    /// The inode number at which reclaim continues.
     hand: u64,
 }
 
 impl<K: InodeKind> Listed<K> {
-    /// Returns the inodes of one step.
+    /// Returns the inodes of one step: the first ones from number `cursor` on.
     fn from(&self, cursor: u64) -> Vec<(u64, Arc<CachedInode<K>>)> {
         let rest = self.inodes.range(cursor..).take(STEP_INODES);
         rest.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
     }
 }
 
-/// Returns where the step after these inodes begins.
+/// Returns the step that follows these inodes: where it begins, or the end if there are none.
 fn behind<K: InodeKind>(found: &[(u64, Arc<CachedInode<K>>)]) -> WalkStep {
     found.last().and_then(|(last, _)| last.checked_add(1)).map_or(WalkStep::End, WalkStep::Next)
 }
@@ -46,7 +46,7 @@ impl<K: InodeKind> InodeList<K> {
         self.0.lock().inodes.insert(number, entry);
     }
 
-    /// Removes an inode, unless its place holds another already.
+    /// Removes an inode, unless another inode has its number in the list already.
     pub(crate) fn remove(&self, number: u64, entry: &Arc<CachedInode<K>>) {
         let list = &mut self.0.lock().inodes;
         if list.get(&number).is_some_and(|found| Arc::ptr_eq(found, entry)) {
@@ -54,13 +54,13 @@ impl<K: InodeKind> InodeList<K> {
         }
     }
 
-    /// Makes one step of a walk. The inodes are shown without the lock: references keep them.
+    /// Makes one step of a walk. `visit` is called without the lock: references keep the inodes.
     pub(crate) fn visit(&self, cursor: u64, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = self.0.lock().from(cursor);
         Self::show(&found, visit)
     }
 
-    /// Makes one step of the hand, which starts again at the end.
+    /// Makes one step of the clock hand. At the end of the list it starts again.
     pub(crate) fn visit_at_hand(&self, visit: &mut WalkVisitor<'_, K>) -> WalkStep {
         let found = {
             let mut list = self.0.lock();

@@ -1,21 +1,22 @@
 //! Iteration over all cached inodes.
 //!
-//! Owns: the two iterators. Does **not** own the inodes: an [`InodeWalk`] walks over its own cache,
-//! or uses the generic walk over a list ([`InodeList`]).
+//! Owns: the two iterators. Does **not** own the inodes: an implementor of [`InodeWalk`] walks over
+//! its own cache, or uses the generic walk over a list ([`InodeList`]).
 //!
 //! | iterator | gives | may block | for |
 //! |---|---|---|---|
 //! | [`iter_inodes`](InodeWalk::iter_inodes) | a reference to each inode, no lock held | yes | everything else |
 //! | [`iter_inodes_unsafe`](InodeWalk::iter_inodes_unsafe) | inodes that exist during the call | no | eviction, statistics |
 //!
-//! The walk shares no state across the volume, unless a filesystem has a list of all inodes. Both
+//! A walk shares no state across the volume, unless the filesystem has a list of all inodes. Both
 //! iterators make steps of at most 64 inodes, and each step takes its own guard.
 //!
 //! # Invariants
 //!
 //! - **I1** A walk goes forward: its cursor comes from keys that were looked up, not from numbers
 //!   that inodes hold. So it ends.
-//! - **I2** A walk shows every inode that is cached from its start to its end. It may show others.
+//! - **I2** A walk shows every inode that is cached from the walk's start to its end. It may show
+//!   others.
 //! - **I3** A visitor that stops a walk stops all of it, also where its parts run in parallel.
 //! - **I4** Once a filesystem is inactive, a walk takes no reference to an unreferenced inode, and
 //!   an inode that loses its last reference is evicted at once.
@@ -29,22 +30,21 @@ use crate::inode_list::InodeList;
 use crate::kind::InodeKind;
 use crate::walk_step::{Existing, WalkStep, WalkVisitor};
 
-/// A filesystem that has cached inodes.
+/// A filesystem whose cached inodes can be walked.
 pub trait InodeWalk: Sync {
-    /// The types of its cached inodes.
+    /// The types of the filesystem's cached inodes.
     type Kind: InodeKind;
 
-    /// Returns how many parts can be walked in parallel.
+    /// Returns the number of parts that can be walked in parallel.
     fn parts(&self) -> usize {
         1
     }
 
-    /// Returns the list of all inodes, if the filesystem has one.
+    /// Returns the list of all inodes. `None`: the filesystem has an index instead.
     fn list(&self) -> Option<&InodeList<Self::Kind>>;
 
-    /// Makes one step of a walk over a part, under one guard. The next cursor lies behind the keys
-    /// that were looked up (I1). A filesystem that finds its inodes without a list implements it
-    /// itself.
+    /// Makes one step of a walk over a part, under one guard. The next cursor lies past the keys
+    /// that were looked up (I1). A filesystem without a list must implement this itself.
     #[doc(alias = "iter_vfs_inodes")]
     fn visit(
         &self,
@@ -56,17 +56,17 @@ pub trait InodeWalk: Sync {
         self.list().map_or(WalkStep::End, |list| list.visit(cursor, visit))
     }
 
-    /// Returns whether the filesystem is in use, and not being taken down.
+    /// Returns whether the filesystem is in use. `false`: it is being taken down.
     fn is_active(&self) -> bool;
 
-    /// Releases a reference.
+    /// Releases a reference to an inode.
     fn release(&self, entry: Arc<CachedInode<Self::Kind>>);
 
-    /// Removes an inode that was set to leave.
+    /// Removes an inode that an eviction has chosen.
     fn remove(&self, entry: &Arc<CachedInode<Self::Kind>>);
 
-    /// Calls `f` with a reference to each inode and no lock held. `f` may block, and may stop the
-    /// walk. Another thread may evict an inode that `f` releases.
+    /// Calls `f` with a reference to each inode, while no lock is held. `f` may block, and may stop
+    /// the walk. An inode that `f` releases may be evicted by another thread.
     #[doc(alias = "super_iter_inodes")]
     fn iter_inodes(
         &self,
@@ -79,7 +79,7 @@ pub trait InodeWalk: Sync {
         (0..self.parts()).try_for_each(|part| iter_part(self, part, which, &mut f))
     }
 
-    /// Shows each inode of a part that has the tag to `f`, which must not block, and may only rely
+    /// Calls `f` with each inode of a part that has the tag. `f` must not block, and may only rely
     /// on the existence of the inode.
     #[doc(alias = "super_iter_inodes_unsafe")]
     fn iter_inodes_unsafe(
@@ -102,8 +102,8 @@ pub trait InodeWalk: Sync {
     }
 }
 
-/// Walks over one part: takes references to the inodes of a step under its guard, and calls `f`
-/// without the guard.
+/// Walks over one part. It takes references to the inodes of a step under the guard of the step,
+/// and calls `f` without the guard.
 fn iter_part<F: InodeWalk>(
     filesystem: &F,
     part: usize,

@@ -1,4 +1,4 @@
-//! The types of which a filesystem makes its cached inodes.
+//! The traits with which a filesystem chooses the types of its cached inodes.
 
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
@@ -6,32 +6,32 @@ use xfs_inode::LiveInode;
 
 /// The properties of an inode that the cache needs.
 pub trait Inode: Send + Sync + 'static {
-    /// Returns its number.
+    /// Returns the inode number.
     fn number(&self) -> InodeNumber;
 
-    /// Returns its type, which never changes.
+    /// Returns the type of the file, which never changes.
     fn file_type(&self) -> FileType;
 
-    /// Returns whether it has a name left. The cache asks when the last reference goes, and then
-    /// nothing changes the inode.
+    /// Returns whether the inode has a name left. The cache calls this when the last reference is
+    /// released, and then no thread changes the inode.
     fn has_name(&self) -> bool;
 }
 
-/// A watch on an inode, as far as the inode cache needs it: the cache ends watches.
+/// A watch on an inode. The inode cache needs only its end.
 pub trait InodeWatch: Clone + Send + Sync {
-    /// Reports that the inode is gone, and ends the watch.
+    /// Reports to the watcher that the inode is gone, and ends the watch.
     fn inode_gone(&self, inode: InodeNumber);
 
     /// Ends the watch because the filesystem is taken down.
     fn close(&self);
 }
 
-/// The types of which a filesystem makes its cached inodes.
+/// The types of the inodes, contents and watches of a filesystem.
 pub trait InodeKind: Sized + 'static {
-    /// An inode.
+    /// The in-core inode that a cached inode holds.
     type Inode: Inode;
 
-    /// State of the contents of a regular file. The cached inode makes it on first use.
+    /// The state of a regular file's contents. The cached inode makes it on first use.
     type Contents: Default + Send + Sync;
 
     /// A watch on an inode.

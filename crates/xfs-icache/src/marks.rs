@@ -1,21 +1,21 @@
-//! Watches and keepers: references that code outside of the filesystem holds.
+//! Marks: references to inodes that watches and keepers hold.
 //!
-//! A mark holds a reference to its inode. The mark of a watch ends when nothing else can reach the
-//! inode any more; that of a keeper does not. A filesystem that is taken down evicts unreferenced
-//! inodes, and then releases marks by walks over referenced inodes: watches first, then keepers. So
-//! code that keeps rules with an inode has the inode as long as a watcher may be told of it.
+//! A mark holds a reference to its inode. The mark of a watch is removed when nothing else can
+//! reach the inode; the mark of a keeper is not. A filesystem that is taken down evicts
+//! unreferenced inodes, and then releases marks by walks over referenced inodes: watches first,
+//! then keepers. So a keeper still has the inode when a watcher gets an event of it.
 
 use xfs_format::InodeNumber;
 use xfs_sync::{Mutex, Object, SetOnce};
 
 use crate::kind::InodeWatch;
 
-/// A holder of an inode.
+/// The holder of a reference to an inode, with the state that belongs to it.
 #[derive(Clone)]
 pub enum Mark<W> {
-    /// A watch, which is told what happens to the inode.
+    /// A watch, which gets the events of the inode.
     Watch(W),
-    /// A holder that wants the inode to stay cached.
+    /// A keeper, which only keeps the inode cached.
     Keeper,
 }
 
@@ -26,7 +26,7 @@ impl<W> Mark<W> {
 }
 
 impl<W: InodeWatch> Mark<W> {
-    /// Tells a watch that the inode is gone.
+    /// Ends a watch, because the inode is gone. Does nothing for a keeper.
     pub(crate) fn end_with(&self, inode: InodeNumber) {
         if let Self::Watch(watch) = self {
             watch.inode_gone(inode);
@@ -34,7 +34,7 @@ impl<W: InodeWatch> Mark<W> {
     }
 }
 
-/// The marks of an inode. It allocates nothing before the first one.
+/// The marks of an inode. The list is allocated with the first mark.
 pub struct Marks<W>(SetOnce<Box<MarkList<W>>, Object>);
 
 type MarkList<W> = Mutex<Vec<Mark<W>>, Object>;
@@ -46,12 +46,12 @@ impl<W> Default for Marks<W> {
 }
 
 impl<W: Clone> Marks<W> {
-    /// Adds a mark. The caller has taken the reference that belongs to it.
+    /// Adds a mark. The caller has taken the reference that the mark holds.
     pub(crate) fn add(&self, mark: Mark<W>) {
         self.0.value_or_init(Box::default).lock().push(mark);
     }
 
-    /// Returns the current marks.
+    /// Returns copies of the current marks.
     pub fn all(&self) -> Vec<Mark<W>> {
         self.0.value().map_or_else(Vec::new, |marks| marks.lock().clone())
     }

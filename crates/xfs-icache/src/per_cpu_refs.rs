@@ -1,8 +1,8 @@
 //! References that the handles of one processor share.
 //!
 //! A direct reference is counted in the inode, on one cache line for all threads. An inode that
-//! several threads open in turn is therefore referenced once by each slot, and the handles of a
-//! slot share that reference. They count in its [`Arc`], which other threads rarely write.
+//! several threads open in turn is instead referenced once by each slot, and the handles of a slot
+//! share that reference. The handles are counted in its [`Arc`], which other threads rarely write.
 //!
 //! ```text
 //!  CachedInode  users: 3 ◄── PerCpuRef of slot 0 ◄── handle, handle
@@ -10,17 +10,17 @@
 //!                        ◄── a handle with a direct reference
 //! ```
 //!
-//! A slot remembers the inodes that it referenced last, with or without handles on them, so that
-//! opening and closing a file again and again leaves the inode alone.
+//! A slot remembers the inodes that it referenced last, with or without handles on them. So a
+//! thread that opens and closes a file again and again does not write to the inode.
 //!
 //! # Invariants
 //!
 //! - **I1** A slot remembers only inodes that are counted by slot. A thread that collapses an inode
 //!   sets it to drain, and then visits the slots. A slot is locked while a reference is added,
-//!   after a check of that state. So no slot remembers the inode after the visit, and none ever
+//!   after a check of that state. So no slot remembers the inode after the visit. No slot ever
 //!   remembers an inode that never had a name.
-//! - **I2** The reference of a slot ends with the last of its handles and the memory of the slot,
-//!   whichever goes last.
+//! - **I2** The reference of a slot ends when its last handle is dropped and the slot has forgotten
+//!   the inode, whichever comes last.
 //!
 //! Lock order: a slot, then the state of an inode or its tallies. A reference ends without the lock
 //! of the slot.
@@ -36,13 +36,13 @@ use crate::inode_cache::InodeCache;
 use crate::kind::{Inode, InodeKind};
 use crate::store::Store;
 
-/// Inodes that a slot remembers.
+/// Number of inodes that a slot remembers.
 const PLACES: usize = 64;
 
-/// One reference to an inode, shared by all handles that were made on one slot.
+/// One reference to an inode, shared by all handles that were made on one processor slot.
 pub struct PerCpuRef<K: InodeKind> {
     entry: Arc<CachedInode<K>>,
-    /// Open files among the handles.
+    /// Tally of the open files among the handles.
     tally: Arc<SlotTally>,
 }
 
@@ -53,30 +53,31 @@ impl<K: InodeKind> PerCpuRef<K> {
         &self.entry
     }
 
-    /// Returns the tally of open files among its handles.
+    /// Returns the tally of the open files among the handles that share this reference.
     #[inline]
     pub fn tally(&self) -> &SlotTally {
         &self.tally
     }
 }
 
-/// Drops a share of a reference. The last one releases the reference (I2).
+/// Drops one share of a reference: that of a handle, or that of the slot's memory. The last share
+/// releases the reference (I2).
 pub fn release_ref<S: Store>(held: Arc<PerCpuRef<S::Kind>>, cache: &InodeCache<S>) {
     if let Some(last) = last_ref(held) {
         cache.release(last);
     }
 }
 
-/// Drops a share of a reference. If it was the last one, the caller releases the reference that
-/// this returns.
+/// Drops one share of a reference, as `release_ref` does. Returns the inode if it was the last
+/// share. The caller must then release the reference.
 pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<Arc<CachedInode<K>>> {
     Arc::into_inner(held).map(|last| last.entry)
 }
 
-/// The inodes that a slot remembers, each at an index computed from its number.
+/// The references that a slot remembers, each at an index computed from the inode number.
 type Recent<K> = Vec<Option<Arc<PerCpuRef<K>>>>;
 
-/// The shared references of all slots.
+/// The sharded references of all slots.
 pub struct PerCpuRefs<S: Store> {
     slots: Slots<Mutex<Recent<S::Kind>, Slot>>,
 }
@@ -88,13 +89,13 @@ impl<S: Store> Default for PerCpuRefs<S> {
 }
 
 impl<S: Store> PerCpuRefs<S> {
-    /// Returns an empty set: no slot remembers an inode.
+    /// Makes an empty set: no slot remembers an inode.
     pub fn new() -> Self {
         Self { slots: Slots::new(Mutex::default) }
     }
 
-    /// Takes a share of the calling thread's reference to an inode. `None`: the inode is not
-    /// counted by slot, is on its way out, or has no name.
+    /// Takes a share of the reference that the calling thread's slot has to an inode. `None`: the
+    /// inode is not counted by slot, is being evicted or freed, or has no name.
     pub fn acquire(
         &self,
         entry: &Arc<CachedInode<S::Kind>>,
@@ -125,13 +126,14 @@ impl<S: Store> PerCpuRefs<S> {
         Some(made)
     }
 
-    /// Notes that a file is opened which is not counted by slot.
+    /// Notes that a file is opened by a direct reference. Opens from several slots make its
+    /// references sharded.
     pub fn note_open(&self, entry: &CachedInode<S::Kind>) {
         entry.locks().note_opener(self.slots.my_number());
     }
 
-    /// Makes all slots forget an inode that has lost its last name, so that its last reference can
-    /// be noticed.
+    /// Makes all slots forget an inode that has lost its last name. The release of its last
+    /// reference can then be noticed.
     pub fn collapse(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         entry.locks().drain();
         if entry.locks().was_sharded() {
@@ -139,7 +141,7 @@ impl<S: Store> PerCpuRefs<S> {
         }
     }
 
-    /// Makes each slot drop an inode that it remembers.
+    /// Makes each slot that remembers an inode forget it.
     fn visit(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         for slot in self.slots.iter() {
             let is_it = |held: &mut Arc<PerCpuRef<S::Kind>>| std::ptr::eq(&*held.entry, entry);
@@ -149,7 +151,7 @@ impl<S: Store> PerCpuRefs<S> {
         }
     }
 
-    /// Makes all slots forget inodes that have no handle there.
+    /// Makes all slots forget all inodes. Handles keep their references.
     pub fn clear(&self, cache: &InodeCache<S>) {
         for slot in self.slots.iter() {
             let recent = std::mem::take(&mut *slot.lock());
@@ -158,7 +160,7 @@ impl<S: Store> PerCpuRefs<S> {
     }
 }
 
-/// Returns the place at which a slot remembers an inode.
+/// Returns the index at which a slot remembers an inode.
 fn place(number: InodeNumber) -> usize {
     // Fibonacci hashing: neighbours get places far apart.
     (number.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES

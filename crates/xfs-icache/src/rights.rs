@@ -4,17 +4,18 @@
 //!  word   changes counted │ known │ mode        ids   group │ owner
 //! ```
 //!
-//! It is unknown at first. A thread that has looked at the directory under its shared latch stores
-//! what it found. A thread that changes mode, owner or access control list clears it under the
-//! exclusive latch, before any caller is told of the change. It is never set for a directory with a
-//! list: a path walk looks at such a directory under the latch.
+//! The rights are unknown at first. A thread that reads the directory under its shared latch stores
+//! them. A thread that changes mode, owner or access control list clears them under the exclusive
+//! latch, before any caller learns of the change. They are never stored for a directory with an
+//! access control list: a path walk reads such a directory under the latch.
 //!
 //! # Invariants
 //!
-//! - **I1** Between two clears all stores agree, since nothing changes the directory under a shared
-//!   latch.
-//! - **I2** A reader that found the same word before and after has ids that belong to it. Ids of a
-//!   later store are visible together with the clear before it, and the clear has changed the word.
+//! - **I1** Between two clears, all stores write the same rights, since no thread changes the
+//!   directory under a shared latch.
+//! - **I2** If a reader found the same word before and after it read the ids, the ids belong to
+//!   that word. Ids of a later store are visible together with the clear before it, and the clear
+//!   has changed the word.
 
 use xfs_sync::{AtomicU64, Object, Ordering};
 
@@ -23,11 +24,11 @@ use xfs_format::inode::{FileType, InodeCore};
 /// Owner, group and mode of a file: its permissions apart from its access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
-    /// With the type.
+    /// Mode, with the type of the file.
     pub mode: u16,
 }
 
@@ -48,7 +49,7 @@ impl Rights {
 const KNOWN: u64 = 1 << 16;
 const ONE_CHANGE: u64 = KNOWN << 1;
 
-/// Owner, group and mode of a directory, if they are known.
+/// The cached owner, group and mode of a directory, if they are known.
 #[derive(Debug, Default)]
 pub(crate) struct RightsHint {
     word: AtomicU64<Object>,
@@ -56,8 +57,8 @@ pub(crate) struct RightsHint {
 }
 
 impl RightsHint {
-    /// Returns them as they are, or as they were before a change that no caller has been told of
-    /// yet.
+    /// Returns the current rights, or those before a change of which no caller has learnt yet.
+    /// `None`: they are not known.
     pub(crate) fn rights(&self) -> Option<Rights> {
         let before = self.word.load(Ordering::Acquire);
         if before & KNOWN == 0 {
@@ -70,7 +71,7 @@ impl RightsHint {
         Some(Rights { uid: ids as u32, gid: (ids >> 32) as u32, mode: before as u16 })
     }
 
-    /// Stores what the caller found under the latch of the directory, shared (I1).
+    /// Stores the rights that the caller read under the shared latch of the directory (I1).
     pub(crate) fn note(&self, rights: Rights) {
         let word = self.word.load(Ordering::Relaxed);
         if word & KNOWN != 0 {
@@ -81,7 +82,7 @@ impl RightsHint {
         self.word.store(changes | KNOWN | u64::from(rights.mode), Ordering::Release);
     }
 
-    /// Clears them. The caller holds the exclusive latch of the directory.
+    /// Clears the rights. The caller holds the exclusive latch of the directory.
     pub(crate) fn forget(&self) {
         let word = self.word.load(Ordering::Relaxed);
         let changes = word & !(ONE_CHANGE - 1);

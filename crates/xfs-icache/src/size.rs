@@ -1,30 +1,31 @@
-//! How many inodes are cached, and whether that is too many.
+//! The number of cached inodes, and how many of them are too many.
 //!
-//! Each slot counts insertions and removals, and adds the difference to the sum of the volume once
-//! it is a batch. Inodes that come and go in one slot, as those that are looked at once do, never
-//! reach the sum.
+//! Each slot counts insertions and removals. Once the difference reaches a batch, the slot adds it
+//! to the sum of the volume. Inodes that one slot inserts and soon removes, such as those that are
+//! read only once, never reach the sum.
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots, Volume};
 
-/// The largest batch: one write to shared state for that many inodes. Inodes that are made while
-/// others must go count twice, as they come and as they go.
+/// The largest batch, in inodes. A slot writes to the shared sum once for each batch. If each new
+/// inode makes another one leave, insertions and removals fill batches of their own.
 const MOST_BATCH: u64 = 1024;
 
-/// The largest batch where many slots have one. Together the batches are the error of the sum.
+/// The largest batch if many slots have one. All batches together are the error of the sum.
 const MOST_BATCH_OF_MANY: u64 = 256;
 
-/// How many inodes one call evicts.
+/// The most inodes that one call evicts.
 const MOST_AT_ONCE: u64 = 512;
 
 #[derive(Default)]
 struct Pending {
-    /// Insertions less removals, modulo 2^64.
+    /// Insertions minus removals that are not in the sum yet, modulo 2^64.
     change: AtomicU64<Slot>,
-    /// The slot's share of the excess, found when it last added a batch.
+    /// Number of inodes that the slot still has to evict. It is set when the slot adds a batch to a
+    /// sum above the limit.
     owed: AtomicU64<Slot>,
 }
 
-/// The number of cached inodes.
+/// The number of cached inodes, counted by slot, and the limit.
 pub(crate) struct Size {
     most: u64,
     batch: u64,
@@ -74,8 +75,8 @@ impl Size {
         }
     }
 
-    /// Returns how many inodes to evict now. The thread that added a batch calls it, and evicts a
-    /// part at a time.
+    /// Returns how many inodes to evict now. A thread whose slot has added a batch evicts a part of
+    /// its share at each call.
     pub(crate) fn due(&self) -> u64 {
         let mine = self.pending.mine();
         let owed = mine.owed.load(Ordering::Relaxed);
@@ -87,7 +88,7 @@ impl Size {
         due
     }
 
-    /// Returns the inodes beyond the limit.
+    /// Returns by how many inodes the sum is above the limit.
     pub(crate) fn excess(&self) -> u64 {
         let total = self.total.load(Ordering::Relaxed).cast_signed();
         (total - self.most.cast_signed()).max(0).cast_unsigned()

@@ -1,8 +1,8 @@
-//! A filesystem in memory without an index: it has only the generic walk.
+//! A filesystem in memory without an index, over the generic walk.
 //!
 //! Owns: its inodes, and how much memory they use. Does **not** own the tree of names
-//! (`ScratchVolume` of `ferroxfs`): an entry of a directory is a reference to its inode, so that an
-//! inode which can be reached is never evicted.
+//! (`ScratchVolume` of `ferroxfs`). A directory entry is a reference to its inode, so that an inode
+//! with a name is never evicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::inode_walk::InodeWalk;
 use crate::kind::InodeWatch;
 use crate::kind::{Inode, InodeKind};
 
-/// Memory of an inode beside its contents, about.
+/// Bytes of memory that an inode takes without its contents, about.
 const INODE_BYTES: u64 = 512;
 
-/// The names of a directory. Each is a reference to its inode.
+/// The entries of a directory. Each holds a reference to its inode.
 pub type SmallNames = BTreeMap<Box<[u8]>, Arc<CachedInode<SmallKind>>>;
 
-/// The contents of an inode.
+/// The contents of an inode, by its type.
 pub enum SmallContents {
     /// The bytes of a regular file.
     File(RwLock<Vec<u8>, Object>),
@@ -35,37 +35,37 @@ pub enum SmallContents {
     Directory(Mutex<SmallNames, Object>),
     /// The target of a symbolic link.
     Symlink(Box<[u8]>),
-    /// Nothing: a special file.
+    /// Nothing: a special file of this type.
     Special(FileType),
 }
 
-/// An inode of the filesystem.
+/// An inode of a `Small` filesystem.
 pub struct SmallInode {
     number: InodeNumber,
-    /// Number of its names.
+    /// Number of names of the inode.
     nlink: AtomicU32<Object>,
-    /// Its contents.
+    /// The contents of the inode.
     pub contents: SmallContents,
     room: Arc<Room>,
 }
 
 impl SmallInode {
-    /// Returns how many names it has.
+    /// Returns the number of names of the inode.
     pub fn nlink(&self) -> u32 {
         self.nlink.load(Ordering::Acquire)
     }
 
-    /// Adds a name.
+    /// Counts a new name of the inode.
     pub fn link(&self) {
         self.nlink.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Removes a name.
+    /// Counts a removed name of the inode.
     pub fn unlink(&self) {
         self.nlink.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Takes the names out of a directory. Their references are the caller's from now on.
+    /// Takes all entries out of a directory. The caller must then release their references.
     pub fn take_names(&self) -> SmallNames {
         match &self.contents {
             SmallContents::Directory(names) => std::mem::take(&mut names.lock()),
@@ -88,7 +88,7 @@ impl Drop for SmallInode {
     }
 }
 
-/// The types of its inodes.
+/// The types of the inodes of a `Small` filesystem.
 pub enum SmallKind {}
 
 impl InodeKind for SmallKind {
@@ -107,7 +107,7 @@ const _: () = assert!(size_of::<Hints<SmallKind>>() == 64);
 #[cfg(not(shuttle))]
 const _: () = assert!(size_of::<CachedInode<SmallKind>>() == 128);
 
-/// The watch of a filesystem without watches.
+/// The watch type of a filesystem that has no watches.
 #[cfg(not(test))]
 #[derive(Clone)]
 pub enum NoWatch {}
@@ -142,7 +142,7 @@ impl Inode for SmallInode {
     }
 }
 
-/// The limit of memory, and how much is used.
+/// The limit of the memory of a filesystem, and how much is in use.
 pub struct Room {
     most_bytes: u64,
     used_bytes: AtomicU64<Volume>,
@@ -153,11 +153,11 @@ impl Room {
         Arc::new(Self { most_bytes, used_bytes: AtomicU64::new(0) })
     }
 
-    /// Takes memory.
+    /// Takes memory of this many bytes.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`].
+    /// [`PosixError::NoSpace`] if less is free.
     pub fn take(&self, bytes: u64) -> Result<()> {
         let mut used = self.used_bytes.load(Ordering::Relaxed);
         loop {
@@ -171,39 +171,38 @@ impl Room {
         }
     }
 
-    /// Gives memory back that was [taken](Self::take).
+    /// Gives back memory that was [taken](Self::take).
     pub fn give_back(&self, bytes: u64) {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes in use.
+    /// Returns the number of bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// A filesystem that consists of its list of inodes. It has no backing store, so an evicted inode
-/// is lost.
+/// A filesystem that is a list of inodes. Nothing is behind it, so an evicted inode is lost.
 pub struct Small {
     list: InodeList<SmallKind>,
     active: AtomicBool<Volume>,
-    /// The memory that it may use, and uses.
+    /// The limit of the filesystem's memory, and how much is in use.
     pub room: Arc<Room>,
 }
 
 impl Small {
-    /// Returns an empty filesystem that may use about `most_bytes` of memory.
+    /// Makes an empty filesystem that may use about `most_bytes` of memory.
     #[must_use]
     pub fn new(most_bytes: u64) -> Self {
         let active = AtomicBool::new(true);
         Self { list: InodeList::new(), active, room: Room::new(most_bytes) }
     }
 
-    /// Makes an inode with one name and one reference.
+    /// Makes an inode with one name, and returns it with one reference.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`].
+    /// [`PosixError::NoSpace`] if there is no memory for the inode.
     pub fn create(
         &self,
         number: InodeNumber,
@@ -222,7 +221,8 @@ impl Small {
         Ok(entry)
     }
 
-    /// Begins to take the filesystem down: from now on inodes go with their last reference.
+    /// Begins to take the filesystem down. From now on an inode is evicted when its last reference
+    /// is released.
     pub fn deactivate(&self) {
         self.active.store(false, Ordering::SeqCst);
     }
@@ -241,9 +241,9 @@ impl InodeWalk for Small {
 
     fn release(&self, entry: Arc<CachedInode<SmallKind>>) {
         match entry.release(self.is_active()) {
-            // Its marks keep it until the filesystem is taken down.
+            // Marks keep an abandoned inode until the filesystem is taken down.
             ReleaseOutcome::InUse | ReleaseOutcome::Idle | ReleaseOutcome::Abandoned => {}
-            // Removing it from the list frees it.
+            // Removing the inode from the list frees it.
             ReleaseOutcome::Evicted | ReleaseOutcome::NeedsInactivation => self.remove(&entry),
         }
     }

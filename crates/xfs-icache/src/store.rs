@@ -1,4 +1,5 @@
-//! Reading and freeing inodes on behalf of the cache.
+//! The interface through which the cache reads and frees inodes, and its implementation over a
+//! journal.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,39 +13,39 @@ use xfs_trans::{InodeCluster, InodeImage, InodeRecord, Journal};
 
 use crate::kind::InodeKind;
 
-/// Inodes of one chunk of the cache, to be read together.
+/// Inodes of one chunk of the cache that are to be read together.
 #[derive(Clone, Copy, Debug)]
 pub struct BulkRequest {
-    /// The first number of the chunk, a multiple of 64.
+    /// The first inode number of the chunk, a multiple of 64.
     pub first: InodeNumber,
-    /// The wanted inodes, one bit each.
+    /// The wanted inodes, one bit each. Bit 0 is inode `first`.
     pub inodes: u64,
-    /// How many chunks of the group had been freed before the inode btree was asked which inodes
-    /// exist.
+    /// The number of chunks of the group that had been freed before the inode btree was read, which
+    /// says which inodes exist.
     pub freed: u64,
 }
 
-/// An inode of a store.
+/// The type of the in-core inodes of a store.
 pub type InodeOf<S> = <<S as Store>::Kind as InodeKind>::Inode;
 
 /// A filesystem below the cache, which reads and frees inodes.
 pub trait Store: Send + Sync {
-    /// The types of its cached inodes.
+    /// The types of the store's cached inodes.
     type Kind: InodeKind;
 
     /// Returns the number of allocation groups.
     fn groups(&self) -> usize;
 
-    /// Returns the group of a number, and the number within the group. `None`: no inode has the
-    /// number.
+    /// Returns the group of an inode, and its number within the group. `None`: no inode can have
+    /// this number.
     fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
 
-    /// Where an inode was read, kept for its neighbours.
+    /// Where an inode was read. It is kept to read neighbours of that inode faster.
     type Near: Default + Send;
 
-    /// Reads an inode and passes it to `put`, while no thread makes or frees one of that number.
-    /// `None`: the inode that was read may have been freed meanwhile. The caller looks it up again,
-    /// without `near`.
+    /// Reads an inode and passes it to `put`, while no thread makes or frees an inode of this
+    /// number. `None`: the inode may have been freed after it was read. The caller then looks it up
+    /// again, with an empty `near`.
     fn load<R>(
         &self,
         number: InodeNumber,
@@ -52,20 +53,19 @@ pub trait Store: Send + Sync {
         put: impl FnOnce(Arc<InodeOf<Self>>) -> R,
     ) -> Result<Option<R>>;
 
-    /// Reads those of the inodes that no thread has latched, and passes them to `put` together,
-    /// while no thread makes or frees one of those numbers. Inodes that must be waited for, are
-    /// damaged or are gone are left out. `None`: a chunk of their group was freed after `wanted`
-    /// was made.
+    /// Of the wanted inodes, reads those whose latch can be shared at once, and passes them to
+    /// `put` together, while no thread makes or frees an inode of those numbers. Damaged and freed
+    /// inodes are left out too. `None`: a chunk of their group was freed after `wanted` was made.
     fn load_together<R>(
         &self,
         wanted: BulkRequest,
         put: impl FnOnce(&[Arc<InodeOf<Self>>]) -> R,
     ) -> Option<R>;
 
-    /// Frees an inode that has neither a name nor a reference.
+    /// Frees an inode on disk that has neither a name nor a reference.
     fn inactivate(&self, inode: &Arc<InodeOf<Self>>) -> Result<()>;
 
-    /// Returns the finding that an inode in use was allocated again.
+    /// Returns the corruption that an inode in use was allocated again.
     fn in_use(&self, number: InodeNumber) -> Error;
 }
 
@@ -76,7 +76,7 @@ pub struct JournalStore<K> {
 }
 
 impl<K> JournalStore<K> {
-    /// Returns the store over the volume of a journal.
+    /// Makes a store over the volume of a journal.
     pub fn new(journal: Arc<Journal>) -> Self {
         Self { journal, kind: PhantomData }
     }
@@ -152,14 +152,15 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
     }
 }
 
-/// A cluster that inodes were read from, and how many chunks of its group had been freed before.
+/// The cluster from which a slot last read an inode, and how many chunks of its group had been
+/// freed before.
 pub struct Near {
     cluster: InodeCluster,
     freed: u64,
 }
 
-/// Returns the clusters of the wanted inodes, and the inodes in each: a first number, and one bit
-/// for each from there. A cluster that cannot be read is left out.
+/// Returns the clusters of the wanted inodes, each with a first inode number and the wanted inodes
+/// from there on, one bit each. A cluster that cannot be read is left out.
 fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeNumber, u64)> {
     let (mut found, mut left) = (Vec::with_capacity(2), wanted.inodes);
     while left != 0 {
@@ -177,11 +178,11 @@ fn clusters(journal: &Journal, wanted: BulkRequest) -> Vec<(InodeCluster, InodeN
     found
 }
 
-/// Inodes whose latches are held, shared, while this exists.
+/// Inodes whose latches are held shared until this is dropped.
 struct Shared(Vec<Arc<LiveInode>>);
 
 impl Shared {
-    /// Adds an inode whose latch is shared, if it has a name.
+    /// Adds an inode, whose latch is held shared, if it has a name. Otherwise unlocks the latch.
     fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
         let live = match image {
             Some(image) => LiveInode::of_image(Arc::clone(&record), image, geometry),
@@ -201,7 +202,8 @@ impl Drop for Shared {
     }
 }
 
-/// Reads an inode. `None`: a chunk was freed after the count was `freed`.
+/// Reads an inode of a cluster. `None`: a chunk of its group was freed after the count of freed
+/// chunks was `freed`.
 fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,

@@ -1,4 +1,4 @@
-//! Inodes without a volume, for tests of walks and for models that explore schedules.
+//! Fake inodes without a volume, for tests of walks and for models that explore schedules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use xfs_sync::{Latch, Mutex, Object, Volume};
 use crate::kind::{Inode, InodeKind, InodeWatch};
 use crate::store::{BulkRequest, Store};
 
-/// An inode on disk, with its latch.
+/// A fake inode on disk, with its latch.
 pub(crate) struct FakeRecord {
     latch: Latch<Object>,
     state: Mutex<State, Object>,
@@ -24,7 +24,7 @@ struct State {
     nlink: u32,
 }
 
-/// An inode in memory.
+/// A fake inode in memory.
 pub(crate) struct FakeInode {
     number: InodeNumber,
     generation: u64,
@@ -32,19 +32,19 @@ pub(crate) struct FakeInode {
 }
 
 impl FakeInode {
-    /// Removes its name.
+    /// Removes the name of the inode.
     pub(crate) fn unlink(&self) {
         let _latch = self.record.latch.exclusive();
         self.record.state.lock().nlink = 0;
     }
 
-    /// Returns which file of its number it is.
+    /// Returns the generation: a number that differs for each file with this inode number.
     #[cfg(shuttle)]
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Checks that it is still the file that was read.
+    /// Checks that the inode was not freed, and still is the file that was read.
     pub(crate) fn check(&self) {
         let state = *self.record.state.lock();
         assert!(state.allocated, "{}: in use, and freed", self.number.0);
@@ -66,7 +66,7 @@ impl Inode for FakeInode {
     }
 }
 
-/// A bug that a model must find.
+/// A bug planted in the store, which a model must find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mutant {
     #[default]
@@ -77,7 +77,7 @@ pub(crate) enum Mutant {
     PassedLate,
 }
 
-/// Inodes by number, in groups of 1024.
+/// Fake inodes by inode number, in groups of 1024.
 pub(crate) struct FakeStore {
     groups: u32,
     mutant: Mutant,
@@ -96,7 +96,8 @@ impl FakeStore {
         Arc::clone(self.records.lock().entry(number.0).or_insert_with(make))
     }
 
-    /// Makes a file of a free inode, and passes it to `put` before another thread can get it.
+    /// Makes a file from a free inode, and passes it to `put` before another thread can get it.
+    /// `None`: the inode is in use.
     pub(crate) fn create<R>(
         &self,
         number: InodeNumber,
@@ -116,7 +117,7 @@ impl FakeStore {
     }
 }
 
-/// The types of these inodes.
+/// The types of fake inodes.
 pub(crate) enum FakeKind {}
 
 impl InodeKind for FakeKind {

@@ -1,4 +1,4 @@
-//! One step of a walk over cached inodes.
+//! One step of a walk over cached inodes: what it shows, and how it ends.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::cached_inode::CachedInode;
 use crate::kind::InodeKind;
 
-/// An inode that exists at least until the call that shows it returns. A visitor that needs it for
-/// longer takes a reference.
+/// An inode that is shown by a walk without a reference. It exists at least until the visitor
+/// returns. A visitor that needs it for longer takes a reference.
 pub struct Existing<'guard, K: InodeKind>(pub &'guard Arc<CachedInode<K>>);
 
-/// Visits each inode of a step. It must not block, because the epoch guard is held.
+/// A function that is called with each inode of a step. It must not block, because the epoch guard
+/// is held.
 pub type WalkVisitor<'a, K> = dyn FnMut(Existing<'_, K>) -> ControlFlow<()> + 'a;
 
 /// How one step of a walk ended.

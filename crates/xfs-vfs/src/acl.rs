@@ -1,11 +1,11 @@
-//! Access control lists: permissions of a file beyond its permission bits.
+//! Access control lists: permissions of a file beyond its mode bits.
 //!
 //! Owns: how a list and the permission bits agree, and what a new file inherits from the list of
 //! its directory. Does **not** own: the on-disk form of lists ([`xfs_format::acl`]), writing them,
 //! or permission checks.
 //!
 //! The rules are those of acl(5), after the withdrawn POSIX 1003.1e, draft 17. A file has at most
-//! one access list, and a directory also at most one default list for files made in it
+//! one access list. A directory also has at most one default list, for files made in it
 //! ([`AclKind`]). An access list that says no more than the permission bits is not stored.
 
 use xfs_buffer::{PosixError, Result};
@@ -18,20 +18,20 @@ use xfs_inode::Inode;
 
 use crate::mode_bits;
 
-/// Read, write and execute, of one class.
+/// Read, write and execute bits of one class.
 const CLASS_BITS: u16 = 0o7;
 
-/// The two lists of a file.
+/// The two kinds of lists that a file can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclKind {
-    /// The permissions on the file.
+    /// The access list: the permissions on the file itself.
     Access,
-    /// Of a directory: what files made in it inherit.
+    /// The default list of a directory: files made in it inherit this list.
     Default,
 }
 
 impl AclKind {
-    /// Returns the name in the trusted namespace under which it is stored.
+    /// Returns the name of the trusted attribute that stores a list of this kind.
     pub(crate) const fn name(self) -> &'static [u8] {
         match self {
             Self::Access => acl::ACCESS_NAME,
@@ -39,7 +39,8 @@ impl AclKind {
         }
     }
 
-    /// Returns the list that Linux knows under this attribute name, if there is one.
+    /// Returns the kind of list that Linux shows as this attribute. `None`: the attribute is no
+    /// list.
     pub fn of_linux_name(full: &[u8]) -> Option<Self> {
         match full {
             b"system.posix_acl_access" => Some(Self::Access),
@@ -49,22 +50,22 @@ impl AclKind {
     }
 }
 
-/// An access control list that is valid by acl(5). [`new`](Self::new) checks that.
+/// An access control list that is valid by acl(5): see [`new`](Self::new).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl(Vec<AclEntry>);
 
 impl Acl {
-    /// Returns a list of these entries.
+    /// Makes a list of these entries.
     ///
     /// # Errors
     ///
-    /// The check that makes it invalid.
+    /// The check that the entries fail.
     pub fn new(entries: Vec<AclEntry>) -> Result<Self, AclCheck> {
         acl::verify(&entries)?;
         Ok(Self(entries))
     }
 
-    /// Returns the list that is equivalent to the permission bits.
+    /// Returns the list that grants the same as the permission bits of `mode`.
     #[must_use]
     pub fn of_mode(mode: u16) -> Self {
         let entry = |tag, shift| AclEntry { tag, permissions: mode >> shift & CLASS_BITS };
@@ -72,13 +73,13 @@ impl Acl {
         Self(vec![owner, group, entry(AclTag::Other, 0)])
     }
 
-    /// Returns the entries: owner, users, owning group, groups, mask, others.
+    /// Returns the entries in the order owner, users, owning group, groups, mask, others.
     #[must_use]
     pub fn entries(&self) -> &[AclEntry] {
         &self.0
     }
 
-    /// Returns whether it says no more than permission bits can.
+    /// Returns whether the list grants no more than permission bits can express.
     #[must_use]
     #[doc(alias = "posix_acl_equiv_mode")]
     pub fn is_minimal(&self) -> bool {
@@ -87,14 +88,14 @@ impl Acl {
         self.0.iter().all(|entry| is_base(entry.tag))
     }
 
-    /// Returns the permission bits that go with it, 0 to 0o777. Those of the group are the mask, if
-    /// there is one.
+    /// Returns the permission bits that agree with this list, 0 to 0o777. Those of the group class
+    /// are the mask, if the list has one.
     #[must_use]
     pub fn mode_bits(&self) -> u16 {
         self.classes().fold(0, |mode, (entry, shift)| mode | entry.permissions << shift)
     }
 
-    /// Returns the list after the permission bits have become those of `mode`.
+    /// Returns the list of a file whose permission bits become those of `mode`.
     #[must_use]
     #[doc(alias = "posix_acl_chmod")]
     pub fn with_mode(&self, mode: u16) -> Self {
@@ -111,7 +112,8 @@ impl Acl {
         (list, mode)
     }
 
-    /// Returns the entries that the permission bits show, each with its shift in the mode.
+    /// Returns the entries that the permission bits show, each with the number of bits to shift its
+    /// permissions left.
     fn classes(&self) -> impl Iterator<Item = (AclEntry, u16)> {
         let has_mask = self.0.iter().any(|entry| entry.tag == AclTag::Mask);
         self.0.iter().filter_map(move |entry| Some((*entry, place(entry.tag, has_mask)?)))
@@ -126,7 +128,7 @@ impl Acl {
         Self(self.0.iter().map(change).collect())
     }
 
-    /// Decodes the form in which programs pass a list to Linux. `None`: a list without entries.
+    /// Decodes the form in which programs pass a list to Linux. `None`: the list has no entries.
     ///
     /// # Errors
     ///
@@ -146,11 +148,11 @@ impl Acl {
         Self::new(entries).map(Some).map_err(|_| PosixError::InvalidArgument.into())
     }
 
-    /// Returns the value of the attribute that stores it.
+    /// Encodes the list as the value of the attribute that stores it.
     ///
     /// # Errors
     ///
-    /// E2BIG for more entries than an attribute can hold.
+    /// E2BIG if the list has more entries than the attribute can hold.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         if self.0.len() > acl::MAX_ACL_ENTRIES as usize {
             return Err(PosixError::ValueTooLong.into());
@@ -165,7 +167,8 @@ impl Acl {
         Ok(Self::new(entries).map_err(corrupt)?)
     }
 
-    /// Reads a list of an inode, which does not change meanwhile. `None`: it has none.
+    /// Reads a list of an inode. The caller keeps the inode from changing meanwhile. `None`: the
+    /// inode has no list of this kind.
     pub fn read(
         cache: &xfs_buffer::BufferCache,
         inode: &Inode,
@@ -179,7 +182,8 @@ impl Acl {
     }
 }
 
-/// Returns the shift in the mode at which the permission bits show an entry, if they do.
+/// Returns by how many bits the permissions of an entry are shifted in the mode. `None`: the
+/// permission bits do not show this entry.
 const fn place(tag: AclTag, has_mask: bool) -> Option<u16> {
     match tag {
         AclTag::Owner => Some(6),

@@ -1,15 +1,15 @@
-//! Operations on names and attributes, counted by processor slot when they end.
+//! Counters of operations on names and attributes, one set for each processor slot.
 
 use xfs_sync::SlotCounters;
 
-/// A counted activity.
+/// An operation that is counted when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// A directory was searched for a name.
     NameLookup,
     /// A name was added to a directory.
     NameAdded,
-    /// A name was removed from one.
+    /// A name was removed from a directory.
     NameRemoved,
     /// A part of a directory was listed.
     Listing,

@@ -1,14 +1,15 @@
-//! All inodes of a mounted volume, group by group, in the order of their numbers.
+//! Bulkstat: metadata of all inodes of a mounted volume, group by group, in the order of their
+//! numbers.
 //!
 //! Owns: the order, and that an inode is shown as an operation would find it. The inode btree says
-//! which inodes exist; their state comes from the inode cache if they are cached, and from their
-//! cluster otherwise. The metadata of all entries of a directory comes from here too. Does **not**
-//! own walks over cached inodes (`xfs-icache`).
+//! which inodes exist. The state of a cached inode comes from the inode cache, and that of any
+//! other from its cluster on disk. The metadata of all entries of a directory comes from here too.
+//! Does **not** own walks over cached inodes (`xfs-icache`).
 //!
 //! # Invariants
 //!
-//! - **I1** An inode that is in use all the time is shown once. One that is made or freed meanwhile
-//!   is shown once or not at all.
+//! - **I1** An inode that is in use all the time is shown once. An inode that is made or freed
+//!   meanwhile is shown once or not at all.
 //! - **I2** Inodes that were read from a chunk are shown only if no chunk of their group was freed
 //!   meanwhile, because its blocks might hold something else by then. Otherwise they are read
 //!   again.
@@ -30,38 +31,38 @@ use crate::kind::CachedInode;
 use crate::metadata::Metadata;
 use crate::mount::Mount;
 
-/// Chunks that are looked up at once.
+/// Number of inode chunks that are looked up at once.
 const BATCH_CHUNKS: usize = 32;
-/// 64 numbers from a multiple of 64 on lie in at most this many chunks.
+/// The most chunks that can have inodes among the 64 inode numbers from a multiple of 64 on.
 const CHUNKS_OF_64_NUMBERS: usize = 2;
 
 /// How bulkstat reads inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BulkPath {
-    /// From the cache where they are cached, and from their clusters otherwise. Nothing is inserted
-    /// into the cache.
+    /// Reads cached inodes from the cache, and other inodes from their clusters. Nothing is
+    /// inserted into the cache.
     #[default]
     PastCache,
-    /// Each as an operation would: it is inserted into the cache, and evicted if it was not cached
-    /// before.
+    /// Reads each inode as an operation would: inserts it into the cache, and evicts it if it was
+    /// not cached before.
     ThroughCache,
 }
 
-/// Which inodes of a chunk exist and are in use.
+/// The inodes of a chunk that exist, and those that are in use.
 #[doc(alias = "xfs_inumbers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeChunkUse {
-    /// The first of 64 numbers.
+    /// The first of the 64 inode numbers of the chunk.
     pub start: InodeNumber,
-    /// The inodes that are on disk, one bit each.
+    /// A bit for each inode that is on disk. Bit 0 is inode `start`.
     pub present: u64,
-    /// The inodes that are in use, one bit each.
+    /// A bit for each inode that is in use.
     pub allocated: u64,
 }
 
-/// Returns metadata of inodes that names led to a moment ago, one for each number. `None`: the
-/// inode is gone or damaged, which a lookup tells apart. Neighbours are read together into
-/// `scratch`, and nothing is inserted into the cache.
+/// Returns the metadata of each of these inodes, whose numbers the caller has just read from
+/// directory entries. `None`: the inode is gone or damaged; a lookup tells which. Inodes of one
+/// cluster are read together into `scratch`, and nothing is inserted into the cache.
 pub fn metadata_of(
     mount: &Mount,
     numbers: &[InodeNumber],
@@ -90,20 +91,24 @@ pub fn metadata_of(
     numbers.iter().map(of).collect()
 }
 
-/// Returns the first of the 64 numbers around this one whose tags the inode cache keeps together.
+/// Rounds an inode number down to a multiple of 64. The inode cache keeps the tags of these 64
+/// inodes in one word.
 pub fn word_of(number: InodeNumber) -> InodeNumber {
     InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
 }
 
-/// Called with each inode, or with the error that a damaged one gives.
+/// A function that is called with each inode: with its metadata, or with the error of a damaged
+/// inode.
 pub type ShowInode<'a> = dyn FnMut(InodeNumber, Result<Metadata>) -> ControlFlow<()> + 'a;
 
 impl Mount {
-    /// Shows all inodes in use in a group from a given one on, in order. `f` may stop it.
+    /// Calls `f` with all inodes in use in a group, in order, from inode `from` on. `f` may stop
+    /// the walk.
     ///
     /// # Errors
     ///
-    /// Damage of the inode btrees; the device's error. A damaged inode is shown as an error.
+    /// Damage of the inode btrees; the device's error. Damage of a single inode is an error for `f`
+    /// only.
     pub fn bulkstat_group(
         &self,
         group: AgNumber,
@@ -114,11 +119,11 @@ impl Mount {
         GroupBulkstat { mount: self, group, path }.run(from, f)
     }
 
-    /// Shows which inodes exist from this number on, chunk by chunk.
+    /// Calls `f` with the chunks of inodes from the one of inode `from` on. `f` may stop the walk.
     ///
     /// # Errors
     ///
-    /// As [`bulkstat_group`](Self::bulkstat_group).
+    /// The errors of [`bulkstat_group`](Self::bulkstat_group).
     pub fn inumbers(
         &self,
         from: InodeNumber,
@@ -147,7 +152,7 @@ impl Mount {
     }
 }
 
-/// Returns the groups from that of an inode on, each with the inode to begin at.
+/// Returns the groups from the one of inode `from` on, each with the inode to begin at.
 pub fn groups_from(
     geometry: &Geometry,
     from: InodeNumber,
@@ -159,7 +164,7 @@ pub fn groups_from(
     groups.map(move |group| (group, if u64::from(group.0) == first { inside } else { AgInode(0) }))
 }
 
-/// Returns the first number after a chunk.
+/// Returns the first inode number after a chunk.
 fn behind(chunk: &InodeChunk) -> Option<AgInode> {
     chunk.start.0.checked_add(u64::BITS).map(AgInode)
 }
@@ -214,8 +219,8 @@ impl GroupBulkstat<'_> {
         }
     }
 
-    /// Reads the inodes of a chunk from `from` on. `freed` chunks of the group had been freed
-    /// before this one was found.
+    /// Reads the inodes in use of a chunk from `from` on. `freed` is the number of chunks of the
+    /// group that had been freed before the chunk was looked up.
     fn read_chunk(
         &self,
         chunk: &InodeChunk,
@@ -250,8 +255,8 @@ impl GroupBulkstat<'_> {
         Ok(())
     }
 
-    /// Has the inodes of a chunk read into the cache together and evicted again. Returns those that
-    /// are cached or latched already.
+    /// Reads the inodes of a chunk into the cache together, and evicts them again. Returns the
+    /// inodes that this leaves out because they are cached or latched already.
     fn visit(&self, first: InodeNumber, wanted: u64, freed: u64, found: &mut ChunkInodes) -> u64 {
         let start = word_of(first);
         let skipped = (first.0 - start.0) as u32;
@@ -272,7 +277,7 @@ impl GroupBulkstat<'_> {
         }
     }
 
-    /// Reads these inodes, which lie among 64 numbers and have had names.
+    /// Reads these inodes, which have had names and lie in one aligned range of 64 inode numbers.
     fn look_at(&self, numbers: &[InodeNumber], found: &mut ChunkInodes) {
         let before = found.inodes.len();
         if self.look_together(numbers, found).is_ok_and(|looked| looked) {
@@ -282,8 +287,8 @@ impl GroupBulkstat<'_> {
         found.inodes.extend(numbers.iter().map(|number| (*number, self.through(*number))));
     }
 
-    /// As [`look_at`](Self::look_at), with each cluster read once. Returns `false` if a chunk was
-    /// freed meanwhile (I2).
+    /// As [`look_at`](Self::look_at), but reads each cluster once. Returns `false` if a chunk of
+    /// the group was freed meanwhile, so that the result must not be used (I2).
     fn look_together(&self, numbers: &[InodeNumber], found: &mut ChunkInodes) -> Result<bool> {
         let journal = &self.mount.journal;
         let Some(first) = numbers.first().map(|number| word_of(*number)) else { return Ok(true) };
@@ -307,7 +312,8 @@ impl GroupBulkstat<'_> {
         Ok(chunks_freed(journal, first) == freed)
     }
 
-    /// Returns which of the 64 numbers from a multiple of 64 on the inode btree calls allocated.
+    /// Returns which of the 64 inodes from `first` on are in use according to the inode btree.
+    /// `first` is a multiple of 64.
     fn allocated(&self, first: InodeNumber) -> Result<u64> {
         let Some((_, from)) = self.mount.geometry().split_inode(first) else { return Ok(0) };
         let mut chunks = Vec::with_capacity(CHUNKS_OF_64_NUMBERS);
@@ -320,20 +326,20 @@ impl GroupBulkstat<'_> {
         Ok(chunks.iter().filter_map(of).fold(0, |all, bits| all | bits))
     }
 
-    /// Reads an inode as an operation would.
+    /// Reads an inode as an operation would, through the cache.
     fn through(&self, number: InodeNumber) -> Result<Metadata> {
         let inode = self.mount.inode_cache.take_as(number, Keep::Once)?;
         let inode = InodeRef::new(self.mount, inode);
         Ok(metadata(self.mount, &inode))
     }
 
-    /// Reads inodes from the clusters of a chunk.
+    /// Reads inodes from the clusters of a chunk, past the cache.
     fn past(&self, mut first: InodeNumber, mut wanted: u64, found: &mut ChunkInodes) -> Result<()> {
         let geometry = self.mount.geometry();
         let ChunkInodes { inodes, scratch } = found;
         while wanted != 0 {
             let show = |number, core: Result<InodeCore>| match core {
-                // It is being freed, or waits to be.
+                // The inode is being freed, or waits to be.
                 Ok(core) if core.nlink == 0 => {}
                 core => inodes.push((number, core.and_then(|core| of_core(&core, geometry)))),
             };
@@ -345,7 +351,7 @@ impl GroupBulkstat<'_> {
     }
 }
 
-/// Returns the metadata of a cached inode, buffered bytes included.
+/// Returns the metadata of a cached inode. Buffered bytes count.
 fn metadata(mount: &Mount, entry: &CachedInode) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();

@@ -1,20 +1,20 @@
-//! The source of times.
+//! The source of the times that operations store.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xfs_format::timestamp::Timestamp;
 
-/// The source of times.
+/// The source of the times that operations store.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
     /// The clock of the host.
     Host,
-    /// One fixed time, so that the same operations give the same bytes.
+    /// One fixed time, so that the same operations write the same bytes.
     Fixed(Timestamp),
 }
 
 impl Clock {
-    /// Returns whether the same operations must give the same bytes.
+    /// Returns whether the time is fixed. The same operations must then write the same bytes.
     pub fn is_fixed(self) -> bool {
         matches!(self, Self::Fixed(_))
     }

@@ -1,9 +1,9 @@
 //! The contents of one file on a mounted volume.
 //!
 //! Owns: the contents lock, joining small writes into large ones before they go to the device,
-//! speculative preallocation past the end of a file, and errors of writes that were made later than
-//! they were requested. Does **not** own: the order of space, data and size (`xfs-inode`), or which
-//! files have something to write (a tag in `xfs-icache`).
+//! speculative preallocation past the end of a file, and errors of writes that fail after they were
+//! acknowledged. Does **not** own: the order of space, data and size (`xfs-inode`), or which files
+//! have something to write (a tag in `xfs-icache`).
 //!
 //! ```text
 //!            put: its blocks are reserved          flush: space, data, size
@@ -12,9 +12,9 @@
 //!       a long write; one that continues no other; no blocks to reserve; direct
 //! ```
 //!
-//! A buffer is flushed when it is full or a write goes elsewhere, before a read that overlaps it,
-//! before any other change of the contents, and by a sync. It is also flushed when a `File` is
-//! dropped, and by the flusher after one or two seconds (`flusher`).
+//! A buffer is flushed when it is full, when a write goes elsewhere, and before a read that
+//! overlaps it. Any other change of the contents, a sync and the drop of a `File` flush it too. The
+//! flusher flushes it after one or two seconds (`flusher`).
 //!
 //! # Invariants
 //!
@@ -58,22 +58,22 @@ pub use state::{Contents, Shown, State};
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 
-/// How a change of contents breaks layout leases.
+/// The breaker with which a change of contents breaks layout leases.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
 /// How a write reaches the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
-    /// It may be buffered, and reach the device together with others.
+    /// The bytes may be buffered, and reach the device together with those of other writes.
     Buffered,
-    /// It goes to the device at once.
+    /// The bytes go to the device at once.
     Direct,
-    /// As `Buffered`, of bytes that a cache in front of the volume acknowledged before. Flags that
-    /// the file got since then do not refuse them.
+    /// As `Buffered`, for bytes that a cache in front of the volume has acknowledged before. Flags
+    /// that the file got since then do not refuse the write.
     Writeback(LateTimes),
 }
 
-/// Which time of modification a late write gives to a file.
+/// The time of modification that a late write gives to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateTimes {
     /// The caller sets it separately, by `Node::note_modified`.
@@ -83,23 +83,23 @@ pub enum LateTimes {
 }
 
 impl Mount {
-    /// Returns the contents of a file.
+    /// Returns access to the contents of a file.
     #[inline]
     pub fn contents<'a>(&'a self, entry: &'a Arc<CachedInode>) -> OpenContents<'a> {
         OpenContents::new(self, entry)
     }
 }
 
-/// The contents lock of a file, held by a reader.
+/// The contents lock of a file, held to read the contents.
 pub enum Reading<'a> {
-    /// Held shared: nothing was buffered where the reader reads.
+    /// The lock is held shared: no bytes were buffered in the range that is read.
     Shared {
-        /// The lock.
+        /// The held lock.
         _guard: RwLockReadGuard<'a, State>,
     },
-    /// Held exclusively: the reader has flushed the buffer.
+    /// The lock is held exclusively: the reader has flushed the buffer.
     Alone {
-        /// The lock.
+        /// The held lock.
         _guard: RwLockWriteGuard<'a, State>,
     },
 }
@@ -124,17 +124,17 @@ impl<'a> OpenContents<'a> {
         self.entry.known_contents().is_some_and(|contents| contents.has(marks))
     }
 
-    /// Locks the contents exclusively, with all buffered bytes on the device.
+    /// Locks the contents exclusively, and flushes all buffered bytes to the device.
     pub fn settle(&self) -> Result<RwLockWriteGuard<'a, State>> {
         let mut state = self.contents().state.write();
         self.flush(&mut state, 0)?;
         Ok(state)
     }
 
-    /// Locks the contents exclusively, to change them, while no layout lease shows where they lie.
-    /// A lease is given under the shared lock ([`unchanging`](Self::unchanging)), so that none is
-    /// given meanwhile. A lease that was given after the caller broke leases is broken here,
-    /// without the lock.
+    /// Locks the contents exclusively, to change them. No layout lease shows a program where the
+    /// contents lie while the lock is held: a lease is given only under the shared lock
+    /// ([`unchanging`](Self::unchanging)). A lease that was given after the caller broke leases is
+    /// broken here, without the lock.
     pub fn change(&self) -> Result<RwLockWriteGuard<'a, State>> {
         loop {
             let state = self.contents().state.write();
@@ -146,36 +146,36 @@ impl<'a> OpenContents<'a> {
         }
     }
 
-    /// As [`change`](Self::change), with all buffered bytes on the device.
+    /// As [`change`](Self::change), and flushes all buffered bytes to the device.
     pub fn settle_to_change(&self) -> Result<RwLockWriteGuard<'a, State>> {
         let mut state = self.change()?;
         self.flush(&mut state, 0)?;
         Ok(state)
     }
 
-    /// Locks the contents shared, so that nothing changes them.
+    /// Locks the contents shared, so that no thread changes them.
     pub fn unchanging(&self) -> Reading<'a> {
         Reading::Shared { _guard: self.contents().state.read() }
     }
 
-    /// Returns whether a layout lease shows where the contents lie.
+    /// Returns whether a layout lease shows a program where the contents lie.
     pub fn is_given_away(&self) -> bool {
         self.entry.locks().is_leased_against(TO_CHANGE)
     }
 
-    /// Breaks the layout leases on the file.
+    /// Breaks the layout leases on the file, and waits until their holders have returned them.
     pub fn take_back(&self) -> Result<()> {
         break_and_wait(self.entry, TO_CHANGE, self.mount.lease_grace)
     }
 
-    /// Writes buffered bytes to the device. It waits for nothing if there are none.
+    /// Flushes buffered bytes to the device. Returns at once if nothing is buffered.
     pub fn write_back(&self) -> Result<()> {
         if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
     }
 
-    /// Flushes for a handle that is dropped (I1), and that no error can be returned to: the volume
-    /// keeps it. A failed flush may have lost bytes of another handle, so that the next sync of the
-    /// file returns the error too.
+    /// Flushes for a handle that is dropped (I1). No caller can get an error, so the volume keeps
+    /// it. The failed flush may have lost bytes of another handle. So the next sync of the file
+    /// returns the error too.
     pub fn leave(&self) {
         let ended = self.write_back();
         let failure = if !self.has(FAILED) {
@@ -191,19 +191,19 @@ impl<'a> OpenContents<'a> {
         }
     }
 
-    /// Writes buffered bytes to the device, or returns the error of a flush that no caller was told
-    /// of yet.
+    /// Flushes buffered bytes to the device. If an earlier flush has failed and no caller got its
+    /// error, returns that error.
     pub fn flush_for_sync(&self) -> Result<()> {
         let flushed = self.write_back();
         self.take_failure().and(flushed)
     }
 
-    /// Locks the contents for reading, with nothing buffered.
+    /// Locks the contents for reading, with all buffered bytes flushed.
     pub fn read_all(&self) -> Result<Reading<'a>> {
         self.read(|_| true)
     }
 
-    /// Reads bytes of the inode, after buffered bytes in the range were written to the device.
+    /// Calls `read` with the inode, after buffered bytes in the range were flushed to the device.
     pub fn read_with<T>(
         &self,
         offset: u64,
@@ -230,7 +230,8 @@ impl<'a> OpenContents<'a> {
         Ok(Reading::Alone { _guard: self.settle()? })
     }
 
-    /// Writes slices one after the other.
+    /// Writes slices one after the other from byte `offset` on. Returns the number of bytes
+    /// written.
     pub fn write<'b>(
         &self,
         offset: u64,
@@ -285,8 +286,8 @@ impl<'a> OpenContents<'a> {
         Ok(done)
     }
 
-    /// Puts the head of `bytes` into the buffer, and returns its length. `None`: the bytes do not
-    /// belong there, or there are no blocks to reserve for them, or no memory.
+    /// Puts the first bytes of a write into the buffer, and returns their number. `None`: the bytes
+    /// do not belong into the buffer, or there are no blocks to reserve for them, or no memory.
     fn buffer(
         &self,
         state: &mut State,
@@ -341,7 +342,7 @@ impl<'a> OpenContents<'a> {
         Ok(Some(head.len()))
     }
 
-    /// Reserves blocks for bytes that will be buffered up to byte `end` (I2).
+    /// Reserves blocks for bytes that will be buffered up to byte `end` of the file (I2).
     fn reserve(&self, buffered: &mut Buffered, end: u64) -> Result<()> {
         let until = FileBlock(end.div_ceil(self.geometry().block_size.into()));
         if until <= buffered.counted {
@@ -357,7 +358,7 @@ impl<'a> OpenContents<'a> {
         Ok(())
     }
 
-    /// Writes to the device at once, after any buffered bytes.
+    /// Writes to the device at once, after any buffered bytes were flushed.
     fn write_through(
         &self,
         state: &mut State,
@@ -376,8 +377,8 @@ impl<'a> OpenContents<'a> {
         written
     }
 
-    /// Writes buffered bytes, and preallocates blocks after them. Returns the empty memory of the
-    /// buffer, for a caller that continues at once.
+    /// Flushes buffered bytes, and preallocates `ahead_blocks` after them. Returns the empty memory
+    /// of the buffer, so that the caller can use it again.
     fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<Vec<u8>> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
         let Buffered { offset, mut bytes, now, reservation, claimed_bytes, .. } = *buffered;
@@ -407,7 +408,8 @@ impl<'a> OpenContents<'a> {
         flushed.map(|()| bytes)
     }
 
-    /// Notes whether the file has blocks past its end. Its buffer is empty.
+    /// Notes whether the file has blocks past its end. `was_buffered` says whether bytes were
+    /// buffered before. No bytes are buffered now.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
         let was_ahead = self.has(AHEAD);
@@ -421,9 +423,9 @@ impl<'a> OpenContents<'a> {
         }
     }
 
-    /// Returns how many blocks to preallocate past `end`: as many as the file has, rounded to a
-    /// power of two; fewer on a volume that is nearly full. None if blocks are mapped there
-    /// already.
+    /// Returns how many blocks to preallocate past byte `end`: as many as the file has, rounded
+    /// down to a power of two, and fewer on a volume that is nearly full. Returns 0 if blocks are
+    /// mapped there already.
     #[doc(alias = "xfs_iomap_prealloc_size")]
     fn ahead(&self, end: u64) -> u64 {
         let live = self.entry.live();
@@ -447,7 +449,7 @@ impl<'a> OpenContents<'a> {
         failure.map_or(Ok(()), |error| Err(*error))
     }
 
-    /// Returns the blocks of the inode.
+    /// Returns the number of blocks of the inode.
     fn blocks(&self) -> u64 {
         self.entry.live().inode().core().blocks
     }

@@ -1,23 +1,25 @@
-//! The identity on whose behalf an operation runs.
+//! The user, groups and capabilities with which an operation runs.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// Powers beyond those of an ordinary user, with the numbers of Linux, so that a set of the
-    /// kernel's can be used as it is (`from_bits_truncate` of `CapEff`). They hold for the whole
-    /// volume: its users are those of the caller's own user namespace.
+    /// Powers beyond those of an ordinary user. They have the bit numbers of Linux, so that a set
+    /// of the kernel's can be used as it is (`from_bits_truncate` of `CapEff`). They hold for the
+    /// whole volume: its user IDs are those of the caller's user namespace.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[doc(alias = "capabilities")]
     pub struct Capabilities: u64 {
         /// Give files to other owners and groups.
         const CHOWN = 1 << 0;
-        /// Ignore permission bits and access control lists. Executing a file still takes an x bit.
+        /// Ignore permission bits and access control lists. Executing a file still needs an execute
+        /// bit.
         const DAC_OVERRIDE = 1 << 1;
-        /// Read any file, read and search any directory, find files by number.
+        /// Read any file, read and search any directory, find files by inode number.
         const DAC_READ_SEARCH = 1 << 2;
-        /// Do what only the owner of a file may do.
+        /// Do anything that otherwise only the owner of a file may do.
         const FOWNER = 1 << 3;
-        /// Keep set-ID bits that others lose, and set them for foreign groups.
+        /// Keep set-ID bits that a change by another user removes, and set the set-group-ID bit for
+        /// groups that the user is not in.
         const FSETID = 1 << 4;
         /// Set and clear the flags immutable and append-only.
         const LINUX_IMMUTABLE = 1 << 9;
@@ -32,21 +34,22 @@ bitflags! {
     }
 }
 
-/// The identity that permissions are checked for: `Volume::as_user`.
+/// The user, groups and capabilities that permissions are checked for: `Volume::as_user`.
 ///
-/// Numbers alone give no power: user 0 without [`Capabilities`] is an ordinary owner of files.
+/// A user ID alone gives no power: user 0 without [`Capabilities`] is an ordinary owner of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     uid: u32,
     gid: u32,
-    /// Sorted.
+    /// Supplementary groups, sorted.
     groups: Box<[u32]>,
     capabilities: Capabilities,
     protects_hard_links: bool,
 }
 
 impl Credentials {
-    /// Returns a user in one group, without capabilities. Files that it makes belong to both.
+    /// Returns the credentials of a user in one group, without capabilities. Files that this user
+    /// makes belong to `uid` and `gid`.
     #[must_use]
     #[doc(alias = "fsuid")]
     #[doc(alias = "fsgid")]
@@ -55,7 +58,7 @@ impl Credentials {
         Self { uid, gid, groups: Box::default(), capabilities, protects_hard_links: false }
     }
 
-    /// Returns user and group 0 with all capabilities.
+    /// Returns the credentials of user and group 0 with all capabilities.
     #[must_use]
     pub fn root() -> Self {
         Self::new(0, 0).capabilities(Capabilities::all())
@@ -78,8 +81,8 @@ impl Credentials {
         self
     }
 
-    /// Refuses further names for files of other owners that the user cannot write, or that have
-    /// set-ID bits, as Linux does with `fs.protected_hardlinks`.
+    /// Sets whether hard links are protected, as Linux does with `fs.protected_hardlinks`. The user
+    /// then cannot link a file of another owner that has set-ID bits or that the user cannot write.
     #[must_use]
     #[doc(alias = "protected_hardlinks")]
     pub fn protect_hard_links(mut self, protects: bool) -> Self {
@@ -87,7 +90,7 @@ impl Credentials {
         self
     }
 
-    /// Returns the user.
+    /// Returns the user ID.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid

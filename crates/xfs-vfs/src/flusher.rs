@@ -1,7 +1,7 @@
-//! The schedule by which buffered bytes are written unasked.
+//! The schedule by which the flusher thread writes buffered bytes without a request.
 //!
 //! Owns: how often the flusher thread looks for old buffers, when it may sleep, how much memory all
-//! buffers may use, and errors that could be returned to no caller. Does **not** own the bytes
+//! buffers may use, and errors that no caller could get. Does **not** own the bytes
 //! ([`contents`](crate::contents)), or which files have some: these have a tag
 //! ([`WalkFilter::Unsettled`](xfs_icache::WalkFilter)).
 //!
@@ -20,14 +20,15 @@
 //! Written bytes are durable within [`Upkeep::durable_within`]. There is a pass every fifth of that
 //! time. A buffer goes through these passes:
 //!
-//! 1. The first pass leaves it alone. It is between one and two fifths old when the second comes.
+//! 1. The first pass leaves it alone. The buffer is between one and two fifths old when the second
+//!    pass comes.
 //! 2. The second pass flushes it, and forces the log, unless another thread holds the contents lock
 //!    just then.
 //! 3. The third pass waits for the lock.
 //!
 //! Two fifths of the time are left for the device. A thread that flushes a buffer earlier does not
-//! force the log. A pass that follows one which left buffers, or follows the begin of a buffer,
-//! forces the log in any case.
+//! force the log. So a pass also forces the log if the previous pass left buffers, or if a buffer
+//! has begun since then.
 //!
 //! # Invariants
 //!
@@ -44,66 +45,68 @@ use xfs_sync::{
 };
 use xfs_trans::Upkeep;
 
-/// Passes within the time after which written bytes are durable.
+/// Number of passes within the time after which written bytes are durable.
 const PASSES: u32 = 5;
-/// Passes that a buffer has seen when it is flushed.
+/// Number of the pass that flushes a buffer, counted from the beginning of the buffer.
 pub(crate) const FLUSH_PASSES: u64 = 2;
-/// Passes after which the flusher waits for the contents lock. They leave time for the device.
+/// Number of the pass, counted in the same way, that waits for the contents lock. The passes after
+/// it leave time for the device.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
-/// How long a file is not written to before its preallocated blocks are given back.
+/// Preallocated blocks are given back when the file was not written to for this time.
 #[doc(alias = "speculative_prealloc_lifetime")]
 const PREALLOCATION_IDLE: Duration = Duration::from_secs(300);
-/// The most memory of all buffers together.
+/// The most bytes of memory that all buffers together may claim.
 const MAX_BYTES: u64 = 64 << 20;
-/// The unit in which a buffer claims memory.
+/// The unit in which a buffer claims memory, in bytes.
 const CLAIM_BYTES: u64 = 64 << 10;
-/// A buffer up to this length claims nothing, so that small files do not share a counter. An open
-/// file needs as much memory anyway.
+/// A buffer up to this many bytes claims nothing, so that small files do not share a counter. An
+/// open file needs as much memory anyway.
 const UNCLAIMED_BYTES: u64 = 4 << 10;
 
-/// The thread waits until a buffer begins.
+/// Phase: the thread waits until a buffer begins.
 const ASLEEP: u32 = 0;
-/// No buffer has begun since the last pass did.
+/// Phase: no buffer has begun since the last pass began.
 const QUIET: u32 = 1;
-/// A buffer has begun.
+/// Phase: a buffer has begun since the last pass began.
 const BEGUN: u32 = 2;
 
-/// The schedule of flusher passes, and what they have left.
+/// The schedule of flusher passes, and the errors that they leave.
 pub struct Flusher {
-    /// Passes so far.
+    /// Number of passes so far.
     passes: AtomicU64<Volume>,
     phase: AtomicU32<Volume>,
     /// Held during a pass.
     passing: Mutex<(), Volume>,
     between: Duration,
-    /// Passes without a write to a file before its preallocated blocks are given back.
+    /// Number of passes without a write to a file before its preallocated blocks are given back.
     preallocation_passes: u64,
-    /// Memory that buffers have claimed.
+    /// Bytes of memory that buffers have claimed.
     claimed_bytes: AtomicU64<Volume>,
     closed: Mutex<bool, Volume>,
-    /// The volume is closed, or the thread must wake.
+    /// Notified when the volume is closed, or when the thread must wake.
     changed: Condvar<Volume>,
-    /// The first error that a dropped handle could not return.
+    /// The first error that no caller could get.
     failure: Mutex<Option<Error>, Volume>,
-    /// Told of files whose metadata changed unasked.
+    /// The function to call with files whose metadata changed without a request.
     listener: SetOnce<Listener, Volume>,
 }
 
-/// Called with a file whose blocks or size changed although no caller asked for that.
+/// A function that is called with a file whose blocks or size changed although no caller asked for
+/// that.
 pub type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
 
-/// A pass over all files that have something to write.
+/// One pass over all files that have something to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlushPass {
-    /// Its number, counted from 1.
+    /// The number of the pass, counted from 1.
     pub(crate) number: u64,
     /// Whether a buffer has begun since the last pass.
     pub(crate) after_begin: bool,
 }
 
 impl Flusher {
-    /// Returns the schedule for a volume with this upkeep.
+    /// Makes the schedule for a volume with this upkeep.
     pub(crate) fn new(upkeep: Upkeep) -> Self {
         let between = upkeep.durable_within() / PASSES;
         let preallocation_passes = PREALLOCATION_IDLE.as_nanos() / between.as_nanos().max(1);
@@ -123,13 +126,13 @@ impl Flusher {
         }
     }
 
-    /// Registers a listener for files whose metadata changes unasked. Returns `false` if there is
-    /// one already.
+    /// Registers the function to call with files whose metadata changes without a request. Returns
+    /// `false` if one is registered already.
     pub fn listen(&self, listener: Listener) -> bool {
         self.listener.set(listener).is_ok()
     }
 
-    /// Tells the listener of a file.
+    /// Calls the registered listener with a file.
     pub(crate) fn notify_listener(&self, number: InodeNumber) {
         if let Some(tell) = self.listener.value() {
             tell(number);
@@ -141,13 +144,13 @@ impl Flusher {
         self.passes.load(Ordering::Relaxed)
     }
 
-    /// Returns after how many passes without a write the preallocated blocks of a file are given
-    /// back.
+    /// Returns the number of passes without a write to a file after which its preallocated blocks
+    /// are given back.
     pub fn preallocation_passes(&self) -> u64 {
         self.preallocation_passes
     }
 
-    /// Notes that a file was tagged, and wakes the thread if it sleeps (I1).
+    /// Notes that the caller has tagged a file, and wakes the thread if it sleeps (I1).
     pub(crate) fn begin(&self) {
         fence(Ordering::SeqCst);
         if self.phase.load(Ordering::Relaxed) == BEGUN {
@@ -159,8 +162,8 @@ impl Flusher {
         }
     }
 
-    /// Keeps passes from running. A pass references the files that it looks at, and they are not
-    /// freed meanwhile.
+    /// Holds off passes until the guard is dropped. A pass references the files that it visits, so
+    /// that they cannot be freed meanwhile.
     pub(crate) fn hold_passes(&self) -> MutexGuard<'_, ()> {
         self.passing.lock()
     }
@@ -173,8 +176,8 @@ impl Flusher {
         FlushPass { number, after_begin }
     }
 
-    /// Waits for the next pass. Returns `false` once the volume is closed. If the last pass has
-    /// left nothing, no pass is due before a buffer begins.
+    /// Waits for the next pass. Returns `false` once the volume is closed. `leaves` says whether
+    /// the last pass has left work. If not, no pass is due before a buffer begins.
     pub fn wait(&self, leaves: bool) -> bool {
         let mut closed = self.closed.lock();
         let may_sleep = !leaves
@@ -202,8 +205,8 @@ impl Flusher {
         self.changed.notify_all();
     }
 
-    /// Claims memory for a buffer of this length that has claimed some already. Returns `false` if
-    /// other buffers have all of it.
+    /// Claims memory for a buffer of `length_bytes` that has claimed `claimed_bytes` already.
+    /// Returns `false` if other buffers have claimed all memory.
     pub(crate) fn claim(&self, claimed_bytes: &mut u64, length_bytes: u64) -> bool {
         if length_bytes <= UNCLAIMED_BYTES.max(*claimed_bytes) {
             return true;
@@ -219,25 +222,25 @@ impl Flusher {
         is_there
     }
 
-    /// Returns claimed memory.
+    /// Gives back claimed memory.
     pub(crate) fn unclaim(&self, claimed_bytes: u64) {
         if claimed_bytes > 0 {
             self.claimed_bytes.fetch_sub(claimed_bytes, Ordering::Relaxed);
         }
     }
 
-    /// Keeps an error that could be returned to no caller.
+    /// Keeps an error that no caller could get. Only the first one is kept.
     pub(crate) fn fail(&self, error: Error) {
         self.failure.lock().get_or_insert(error);
     }
 
-    /// Returns such an error, once.
+    /// Returns the kept error, once.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.failure.lock().take().map_or(Ok(()), Err)
     }
 }
 
-/// Copies an error, so that a second caller gets it.
+/// Copies an error, so that a second caller can get it.
 pub(crate) fn repeat(error: &Error) -> Error {
     match error {
         Error::Io(IoError { operation, at, length_bytes, source }) => {

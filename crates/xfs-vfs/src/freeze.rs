@@ -13,11 +13,12 @@
 //!
 //! **Two levels.** Every operation that changes something passes the gate before it takes any lock.
 //! While it waits it therefore holds no lock that a reader could need. Other transactions (inodes
-//! that are freed in the background, the upkeep of the log) wait in the journal. Between the two,
-//! buffered bytes are written and inodes are freed: both need transactions.
+//! that are freed in the background, the upkeep of the log) wait in the journal. Buffered bytes are
+//! written and inodes are freed after the gate is closed and before the journal is frozen, because
+//! both need transactions.
 //!
-//! Work of a reader that must not wait (noting the time of an access, dropping a handle) is skipped
-//! or put off while the gate is closed.
+//! A reader must not wait for the thaw. While the gate is closed, it does not note the time of an
+//! access. A dropped handle puts off its end of writing until the thaw.
 
 mod freezer;
 
@@ -32,7 +33,7 @@ use crate::kind::CachedInode;
 use crate::mount::Mount;
 pub(crate) use freezer::{FreezePhase, Freezer};
 
-/// Permission to change the volume: while it exists the volume is not frozen.
+/// Permission to change the volume. While a guard exists, the volume is not frozen.
 pub struct WriteGuard<'a> {
     mount: &'a Mount,
     _inside: GateGuard<'a>,
@@ -55,18 +56,18 @@ impl Mount {
         WriteGuard { mount: self, _inside: self.freezer.gate.enter() }
     }
 
-    /// As [`write_guard`](Self::write_guard). `None`: the volume is frozen or about to be.
+    /// As [`write_guard`](Self::write_guard), without waiting. `None`: the volume is frozen or
+    /// about to be.
     #[doc(alias = "sb_start_write_trylock")]
     pub fn try_write_guard(&self) -> Option<WriteGuard<'_>> {
         self.freezer.gate.try_enter().map(|inside| WriteGuard { mount: self, _inside: inside })
     }
 
-    /// Freezes the volume.
+    /// Freezes the volume. On an error it is not frozen.
     ///
     /// # Errors
     ///
-    /// EBUSY if it is frozen already; the error of a flush, or of the log. The volume is not frozen
-    /// then.
+    /// EBUSY if the volume is frozen already; the error of a flush, or of the log.
     pub fn freeze(&self) -> Result<()> {
         self.come_to_rest(FreezePhase::Frozen)
     }
@@ -80,11 +81,11 @@ impl Mount {
         self.go_on(FreezePhase::Frozen)
     }
 
-    /// Gives the volume the blocks and groups of `geometry`, at rest.
+    /// Grows the volume to the blocks and allocation groups of `geometry`, while it is frozen.
     ///
     /// # Errors
     ///
-    /// As [`freeze`](Self::freeze); those of [`xfs_alloc::grow`].
+    /// The errors of [`freeze`](Self::freeze) and of [`xfs_alloc::grow`].
     pub fn grow(&self, geometry: &Geometry) -> Result<()> {
         self.at_rest(FreezePhase::Growing, |journal| {
             let grown = xfs_alloc::grow(journal, geometry);
@@ -93,7 +94,7 @@ impl Mount {
         })?
     }
 
-    /// Runs `work` while no operation is under way.
+    /// Freezes the volume in `phase`, runs `work`, and thaws the volume.
     pub(crate) fn at_rest<T>(
         &self,
         phase: FreezePhase,
@@ -139,20 +140,20 @@ impl Mount {
         self.end_put_off();
     }
 
-    /// Puts the end of writing to a file off until the volume is thawed. The caller references the
+    /// Puts off the end of writing to a file until the volume is thawed. The caller references the
     /// file.
     pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
         self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
             entry.share();
             Arc::clone(entry)
         });
-        // A thread that has opened the gate meanwhile may have looked before.
+        // A thread that opened the gate meanwhile may have read the map before this file was added.
         if self.try_write_guard().is_some() {
             self.end_put_off();
         }
     }
 
-    /// Ends writing for handles that were closed while the gate was closed.
+    /// Ends writing to the files whose last writer was closed while the gate was closed.
     fn end_put_off(&self) {
         let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
         for entry in put_off.into_values() {

@@ -1,7 +1,7 @@
 //! References to cached inodes, released when they are dropped.
 //!
 //! Owns: that every reference is released exactly once, on every path out of an operation. Does
-//! **not** own the counts: a direct reference is counted in the inode, a sharded one by its
+//! **not** own the counts. A direct reference is counted in the inode, a sharded reference by its
 //! processor slot (`xfs_icache::PerCpuRefs`).
 
 use std::ops::Deref;
@@ -13,7 +13,8 @@ use xfs_locks::SlotTally;
 use crate::kind::{CachedInode, PerCpuRef};
 use crate::mount::Mount;
 
-/// Access to the mount that an inode belongs to, and that stays at least as long as the reference.
+/// A handle on the mount that an inode belongs to. It stays valid at least as long as the
+/// reference.
 pub trait MountHandle {
     /// Returns the mount.
     fn mount(&self) -> &Mount;
@@ -25,20 +26,20 @@ impl MountHandle for &Mount {
     }
 }
 
-/// A reference to a cached inode. Dropping it releases the reference; an inode that has no name and
-/// no other reference then waits for the inactivation thread. [`finish`](Self::finish) frees it at
-/// once.
+/// A reference to a cached inode, released on drop. If the inode then has no name and no other
+/// reference, the inactivation thread frees it. [`finish`](Self::finish) frees it at once.
 pub struct InodeRef<H: MountHandle> {
     handle: H,
-    /// `Some` until the reference is released.
+    /// The reference. `None` once it is released.
     held: Option<HeldRef>,
 }
 
-/// How a reference is counted.
+/// Where a reference is counted.
 enum HeldRef {
-    /// In the inode.
+    /// The reference is counted in the inode.
     Direct(Arc<CachedInode>),
-    /// By a processor slot, together with other handles.
+    /// The reference is counted by a processor slot. One count covers all handles of that
+    /// processor.
     Sharded(Arc<PerCpuRef>),
 }
 
@@ -53,14 +54,14 @@ impl HeldRef {
 }
 
 impl<H: MountHandle> InodeRef<H> {
-    /// Takes over a reference that is counted in the inode.
+    /// Takes over a direct reference, which the caller has counted in the inode.
     #[inline]
     pub fn new(handle: H, inode: Arc<CachedInode>) -> Self {
         Self { handle, held: Some(HeldRef::Direct(inode)) }
     }
 
-    /// Takes a reference to an inode that was found in the cache. `None`: the inode is on its way
-    /// out.
+    /// Takes a reference to an inode that was found in the cache. `None`: the inode is being
+    /// evicted or freed.
     #[inline]
     pub fn of_cached(handle: H, inode: &Arc<CachedInode>) -> Option<Self> {
         let mount = handle.mount();
@@ -95,8 +96,8 @@ impl<H: MountHandle> InodeRef<H> {
         self.handle.mount()
     }
 
-    /// Returns the tally of opens of a sharded reference. Opens of a direct one are counted in the
-    /// inode.
+    /// Returns the tally of opens of a sharded reference. `None`: the reference is direct, and its
+    /// opens are counted in the inode.
     #[inline]
     pub fn tally(&self) -> Option<&SlotTally> {
         match self.held() {
@@ -105,7 +106,7 @@ impl<H: MountHandle> InodeRef<H> {
         }
     }
 
-    /// Takes one more reference, through another handle on the same mount.
+    /// Takes another reference to the same inode, through another handle on the same mount.
     pub fn share_with<G: MountHandle>(&self, handle: G) -> InodeRef<G> {
         let held = match self.held() {
             HeldRef::Direct(inode) => {
@@ -117,8 +118,8 @@ impl<H: MountHandle> InodeRef<H> {
         InodeRef { handle, held: Some(held) }
     }
 
-    /// Moves the reference to another handle on the same mount, and has it counted by the slot of
-    /// the calling thread where the references of the inode are sharded.
+    /// Moves the reference to another handle on the same mount. If the inode has sharded
+    /// references, the slot of the calling thread then counts this one.
     #[inline]
     pub fn sharded<G: MountHandle>(mut self, handle: G) -> InodeRef<G> {
         let held = self.held.take().map(|held| {
@@ -135,22 +136,22 @@ impl<H: MountHandle> InodeRef<H> {
         InodeRef { handle, held }
     }
 
-    /// Releases the reference at the end of an operation. An inode that has no name and no other
-    /// reference is freed before this returns.
+    /// Releases the reference at the end of an operation. If the inode then has no name and no
+    /// other reference, it is freed before this returns.
     pub fn finish(mut self) {
         finish(self.handle.mount(), self.held.take());
     }
 
-    /// As [`finish`](Self::finish), outside of an operation. While the volume is frozen the thread
-    /// frees the inode, after the volume is thawed.
+    /// As [`finish`](Self::finish), outside of an operation. On a frozen volume, the inactivation
+    /// thread frees the inode after the thaw.
     pub fn finish_unless_frozen(mut self) {
         if let Some(_guard) = self.handle.mount().try_write_guard() {
             finish(self.handle.mount(), self.held.take());
         }
     }
 
-    /// Gives up the guard of a direct reference that was [claimed](CachedInode::claim) already, so
-    /// that nothing is left to release.
+    /// Returns the inode of a direct reference that was [claimed](CachedInode::claim), and releases
+    /// nothing. `None`: the reference is sharded.
     pub(crate) fn into_claimed(mut self) -> Option<Arc<CachedInode>> {
         match self.held.take() {
             Some(HeldRef::Direct(inode)) => Some(inode),
@@ -159,7 +160,7 @@ impl<H: MountHandle> InodeRef<H> {
     }
 }
 
-/// Releases a reference, and frees what it leaves.
+/// Releases a reference, and frees the inode if nothing else refers to it and it has no name.
 fn finish(mount: &Mount, held: Option<HeldRef>) {
     let last = match held {
         Some(HeldRef::Direct(inode)) => Some(inode),

@@ -1,4 +1,4 @@
-//! The types of which a volume that is mounted read-write makes its cached inodes.
+//! The types of cached inodes on a volume that is mounted read-write.
 
 use xfs_icache::{InodeKind, JournalStore};
 use xfs_inode::LiveInode;
@@ -6,7 +6,8 @@ use xfs_inode::LiveInode;
 use crate::contents::Contents;
 use crate::watch::QueueWatch;
 
-/// A cached inode holds the buffered contents of its file, and watches that end in a queue.
+/// The kind of cached inode of such a volume: it holds the buffered contents of its file, and
+/// watches that put events into a queue.
 pub enum VolumeKind {}
 
 impl InodeKind for VolumeKind {
@@ -21,7 +22,7 @@ pub type InodeCache = xfs_icache::InodeCache<JournalStore<VolumeKind>>;
 /// A cached inode of a volume.
 pub type CachedInode = xfs_icache::CachedInode<VolumeKind>;
 
-/// References to inodes that the handles of one processor share.
+/// References to inodes that all handles made on one processor share.
 pub type PerCpuRefs = xfs_icache::PerCpuRefs<JournalStore<VolumeKind>>;
 
 /// One reference to an inode, shared by all handles that were made on one processor.

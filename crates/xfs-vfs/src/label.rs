@@ -1,4 +1,4 @@
-//! The label of a mounted volume.
+//! Reading and setting the label of a mounted volume.
 
 use std::mem::offset_of;
 
@@ -11,8 +11,9 @@ use zerocopy::FromBytes;
 use crate::mount::Mount;
 
 impl Mount {
-    /// Sets the label, in the superblock and then in its copies, each by a transaction of its own:
-    /// a repair finds the label in any of them. It is durable on return.
+    /// Sets the label in the superblock and then in its copies, because a repair may take the label
+    /// from any of them. Each is changed by a transaction of its own. The label is durable on
+    /// return.
     pub fn set_label(&self, label: &Label) -> Result<()> {
         let mut groups = self.geometry().groups();
         groups.next().map_or(Ok(()), |first| self.set_label_in(first, label))?;
@@ -45,7 +46,8 @@ impl Mount {
         let bytes = self.geometry().sector_size;
         let buffer = self.journal.cache().read(at, bytes, BlockKind::Superblock)?;
         let bytes = buffer.bytes();
-        // It is not decoded: a buffer that was not written in place yet has no checksum.
+        // The superblock is not decoded: a buffer that was not written in place yet has no
+        // checksum.
         let disk = SuperblockDisk::ref_from_prefix(&bytes);
         Ok(disk.map(|(disk, _)| Label::from_padded(disk.label)).unwrap_or_default())
     }

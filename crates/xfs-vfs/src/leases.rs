@@ -1,4 +1,4 @@
-//! Leases that conflict with an operation.
+//! Waiting for leases that conflict with an operation, and checks that a file has none.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use xfs_locks::{Breaker, LockError, Wait, Waiter};
 
 use crate::kind::CachedInode;
 
-/// Breaks leases, and waits until their holders have returned them or their time is over.
+/// Breaks the leases on a file that conflict with `breaker`. Returns when their holders have
+/// returned them, or after `grace`, when they end.
 pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Duration) -> Result<()> {
     let broken = file.locks().break_leases(breaker, Wait::For(&Waiter::new()), grace);
     broken.map_err(lock_error)
 }
 
-/// Checks that a file which is about to change has no delegations. They are not broken here, as
-/// their holders may call back: see `OpContext::undelegated`.
+/// Checks that a file which is about to change has no delegations. It breaks none, because a holder
+/// may call back while the caller holds latches: see `OpContext::undelegated`.
 pub(crate) fn check_undelegated(file: &CachedInode) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),
@@ -22,7 +23,7 @@ pub(crate) fn check_undelegated(file: &CachedInode) -> Result<()> {
     }
 }
 
-/// Returns the POSIX error for a lock that was not taken.
+/// Returns the POSIX error for a lock that could not be taken.
 pub fn lock_error(error: LockError) -> Error {
     let posix = match error {
         LockError::WouldBlock => PosixError::WouldBlock,

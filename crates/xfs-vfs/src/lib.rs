@@ -8,7 +8,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `mount`, `threads`, `options` | state, background threads and options of a mount |
-//! | `op_context`, `ops`, `lookup` | operations: who calls, on what, and their transactions |
+//! | `op_context`, `ops`, `lookup` | operations: caller, names, inodes, transactions |
 //! | `permission`, `acl`, `credentials` | the rules of Linux for permissions |
 //! | `contents`, `flusher`, `write_back` | buffered contents, and when they reach the device |
 //! | `freeze` | bringing the volume to rest |

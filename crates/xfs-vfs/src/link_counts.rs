@@ -1,10 +1,10 @@
 //! Checks of link counts before they change.
 //!
-//! Owns: the largest count, and the finding that an inode has fewer links than names. Does **not**
+//! Owns: the largest count, and the error that an inode has fewer links than names. Does **not**
 //! own: changing the counts.
 //!
-//! A file has as many links as names. A directory has two, its own name and `.`, and one for the
-//! `..` of each directory in it.
+//! A file has as many links as names. A directory has two, one for its own name and one for `.`,
+//! and one more for the `..` of each subdirectory.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::{FileType, InodeCheck, InodeCore};
@@ -14,17 +14,18 @@ use xfs_format::{Corruption, Structure, StructureAddress};
 #[doc(alias = "XFS_MAXLINK")]
 const MAX_LINKS: u32 = i32::MAX as u32;
 
-/// Checks that an inode can get one more link.
+/// Checks that the link count of an inode can grow by one.
 pub(crate) fn check_gains_link(core: &InodeCore) -> Result<()> {
     if core.nlink >= MAX_LINKS { Err(PosixError::TooManyLinks.into()) } else { Ok(()) }
 }
 
-/// Checks that a directory has the link of a child directory that goes.
+/// Checks that a directory counts a link for the subdirectory that it loses.
 pub(crate) fn check_loses_child(directory: &InodeCore) -> Result<()> {
     if directory.nlink > 2 { Ok(()) } else { Err(too_few(directory)) }
 }
 
-/// Checks that an inode which loses a name has the links for it. An empty directory has no others.
+/// Checks that an inode which loses a name has the links for that name. Fails with `not_empty` if a
+/// directory has links for subdirectories.
 pub(crate) fn check_loses_name(core: &InodeCore, not_empty: PosixError) -> Result<()> {
     let is_directory = core.file_type() == Some(FileType::Directory);
     match core.nlink {

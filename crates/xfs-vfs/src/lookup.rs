@@ -1,4 +1,4 @@
-//! From a name in a directory to its inode.
+//! Lookup of a name in a directory, with a reference to the inode that it means.
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
@@ -8,8 +8,8 @@ use crate::kind::CachedInode;
 use crate::mount::Mount;
 
 impl Mount {
-    /// As [`look_up`](Self::look_up), for a name that may be asked for again: the dentry cache gets
-    /// the result.
+    /// As [`look_up`](Self::look_up), and puts the result into the dentry cache for later lookups
+    /// of the name.
     pub fn look_up_and_note(
         &self,
         directory: &CachedInode,
@@ -22,7 +22,8 @@ impl Mount {
         taken.map_or_else(|| self.look_up(directory, name), Ok)
     }
 
-    /// Returns a reference to the inode that a name means now.
+    /// Returns a reference to the inode that `name` means now. A concurrent change of the directory
+    /// repeats the lookup.
     pub fn look_up(&self, directory: &CachedInode, name: &[u8]) -> Result<InodeRef<&Self>> {
         loop {
             let changes = directory.change_count();
@@ -33,9 +34,9 @@ impl Mount {
         }
     }
 
-    /// Takes a reference to the inode that a name meant when the directory had this change count.
-    /// `None`: the name means something else by now. It may be removed before the inode is taken,
-    /// and its number given to another file.
+    /// Takes a reference to inode `number`, which the name meant when the directory had the change
+    /// count `changes`. `None`: the name means another inode by now. The first inode may have been
+    /// freed since, and its number given to another file.
     pub(crate) fn take_named(
         &self,
         directory: &CachedInode,

@@ -1,4 +1,4 @@
-//! Metadata of an inode: the fields of `stat`, and those that only XFS has.
+//! Metadata of an inode: the fields of `stat`, and fields that only XFS has.
 
 use xfs_format::inode::{DeviceNumber, ExtendedFlags, FileType, InodeCore};
 use xfs_format::timestamp::Timestamp;
@@ -10,19 +10,19 @@ use xfs_inode::Inode;
 pub struct Metadata {
     /// Inode number.
     pub number: InodeNumber,
-    /// Changes each time the number is reused.
+    /// Generation of the inode. It changes each time the inode number is reused.
     pub generation: u32,
     /// Type of the file.
     pub file_type: FileType,
     /// Type and permission bits, as in `st_mode`.
     pub mode: u16,
-    /// Hard links; 0 for a file that was deleted while open.
+    /// Number of hard links; 0 for a file that was deleted while open.
     pub nlink: u32,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
-    /// Project.
+    /// Project ID.
     pub project_id: u32,
     /// Length in bytes.
     pub size: u64,
@@ -36,7 +36,7 @@ pub struct Metadata {
     pub changed: Timestamp,
     /// Time at which the inode was made.
     pub created: Timestamp,
-    /// Device number of a device file.
+    /// Device number of a device file. `None` for any other file.
     pub device: Option<DeviceNumber>,
     /// `FS_XFLAG_*` bits, as FS_IOC_FSGETXATTR shows them.
     pub xflags: ExtendedFlags,
@@ -57,7 +57,7 @@ impl Metadata {
         Self::of_core(inode.core(), inode.file_type(), geometry)
     }
 
-    /// Returns the metadata that an inode core holds.
+    /// Returns the metadata that an inode core has.
     #[must_use]
     pub fn of_core(core: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
         let to_bytes = |blocks: u32| u64::from(blocks) << geometry.block_log;

@@ -1,18 +1,20 @@
-//! The bits of a mode beside the type, as `chmod` sets them.
+//! Mode bits that `chmod` sets: permissions, set-ID bits and the sticky bit.
 
-/// All of these bits.
+/// All mode bits that `chmod` sets.
 pub(crate) const ALL: u16 = 0o7777;
-/// On a program: it runs as its owner.
+/// A program with this bit runs as the owner of its file.
 pub(crate) const SET_USER_ID: u16 = 0o4000;
-/// On a program: it runs as its group. On a directory: files made in it belong to its group.
+/// A program with this bit runs as the group of its file. New files in a directory with this bit
+/// get the group of the directory.
 pub(crate) const SET_GROUP_ID: u16 = 0o2000;
-/// On a directory: only owners remove names and change attributes.
+/// In a directory with this bit, only the owner of a file or of the directory removes the file's
+/// names. Only the directory's owner sets its `user.` attributes.
 pub(crate) const STICKY: u16 = 0o1000;
-/// Read, write and execute, for each class.
+/// Read, write and execute bits of all three classes: owner, group and others.
 pub(crate) const CLASSES: u16 = 0o777;
-/// Permissions of the group class; the mask, if there is a list.
+/// Permission bits of the group class. If the file has an access control list, they show its mask.
 pub(crate) const GROUP: u16 = 0o070;
-/// The group may execute.
+/// Execute bit of the group class.
 pub(crate) const GROUP_EXECUTE: u16 = 0o010;
-/// Execute, for each class.
+/// Execute bits of all three classes.
 pub(crate) const EXECUTE: u16 = 0o111;

@@ -10,9 +10,9 @@
 //! 1. the gate of `freeze`
 //! 2. the passes of the flusher
 //! 3. the rename lock
-//! 4. the contents lock of a file (two files: the lower number first)
+//! 4. the contents lock of a file (two files: the lower inode number first)
 //! 5. the beginning of a transaction
-//! 6. latches of inodes in the order of their numbers
+//! 6. latches of inodes in the order of their inode numbers
 //! 7. group headers
 
 use std::sync::Arc;
@@ -37,35 +37,35 @@ use crate::name::MAX_NAME_BYTES;
 use crate::options::{LockCheck, MountOptions};
 use crate::watch::Watches;
 
-/// State of a volume that is mounted read-write. Operations work on it.
+/// State of a volume that is mounted read-write. All operations use it.
 pub struct Mount {
     /// Transactions and the log.
     pub journal: Arc<Journal>,
-    /// Cached inodes.
+    /// The cache of the volume's inodes.
     pub inode_cache: InodeCache,
-    /// The source of times.
+    /// The source of the times that operations store.
     pub clock: Clock,
-    /// How parent pointers are written.
+    /// How operations write parent pointers.
     pub(crate) parents: ParentPath,
-    /// When buffered bytes are written unasked.
+    /// Schedule by which buffered bytes are written without a request.
     pub flusher: Flusher,
     /// Whether small writes are buffered and joined.
     pub joins_writes: bool,
-    /// References that handles of one processor share.
+    /// References to inodes that all handles made on one processor share.
     pub refs: PerCpuRefs,
-    /// The meaning of names.
+    /// Results of lookups: the inode that a name means.
     pub dentries: DentryCache,
-    /// How long the holder of a lease has to give it back.
+    /// How long the holder of a broken lease has to return it.
     pub lease_grace: Duration,
     /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
-    /// How many watches there are.
+    /// Counts of the watches.
     pub watches: Watches,
     pub(crate) activity: ActivityCounts,
     pub(crate) freezer: Freezer,
     pub(crate) reserves: Reserves,
-    /// Held while a directory moves to another one. Only one directory moves at a time, so that
-    /// none can become its own descendant.
+    /// Rename lock, held while a directory moves to another directory. Only one directory moves at
+    /// a time, so that no directory can become its own descendant.
     pub(crate) moving: Mutex<(), Volume>,
 }
 
@@ -96,23 +96,23 @@ impl Mount {
         }
     }
 
-    /// Returns the sizes of the volume.
+    /// Returns the geometry of the volume.
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         self.journal.geometry()
     }
 
-    /// Returns whether files have parent pointers.
+    /// Returns whether the files of the volume have parent pointers.
     pub(crate) fn has_parents(&self) -> bool {
         self.geometry().has_incompat(IncompatFeatures::PARENT)
     }
 
-    /// Returns the blocks that files can have.
+    /// Returns the number of free blocks that files can get.
     pub fn free_blocks(&self) -> u64 {
         self.journal.counts().free_blocks
     }
 
-    /// Returns a reference to the inode of this number, which is read if it is not cached.
+    /// Returns a reference to inode `number`, which is read if it is not cached.
     ///
     /// # Errors
     ///
@@ -122,13 +122,13 @@ impl Mount {
         self.inode_cache.take(number).map(|inode| InodeRef::new(self, inode))
     }
 
-    /// Releases a reference that the caller counts by itself.
+    /// Releases a reference for which the caller has no `InodeRef`.
     pub fn release(&self, entry: Arc<CachedInode>) {
         self.inode_cache.release(entry);
     }
 
-    /// Runs one transaction. The body must fail before its first change: an error after a change
-    /// shuts the volume down.
+    /// Runs `body` in one transaction, and commits it. The body must fail before its first change:
+    /// an error after a change shuts the volume down.
     pub(crate) fn transact<T>(
         &self,
         kind: TransactionKind,
@@ -138,14 +138,15 @@ impl Mount {
         end(self.begin(kind, blocks)?, body)
     }
 
-    /// Begins a transaction. If there is no room, inodes that wait for it are freed first.
+    /// Begins a transaction that may use `blocks` new blocks. If there is no space, inodes that
+    /// wait for inactivation are freed first.
     pub fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
         self.make_room();
         self.with_room(|| self.journal.begin(kind, blocks))
     }
 
-    /// Frees and evicts some inodes before an operation, if many wait for it. With a fixed time no
-    /// thread frees inodes, so that all of them are freed here.
+    /// Frees and evicts some inodes before an operation, if many wait for that. With a fixed time
+    /// no thread frees inodes, so all waiting ones are freed here.
     pub(crate) fn make_room(&self) {
         match self.clock.is_fixed() {
             true => self.inode_cache.make_room_alone(),
@@ -153,8 +154,8 @@ impl Mount {
         }
     }
 
-    /// Runs `act`, which may be repeated. If it fails for want of space, waiting inodes are freed
-    /// and reserved space of files is given back, and it runs again.
+    /// Runs `act`. If it fails for lack of space, frees waiting inodes, takes back the reserved
+    /// space of files, and runs `act` again.
     pub fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         match act() {
             Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
@@ -166,15 +167,15 @@ impl Mount {
         }
     }
 
-    /// Releases a reference at the end of an operation, and frees the inode that this leaves
-    /// without name and reference.
+    /// Releases a reference at the end of an operation. If the inode then has no name and no other
+    /// reference, it is freed.
     pub fn finish_with(&self, entry: Arc<CachedInode>) {
         self.collapse_refs(&entry);
         self.inode_cache.finish_with(entry);
     }
 
-    /// Collapses the sharded references of an inode that has lost its last name, so that its last
-    /// reference can be noticed.
+    /// Collapses the sharded references of an inode that has lost its last name. The release of its
+    /// last reference can then be noticed.
     pub(crate) fn collapse_refs(&self, entry: &CachedInode) {
         if entry.live().inode().core().nlink == 0 {
             self.refs.collapse(entry, &self.inode_cache);
@@ -197,14 +198,14 @@ impl Mount {
     }
 }
 
-/// Blocks that changes of names reserve. They follow from block sizes alone, which never change.
+/// Blocks that changes of names reserve. They depend on block sizes alone, which never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserves {
-    /// For an entry that is added.
+    /// Blocks for an entry that is added.
     pub(crate) add: u64,
-    /// For an entry that is removed.
+    /// Blocks for an entry that is removed.
     pub(crate) remove: u64,
-    /// For a change of one parent pointer, whatever the name; 0 without parent pointers.
+    /// Blocks for a change of one parent pointer of any name; 0 without parent pointers.
     pub(crate) parent: u64,
 }
 
@@ -219,7 +220,7 @@ impl Reserves {
     }
 }
 
-/// Commits a transaction if its body succeeds: see [`Mount::transact`].
+/// Commits a transaction if its body succeeds, and cancels it otherwise: see [`Mount::transact`].
 pub(crate) fn end<'journal, T>(
     mut tx: Transaction<'journal>,
     body: impl FnOnce(&mut Transaction<'journal>) -> Result<T>,
@@ -233,7 +234,7 @@ pub(crate) fn end<'journal, T>(
     }
 }
 
-/// Latches the inodes for a transaction, each once, the lower number first.
+/// Latches the inodes for a transaction, each once, in the order of their inode numbers.
 pub(crate) fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&CachedInode; N]) {
     entries.sort_by_key(|entry| entry.number());
     for entry in entries {

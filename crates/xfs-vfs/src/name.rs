@@ -1,12 +1,12 @@
-//! Names that a directory can hold.
+//! Checks of the names that a directory can hold.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::name_is_sound;
 
-/// The longest name in a directory.
+/// The longest name in a directory, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 255;
 
-/// Checks a name that is to be made.
+/// Checks that a directory can get an entry of this name.
 pub fn check_name(name: &[u8]) -> Result<()> {
     match name {
         b"" => Err(PosixError::NotFound.into()),

@@ -1,7 +1,7 @@
 //! The context of an operation that changes a volume.
 //!
-//! Owns: the permission checks inside a transaction that has latched the inodes, and waiting for
-//! leases outside of it. Does **not** own the rules ([`permission`](crate::permission)).
+//! Owns: permission checks inside a transaction that has latched the inodes, and waiting for leases
+//! outside of a transaction. Does **not** own the rules ([`permission`](crate::permission)).
 
 use std::cell::Cell;
 
@@ -22,7 +22,7 @@ pub struct OpContext<'a> {
     pub mount: &'a Mount,
     /// The caller.
     pub caller: Caller<'a>,
-    /// `None` inside an operation whose caller holds the guard.
+    /// Guard of this operation. `None` inside an operation whose caller holds the guard.
     guard: Cell<Option<WriteGuard<'a>>>,
 }
 
@@ -39,9 +39,10 @@ impl<'a> OpContext<'a> {
         Self { mount: guard.mount(), caller, guard: Cell::new(Some(guard)) }
     }
 
-    /// Runs `act`, which changes a file's names or attributes, after its delegations were returned.
-    /// `act` checks for delegations itself by `check_undelegated`, where no new one can be given,
-    /// and changes nothing if the check fails.
+    /// Runs `act`, which changes the names or attributes of `files`. If a file has delegations,
+    /// `act` must change nothing and return the error of `check_undelegated`, which it calls where
+    /// no new delegation can be given. This function then waits until the delegations are returned,
+    /// and runs `act` again.
     pub(crate) fn undelegated<T>(
         &self,
         files: &[&CachedInode],
@@ -59,8 +60,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Waits without the guard for another program, which may have to change the volume first. The
-    /// volume can be frozen meanwhile, and is not when this returns.
+    /// Runs `wait` without the guard, because the program that the caller waits for may have to
+    /// change the volume first. The volume can be frozen meanwhile, but is not frozen on return.
     fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
         let Some(guard) = self.guard.take() else { return wait() };
         drop(guard);
@@ -69,7 +70,7 @@ impl<'a> OpContext<'a> {
         waited
     }
 
-    /// Checks the caller's access to a file, which is latched.
+    /// Checks the caller's access to a file. The file is latched.
     pub(crate) fn check(&self, file: &CachedInode, wanted: Access) -> Result<()> {
         match self.caller.credentials() {
             Some(me) => me.check(self.mount.journal.cache(), &file.live().inode(), wanted),
@@ -77,8 +78,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Checks that the caller may search this directory, before anything in it is latched. A result
-    /// of the search is returned only after the check was repeated under the latch.
+    /// Checks that the caller may search this directory, before anything in it is latched. The
+    /// caller must repeat the check under the latch before it returns a result of the search.
     pub(crate) fn check_searchable(&self, directory: &CachedInode) -> Result<()> {
         if self.caller.credentials().is_none() || !directory.is_directory() {
             return Ok(());
@@ -87,7 +88,7 @@ impl<'a> OpContext<'a> {
         self.check(directory, Access::EXECUTE)
     }
 
-    /// Checks that a file may lose its name in this directory. Both are latched.
+    /// Checks that the caller may remove a name of `file` from the directory. Both are latched.
     #[doc(alias = "may_delete")]
     pub(crate) fn check_removes(&self, directory: &CachedInode, file: &CachedInode) -> Result<()> {
         self.check(directory, Access::CHANGE_NAMES)?;
@@ -98,7 +99,7 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Checks that a file may get a further name. It is latched.
+    /// Checks that the caller may add a name to a file. The file is latched.
     pub(crate) fn check_link(&self, file: &CachedInode) -> Result<()> {
         match self.caller.credentials() {
             Some(_) => self.caller.check_link(self.mount.journal.cache(), &file.live().inode()),

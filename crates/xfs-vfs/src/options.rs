@@ -7,26 +7,27 @@ use xfs_trans::Upkeep;
 
 use crate::clock::Clock;
 
-/// How a volume is mounted read-write.
+/// The options of a read-write mount.
 #[derive(Clone, Copy, Debug)]
 pub struct MountOptions {
-    /// The source of times.
+    /// The source of the times that operations store.
     pub clock: Clock,
-    /// How parent pointers are written.
+    /// How operations write parent pointers.
     pub parents: ParentPath,
     /// Whether small writes are buffered and joined.
     pub joins_writes: bool,
-    /// How long the holder of a lease has to give it back.
+    /// How long the holder of a broken lease has to return it.
     pub lease_grace: Duration,
     /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
-    /// Work that the caller wants in the background. `None`: the default.
+    /// The intervals of background work that the caller wants. `None`: the default, and no
+    /// background work if the time is fixed.
     pub upkeep: Option<Upkeep>,
 }
 
 impl MountOptions {
-    /// Returns what is done in the background. With a fixed time nothing is, unless the caller
-    /// wants it.
+    /// Returns the intervals of background work. `None`: there is no background work, because the
+    /// time is fixed and the caller has asked for none.
     pub fn chosen_upkeep(&self) -> Option<Upkeep> {
         self.upkeep.or_else(|| (!self.clock.is_fixed()).then(Upkeep::default))
     }
@@ -35,9 +36,10 @@ impl MountOptions {
 /// How an open and a close learn whether a file has locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockCheck {
-    /// By a flag, in a word that is rarely written.
+    /// Reads a flag in a word that is rarely written.
     #[default]
     Flag,
-    /// By the pointer to the locks too, on a cache line that opens write: for benchmarks only.
+    /// Also reads the pointer to the locks, which lies on a cache line that each open writes. For
+    /// benchmarks only.
     Pointer,
 }

@@ -1,10 +1,11 @@
-//! The permission checks of Linux.
+//! The permission rules of Linux.
 //!
 //! Owns: the rules, as functions of the caller and the file. Does **not** own: when they are
 //! checked and under which latch (`ops`, `Node`), or operations that the flags of an inode forbid
 //! to every caller (`inode_flags`).
 //!
-//! Root, as which a volume is opened, may do everything: each rule returns at once.
+//! A volume is opened with the rights of root, who may do everything. Each rule then returns at
+//! once.
 
 mod attributes;
 mod changes;
@@ -27,13 +28,13 @@ pub use attributes::AttributeUse;
 pub(crate) use attributes::CAPABILITIES;
 
 bitflags! {
-    /// The access that a caller wants to a file. A request for no access is always granted.
+    /// The access to a file that a caller requests. A request for no access is always granted.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[doc(alias = "access")]
     pub struct Access: u16 {
         /// Execute a file, search a directory.
         const EXECUTE = 1;
-        /// Write a file, add names to a directory and take them out.
+        /// Write a file; add and remove names in a directory.
         const WRITE = 2;
         /// Read a file, list a directory.
         const READ = 4;
@@ -41,26 +42,26 @@ bitflags! {
 }
 
 impl Access {
-    /// The access to a directory that adding and removing names takes.
+    /// The access to a directory that a caller needs to add and remove names.
     pub(crate) const CHANGE_NAMES: Self = Self::WRITE.union(Self::EXECUTE);
 }
 
-/// Returns the permissions of the class whose bits are shifted by `shift` in the mode.
+/// Returns the permission bits of one class: the mode shifted right by `shift`.
 fn class(file: Rights, shift: u16) -> Access {
     Access::from_bits_truncate(file.mode >> shift)
 }
 
-/// The caller of an operation.
+/// The caller of an operation: the credentials to check, if any.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a>(Option<&'a Credentials>);
 
 impl<'a> Caller<'a> {
-    /// Returns a caller. `None` may do everything.
+    /// Returns a caller with these credentials. With `None` it may do everything.
     pub fn new(credentials: Option<&'a Credentials>) -> Self {
         Self(credentials)
     }
 
-    /// Returns the credentials to check, or `None` for a caller that may do everything.
+    /// Returns the credentials to check. `None`: the caller may do everything.
     pub fn credentials(self) -> Option<&'a Credentials> {
         self.0
     }
@@ -76,7 +77,8 @@ impl<'a> Caller<'a> {
         if self.has(capability) { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
     }
 
-    /// Checks the caller's access to a file, which does not change meanwhile.
+    /// Checks the caller's access to a file. The caller of this function keeps the inode from
+    /// changing meanwhile.
     #[doc(alias = "inode_permission")]
     pub fn check(self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
         match self.0 {
@@ -85,7 +87,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Checks that the caller is the owner, or has the same power.
+    /// Checks that the caller owns the inode, or has the same power by `CAP_FOWNER`.
     #[doc(alias = "inode_owner_or_capable")]
     pub fn check_owner(self, core: &InodeCore) -> Result<()> {
         let is_owner = self.0.is_none_or(|me| me.is_as_owner(core));
@@ -94,7 +96,7 @@ impl<'a> Caller<'a> {
 }
 
 impl Credentials {
-    /// Checks access to a file. An immutable file cannot be written by any caller.
+    /// Checks access to a file. No credentials allow a write to an immutable file.
     pub fn check(&self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
         let core = inode.core();
         if wanted.contains(Access::WRITE) && core.flags.contains(InodeFlags::IMMUTABLE) {
@@ -107,8 +109,8 @@ impl Credentials {
         }
     }
 
-    /// Returns whether the permission bits, the list or a capability grant access. `list` is called
-    /// only where the list matters.
+    /// Returns whether the permission bits, the access control list or a capability grant access.
+    /// `list` reads the list of the file, and is called only if the result depends on it.
     #[doc(alias = "generic_permission")]
     pub(crate) fn may<E>(
         &self,
@@ -119,14 +121,16 @@ impl Credentials {
         Ok(self.is_granted(file, wanted, list)? || self.overrides(file, wanted))
     }
 
-    /// Returns whether mode bits or capabilities grant an access to a file without a list.
+    /// Returns whether the mode bits or a capability grant access to a file that has no access
+    /// control list.
     pub fn grants_without_list(&self, file: Rights, wanted: Access) -> bool {
         let Ok(may) = self.may(file, wanted, || Ok::<_, Infallible>(None));
         may
     }
 
-    /// A list with an empty mask is ignored, and the permission bits decide. Linux does that
-    /// although acl(5) says otherwise.
+    /// Returns whether the permission bits or the access control list grant access, without
+    /// capabilities. A list with an empty mask is ignored, and the permission bits decide. Linux
+    /// does that although acl(5) says otherwise.
     fn is_granted<E>(
         &self,
         file: Rights,
@@ -145,7 +149,7 @@ impl Credentials {
         Ok(class(file, shift).contains(wanted))
     }
 
-    /// Returns whether a list grants access to a user who is not the owner.
+    /// Returns whether a list grants access to a user other than the owner of the file.
     #[doc(alias = "posix_acl_permission")]
     fn is_granted_by(&self, list: &Acl, gid: u32, wanted: Access) -> bool {
         let grants = |permissions| Access::from_bits_truncate(permissions).contains(wanted);
@@ -182,7 +186,7 @@ impl Credentials {
         self.uid() == core.uid || self.has(Capabilities::FOWNER)
     }
 
-    /// Returns whether a file of this group may keep or get its set-group-ID bit.
+    /// Returns whether the user may let a file of group `gid` keep or get its set-group-ID bit.
     #[doc(alias = "in_group_or_capable")]
     fn may_lend_group(&self, gid: u32) -> bool {
         self.is_in_group(gid) || self.has(Capabilities::FSETID)

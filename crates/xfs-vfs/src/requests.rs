@@ -1,4 +1,4 @@
-//! Requests of operations: the file to create, the attributes to set, the kind of rename and
+//! Arguments of operations: the file to create, the attributes to set, and the kinds of rename and
 //! removal.
 
 use xfs_format::inode::{DeviceNumber, ExtendedFlags, FileType};
@@ -55,53 +55,54 @@ impl NewKind<'_> {
     }
 }
 
-/// Owner and permissions of a new file.
+/// The mode and owner that a caller requests for a new file.
 ///
-/// In a directory with the set-group-ID bit the file gets the directory's group, and a new
-/// directory also gets the bit. A default access control list of the directory replaces the umask.
-/// Files that a caller other than root makes (`Volume::as_user`) belong to the caller, whatever
-/// owner is given here.
+/// In a directory with the set-group-ID bit, the file gets the directory's group, and a new
+/// directory also gets the bit. If the directory has a default access control list, the list
+/// replaces the umask. A caller other than root (`Volume::as_user`) always owns the files that it
+/// makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// Permission bits, up to 0o7777.
+    /// Mode bits, up to 0o7777.
     pub mode: u16,
-    /// Owner; not `u32::MAX`, which is no user.
+    /// User ID of the owner; `u32::MAX` is refused, because it is no user.
     pub uid: u32,
-    /// Group; not `u32::MAX`.
+    /// Group ID; `u32::MAX` is refused.
     pub gid: u32,
-    /// Permission bits that the file does not get; 0 masks nothing.
+    /// Permission bits that the file does not get. 0 masks nothing.
     pub umask: u16,
 }
 
-/// The changes of an inode. Fields that are `None` stay.
+/// Attributes of an inode to set. A field that is `None` stays as it is, except `changed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
-    /// Permission bits, up to 0o7777. An access control list follows them.
+    /// Mode bits, up to 0o7777. An access control list changes with them.
     pub mode: Option<u16>,
-    /// Owner; not `u32::MAX`, which is no user.
+    /// User ID of the owner; `u32::MAX` is refused, because it is no user.
     pub uid: Option<u32>,
-    /// Group; not `u32::MAX`.
+    /// Group ID; `u32::MAX` is refused.
     pub gid: Option<u32>,
-    /// Project.
+    /// Project ID.
     pub project_id: Option<u32>,
     /// Time of the last read.
     pub accessed: Option<Timestamp>,
     /// Time of the last change of the contents.
     pub modified: Option<Timestamp>,
-    /// Time of the last change of anything; the current time if `None`.
+    /// Time of the last change of the inode. `None`: the current time.
     pub changed: Option<Timestamp>,
     /// Time at which the inode was made.
     pub created: Option<Timestamp>,
-    /// Flags. Those that are no property of a single file are ignored.
+    /// All flags that the file will have. Flags that do not belong to a single file are ignored.
     pub xflags: Option<ExtendedFlags>,
     /// Extent size hint in bytes, a multiple of the block size; 0 for none.
     pub extent_size_hint_bytes: Option<u64>,
-    /// Extent size hint for copies of shared blocks, in bytes.
+    /// Copy-on-write extent size hint in bytes, a multiple of the block size; 0 for none.
     pub cow_extent_size_hint_bytes: Option<u64>,
 }
 
 impl SetAttributes {
-    /// Returns whether anything changes that one ioctl sets: flags, project, hints.
+    /// Returns whether one of the attributes that FS_IOC_FSSETXATTR sets changes: flags, project or
+    /// hints.
     #[doc(alias = "FS_IOC_FSSETXATTR")]
     pub(crate) fn has_settings(&self) -> bool {
         let has_hints =
@@ -109,8 +110,8 @@ impl SetAttributes {
         self.xflags.is_some() || self.project_id.is_some() || has_hints
     }
 
-    /// Returns whether nothing else changes. Flags that forbid a change also forbid it together
-    /// with a change of the flags, as if the flags were set last.
+    /// Returns whether only flags, project or hints change. All other changes are checked against
+    /// the flags that the file has before, as if the flags were set last.
     pub(crate) fn are_settings_alone(&self) -> bool {
         let Self { mode, uid, gid, accessed, modified, changed, created, .. } = self;
         let has_times = [accessed, modified, changed, created].iter().any(|time| time.is_some());
@@ -119,27 +120,27 @@ impl SetAttributes {
     }
 }
 
-/// How a rename treats an existing new name, and what it leaves under the old one.
+/// How a rename treats an existing new name, and what it leaves under the old name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameMode {
     /// An existing target is replaced.
     #[default]
     Replace,
-    /// EEXIST if the new name is taken.
+    /// The rename fails with EEXIST if the new name is taken.
     #[doc(alias = "RENAME_NOREPLACE")]
     NoReplace,
     /// The two names are exchanged; both must exist.
     #[doc(alias = "RENAME_EXCHANGE")]
     Exchange,
-    /// As `Replace`. The old name becomes a whiteout of an overlay.
+    /// As `Replace`, and the old name becomes a whiteout of an overlay.
     #[doc(alias = "RENAME_WHITEOUT")]
     Whiteout,
 }
 
-/// The expected kind of a file to be removed.
+/// The kind of file that a removal expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// Anything but a directory.
+    /// Any file except a directory.
     #[doc(alias = "unlink")]
     File,
     /// An empty directory.

@@ -1,4 +1,4 @@
-//! The background threads of a mount, and the order in which it is taken down.
+//! The background threads of a mount, and the order of steps that close a volume.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -22,12 +22,13 @@ pub struct MountThreads {
 }
 
 impl MountThreads {
-    /// Starts the threads that free inodes and write buffered bytes.
+    /// Starts the threads that free inodes and write buffered bytes. With a fixed time there are
+    /// none.
     ///
     /// # Errors
     ///
-    /// The system cannot start the threads. Those that have started end again, and nothing was
-    /// written.
+    /// The error of the system if it cannot start a thread. Threads that have started end again,
+    /// and nothing was written.
     pub fn start(
         journal: Arc<Journal>,
         inode_cache: InodeCache,
@@ -64,7 +65,7 @@ impl MountThreads {
         &self.mount
     }
 
-    /// Returns a reference that does not keep the mount from being taken down.
+    /// Returns a weak reference to the mount. It does not keep the volume from being closed.
     #[must_use]
     pub fn weak_mount(&self) -> Weak<Mount> {
         Arc::downgrade(&self.mount)
@@ -79,12 +80,12 @@ impl MountThreads {
         }
     }
 
-    /// Frees waiting inodes, writes everything in place and marks the log clean. Nothing else uses
-    /// the volume any more. If an inode could not be freed since the volume was opened, this fails
-    /// and the log stays dirty, because only a recovery looks for inodes without a name. Lost bytes
-    /// of a file are reported after the log is clean, because no recovery brings them back.
+    /// Frees waiting inodes, writes everything in place and marks the log clean. The caller is the
+    /// last user of the volume. If an inode could not be freed since the volume was opened, this
+    /// fails and the log stays dirty, because only a recovery looks for inodes without a name. Lost
+    /// bytes of a file are reported after the log is clean, because no recovery brings them back.
     ///
-    /// A frozen volume is thawed: the closing thread is its last user.
+    /// A frozen volume is thawed first.
     pub fn close(mut self) -> Result<()> {
         if self.mount.freezer.is_frozen() {
             self.mount.thaw()?;
@@ -117,15 +118,16 @@ impl MountThreads {
 impl Drop for MountThreads {
     fn drop(&mut self) {
         if self.mount.freezer.is_frozen() {
-            // Its threads may wait for the thaw, and nothing may be written any more. The error
-            // would be that of a flush, which is not requested.
+            // The threads of the mount may wait for the thaw, and nothing may be written any more.
+            // The error would be that of a flush, which is not requested.
             let _ = self.mount.journal.shut_down(Shutdown::Now);
         }
         self.stop();
     }
 }
 
-/// Waits until the caller has the only reference. A watch that is ending holds one for a moment.
+/// Waits until `shared` is the only reference, and returns its value. A watch that ends holds
+/// another reference for a moment.
 fn take_alone<T>(mut shared: Arc<T>) -> T {
     loop {
         match Arc::try_unwrap(shared) {

@@ -1,4 +1,4 @@
-//! The UUID of a mounted volume.
+//! Reading and changing the UUID of a mounted volume.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
@@ -10,18 +10,18 @@ use zerocopy::FromBytes;
 use crate::freeze::FreezePhase;
 use crate::mount::Mount;
 
-/// The UUID that a volume gets.
+/// The UUID that a volume is to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UuidChange {
-    /// This one. The kernel mounts a volume whose UUID is nil only with `nouuid`.
+    /// The given UUID. The kernel mounts a volume with a nil UUID only with the option `nouuid`.
     To(Uuid),
-    /// The UUID with which the volume was made.
+    /// The UUID that mkfs gave to the volume.
     Restore,
 }
 
 impl Mount {
-    /// Changes the UUID, at rest. `open/identity.rs` of `ferroxfs` says where it is stored, and
-    /// what a crash leaves.
+    /// Changes the UUID while the volume is frozen, and returns the new one. `open/identity.rs` of
+    /// `ferroxfs` says where a UUID is stored, and what a crash leaves.
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
         let uuid = match change {
             UuidChange::To(uuid) => uuid,
@@ -46,14 +46,15 @@ impl Mount {
         let bytes = self.geometry().sector_size;
         let buffer = self.journal.cache().read(at, bytes, BlockKind::Superblock)?;
         let bytes = buffer.bytes();
-        // It is not decoded: a buffer that was not written in place yet has no checksum.
+        // The superblock is not decoded: a buffer that was not written in place yet has no
+        // checksum.
         let disk = SuperblockDisk::ref_from_prefix(&bytes);
         Ok(disk.map(|(disk, _)| Uuid::from_bytes(disk.uuid)).unwrap_or_default())
     }
 }
 
-/// Writes the UUID into the superblock of a group, on the device first. It is not logged: a replay
-/// must not change it.
+/// Writes the UUID into the superblock of a group: on the device first, then in the buffer. The
+/// change is not logged, because a replay must not change the UUID.
 fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
     let (cache, geometry) = (journal.cache(), journal.geometry());
     let at: DiskAddr = geometry.header_disk_addr(group, 0);
@@ -69,14 +70,15 @@ fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
     written
 }
 
-/// Writes the sector of a superblock, durably.
+/// Writes the sector of a superblock. It is durable on return.
 pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Result<()> {
     let offset = at.byte_offset().unwrap_or(u64::MAX);
     let written = device.write_at(offset, sector, Durability::Durable);
     written.map_err(|source| superblock_io_error("write", at, source))
 }
 
-/// Puts a UUID into the sector of a superblock.
+/// Puts `uuid` into the sector of a superblock, and seals the sector. A UUID other than `meta_uuid`
+/// sets the feature bit META_UUID.
 pub fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
     let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else { return };
     let is_changed = uuid != meta_uuid;
@@ -88,7 +90,7 @@ pub fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
     superblock::seal(sector);
 }
 
-/// Returns the device's error at the sector of a superblock.
+/// Returns the error for a failed `operation` of the device on a superblock sector.
 #[must_use]
 pub fn superblock_io_error(operation: &'static str, at: DiskAddr, source: std::io::Error) -> Error {
     let length_bytes = size_of::<SuperblockDisk>() as u64;

@@ -1,15 +1,16 @@
-//! Watches: telling a program what happens to an inode, or to a tree.
+//! Watches, which report events of an inode or of a tree to a program.
 //!
-//! Owns: the events and their receivers. A watch is a mark of its inode (`xfs_icache::Mark`) and
-//! keeps it cached, until nothing else can reach it. On a volume without watches an operation reads
-//! one word that no thread writes.
+//! Owns: the events, and which watches get them. A watch is a mark of its inode
+//! (`xfs_icache::Mark`). The mark keeps the inode cached until it has no name and no other
+//! reference. On a volume without watches, an operation reads one word that no thread writes.
 //!
 //! An event is sent after its operation was committed, which need not be durable yet. Events of one
 //! watch come in the order in which they were sent. The order of concurrent operations is
 //! undefined.
 //!
 //! A watch of a subtree gets the events of all inodes that are in it when the event is sent. The
-//! search goes upwards from the inode, by its parent pointers. It ends at a damaged directory.
+//! search for such watches goes upwards from the inode, by its parent pointers. It ends at a
+//! damaged directory.
 
 mod queue;
 
@@ -29,9 +30,9 @@ use crate::mount::Mount;
 use queue::Queue;
 pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, Watches};
 
-/// A watch, which ends when it is dropped. It keeps its inode cached, but neither the volume from
-/// being closed nor a file without name and other references from being freed. The watch ends then
-/// too.
+/// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. The volume
+/// can still be closed. A file without a name is still freed when its last other reference is
+/// released. Either ends the watch.
 pub struct Watch {
     queue: Arc<Queue>,
     mount: Weak<Mount>,
@@ -40,14 +41,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the next event, if there is one.
+    /// Returns the next event. `None`: no event waits.
     #[must_use]
     pub fn try_next(&self) -> Option<WatchEvent> {
         self.queue.inside.lock().pop()
     }
 
-    /// Returns the next event. It waits at most this long, or until the volume is closed or the
-    /// inode is gone.
+    /// Returns the next event, and waits for it at most `timeout`. `None`: no event came in that
+    /// time, or the volume was closed, or the inode is gone.
     #[must_use]
     pub fn next_within(&self, timeout: Duration) -> Option<WatchEvent> {
         let mut inside = self.queue.inside.lock();
@@ -63,8 +64,8 @@ impl Watch {
         }
     }
 
-    /// Returns whether the volume was closed, or the inode is gone: no more events come than those
-    /// that wait.
+    /// Returns whether the volume was closed, or the inode is gone. No further event comes then,
+    /// but events that wait can still be taken.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
@@ -72,7 +73,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// Begins a watch on an inode, which the caller references.
+    /// Begins a watch on an inode that the caller references.
     pub fn begin(
         mount: Weak<Mount>,
         entry: &Arc<CachedInode>,
@@ -100,21 +101,21 @@ impl Drop for Watch {
 }
 
 impl Mount {
-    /// Tells watchers what has happened to an inode.
+    /// Sends an event of an inode to its watches.
     pub fn notify(&self, entry: &CachedInode, event: WatchEvents) {
         if !self.watches.is_empty() {
             self.tell(entry, event, None, 0);
         }
     }
 
-    /// Tells watchers what has happened to a name in a directory.
+    /// Sends an event of a name in a directory to the watches of the directory.
     pub(crate) fn notify_name(&self, directory: &CachedInode, event: WatchEvents, name: &[u8]) {
         if !self.watches.is_empty() {
             self.tell(directory, event, Some(name), 0);
         }
     }
 
-    /// Tells watchers of a move.
+    /// Sends the events of a move to the watches of both directories and of the moved inode.
     pub(crate) fn notify_move(
         &self,
         child: &CachedInode,
@@ -139,7 +140,7 @@ impl Mount {
         }
     }
 
-    /// Tells watchers of the directories that `entry` is below.
+    /// Sends an event to the subtree watches of all directories above `entry`.
     fn tell_above(&self, entry: &CachedInode, event: &WatchEvent) {
         let mut seen = HashSet::from([entry.number()]);
         let mut open = self.directories_of(entry);
@@ -153,7 +154,7 @@ impl Mount {
         }
     }
 
-    /// Returns the directories that hold this inode, as far as they can be found.
+    /// Returns the parent directories of this inode, as far as they can be found.
     fn directories_of(&self, entry: &CachedInode) -> Vec<InodeNumber> {
         if entry.is_directory() {
             return entry

@@ -15,7 +15,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// The first error of a file; the others were written.
+    /// The first error of a file. All other files are written nevertheless.
     pub fn write_back_all(&self) -> Result<()> {
         let mut written = self.flusher.take_failure();
         self.for_unsettled(|entry| {
@@ -27,7 +27,7 @@ impl Mount {
         written
     }
 
-    /// Calls `f` with each file that has something to write.
+    /// Calls `f` with each file that has buffered bytes or preallocated blocks.
     pub(crate) fn for_unsettled(&self, mut f: impl FnMut(&Arc<CachedInode>)) {
         let _ = self.inode_cache.iter_inodes(WalkFilter::Unsettled, |entry| {
             f(entry);
@@ -35,8 +35,8 @@ impl Mount {
         });
     }
 
-    /// Makes one pass of the flusher, and forces the log if some bytes may have been written.
-    /// `before` is what the last pass has left; it returns what this one leaves.
+    /// Runs one pass of the flusher, and forces the log if the pass may have written bytes.
+    /// `before` is the work that the previous pass left. Returns the work that this pass leaves.
     pub fn flush_pass(&self, before: Remaining) -> Remaining {
         let _passing = self.flusher.hold_passes();
         let pass = self.flusher.begin_pass();
@@ -59,8 +59,8 @@ impl Mount {
         left
     }
 
-    /// Forces the log without a caller that could get the error. A failure shuts the volume down,
-    /// and the next operation fails.
+    /// Forces the log where no caller could get the error. A failure shuts the volume down, so that
+    /// the next operation fails.
     fn force(&self) {
         let _ = self.journal.force_all();
     }

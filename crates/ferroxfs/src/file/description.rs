@@ -1,7 +1,7 @@
-//! One open of a file, which its handles share.
+//! Open file descriptions: one open of a file, which its handles share.
 //!
-//! Owns: that the open is counted, and that its locks, its leases and blocks preallocated for it
-//! end with the last handle. Does **not** own locks and leases (`xfs-locks`).
+//! Owns: that the open is counted, and what happens when its last handle is closed: its locks and
+//! leases end, and preallocated blocks are freed. Does **not** own locks and leases (`xfs-locks`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use xfs_vfs::{LockCheck, Mount, lock_error};
 use crate::volume_ref::InodeRef;
 use crate::{PosixError, Result};
 
-/// An open file description, on a mounted volume.
+/// An open file description on a mounted volume.
 pub(super) struct Description {
     inode_ref: InodeRef,
     mode: OpenMode,
 }
 
 impl Description {
-    /// Opens the file, after conflicting leases were returned.
+    /// Opens the file. Waits until conflicting leases were returned.
     pub(super) fn open(inode_ref: InodeRef, mode: OpenMode) -> Result<Arc<Self>> {
         match count(&inode_ref, mode, Wait::No) {
             Err(crate::Error::Posix(PosixError::WouldBlock)) => {
@@ -30,7 +30,7 @@ impl Description {
         Ok(Arc::new(Self { inode_ref, mode }))
     }
 
-    /// Opens the file. `wait` says what to do about conflicting leases.
+    /// Opens the file. `wait` says whether to wait for conflicting leases.
     pub(super) fn try_open(
         inode_ref: InodeRef,
         mode: OpenMode,
@@ -48,12 +48,13 @@ impl Description {
         self.mode
     }
 
-    /// Returns the identity of its locks, which no other description has at the same time.
+    /// Returns the identity of this description as an owner of locks. No other description has the
+    /// same at the same time.
     pub(super) fn id(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
 
-    /// Checks that it may write, and breaks layout leases first.
+    /// Checks that this description may write, and breaks layout leases.
     pub(super) fn check_writable(&self, mount: &Mount) -> Result<()> {
         if self.mode == OpenMode::Read {
             return Err(PosixError::BadDescriptor.into());
@@ -62,7 +63,7 @@ impl Description {
     }
 }
 
-/// Counts an open.
+/// Counts an open of a file in a mode.
 fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     let mount = inode_ref.mount();
     if inode_ref.tally().is_none() {
@@ -78,7 +79,8 @@ fn count(inode_ref: &InodeRef, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     counted.map_err(lock_error)
 }
 
-/// Reads the word that the flag saves, for benchmarks.
+/// Reads the pointer to the locks of a file, if the mount has the option `LockCheck::Pointer`. For
+/// benchmarks only.
 fn look_at_context(locks: FileLocks<'_>, mount: &Mount) {
     if mount.lock_check == LockCheck::Pointer {
         std::hint::black_box(locks.has_context());

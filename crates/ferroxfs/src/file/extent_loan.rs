@@ -1,4 +1,5 @@
-//! Lending the place of a file's bytes on the device.
+//! Extent loans: a caller reads the bytes of a file from the device itself, while the file cannot
+//! change.
 
 use std::cell::Cell;
 use std::io;
@@ -19,11 +20,11 @@ pub struct ExtentLoan<'a> {
 }
 
 thread_local! {
-    /// How many loans this thread has given, one inside the other.
+    /// Number of loans that this thread has given and that have not ended. They are nested.
     static LENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Counts a loan, until it is dropped.
+/// Counts a loan of this thread until it is dropped.
 struct Lending;
 
 impl Lending {
@@ -39,7 +40,7 @@ impl Drop for Lending {
     }
 }
 
-/// Returns whether this thread holds the locks of a loan.
+/// Returns whether this thread has given a loan and so holds the locks of a file.
 pub(super) fn is_lending() -> bool {
     LENT.get() > 0
 }

@@ -212,7 +212,7 @@ impl File {
     }
 }
 
-/// Releases the reference that keeps an inode cached for locks.
+/// Releases the reference with which locks kept an inode cached.
 fn give_up_mark(mount: &Mount, entry: &Arc<CachedInode>) {
     entry.unmark();
     mount.release(Arc::clone(entry));

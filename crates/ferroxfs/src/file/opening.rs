@@ -1,4 +1,4 @@
-//! Opening a regular file: mode, permissions and conflicting leases.
+//! Opening a regular file: checks of its type and permissions, and conflicting leases.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::node::Node;
 use crate::volume_ref::InodeRef;
 
 impl Node {
-    /// Opens this regular file in a mode by `open`, if the caller has the access.
+    /// Checks that this is a regular file to which the caller has the access, and opens it by
+    /// `open`.
     fn into_file(
         self,
         wanted: Access,
@@ -31,8 +32,8 @@ impl Node {
         Ok(File { node: self, position: 0, is_direct: false, reads, has_written, description })
     }
 
-    /// As [`open_read_only`](Self::open_read_only), for a caller that does not need the node any
-    /// more.
+    /// As [`open_read_only`](Self::open_read_only), for a caller that needs only the file and gives
+    /// up the node.
     pub(crate) fn into_read_only(self) -> Result<File> {
         self.into_file(Access::READ, |inode_ref| Description::open(inode_ref, OpenMode::Read))
     }
@@ -63,14 +64,15 @@ impl Node {
         Ok(file)
     }
 
-    /// As [`open`](Self::open), for the caller that has just made the file: its mode applies to
-    /// later opens.
+    /// As [`open`](Self::open), for the caller that has just made the file. The mode of the file is
+    /// not checked: it applies to later opens.
     pub(crate) fn open_new(&self) -> Result<File> {
         self.clone()
             .into_file(Access::empty(), |inode_ref| Description::open(inode_ref, OpenMode::Write))
     }
 
-    /// Returns all access that is possible: on a volume that is open for reading, only reading.
+    /// Returns the access that an open asks for: reading, and also writing on a volume that is open
+    /// for writing.
     fn all_access(&self) -> Access {
         if self.inode_ref().is_some() { Access::READ | Access::WRITE } else { Access::READ }
     }

@@ -1,4 +1,4 @@
-//! Ranges of files: allocating, punching, moving, sharing.
+//! Operations on ranges of files: allocating, punching, moving and sharing blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use xfs_vfs::{
 use super::File;
 use crate::Result;
 
-/// Bytes of two ranges that are compared at a time.
+/// Number of bytes of two ranges that are compared at a time.
 const COMPARE_BYTES: usize = 256 << 10;
 
 /// Whether an allocation past the end extends the file.
@@ -233,7 +233,8 @@ impl File {
         Ok(())
     }
 
-    /// Returns the cached inodes of this file and another of the same volume.
+    /// Returns a write guard and the cached inodes of this file and another. EXDEV if the other
+    /// file is on another volume.
     fn with<'a>(
         &'a self,
         other: &'a Self,
@@ -275,7 +276,7 @@ impl File {
     }
 }
 
-/// Checks that files of this volume can exchange contents.
+/// Checks that the volume has the feature by which files exchange contents.
 fn check_exchangeable(mount: &Mount) -> Result<()> {
     match mount.geometry().has_incompat(IncompatFeatures::EXCHRANGE) {
         true => Ok(()),
@@ -283,16 +284,17 @@ fn check_exchangeable(mount: &Mount) -> Result<()> {
     }
 }
 
-/// Checks that the steps of a move have room. A move cannot be repeated as a whole: each step
-/// reserves the same, and gives back what it has not used.
+/// Checks that there is space for the steps of a move. A move cannot be repeated as a whole: each
+/// step reserves the same number of blocks, and gives back what it has not used.
 fn make_room_to_move(mount: &Mount) -> Result<()> {
     let blocks = LiveInode::grow_blocks(mount.geometry(), ForkKind::Data, 2);
     mount.begin(TransactionKind::Write, blocks)?.cancel();
     Ok(())
 }
 
-/// Locks the contents of two files, the lower number first, or of one file once. Buffered bytes are
-/// on the device then, and no layout lease exists, also on a file of which only blocks are shared.
+/// Locks the contents of two files exclusively, the lower inode number first, or of one file once.
+/// On return, buffered bytes of both are on the device, and neither file has a layout lease, not
+/// even a file whose blocks are only shared.
 fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,

@@ -75,12 +75,12 @@ impl OpenError {
     }
 }
 
-/// Returns whether the first sector is no superblock at all.
+/// Returns whether the corruption is that a superblock begins with a wrong magic number.
 fn is_first_sector(corruption: &Corruption) -> bool {
     corruption.structure() == Structure::Superblock
         && matches!(corruption.check(), Check::Magic { .. })
 }
 
-/// Limits that keep a system from starting threads.
+/// Advice for the error that threads cannot be started.
 const NO_THREADS: &str = "a limit on processes or on memory is reached: see ulimit -u and ulimit -v, and \
                           TasksMax of systemd";

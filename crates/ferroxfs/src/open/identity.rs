@@ -1,21 +1,23 @@
-//! The UUID by which a volume is known.
+//! Changing the UUID of a volume that is not mounted.
 //!
-//! Every block of metadata carries the UUID with which the volume was made. That UUID stays, and
-//! the superblock keeps it beside the new one (`META_UUID`). Records of the log carry the current
-//! UUID, so that a volume whose UUID changed without its last record would not be mounted.
+//! Every block of metadata has the UUID with which the volume was made. That UUID stays in the
+//! blocks. The superblock keeps it in addition to the new UUID (`META_UUID`). Records of the log
+//! have the current UUID. If the UUID changed and the last record of the log did not, the volume
+//! could not be mounted.
 //!
 //! # Crash argument
 //!
-//! The log is clean, and only its last record is needed. The steps are:
+//! The log is clean, and a mount needs only its last record. The steps are:
 //!
 //! 1. The last record is replaced by one without a UUID, which every reader accepts for any volume.
-//! 2. The superblock of the first group changes, in one sector.
-//! 3. Its copies change, which only a repair or growing the volume reads.
+//! 2. The superblock of the first group is changed, in one sector.
+//! 3. The copies of the superblock are changed. Only a repair or growing the volume reads them.
 //! 4. The last record is replaced by one with the new UUID.
 //!
-//! So at every point the volume has the old UUID or the new one, and a log that fits it.
+//! So at every point the volume has the old UUID or the new UUID, and a log that fits it.
 //!
-//! An open volume comes to rest first, and its log does the same in place (`rename` of `xfs-log`).
+//! A mounted volume is frozen first, and its log then does the same steps in place
+//! (`log/change_uuid.rs` of `xfs-log`).
 
 use xfs_buffer::Result as BufferResult;
 use xfs_format::superblock::{Access, Superblock};
@@ -52,14 +54,14 @@ impl Devices {
         copies.map(|()| uuid).map_err(OpenError::Volume)
     }
 
-    /// Ends the clean log in a record with this UUID.
+    /// Replaces the last record of the clean log by a record with this UUID.
     fn end_log_for(&self, superblock: &Superblock, uuid: Uuid) -> Result<(), OpenError> {
         let log = self.log(superblock).ok_or(OpenError::LogDeviceMissing)?;
         log.and_then(|log| xfs_log::end_clean_log(log, uuid)).map_err(OpenError::Log)
     }
 
-    /// Writes the UUID into the superblock and its copies. Errors of the copies are returned
-    /// separately.
+    /// Writes the UUID into the superblock and its copies. The inner result is the error of the
+    /// copies.
     fn write_uuid(
         &self,
         superblock: &Superblock,

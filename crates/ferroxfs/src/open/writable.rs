@@ -1,4 +1,4 @@
-//! Opening a volume for writing: recovery, the journal, and work that a crash left open.
+//! Opening a volume for writing: recovery, the journal, and finishing work that a crash left open.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -120,16 +120,16 @@ impl Devices {
     }
 }
 
-/// Finishes work that a crash left open.
+/// Finishes the intents that a crash left open in the log.
 pub(super) fn finish(journal: &Arc<Journal>, replayed: &Replayed) -> BufferResult<Summary> {
     let open = journal.adopt(replayed)?.into();
     finish_intents(replayed, &mut Finisher { journal, open, captured: Vec::new() })
 }
 
-/// Finishes the open intents of a log.
+/// Finishes the open intents of a log, one by one.
 struct Finisher<'a> {
     journal: &'a Arc<Journal>,
-    /// Intents that were not finished yet, in the order of the log.
+    /// Intents that are not finished yet, in the order of the log.
     open: VecDeque<OpenIntent>,
     captured: Vec<Captured>,
 }
@@ -168,7 +168,8 @@ impl IntentRecovery for Finisher<'_> {
 
 impl Finisher<'_> {
     /// Frees the inodes of an unlinked list. An inode that cannot be read ends the list for good,
-    /// as in the kernel: it would have to be written to take out those after it.
+    /// as in the kernel. To take the inodes after it out of the list, the inode that cannot be read
+    /// would have to be written.
     #[doc(alias = "xlog_recover_iunlink_bucket")]
     fn free_list(
         &self,
@@ -201,8 +202,8 @@ impl Finisher<'_> {
         if is_broken { self.give_up(group, list.bucket) } else { Ok(()) }
     }
 
-    /// Empties a list that cannot be followed. Its remaining inodes are lost to everything but
-    /// xfs_repair.
+    /// Empties an unlinked list that cannot be followed. Only xfs_repair can find the inodes that
+    /// are left on it.
     fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
         let mut tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
         if let Err(error) = xfs_alloc::clear_unlinked_list(&mut tx, group, bucket) {
@@ -213,7 +214,7 @@ impl Finisher<'_> {
     }
 }
 
-/// Returns the work that finishes one intent.
+/// Returns the deferred work that finishes one intent.
 fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn Deferred>>> {
     let mut works: Vec<Box<dyn Deferred>> = Vec::new();
     for promise in open.payloads() {
@@ -231,7 +232,8 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
     Ok(works)
 }
 
-/// Returns the reservation of the transactions that finish these intents.
+/// Returns the kind of the transactions that finish these intents, and the blocks that they
+/// reserve.
 fn budget(journal: &Journal, promises: &[IntentPayload]) -> (TransactionKind, u64) {
     let geometry = journal.geometry();
     match promises.first() {
@@ -246,8 +248,8 @@ fn budget(journal: &Journal, promises: &[IntentPayload]) -> (TransactionKind, u6
     }
 }
 
-/// Returns the blocks to reserve for an attribute. A removal reserves few, because a crash may have
-/// left many removals open on a full volume.
+/// Returns the number of blocks to reserve for finishing an attribute intent. A removal reserves
+/// few, because a crash may have left many removals open on a full volume.
 fn attribute_blocks(geometry: &Geometry, attribute: &AttrPayload) -> u64 {
     match attribute.operation {
         AttrOperation::Remove | AttrOperation::ParentRemove => {

@@ -1,4 +1,4 @@
-//! The names of a scratch volume.
+//! The tree of names of a scratch volume, and the operations on it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use xfs_vfs::{NewKind, check_name};
 
 use crate::Result;
 
-/// Memory of a name beside its bytes, about.
+/// Bytes of memory that a name takes in addition to its own bytes, about.
 const NAME_BYTES: u64 = 64;
 
 type Node = Arc<CachedInode<SmallKind>>;
 
-/// All names, and the inodes that they reference.
+/// The tree of names, with the inodes that the names reference.
 pub(super) struct Tree {
     pub(super) inodes: Small,
     root: Node,
@@ -41,7 +41,7 @@ impl Tree {
         &self.root
     }
 
-    /// Takes a reference to the inode that a name means. The name is a reference (I1), and stays
+    /// Takes a reference to the inode that a name means. The name itself holds one (I1), and stays
     /// while the directory is locked.
     pub(super) fn look_up(directory: &Node, name: &[u8]) -> Result<Node> {
         let names = names_of(directory)?;
@@ -50,7 +50,7 @@ impl Tree {
         Ok(Arc::clone(found))
     }
 
-    /// Makes an inode with a name, and returns it with a reference for the caller.
+    /// Makes an inode under a name, and returns it with a reference for the caller.
     pub(super) fn create(&self, directory: &Node, name: &[u8], kind: &NewKind<'_>) -> Result<Node> {
         let contents = match kind {
             NewKind::Regular => SmallContents::File(RwLock::new(Vec::new())),
@@ -129,7 +129,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a name, its memory and its reference.
+    /// Removes a name, and gives back its memory and its reference.
     fn take_out(&self, directory: &Node, name: &[u8]) -> Result<()> {
         let removed = names_of(directory)?.remove(name);
         if let Some(removed) = removed {
@@ -140,7 +140,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Checks that a directory can get this name.
+    /// Checks that a directory can get an entry of this name.
     fn check_free(&self, directory: &Node, name: &[u8]) -> Result<()> {
         check_name(name)?;
         let names = names_of(directory)?;
@@ -154,8 +154,9 @@ impl Tree {
     }
 }
 
-/// No handle is left. The references of all names go first, at once: an inode that went with its
-/// directory would drop those below it recursively.
+/// Runs when no handle is left. It collects the references of all names, and then releases them one
+/// after the other. If a directory released its entries itself, the release would recurse down the
+/// tree.
 impl Drop for Tree {
     fn drop(&mut self) {
         let mut held = vec![Arc::clone(&self.root)];
@@ -180,7 +181,7 @@ fn names_of(directory: &Node) -> Result<MutexGuard<'_, SmallNames>> {
     }
 }
 
-/// Checks that an inode can lose its name: a directory must be empty.
+/// Checks that the name of an inode can be replaced: a directory must be empty.
 fn check_replaceable(node: &Node) -> Result<()> {
     match names_of(node) {
         Ok(names) if !names.is_empty() => Err(PosixError::NotEmpty.into()),
@@ -188,7 +189,8 @@ fn check_replaceable(node: &Node) -> Result<()> {
     }
 }
 
-/// Returns whether `directory` is `top`, or below it. Names do not change meanwhile.
+/// Returns whether `directory` is `top`, or is below `top`. The caller keeps names from changing
+/// meanwhile.
 fn is_below(top: &Node, directory: &Node) -> bool {
     let mut pending = vec![Arc::clone(top)];
     while let Some(node) = pending.pop() {

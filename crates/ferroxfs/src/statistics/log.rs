@@ -1,4 +1,4 @@
-//! Counters of transactions and the log.
+//! The statistics of transactions, log space and checkpoints.
 
 use xfs_log::{LogCounts, PushCounts, SpaceUse};
 use xfs_trans::TransactionCounts;

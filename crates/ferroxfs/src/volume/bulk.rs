@@ -1,4 +1,4 @@
-//! All inodes of a volume that is mounted read-write, in the order of their numbers.
+//! Bulkstat: all inodes of a volume that is mounted read-write, in the order of their numbers.
 
 use std::ops::ControlFlow;
 

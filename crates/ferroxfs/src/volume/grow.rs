@@ -1,6 +1,6 @@
-//! Growing a volume.
+//! Growing a volume to the size of its device, or to a number of blocks.
 //!
-//! Owns: which sizes are refused, and why. Does **not** own the changes (`xfs-alloc`).
+//! Owns: which sizes are refused, and why. Does **not** own the changes on disk (`xfs-alloc`).
 
 use xfs_vfs::Capabilities;
 

@@ -1,5 +1,5 @@
-//! The inode cache, for users of a volume. A volume that is open for reading has none: each
-//! [`Node`] has its own inode.
+//! Access to the inode cache of a volume: counting, evicting and walking over cached inodes. A
+//! volume that is open for reading has no inode cache: each [`Node`] has its own inode.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

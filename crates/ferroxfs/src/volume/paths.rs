@@ -1,7 +1,7 @@
 //! Changing a volume by path, in the style of `std::fs`.
 //!
-//! Owns: the properties of new files, and the operations on a [`Node`] of which an operation by
-//! path consists. The documentation of [`Volume`] says what holds for all of them.
+//! Owns: the properties of new files, and which operations on a [`Node`] make up an operation by
+//! path. The documentation of [`Volume`] says what holds for all of them.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -18,11 +18,11 @@ use crate::node::Node;
 use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
 use crate::{FileType, Result};
 
-/// For files that are made by path.
+/// Mode and owner of regular files that are made by path.
 const FILE: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
-/// For directories that are made by path.
+/// Mode and owner of directories that are made by path.
 const DIRECTORY: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
-/// The most rounds in which other callers make and remove the same file.
+/// The most tries to open or make a file that other callers remove and make at the same time.
 const MOST_RACES: u32 = 100;
 const LINK: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
@@ -52,8 +52,9 @@ impl Volume {
         }
     }
 
-    /// As [`create_file`](Self::create_file), for a name that a lookup did not find but that
-    /// exists: a link without target, or a file that another caller makes at the same time.
+    /// As [`create_file`](Self::create_file), after a lookup has not found the file. Its name may
+    /// exist nevertheless: as a symbolic link without a target, or because another caller makes the
+    /// file at the same time.
     fn find_or_create(&self, mut directory: Node, name: &OsStr) -> Result<File> {
         let (mut name, mut links, mut races) = (name.to_os_string(), 0, 0);
         while races < MOST_RACES {
@@ -275,8 +276,8 @@ impl Volume {
         written
     }
 
-    /// Splits a path into its directory, which is looked up, and its last name. If it ends in no
-    /// name, `refusal` gives the error.
+    /// Looks up the directory of the last name in a path, and returns it with the name. If the path
+    /// does not end in a name, `refusal` gives the error.
     fn path_end<'a>(
         &self,
         path: &'a Path,
@@ -294,16 +295,16 @@ impl Volume {
     }
 }
 
-/// The end of a path: its directory, and the name there.
+/// The directory of the last name in a path, and that name.
 struct PathEnd<'a> {
     directory: Node,
     name: &'a OsStr,
-    /// A slash follows the name, so it must be that of a directory.
+    /// Whether a slash follows the name, which must then be the name of a directory.
     has_slash: bool,
 }
 
 impl PathEnd<'_> {
-    /// Returns the directory of that name.
+    /// Returns the directory that has this name.
     fn directory_there(&self) -> Result<Node> {
         let node = self.directory.lookup(self.name)?;
         match node.file_type() {
@@ -312,8 +313,8 @@ impl PathEnd<'_> {
         }
     }
 
-    /// Checks that a name without a directory has no slash after it. With a slash it must be a
-    /// directory that exists.
+    /// Checks a name for something other than a directory: no slash may follow it. With a slash,
+    /// the error is EEXIST if the name exists, and otherwise that of the lookup.
     fn check_free_of_slash(&self) -> Result<()> {
         if !self.has_slash {
             return Ok(());
@@ -326,17 +327,17 @@ impl PathEnd<'_> {
 /// The last component of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Last<'a> {
-    /// A name in a directory, perhaps with a slash after it.
+    /// A name in a directory. `has_slash` says whether slashes follow it.
     Name { name: &'a OsStr, has_slash: bool },
-    /// `.`
+    /// The component `.`.
     Dot,
-    /// `..`
+    /// The component `..`.
     DotDot,
-    /// None: the path is empty or has only slashes.
+    /// The path has no component: it is empty or has only slashes.
     Nothing,
 }
 
-/// Splits a path before its last component.
+/// Splits a path before its last component. Returns the path of its directory, and that component.
 fn split(path: &Path) -> (&Path, Last<'_>) {
     let bytes = path.as_os_str().as_bytes();
     let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
@@ -352,7 +353,7 @@ fn split(path: &Path) -> (&Path, Last<'_>) {
     (Path::new(OsStr::from_bytes(above)), last)
 }
 
-/// Returns why a path with this last component removes no directory.
+/// Returns the error of a removal of a directory whose path ends in this component.
 fn not_removed(last: &Last<'_>) -> PosixError {
     match last {
         Last::DotDot => PosixError::NotEmpty,
@@ -361,7 +362,7 @@ fn not_removed(last: &Last<'_>) -> PosixError {
     }
 }
 
-/// Opens an existing file, and truncates it.
+/// Opens an existing file, and truncates it to length 0.
 fn open_empty(node: &Node) -> Result<File> {
     let file = node.open()?;
     file.set_len(0)?;

@@ -1,4 +1,4 @@
-//! Counts the writes of reading operations to memory that other threads read.
+//! Tests that reading operations write no memory that other threads read.
 
 #![cfg(feature = "count")]
 
@@ -16,7 +16,8 @@ fn volume() -> Volume {
     devices.volume().unwrap()
 }
 
-/// Runs an operation twice, so that all it needs is cached, and counts the second run.
+/// Runs an operation twice, and returns the writes of the second run, which finds everything
+/// cached.
 fn count(operation: impl Fn(&Volume)) -> Counts {
     let volume = volume();
     operation(&volume);
@@ -37,8 +38,8 @@ fn lookup_writes_nothing_shared() {
     check_shares_nothing(|volume| drop(volume.lookup("/node/a-longer-node-entry-77").unwrap()));
 }
 
-/// The check of rights along a path reads them in the cached inodes. It writes no more than root's
-/// lookup does.
+/// A user's permissions along a path are read from the cached inodes. Checks that this writes no
+/// more than a lookup by root.
 #[test]
 fn cached_path_costs_a_user_no_more_than_root() {
     let options = OpenOptions::new().writable(true);
@@ -58,7 +59,8 @@ fn cached_path_costs_a_user_no_more_than_root() {
     assert_eq!(user.volume.total() + user.group.total(), 0, "{user:?}");
 }
 
-/// A lookup that does not follow the last link uses the same cached names.
+/// A lookup that does not follow the last symbolic link uses the dentry cache too. Checks that it
+/// writes no more than a lookup of a file.
 #[test]
 fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
     let options = OpenOptions::new().writable(true);

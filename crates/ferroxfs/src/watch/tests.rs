@@ -16,7 +16,7 @@ fn volume(options: &str) -> Volume {
     open.with_devices(make_with(options), None).writable_volume().unwrap()
 }
 
-/// Returns the kinds and names of the waiting events.
+/// Takes all waiting events of a watch. Returns their kinds and names.
 fn told(watch: &Watch) -> Vec<(WatchEvents, String)> {
     let next = || watch.try_next();
     let name = |name: Option<std::ffi::OsString>| name.unwrap_or_default().into_string().unwrap();
@@ -139,7 +139,7 @@ fn volume_closes_while_a_watch_ends() {
     ending.join().unwrap();
 }
 
-/// Lost events are reported once, until the report is read.
+/// Lost events give one overflow event, until that event is read.
 #[test]
 fn overflowing_watch_reports_it_once() {
     let volume = volume("");
@@ -163,7 +163,7 @@ fn overflowing_watch_reports_it_once() {
     assert_eq!(overflows(&told(&watch)), 1, "the second loss");
 }
 
-/// Returns the number of free blocks, after all waiting inodes are freed.
+/// Frees all waiting inodes, and returns the number of free blocks.
 fn free_blocks(volume: &Volume) -> u64 {
     volume.root().unwrap().writable().unwrap().0.inode_cache.drain();
     volume.space().unwrap().available_blocks
@@ -219,7 +219,8 @@ fn unnamed_file_is_watched_while_open() {
     volume.close().unwrap();
 }
 
-/// A pinned inode keeps its blocks, although it is watched.
+/// Checks that a pinned inode keeps its blocks after its last name is removed, although it is
+/// watched.
 #[test]
 fn pinned_watched_file_keeps_its_blocks() {
     let volume = volume("");

@@ -1,4 +1,4 @@
-//! Tests volumes whose log a tool has zeroed.
+//! Tests of volumes whose log a tool has overwritten with zeros.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn reading(device: &SharedDevice, no_recovery: bool) -> Result<Volume, OpenError
     options.with_devices(Arc::clone(device), None).volume()
 }
 
-/// Zeroes the log, as dd would.
+/// Overwrites the log with zeros, as dd would.
 fn zero_log(device: &SharedDevice) {
     let superblock = superblock(device);
     let geometry = &superblock.geometry;
@@ -68,7 +68,9 @@ fn power_cut_after_a_zeroed_log_is_recovered() {
     assert!(seen > 20, "{seen}");
 }
 
-/// The old records would pass for newer ones than all that are written from now on.
+/// A volume that was used before has metadata with log sequence numbers. A zeroed log starts from
+/// lower ones, so that the old metadata would pass for newer than every new record. Such a volume
+/// must be refused.
 #[test]
 fn used_volume_with_a_zeroed_log_is_refused() {
     let device = make();

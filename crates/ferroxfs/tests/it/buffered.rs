@@ -1,4 +1,4 @@
-//! Tests buffered writes.
+//! Tests of buffered writes, preallocation and late errors.
 
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::sync::Arc;
@@ -22,12 +22,13 @@ fn open(device: &SharedDevice) -> Volume {
     options().with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// Returns bytes that identify their offset.
+/// Returns `length` bytes that depend on their offset in the file, from offset `from` on.
 fn pattern(from: u64, length: usize) -> Vec<u8> {
     (from..from + length as u64).map(|at| (at / 7 + at % 251) as u8).collect()
 }
 
-/// Returns the file's extents: offset, length, and whether unwritten.
+/// Returns the extents of a file: byte offset, length in bytes, and whether the extent is
+/// unwritten.
 fn extents(file: &File) -> Vec<(u64, u64, bool)> {
     let extents = file.node().extents(ForkKind::Data);
     let extent = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
@@ -183,7 +184,8 @@ fn buffered_bytes_of_many_files_stay_within_the_limit() {
     volume.close().unwrap();
 }
 
-/// Accepted bytes are written. Bytes without room are refused by the write itself.
+/// On a full volume, all bytes that a write has accepted are written. The write itself refuses
+/// bytes for which there is no space.
 #[test]
 fn full_volume_refuses_the_write_itself() {
     let device = make_sized(32 << 20, "-b size=4k -d agcount=2");
@@ -247,7 +249,8 @@ fn error_of_a_late_write_is_returned_once() {
     volume.close().unwrap();
 }
 
-/// A failed flush may lose the bytes of another handle, which asks for its error later.
+/// A failed flush of one handle may lose bytes of another handle. The sync of the other handle must
+/// return the error too.
 #[test]
 fn dropped_handle_leaves_the_error_to_another() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));
@@ -270,7 +273,8 @@ fn dropped_handle_leaves_the_error_to_another() {
     volume.close().unwrap();
 }
 
-/// Lost bytes leave the metadata sound, so the volume needs no recovery.
+/// A failed write of contents loses bytes and leaves the metadata sound. So the volume needs no
+/// recovery after its close.
 #[test]
 fn volume_closed_after_a_failed_write_is_clean() {
     let device = make_with("");
@@ -386,7 +390,7 @@ fn unshared_file_loses_the_reflink_flag() {
     volume.close().unwrap();
 }
 
-/// As in the kernel, a length of 0 means up to the end of the source, which may be no bytes at all.
+/// As in the kernel, a length of 0 means up to the end of the source. That may be no bytes at all.
 #[test]
 fn empty_range_is_cloned_at_any_offset() {
     let volume = open(&make_with("-d size=64m --unsupported"));
@@ -400,8 +404,8 @@ fn empty_range_is_cloned_at_any_offset() {
     assert_eq!(volume.read("/two").unwrap(), b"two");
 }
 
-/// A volume without reflinks never copies on write, and xfs_repair takes an inode with this hint
-/// for damaged.
+/// A volume without reflinks never copies on write. xfs_repair reports an inode with this hint
+/// there as damaged.
 #[test]
 fn cow_hint_without_reflinks_is_refused() {
     let device = make_with("-m reflink=0");

@@ -1,4 +1,4 @@
-//! Tests that damage hides only the damaged part.
+//! Tests that damage hides only the damaged part of a volume.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use xfs_testkit::{Image, golden};
 
 use super::{open, volume};
 
-/// Returns the position of data block `index` of a directory.
+/// Returns the disk address of block `index` among the data blocks of a directory.
 fn directory_block(volume: &Volume, path: &str, index: usize) -> DiskAddr {
     let node = volume.lookup(path).unwrap();
     let mut blocks = node.extents(ForkKind::Data).map(Result::unwrap).flat_map(|extent| {
@@ -24,7 +24,7 @@ fn spoil(image: &mut Image, at: DiskAddr) {
     image.replace(at, &[0x5a; 512]);
 }
 
-/// The listing continues after the error (I3).
+/// A damaged block is one error of the listing. The listing continues after it (I3).
 #[test]
 fn damaged_directory_block_is_one_error_of_the_listing() {
     let mut image = golden();

@@ -1,4 +1,4 @@
-//! Tests files that lose their name while a handle is open.
+//! Tests of files that lose their name while a handle is open.
 
 use ferroxfs::{CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, Volume};
 use xfs_trans::testing::{is_clean, make, make_with};
@@ -52,7 +52,8 @@ fn detached_file_with_another_name_stays() {
     volume.close().unwrap();
 }
 
-/// As link(2) requires, only a file that was made without a name gets a first name, and only once.
+/// As link(2) requires, only a file that was made without a name can get a first name, and only
+/// once.
 #[test]
 fn removed_file_is_not_linked_again() {
     let volume = open();

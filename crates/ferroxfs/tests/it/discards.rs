@@ -1,4 +1,4 @@
-//! Tests discards of free blocks.
+//! Tests of the discards that a volume sends for free blocks.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ fn device() -> Arc<RecordingDevice> {
     Arc::new(RecordingDevice::new(make_sized(VOLUME_BYTES, "-d agcount=4")))
 }
 
-/// Makes files, and returns the positions of those with odd numbers.
+/// Makes `count` files. Returns the extents of every second file: offset and length in bytes on the
+/// device.
 fn fill(volume: &Volume, count: usize) -> Vec<(u64, u64)> {
     let mut odd = Vec::new();
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! Reads everything of a volume, in a form that can be compared.
+//! Helper that reads everything in a volume, in a form that can be compared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,16 +7,17 @@ use std::path::PathBuf;
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::{Error, FileType, Node, Result, Volume};
 
-/// Everything that could be read from a volume.
+/// Everything that could be read from a volume, and the errors.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// A fingerprint of each path that could be read completely.
     pub(crate) files: BTreeMap<PathBuf, u64>,
-    /// The errors of the other paths.
+    /// The errors of paths that could not be read completely.
     pub(crate) errors: Vec<Error>,
 }
 
-/// Reads everything: names, metadata, contents, extents, attributes, links, parents, counters.
+/// Reads everything in a volume: names, metadata, contents, extents, attributes, links, parents and
+/// counters.
 pub(crate) fn read_everything(volume: &Volume) -> Shown {
     let mut shown = Shown::default();
     // A file with several names is read once.

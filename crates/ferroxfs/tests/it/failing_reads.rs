@@ -1,4 +1,4 @@
-//! Tests that a failed read is an error of the operation that needed it, and of no other.
+//! Tests that a failed read is an error of the operation that needed it, and of no other operation.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use super::everything::{Shown, read_everything};
 
 const EIO: i32 = 5;
 
-/// The number of failures that are tried at once.
+/// Number of threads. Each tries another failing read.
 const THREADS: u64 = 4;
 
 /// Returns the golden image on a device whose `nth` read fails.
@@ -29,14 +29,15 @@ fn check_eio(error: &Error) {
     assert_eq!(errno(error), EIO, "{error}");
 }
 
-/// Checks that nothing wrong is shown.
+/// Checks that each file that could be read has the same fingerprint as in the intact volume.
 fn check_true(shown: &Shown, whole: &Shown, nth: u64) {
     for (path, print) in &shown.files {
         assert_eq!(whole.files.get(path), Some(print), "read {nth}: {}", path.display());
     }
 }
 
-/// Opens the volume and reads everything while reads fail. Returns `None` if opening failed.
+/// Opens the volume and reads everything while reads fail. Checks that each failure is reported as
+/// EIO. `None`: opening failed.
 fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option<Volume> {
     let volume = match open(device) {
         Ok(volume) => volume,
@@ -55,7 +56,8 @@ fn check_failing(device: &Arc<FailingDevice>, whole: &Shown, nth: u64) -> Option
     Some(volume)
 }
 
-/// Reads everything again without faults, on the same volume or on one that can be opened now.
+/// Reads everything again without faults, on `volume` or, if that is `None`, on a newly opened
+/// volume. Checks that nothing is missing.
 fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &Shown) {
     device.set_fault(None);
     let again = read_everything(&volume.unwrap_or_else(|| open(device).unwrap()));
@@ -63,7 +65,8 @@ fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &
     assert_eq!(again.files, whole.files);
 }
 
-/// Makes every `step`th read fail, each on its own device, until there are no more reads.
+/// Makes every `step`th read fail, each on a device of its own, until no reads are left. Checks the
+/// errors, and that everything can be read again afterwards.
 fn check_every(step: u64, persistence: Persistence) {
     let whole = read_everything(&super::volume());
     assert!(whole.errors.is_empty(), "{:?}", whole.errors);

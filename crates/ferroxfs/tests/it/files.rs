@@ -1,4 +1,4 @@
-//! Tests contents, extents, attributes and metadata of files.
+//! Tests of contents, extents, attributes and metadata of files.
 
 use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};

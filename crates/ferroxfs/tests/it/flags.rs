@@ -1,4 +1,4 @@
-//! Tests what the flags of a file forbid, and which flags are possible.
+//! Tests of the operations that the flags of a file forbid, and of the flags that can be set.
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
@@ -18,7 +18,7 @@ fn open() -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// Returns a file with `size` bytes and these flags.
+/// Makes a file of `size` bytes with these flags.
 fn file(volume: &Volume, size: u64, flags: ExtendedFlags) -> File {
     let node = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     let file = node.open().unwrap();
@@ -39,7 +39,8 @@ fn check_refused<T: std::fmt::Debug>(result: Result<T>, expected: PosixError) {
     }
 }
 
-/// Tries operations that the kernel refuses on an append-only file of any length.
+/// Checks the operations that the kernel refuses on an append-only file of `size` bytes, and those
+/// that it allows.
 fn check_append_only(volume: &Volume, size: u64) {
     let other = file(volume, 2 * BLOCK, ExtendedFlags::empty());
     let fixed = file(volume, size, ExtendedFlags::APPEND);
@@ -81,8 +82,8 @@ fn append_only_file_is_neither_cut_nor_replaced() {
     check_refused(fixed.set_len(0), PosixError::NotPermitted);
 }
 
-/// Flags, project and hints of a file can change whatever its flags are. Nothing else can, not even
-/// together with them.
+/// Flags, project and hints of a file can change whatever its flags are. Other attributes cannot,
+/// not even together with them.
 #[test]
 fn immutable_file_changes_only_its_settings() {
     let volume = open();
@@ -135,8 +136,8 @@ fn immutable_file_changes_only_its_settings() {
     }
 }
 
-/// A volume without a realtime device may have directories whose new files would lie there, but no
-/// files that do.
+/// A volume without a realtime device may have directories whose new files would go to the realtime
+/// device. It can have no file there.
 #[test]
 fn directory_may_inherit_realtime_without_the_device() {
     let volume = open();
@@ -160,8 +161,9 @@ fn directory_may_inherit_realtime_without_the_device() {
     assert!(!has(&top));
 }
 
-/// An inherited hint together with an inherited realtime flag has to be a multiple of the realtime
-/// extent size. A volume without a realtime device has that size in its superblock too: 4 KiB here.
+/// An extent size hint that is inherited together with the realtime flag must be a multiple of the
+/// realtime extent size. Even a volume without a realtime device has that size in its superblock.
+/// It is 4 KiB here.
 #[test]
 fn realtime_hint_must_be_aligned_without_the_device() {
     let device = make_with("-b size=1024 -l size=16m -i exchange=1");
@@ -225,7 +227,8 @@ fn realtime_hint_must_be_aligned_without_the_device() {
     }
 }
 
-/// The cases are the lengths of source and target, the cloned range, and whether the whole source
+/// Each case has five numbers of bytes: the lengths of source and target, the start and length of
+/// the cloned range, and its start in the target. The last field says whether the whole source
 /// becomes the whole target.
 #[test]
 fn clone_of_a_whole_file_takes_its_cow_hint() {

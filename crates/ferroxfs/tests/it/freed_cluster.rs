@@ -1,5 +1,5 @@
-//! Tests a cluster of inodes that is freed while an older checkpoint, which logs some of it, is
-//! being written.
+//! Tests that a cluster of inodes is freed while an older checkpoint, which logs some of its
+//! inodes, is being written.
 //!
 //! The cluster was never written in place, and only the first checkpoint records how its inodes
 //! were created. So the tail of the log must not pass that checkpoint before the freeing of the
@@ -15,14 +15,14 @@ use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
-/// Sixteen chunks less the three inodes of a new volume. Any other inode in a chunk would stay, and
-/// would hold the tail itself. So would a block of the directory that only the first checkpoint has
-/// logged, so the names are short.
+/// The inodes of sixteen chunks, less the three inodes of a new volume, so that no other inode is
+/// in these chunks. Such an inode would stay, and would hold the tail itself. A directory block
+/// that only the first checkpoint has logged would do the same, so the names are short.
 const FREED: usize = 1021;
 const KEPT: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Controls the writes that are durable at once, such as that of a COMMIT record.
+/// Control over durable writes of a device, such as the write of a COMMIT record.
 #[derive(Default)]
 struct Gate {
     is_closed: bool,
@@ -31,7 +31,7 @@ struct Gate {
     shot: Option<Vec<u8>>,
 }
 
-/// A device that can hold durable writes back, and can copy its contents before one.
+/// A device that can hold back durable writes, and can copy its contents before a durable write.
 struct Gated {
     inner: SharedDevice,
     gate: Mutex<Gate>,
@@ -60,7 +60,8 @@ impl BlockDevice for Gated {
 }
 
 impl Gated {
-    /// Holds durable writes back until one has arrived and `act` is done.
+    /// Runs `commit` in a thread and holds back its durable writes. Once one has arrived, calls
+    /// `act`, and then lets all writes through.
     fn during_a_commit(&self, commit: impl FnOnce() + Send, act: impl FnOnce()) {
         let mut gate = self.gate.lock().unwrap();
         (gate.is_closed, gate.has_come) = (true, false);

@@ -1,4 +1,5 @@
-//! Tests a frozen volume: nothing reaches its device, a copy is consistent, and reads continue.
+//! Tests of a frozen volume: nothing reaches its device, a copy of it is consistent, and reads
+//! continue.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use ferroxfs::{
 use xfs_testkit::RecordingDevice;
 use xfs_trans::testing::{crashed, is_clean, make};
 
-/// Long enough for a thread that does not wait.
+/// Time that is long enough for a thread that does not wait to finish.
 const A_WHILE: Duration = Duration::from_millis(30);
 const BUFFERED_BYTES: usize = 10_000;
 const AHEAD_BYTES: usize = 8 << 20;
@@ -26,7 +27,7 @@ fn open(device: &SharedDevice) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// Opens a copy of the device for reading.
+/// Opens a copy of the device, as a crash would leave it, for reading.
 fn copy(device: &SharedDevice) -> Volume {
     OpenOptions::new().with_devices(crashed(device), None).volume().unwrap()
 }
@@ -69,8 +70,8 @@ fn second_freeze_and_second_thaw_are_refused() {
     volume.close().unwrap();
 }
 
-/// Reads, syncs, closes and lookups do not wait while the volume is frozen, and none of them writes
-/// to the device. The work that closed handles leave is done after the thaw.
+/// On a frozen volume, reads, syncs, closes and lookups do not wait and do not write to the device.
+/// Work that closed handles leave is done after the thaw.
 #[test]
 fn reads_on_a_frozen_volume_write_nothing() {
     let recording = Arc::new(RecordingDevice::new(make()));
@@ -108,8 +109,8 @@ fn reads_on_a_frozen_volume_write_nothing() {
 }
 
 /// Threads create, write, rename and remove files while the volume is frozen and thawed again and
-/// again. Each copy taken meanwhile is consistent: a file has all of its bytes or, if it was just
-/// created, none.
+/// again. Each copy taken while it is frozen is consistent: a file has all of its bytes or, if it
+/// was just created, none.
 #[test]
 fn writers_wait_and_every_copy_is_consistent() {
     let device = make();
@@ -154,7 +155,8 @@ fn writers_wait_and_every_copy_is_consistent() {
     assert!(is_clean(&device));
 }
 
-/// The holder of a delegation may have to write before it gives it back, and so wait for the thaw.
+/// The holder of a delegation may have to write before it returns the delegation. On a frozen
+/// volume that waits for the thaw, so the freeze must not wait for the holder.
 #[test]
 fn freeze_does_not_wait_for_a_delegation() {
     let volume = open(&make());

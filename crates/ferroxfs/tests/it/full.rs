@@ -1,4 +1,4 @@
-//! Tests volumes that several threads fill to the last block, empty, and fill again.
+//! Tests of volumes that several threads fill to the last block, empty, and fill again.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const THREADS: usize = 4;
 const ROUNDS: usize = 2;
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
-/// Returns whether there was room.
+/// Returns whether an operation had space. Panics on any error except ENOSPC.
 fn had_room(result: Result<(), Error>) -> bool {
     match result {
         Ok(()) => true,
@@ -38,7 +38,8 @@ fn had_room_for_bytes(result: io::Result<()>) -> bool {
     }
 }
 
-/// Fills a directory with large files, then smaller ones, and in the end with empty files.
+/// Fills a directory with large files, then with smaller files, and at last with empty files.
+/// Returns the number of names that were tried.
 fn fill(volume: &Volume, directory: &str) -> usize {
     let mut made = 0;
     let mut bytes = 1 << 20;
@@ -112,7 +113,7 @@ fn full_volume_refuses_and_can_be_emptied() {
 
 type Act = fn(&File, &File) -> Result<(), Error>;
 
-/// Operations that take space, on two files with the same contents.
+/// Operations that need space. Each gets two files with the same contents.
 const ACTS: [Act; 10] = [
     |file, _| file.write_at(0, &[3; 1 << 20]).map(|written| assert!(written > 0)),
     |file, _| file.change_range(0..VOLUME_BYTES / 2, RangeMode::Allocate(AllocateMode::Extend)),
@@ -128,7 +129,8 @@ const ACTS: [Act; 10] = [
 ];
 const FILE_BYTES: u64 = 32 << 10;
 
-/// The blocks of a removed file are available at once, before the background thread frees them.
+/// The blocks of a removed file are available to the next operation, even before the background
+/// thread has freed them.
 #[test]
 fn blocks_of_a_removed_file_are_available_at_once() {
     let device = make_sized(VOLUME_BYTES, "-i exchange=1");
@@ -163,7 +165,8 @@ fn blocks_of_a_removed_file_are_available_at_once() {
     }
 }
 
-/// As in the kernel, all of the range is allocated or none of it.
+/// As in the kernel, an allocation without space allocates nothing: either all of the range or none
+/// of it.
 #[test]
 fn allocation_without_room_changes_nothing() {
     const HOLES: u64 = 3000;
@@ -206,7 +209,8 @@ fn allocation_without_room_changes_nothing() {
 
 const LINKS: usize = 2;
 
-/// Makes files with a second name, which will be removed, and with attributes outside the inode.
+/// Makes files that have a second name and attributes outside of the inode. Returns the inode
+/// numbers of their directory and of the files.
 fn populate(volume: &Volume) -> (InodeNumber, Vec<InodeNumber>) {
     volume.create_dir("/folder").unwrap();
     let folder = volume.lookup("/folder").unwrap();
@@ -230,8 +234,8 @@ fn fill_to_the_last_block(volume: &Volume) {
     assert!(matches!(refused, Some(Error::Posix(PosixError::NoSpace))), "{refused:?}");
 }
 
-/// Removes the second names, and cuts the power once each removal has logged its intent to remove
-/// the parent pointer.
+/// Removes the second names of the files. The power is cut once each removal has logged its intent
+/// to remove the parent pointer.
 fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[InodeNumber]) {
     let shared: SharedDevice = Arc::clone(device) as _;
     let JournalParts { cache, log, superblock } = parts(&shared, 0);

@@ -1,4 +1,4 @@
-//! Tests a volume that grows while it is used, and one whose growth is cut off.
+//! Tests of a volume that grows while it is used, and of a power cut during its growth.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,12 +17,13 @@ fn open(device: &SharedDevice) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// Makes a volume of 300 MiB on a device of 1 GiB. Its groups have 80 MiB, the last one 60.
+/// Makes a volume of 300 MiB on a device of 1 GiB. Its allocation groups have 80 MiB, the last one
+/// 60 MiB.
 fn make() -> SharedDevice {
     make_sized(DEVICE_BYTES, "-d size=300m -d agsize=80m -l size=16m")
 }
 
-/// Checks that the counters of the open volume agree with those of the volume opened again.
+/// Checks that `space` of the open volume agrees with the counters of the volume opened again.
 fn check_counts(device: &SharedDevice, space: ferroxfs::Space) {
     let volume = OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap();
     let fresh = volume.space().unwrap();
@@ -131,7 +132,8 @@ fn growth_during_concurrent_changes_is_consistent() {
     assert_eq!(open(&device).space().unwrap(), space);
 }
 
-/// A volume whose growth is cut off at any point has its old or new size, and all its files.
+/// After a power cut at any point of its growth, a volume has the old or the new size, and all its
+/// files.
 #[test]
 fn power_cut_during_growth_leaves_the_old_or_new_size() {
     let device = make();

@@ -1,5 +1,5 @@
-//! Runs all walks over inodes and all changes of the set of inodes at once. Then closes the volume
-//! while watches still hold some inodes.
+//! Runs all walks over inodes, and all changes of the set of inodes, in parallel threads. Then
+//! closes the volume while watches still hold some inodes.
 //!
 //! With `FERROXFS_LONG=1` each test runs for a minute.
 
@@ -17,20 +17,21 @@ use ferroxfs::{
 use xfs_testkit::Prng;
 use xfs_trans::testing::{is_clean, make};
 
-/// Files that nobody removes.
+/// Number of files that no thread removes.
 const KEPT: usize = 150;
-/// Names that are created and removed.
+/// Number of names that threads create and remove.
 const NAMES: usize = 200;
-/// Volumes that are opened and closed one after the other.
+/// Number of times that a volume is opened and closed in a test.
 const ROUNDS: u32 = 3;
 
-/// Returns how long each of the two tests runs.
+/// Returns how long each of the two tests of this file runs.
 fn duration() -> Duration {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     if is_long { Duration::from_secs(60) } else { Duration::from_millis(900) }
 }
 
-/// Runs all of `work` again and again until the time is over, each at least once.
+/// Runs each closure of `work` in a thread of its own, again and again until `duration` is over,
+/// and at least once.
 fn at_once(duration: Duration, work: &[&(dyn Fn(&mut Prng) + Sync)]) {
     let (is_over, end) = (AtomicBool::new(false), Instant::now() + duration);
     thread::scope(|scope| {
@@ -52,7 +53,7 @@ fn kept_number(volume: &Volume, file: usize) -> InodeNumber {
     volume.lookup(format!("/kept{file}")).unwrap().number()
 }
 
-/// Creates, writes and removes files, some of them while they are open.
+/// Creates, writes or removes one random file. The file may be open meanwhile.
 fn churn(volume: &Volume, prng: &mut Prng) {
     let name = format!("/name{}", prng.within(0..NAMES));
     let held = volume.lookup(&name).ok();
@@ -90,7 +91,7 @@ fn walk(volume: &Volume, which: WalkFilter, held: &BTreeSet<InodeNumber>) {
     assert!(which == WalkFilter::Unsettled || seen.is_superset(held), "{which:?}");
 }
 
-/// Watches a file, gets an event, and ends the watch.
+/// Watches a file, checks that a change gives an event, and ends the watch.
 fn watch(volume: &Volume, prng: &mut Prng) {
     let node = volume.lookup(format!("/kept{}", prng.within(0..KEPT))).unwrap();
     let watch = node.watch(WatchEvents::all(), Scope::Inode).unwrap();
@@ -99,7 +100,7 @@ fn watch(volume: &Volume, prng: &mut Prng) {
     assert!(!watch.is_closed());
 }
 
-/// Tests one volume from opening to closing, with inodes that are held all the time.
+/// Runs all work on one volume from opening to closing, with inodes that are held all the time.
 fn check_round(volume: Volume, duration: Duration) {
     let kept: BTreeSet<_> = (0..KEPT).map(|file| kept_number(&volume, file)).collect();
     let nodes: Vec<_> =

@@ -1,5 +1,5 @@
-//! Tests each operation with the largest values, names and lists, on the smallest log that mkfs
-//! makes. A transaction too large for the log would be refused, and none is.
+//! Tests of each operation with the largest values, names and access control lists, on the smallest
+//! log that mkfs makes. A transaction that is too large for the log would be refused. None may be.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use xfs_trans::testing::{make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 640 << 20;
 const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
-/// Entries of the longest list.
+/// Number of entries of the longest access control list.
 const LIST_ENTRIES: u32 = 5461;
-/// The longest value of an attribute.
+/// The longest value of an attribute, in bytes.
 const VALUE_BYTES: usize = 64 << 10;
-/// Free space that is left in single blocks: this many blocks, and [`SCATTERED_BYTES`] more.
+/// Free space is left in single blocks: in this many blocks, and in as many as [`SCATTERED_BYTES`]
+/// take.
 const SCATTERED_BLOCKS: u64 = 700;
 const SCATTERED_BYTES: u64 = 2 << 20;
 
@@ -26,8 +27,8 @@ fn long(first: char) -> String {
     first.to_string().repeat(255)
 }
 
-/// Returns the longest list. A directory with it gives one such list to new files, and two to new
-/// directories.
+/// Returns the longest access control list. As a default list of a directory, it gives one such
+/// list to a new file and two to a new directory.
 fn longest_list() -> Acl {
     let entry = |tag| AclEntry { tag, permissions: 7 };
     let users = (0..LIST_ENTRIES - 4).map(|user| entry(AclTag::User(1000 + user)));
@@ -40,8 +41,8 @@ fn open(device: &SharedDevice) -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// Leaves only single free blocks, so that a value takes one extent for each of its blocks. Chunks
-/// of inodes need more than one block, so free inodes are made first.
+/// Leaves free space in single blocks only, so that a value takes one extent for each of its
+/// blocks. Inode chunks need more than one block, so free inodes are made first.
 fn scatter(volume: &Volume) {
     let block = u64::from(volume.geometry().block_size);
     let spare = |number: u32| format!("/{}/{number}", number % 4);
@@ -68,7 +69,7 @@ fn scatter(volume: &Volume) {
     volume.sync().unwrap();
 }
 
-/// Makes files of all kinds in a directory whose default list is the longest.
+/// Makes files of all kinds in a directory with the longest default list, and checks their lists.
 fn check_heirs(top: &Node, list: &Acl) {
     top.set_acl(AclKind::Default, Some(list)).unwrap();
     let made = top.create(long('d'), &NewKind::Directory, &PLAIN).unwrap();
@@ -96,7 +97,8 @@ fn check_heirs(top: &Node, list: &Acl) {
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }
 
-/// Sets attributes, replaces them by others as long, and removes them. The attributes form a tree.
+/// Sets attributes, replaces them by attributes of the same length, and removes them. There are
+/// enough of them to form a btree.
 fn check_attributes(file: &Node) {
     for number in 0..100 {
         let name = format!("user.{number}{}", "n".repeat(240));
@@ -132,7 +134,7 @@ fn check_names(volume: &Volume, top: &Node) {
     volume.remove_dir_all(format!("/top/{}", long('o'))).unwrap();
 }
 
-/// Allocates, exchanges, shares and frees blocks of files, and checks the contents.
+/// Writes, moves, shares, exchanges and frees blocks of files.
 fn check_contents(volume: &Volume, features: &str) {
     let block = u64::from(volume.geometry().block_size);
     let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());
@@ -180,8 +182,8 @@ fn check(features: &str) {
     volume.close().unwrap();
 }
 
-/// Checks a block size without parent pointers, with them, and without the btrees that make logs
-/// large.
+/// Runs the test with this block size: without parent pointers, with them, and without the btrees
+/// that make logs large.
 fn check_block_size(size: &str) {
     for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
         check(&format!("-b size={size} {features}"));

@@ -1,4 +1,4 @@
-//! Tests that access control lists and permission bits change together, also over power cuts.
+//! Tests that access control lists and permission bits change together, also if the power is cut.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ const FILES: usize = 12;
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
-/// The numbers of users that the lists name: short enough for a leaf, and long enough for blocks of
-/// their own.
+/// Numbers of users that the lists name. The shorter list fits into an attribute leaf. The longer
+/// one needs blocks of its own.
 const LENGTHS: [u32; 2] = [25, 300];
 
 fn open(device: &SharedDevice) -> Volume {
@@ -26,7 +26,7 @@ fn open(device: &SharedDevice) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// Returns a list with `users` users and this mask.
+/// Returns an access control list that names `users` users and has this mask.
 fn list(users: u32, mask: u16) -> Acl {
     let entry = |tag, permissions| AclEntry { tag, permissions };
     let users = (0..users).map(|user| entry(AclTag::User(1000 + user), 4));
@@ -36,13 +36,13 @@ fn list(users: u32, mask: u16) -> Acl {
     Acl::new(std::iter::once(owner).chain(users).chain(rest).collect()).unwrap()
 }
 
-/// Returns the permission bits and the list of a file.
+/// Returns the permission bits and the access list of a file.
 fn rights(node: &Node) -> (u16, Option<Acl>) {
     (node.metadata().mode & 0o777, node.acl(AclKind::Access).unwrap())
 }
 
-/// Runs `change` on each file while another thread forces the log, and cuts the power. Each file is
-/// then in the state before or after the change.
+/// Runs `change` on each file while another thread forces the log. Cuts the power at many points,
+/// and checks that each file is then in the state before or after the change.
 fn check(prepare: impl Fn(&Node), change: impl Fn(&Node)) {
     let device = make_with("-b size=1k -l size=16m");
     let volume = open(&device);
@@ -126,9 +126,9 @@ fn minimal_list_and_bits_change_together() {
 }
 
 /// Creates files of all kinds in a directory with a default ACL while another thread forces the
-/// log, and cuts the power. After recovery, each file has the permission bits of its ACLs, and has
-/// each ACL complete or not at all. Returns how many files are absent, lack an ACL, and are
-/// complete.
+/// log. Cuts the power at many points. After recovery, each file has the permission bits of its
+/// ACLs, and has each ACL complete or not at all. Returns three counts: files that are absent, that
+/// lack an ACL, and that are complete.
 fn check_heirs(users: u32) -> [usize; 3] {
     const KINDS: [NewKind<'static>; 3] = [NewKind::Regular, NewKind::Directory, NewKind::Fifo];
     let device = make_with("-b size=1k -l size=16m");
@@ -192,15 +192,16 @@ fn short_inherited_list_is_created_with_its_file() {
     assert_eq!(check_heirs(3)[1], 0);
 }
 
-/// Another thread forces the log at random times, so that a run may have no cut between file and
-/// list.
+/// A long list is set in a later transaction than the one that creates the file, so a power cut can
+/// leave a file without it. Another thread forces the log at random times, so a single run may have
+/// no such cut.
 #[test]
 fn long_inherited_list_is_created_after_its_file() {
     const HISTORIES: usize = 20;
     assert!((0..HISTORIES).any(|_| check_heirs(5000)[1] > 0));
 }
 
-/// As in the kernel, permission is checked before the length of the list on disk.
+/// As in the kernel, permission is checked before the length that the list has on disk.
 #[test]
 fn list_without_permission_is_refused_before_its_length() {
     let volume = open(&make_with("-l size=16m"));

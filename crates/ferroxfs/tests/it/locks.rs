@@ -1,4 +1,4 @@
-//! Tests locks, leases and counted opens through files.
+//! Tests of locks, leases and counted opens of files.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -161,7 +161,7 @@ fn open_breaks_a_lease() {
     });
 }
 
-/// Each change of names or attributes waits for a delegation. None waits for a lease.
+/// Each change of names or attributes waits for a delegation. No such change waits for a lease.
 #[test]
 fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;
@@ -252,8 +252,8 @@ fn layouts_of_both_files_are_recalled_before_a_clone() {
     volume.close().unwrap();
 }
 
-/// A writer checks for layouts while the volume is frozen. A layout is granted after the check and
-/// before the thaw.
+/// A writer checks for layout leases, and then waits because the volume is frozen. A layout lease
+/// that is granted after this check and before the thaw is recalled.
 #[test]
 fn layout_granted_during_a_write_is_recalled() {
     with_file(|volume| {
@@ -286,8 +286,8 @@ fn lease_beside_a_lent_extent_is_refused() {
     });
 }
 
-/// Threads open and close one file until it is removed, so that its references are sharded. It is
-/// freed with the last reference, and the volume closes.
+/// Threads open and close one file until it is removed, so that its references are sharded. The
+/// file must be freed when its last reference is released, and the volume must close.
 #[test]
 fn file_opened_by_all_threads_is_freed_when_removed() {
     for round in 0..20 {
@@ -322,7 +322,8 @@ fn file_opened_by_all_threads_is_freed_when_removed() {
     }
 }
 
-/// Write leases and sharded opens exclude each other under load.
+/// Threads open a file and take write leases in parallel. A write lease and another open never
+/// exist together.
 #[test]
 fn write_lease_beside_an_open_is_refused() {
     with_file(|volume| {
@@ -348,8 +349,8 @@ fn write_lease_beside_an_open_is_refused() {
     });
 }
 
-/// An unlinked inode is freed with its last reference, also after threads have read it so often
-/// that its references are sharded.
+/// Checks that an unlinked inode is freed when its last reference is released, also if threads have
+/// read it so often that its references are sharded.
 fn check_freed_after_threads_read_it(make: impl FnOnce(&Volume) -> Node) {
     const TURNS: usize = 40;
     let volume = open(&make_with(SIZE));
@@ -445,8 +446,8 @@ fn locks_held(volume: &Volume) -> u64 {
     volume.statistics().unwrap().locks.held
 }
 
-/// Uses the volume as a front end does: it opens a file for each call, and identifies processes by
-/// number.
+/// Uses the volume as a front end does: opens the file for each call, and passes process IDs as
+/// owners of locks.
 #[test]
 fn process_locks_last_until_released() {
     with_file(|volume| {

@@ -1,4 +1,5 @@
-//! Tests the facade over the golden image, intact and damaged.
+//! Tests of the library over the golden image, intact and damaged, and over volumes that the tests
+//! make.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,7 +51,7 @@ fn volume() -> Volume {
     open(golden())
 }
 
-/// Writes a number into the core of an inode on a closed volume, at an offset.
+/// Writes `value` into the core of an inode on a closed volume, at byte `at` of the core.
 fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
     let devices = OpenOptions::new().with_devices(Arc::clone(device), None);
     let volume = devices.volume().expect("the image opens");

@@ -1,4 +1,4 @@
-//! Tests cached names: every change is visible at once.
+//! Tests of the dentry cache: every change of a name is visible at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,8 @@ fn with_volume(act: impl FnOnce(&Volume)) {
     volume.close().unwrap();
 }
 
-/// Returns the inode of a path, looked up so often that its names are cached.
+/// Looks up a path several times, so that its names are cached, and checks that the results agree.
+/// Returns the inode number. `None`: the path does not exist.
 fn find(volume: &Volume, path: &str) -> Option<u64> {
     let once = || match volume.lookup(path) {
         Ok(node) => Some(node.number().0),
@@ -76,7 +77,8 @@ fn lookup_below_a_file_is_not_a_directory() {
     });
 }
 
-/// A name that is renamed back and forth, and created again, never leads to a wrong file.
+/// Threads look up names that are renamed back and forth and created again. No lookup leads to a
+/// wrong file.
 #[test]
 fn lookups_during_changes_find_no_wrong_file() {
     with_volume(|volume| {

@@ -1,4 +1,4 @@
-//! Tests what opening reports, and what it refuses.
+//! Tests of what opening a volume reports, and of what it refuses.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use xfs_testkit::{Image, golden};
 
 use super::volume;
 
-/// Offsets in the superblock.
+/// Byte offset of the version in the superblock.
 const VERSION: usize = 100;
 const RO_COMPAT: usize = 212;
 const INCOMPAT: usize = 216;

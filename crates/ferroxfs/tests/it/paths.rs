@@ -1,4 +1,4 @@
-//! Tests the ends of paths: slashes, dots, and other components that are no names.
+//! Tests of the ends of paths: slashes, dots, and other last components that are no names.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use xfs_trans::testing::make_with;
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
 
-/// Makes a directory with a file, an empty directory, a file, links to each, and a dangling link.
+/// Makes a directory with a subdirectory, an empty directory, a file, symbolic links to each, and
+/// dangling links. Calls `act` with the volume.
 fn with_volume(act: impl FnOnce(&Volume)) {
     let options = OpenOptions::new().writable(true);
     let device = make_with("-d size=64m --unsupported");
@@ -31,7 +32,7 @@ fn names(volume: &Volume) -> Vec<String> {
     names
 }
 
-/// Checks that an operation is refused and changes no name.
+/// Checks that an operation fails with this error and changes no name in the root directory.
 fn check_refused<T>(
     volume: &Volume,
     what: &str,
@@ -47,7 +48,7 @@ fn check_refused<T>(
     assert_eq!(names(volume), before, "{what}");
 }
 
-/// The expected errors are those of Linux.
+/// A slash after a name requires a directory. The expected errors are those of Linux.
 #[test]
 fn trailing_slash_requires_a_directory() {
     use PosixError::{Exists, IsDirectory, NotDirectory, NotFound};

@@ -1,5 +1,5 @@
-//! Tests a volume as a user other than root. `tests/kernel/permissions.rs` compares the rules to
-//! those of the kernel.
+//! Tests of a volume that is used by a user other than root. `tests/kernel/permissions.rs` compares
+//! the rules with those of the kernel.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ fn user(volume: &Volume, uid: u32) -> Volume {
     volume.as_user(Credentials::new(uid, uid))
 }
 
-/// Makes a directory that a user owns.
+/// Makes a directory that belongs to a user.
 fn give(volume: &Volume, path: &str, mode: u16, uid: u32) {
     let creation = CreateOptions { mode, uid, gid: uid, umask: 0 };
     volume.create_node(path, &NewKind::Directory, &creation).unwrap();
@@ -52,7 +52,7 @@ fn created_file_belongs_to_its_user() {
     alice.remove_file("/home/file").unwrap();
 }
 
-/// A user who gets a node from another acts with their own rights.
+/// A node that is handed to another user acts with the permissions of that user.
 #[test]
 fn node_handed_to_another_user_has_their_rights() {
     let volume = volume();
@@ -73,7 +73,7 @@ fn node_handed_to_another_user_has_their_rights() {
     volume.close().unwrap();
 }
 
-/// A lookup by cached names checks the current rights.
+/// A lookup through the dentry cache checks the current permissions.
 #[test]
 fn cached_path_follows_changed_rights() {
     let volume = volume();
@@ -132,7 +132,8 @@ fn listed_name_is_not_found_without_search_permission() {
     assert!(bob.walk("/listed").unwrap().any(|entry| entry.is_err()));
 }
 
-/// The number of a removed file goes to the next new file, in any directory.
+/// The inode number of a removed file goes to the next new file, in any directory. An entry that
+/// was listed before must not lead to that file.
 #[test]
 fn listed_entry_leads_to_no_other_file() {
     let volume = volume();
@@ -164,7 +165,7 @@ fn both_files_of_an_exchange_must_be_open_for_writing() {
     assert_eq!(volume.read("/file").unwrap(), b"contents");
 }
 
-/// All handles from a volume act as its user.
+/// All handles that come from a volume act as the user of that volume.
 #[test]
 fn handles_act_as_the_user_of_their_volume() {
     let volume = volume();
@@ -216,7 +217,7 @@ fn write_only_file_is_not_readable() {
     assert_eq!(volume.read("/box/file").unwrap(), b"Contents");
 }
 
-/// A volume open for reading checks rights too.
+/// A volume that is open for reading checks permissions too.
 #[test]
 fn read_only_volume_checks_rights() {
     let device = make_with("");
@@ -267,7 +268,7 @@ fn volume_operations_require_capabilities() {
     assert_eq!((trusted(&bare), trusted(&administrator)), (0, trusted(&volume)));
 }
 
-/// Root passes all checks, except that an executable needs an x bit.
+/// Root passes all checks, except that executing a file needs an execute bit.
 #[test]
 fn root_has_access_except_execute() {
     let volume = volume();

@@ -1,4 +1,4 @@
-//! Tests set-ID bits and file capabilities, and which owners are possible.
+//! Tests of set-ID bits, file capabilities, and the owners that a file can have.
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
@@ -8,14 +8,16 @@ use ferroxfs::{
 
 use crate::writing::{PLAIN, check, posix};
 
-/// Arbitrary capabilities of version 2. The version is the highest byte of a little-endian word.
+/// A value of `security.capability` in version 2. The version is the highest byte of a
+/// little-endian word.
 const CAPABLE: [u8; 20] = {
     let mut value = [0; 20];
     value[3] = 2;
     value
 };
 
-/// This holds for root too, who keeps set-ID bits.
+/// A write or a new owner removes the capabilities of a file. This holds for root too, although
+/// root keeps set-ID bits.
 #[test]
 fn write_or_new_owner_removes_capabilities() {
     let change = |volume: &Volume| {
@@ -60,7 +62,7 @@ fn write_or_new_owner_removes_capabilities() {
     check("-l size=16m", change, look);
 }
 
-/// That number means "unchanged" to chown(2), and the kernel changes no file that has it.
+/// To chown(2), that ID means "unchanged", and the kernel refuses to change a file that has it.
 #[test]
 fn largest_owner_number_is_refused() {
     let change = |volume: &Volume| {

@@ -1,5 +1,5 @@
-//! Tests that with a fixed time the same operations write the same bytes, for any device and any
-//! scheduling of threads.
+//! Tests that with a fixed time the same operations write the same bytes, on any device and with
+//! any scheduling of threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,16 @@ use xfs_testkit::{Prng, RequestKind, ScheduledDevice, Scheduler};
 use xfs_trans::testing::{is_clean, make_sized};
 
 const VOLUME_BYTES: u64 = 160 << 20;
-/// Enough operations to wrap the log several times.
+/// Number of operations, enough to wrap the log several times.
 const OPERATIONS: usize = 2000;
 const FILES: usize = 300;
-/// Handles that are open at once. Their files are removed meanwhile.
+/// Number of handles that are open at the same time. Their files may be removed meanwhile.
 const OPEN: usize = 8;
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o644, uid: 1, gid: 2, umask: 0 };
 
-/// Changes a volume by a random sequence from the seed. Handles are dropped, also the last ones of
-/// unlinked files, and nothing is synced.
+/// Changes a volume by a random sequence of operations with a fixed seed. Handles are dropped, also
+/// the last ones of unlinked files, and nothing is synced.
 fn work(volume: &Volume) {
     let mut random = Prng::new(0xfeed);
     let mut open: Vec<File> = Vec::new();
@@ -68,8 +68,8 @@ fn ignore_refusal(done: ferroxfs::Result<()>) {
     assert!(is_known, "{done:?}");
 }
 
-/// Returns the bytes of a volume after [`change`], opened with these options. With a seed the
-/// requests complete in the order of a schedule.
+/// Returns the bytes of a volume after `work`, opened with these options. With a seed, writes and
+/// flushes complete in a random order that the seed gives.
 fn bytes_after(options: &OpenOptions, seed: Option<u64>) -> Vec<u8> {
     let device = make_sized(VOLUME_BYTES, "-l size=9m");
     let done = AtomicBool::new(false);
@@ -118,7 +118,8 @@ fn same_operations_give_the_same_bytes_on_a_slow_device() {
     check_same(&bytes_after(&options(), None), &bytes_after(&options(), Some(1)));
 }
 
-/// Buffers and inodes are evicted and read again. Which ones depends on a hash with a random key.
+/// With little memory, buffers and inodes are evicted and read again. Which of them depends on a
+/// hash with a random key. The bytes must not depend on it.
 #[test]
 fn same_operations_give_the_same_bytes_with_little_memory() {
     let little = options().cache_bytes(64 << 10).cached_inodes(8);

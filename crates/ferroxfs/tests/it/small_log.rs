@@ -1,5 +1,5 @@
-//! Tests threads that change everything on a volume with the smallest log that mkfs allows. No
-//! thread waits for ever, and the volume has exactly their files in the end.
+//! Tests of threads that change everything on a volume with the smallest log that mkfs allows. No
+//! thread waits for ever, and in the end the volume has exactly the files of these threads.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,11 +12,11 @@ use xfs_trans::testing::{log_device, make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
-/// Steps after which a thread checks the log.
+/// Number of steps between two checks of the log by a thread.
 const STEPS: u32 = 50;
 const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
-/// Returns the cycle of the log.
+/// Returns the cycle number of the log. It grows by one each time the log wraps.
 fn cycle(device: &SharedDevice) -> u32 {
     find_head_and_tail(&log_device(device)).unwrap().cycle()
 }
@@ -26,7 +26,7 @@ fn open(device: &SharedDevice) -> Volume {
     options.writable_volume().unwrap()
 }
 
-/// Makes one step of a thread, in its own directory and in the shared one.
+/// Performs one random step of a thread, in its own directory and in the shared directory.
 fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
     let own = volume.lookup(format!("/own{thread}")).unwrap();
     let shared = volume.lookup("/shared").unwrap();
@@ -97,7 +97,7 @@ fn check_wraps(features: &str, wraps: u32) {
     }
 }
 
-/// Returns how often the log wraps: twenty times in a long run.
+/// Returns how often the log has to wrap: 20 times in a long run, and otherwise twice.
 fn wraps() -> u32 {
     if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 2 }
 }

@@ -1,4 +1,4 @@
-//! Tests what `sync_data` makes durable, and what it costs.
+//! Tests of what `sync_data` makes durable, and of its cost.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,7 +22,7 @@ fn open(device: &SharedDevice) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// Returns a closed volume with a file of ones.
+/// Returns the device of a closed volume with a file that is full of bytes with value 1.
 fn volume_with_files() -> SharedDevice {
     let device = make_with("-m reflink=1");
     let volume = open(&device);
@@ -31,7 +31,7 @@ fn volume_with_files() -> SharedDevice {
     device
 }
 
-/// Returns the position of the bytes of a file.
+/// Returns the byte ranges on the device where the contents of a file lie.
 fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     let extents = file.node().extents(ForkKind::Data);
     let place = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
@@ -41,8 +41,8 @@ fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     extents.map(place).collect()
 }
 
-/// Opens the file, changes it, calls `sync_data`, and cuts the power right after that in every way.
-/// The file must then have the expected bytes.
+/// Opens the file, changes it, and calls `sync_data`. Cuts the power right after that in several
+/// ways, and checks that the file then has the expected bytes.
 fn check(change: impl FnOnce(&Volume, &File), expected: &[u8]) {
     let device = volume_with_files();
     let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
@@ -138,7 +138,8 @@ fn changes_needed_by_contents_survive_after_sync_data() {
     check(write_shared, &ones(|bytes| bytes[4096..8192].fill(2)));
 }
 
-/// New times of an overwritten file do not hide an earlier change of the inode.
+/// An overwrite after another change of the inode gives the file new times. `sync_data` must make
+/// the earlier change durable nevertheless.
 #[test]
 fn change_before_new_times_survives_after_sync_data() {
     let change = |_: &Volume, file: &File| {
@@ -157,8 +158,8 @@ fn change_before_new_times_survives_after_sync_data() {
     check(change, &expected);
 }
 
-/// A checkpoint that is being written has already flushed the device. Bytes written after that
-/// flush are not covered by it, although it holds the last change that they need.
+/// A checkpoint that is being written has already flushed the device. That flush does not cover
+/// bytes that are written after it, although the checkpoint has the last change that they need.
 #[test]
 fn flush_before_the_write_is_not_relied_on() {
     let recorder = Arc::new(RecordingDevice::new(volume_with_files()));

@@ -1,4 +1,4 @@
-//! Tests a system that refuses threads to a volume, and which types threads may share.
+//! Tests of a volume that gets no threads from the system, and of types that threads may share.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use ferroxfs::{OpenError, OpenOptions};
 use xfs_testkit::run_with_threads;
 use xfs_trans::testing::{is_clean, make};
 
-/// Threads of a writable volume apart from those of the log: log upkeep, inactivation and
-/// write-back.
+/// Number of threads of a writable volume without those of the log: one each for log upkeep,
+/// inactivation and write-back.
 const OTHER_THREADS: u64 = 3;
 
-/// Returns the number of threads of the log: some write checkpoints, one writes in place.
+/// Returns the number of threads of the log: one writes metadata in place, and the others write
+/// checkpoints.
 fn log_threads() -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 4 { 2 } else { 3 }
@@ -45,7 +46,7 @@ fn volume_without_its_threads_is_not_opened_for_writing() {
     });
 }
 
-/// The compiler checks this.
+/// Handles can be sent to and shared with other threads. The compiler checks this.
 #[test]
 fn handles_are_send_and_sync() {
     fn check<T: Send + Sync>() {}

@@ -1,4 +1,4 @@
-//! Tests paths, listings, walks and the paths of inodes.
+//! Tests of paths, listings, walks and the paths of inodes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -147,7 +147,8 @@ fn untrusted_number_is_checked_first() {
     }
 }
 
-/// The walk has one path that grows and shrinks. It must be right after the end of each directory.
+/// A walk has one path that grows and shrinks. Checks that this path is right for every entry, also
+/// after the end of each directory.
 #[test]
 fn paths_of_a_walk_lead_to_its_nodes() {
     let volume = volume();

@@ -1,4 +1,4 @@
-//! Tests unlinked inodes that a crash has left, some of them damaged.
+//! Tests of unlinked inodes that a crash has left, some of them damaged.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
-/// More files than lists, so that some lists have two inodes.
+/// Number of files. It is larger than the number of unlinked lists, so that some lists have two
+/// inodes.
 const FILES: usize = 150;
 
 fn open(device: &SharedDevice) -> Volume {
@@ -27,7 +28,8 @@ fn journal(device: &SharedDevice) -> Arc<Journal> {
     open_journal(cache, log, &superblock).unwrap()
 }
 
-/// Unlinks files as if they were open, and writes everything in place.
+/// Unlinks files as if they were still open: puts them on their unlinked lists. Writes everything
+/// in place.
 fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     let journal = journal(device);
     let root = Arc::new(LiveInode::load(&journal, superblock(device).root_inode).unwrap());
@@ -44,7 +46,7 @@ fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
     journal.unmount().unwrap();
 }
 
-/// Leaves a dirty log with a change of the root.
+/// Leaves a dirty log that has a change of the root directory.
 fn crash(device: &SharedDevice) {
     let journal = journal(device);
     let root = LiveInode::load(&journal, superblock(device).root_inode).unwrap();
@@ -56,7 +58,7 @@ fn crash(device: &SharedDevice) {
     journal.shut_down(xfs_log::Shutdown::Now).unwrap();
 }
 
-/// Breaks the checksum of an inode.
+/// Changes a byte of an inode on disk, so that its checksum is wrong.
 fn damage(device: &SharedDevice, geometry: &Geometry, inode: InodeNumber) {
     let place = geometry.inode_location(inode).unwrap();
     let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes) + 60;

@@ -1,4 +1,4 @@
-//! Tests that a volume open for reading is never written, flushed or discarded, in any state.
+//! Tests that a volume open for reading never writes, flushes or discards, whatever its state.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use xfs_testkit::{Image, RecordingDevice, golden};
 
 use super::everything::read_everything;
 
-/// Reads everything of a volume on a writable device, and returns whether it opened.
+/// Reads everything in an image through a writable device, and checks that the device gets no
+/// writing request. Returns whether the volume could be opened.
 fn check_untouched(image: Image) -> bool {
     let device = Arc::new(RecordingDevice::new(Arc::new(image)));
     assert!(!device.is_read_only(), "the device refuses writes, so the test proves nothing");

@@ -1,4 +1,4 @@
-//! Tests the work in the background of a writable volume.
+//! Tests of the background work of a writable volume.
 
 use std::sync::Arc;
 use std::thread;
@@ -19,7 +19,7 @@ fn open(device: &SharedDevice, options: &OpenOptions) -> Volume {
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 
-/// Returns whether a file would survive a crash now.
+/// Returns whether a file would exist after a crash at this moment.
 fn survives(device: &SharedDevice, path: &str) -> bool {
     let copy = OpenOptions::new().with_devices(crashed(device), None).volume();
     // The copy may be taken while a record is being written, as a crash may come then.

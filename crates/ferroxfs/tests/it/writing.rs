@@ -1,4 +1,4 @@
-//! Tests volumes that are made, changed, closed and read again.
+//! Tests of volumes that are made, changed, closed and read again.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -25,7 +25,8 @@ fn reopen(device: &SharedDevice) -> Volume {
     OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap()
 }
 
-/// Changes a new volume, closes it, and reads it on a volume that is open for reading.
+/// Makes a volume and calls `change`. Calls `look` before the close and again on the volume opened
+/// for reading.
 pub(crate) fn check(options: &str, change: impl Fn(&Volume), look: impl Fn(&Volume)) {
     let device = make_with(options);
     let volume = open(&device);
@@ -220,7 +221,7 @@ fn attributes_of_every_size_are_read_back() {
     check("-n parent=1", change, look);
 }
 
-/// Attributes that have become short move back into the inode, as in the kernel. Recovery by the
+/// As in the kernel, attributes that have become short move back into the inode. Recovery by the
 /// kernel then gives the same result as ours.
 #[test]
 fn shortened_attributes_move_back_into_the_inode() {
@@ -347,7 +348,8 @@ fn synced_files_survive_a_crash() {
     reopen(&device).lookup("/kept/150").unwrap();
 }
 
-/// The first attribute of a file moves the root of its extent btree, which was not read yet.
+/// The first attribute of a file moves the root of its extent btree within the inode. The btree was
+/// not read before. No extent may be lost.
 #[test]
 fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     let device = make_with("");
@@ -371,7 +373,7 @@ fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     assert_eq!(&bytes, b"a block of its own");
 }
 
-/// Deduplication of equal bytes leaves the times unchanged.
+/// Deduplication of equal bytes leaves the times of the file unchanged.
 #[test]
 fn deduplication_leaves_the_times() {
     let device = make_with("");
@@ -392,7 +394,8 @@ fn deduplication_leaves_the_times() {
     assert_eq!((after.modified, after.changed), (before.modified, before.changed));
 }
 
-/// Times outside the range of an inode become the nearest ones, from any caller.
+/// A time outside of the range that an inode can store becomes the nearest time in the range. This
+/// holds for times that a caller sets and for the current time.
 #[test]
 fn times_out_of_range_are_clamped() {
     let ranges = [
@@ -465,7 +468,7 @@ fn new_file_inherits_from_its_directory() {
     check("", change, look);
 }
 
-/// The change counter shows every change of a file.
+/// Every change of a file or of a directory raises its change count.
 #[test]
 fn every_change_raises_the_change_count() {
     let device = make_with("-n parent=1");
@@ -496,7 +499,7 @@ fn every_change_raises_the_change_count() {
     assert_eq!(count(&file), before + 1, "counted once in each transaction");
 }
 
-/// Makes files that fill whole chunks of inodes, and writes them in place.
+/// Makes a volume with files that fill whole inode chunks, and writes it in place.
 fn crowded(options: &str) -> SharedDevice {
     let device = make_with(options);
     let volume = open(&device);
@@ -543,7 +546,7 @@ fn listed_number_of_a_freed_chunk_is_not_found() {
     }
 }
 
-/// Tells other threads that this one has ended, also by a panic.
+/// Sets the flag when it is dropped, also by a panic. Other threads then end.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -620,7 +623,7 @@ fn wrong_link_count_is_refused_without_a_shutdown() {
     assert_eq!(names(&reopen(&device).root().unwrap()), ["more", "other", "three", "two"]);
 }
 
-/// The kernel truncates the file to its new length too.
+/// As in the kernel, a collapse also frees blocks past the new end of the file.
 #[test]
 fn collapse_leaves_no_blocks_past_the_end() {
     let change = |volume: &Volume| {

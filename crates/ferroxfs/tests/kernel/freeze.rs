@@ -1,5 +1,5 @@
-//! Tests copies of frozen volumes. Our log holds the same as the log of the kernel, and each
-//! recovers the other's copy.
+//! Tests of copies of frozen volumes. Our log has the same contents as the log of the kernel. We
+//! recover the kernel's copy, and the kernel recovers ours.
 
 use std::fs;
 use std::io::Write;
@@ -46,7 +46,8 @@ fn same(contents: &[u8]) -> Result<(), TrialError> {
     if contents == b"contents" { Ok(()) } else { Err(failed("other contents")) }
 }
 
-/// Returns a copy of a volume that we have frozen, with an open file that has lost its name.
+/// Makes a volume with an open file that has lost its name, freezes it by the library, and returns
+/// a copy of it.
 fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let volume: Volume = patiently(|| options(image).open_writable(&image.data)).map_err(failed)?;
     let mut file = volume.create_file("/file").map_err(failed)?;
@@ -62,7 +63,7 @@ fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     Ok(copy)
 }
 
-/// Returns the same of a volume that the kernel has frozen.
+/// As `of_ours`, with the volume changed and frozen by the kernel.
 fn of_kernel(image: &Image, folder: &Path) -> Result<Image, TrialError> {
     let mount = image.mount(&[])?;
     fs::write(mount.path().join("file"), "contents").map_err(failed)?;

@@ -1,5 +1,6 @@
-//! Grows a volume by ourselves and a copy of it by the kernel. Their headers are equal, xfs_repair
-//! finds nothing wrong in either, and the kernel uses the blocks that we have added.
+//! Grows a volume by the library, and a copy of it by the kernel. Checks that their headers are
+//! equal and that xfs_repair finds nothing wrong in either. The kernel then uses the blocks that
+//! the library has added.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +70,8 @@ fn by_the_kernel(image: &Image, wanted: u64) -> Result<(), TrialError> {
     }
 }
 
-/// Returns the superblock of a group without the fields that depend on its time and its writer.
+/// Returns the superblocks of all groups, without the fields that depend on when and by which
+/// writer they were written.
 fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
     let geometry = volume.geometry();
     let read = |group| {
@@ -130,7 +132,7 @@ fn compare(ours: &Image, kernel: &Image) -> Result<(), TrialError> {
     if space(&ours)? == space(&kernel)? { Ok(()) } else { Err(failed("other space")) }
 }
 
-/// The kernel fills the volume that we have grown.
+/// Fills, by the kernel, the volume that the library has grown, and checks it by xfs_repair.
 fn use_it(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     fill(mount.path())?;

@@ -1,5 +1,5 @@
-//! Tests changes of labels and UUIDs. The kernel and xfs_repair accept every change, also one that
-//! was cut off.
+//! Tests of changes of labels and UUIDs. The kernel and xfs_repair accept every change, also one
+//! that was cut off by failing writes.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,8 @@ fn make(geometry: &Geometry, folder: &Path) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Checks a volume by the kernel and xfs_repair. Returns the UUID or label that xfs_db shows.
+/// Checks a volume by the kernel and xfs_repair. Returns what xfs_db shows for `command`: the UUID
+/// or the label.
 fn judge(image: &Image, mount_options: &[&str], command: &str) -> Result<String, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
@@ -76,8 +77,9 @@ pub(crate) fn check_uuid(geometry: &Geometry) -> Result<(), TrialError> {
     cut(&image)
 }
 
-/// Makes each write to the device with the log fail in turn, and all after it. The volume then has
-/// one of the two UUIDs, and the kernel mounts it.
+/// Changes the UUID while the n-th write to the device with the log fails, and all writes after it,
+/// for n = 1 and so on. Checks each time that the volume has the old or the new UUID, and that the
+/// kernel mounts it.
 fn cut(image: &Image) -> Result<(), TrialError> {
     let uuid = || -> Result<Uuid, TrialError> {
         let options = options(image).writable(false);
@@ -101,7 +103,8 @@ fn cut(image: &Image) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Sets the UUID while all writes from this one on fail.
+/// Sets the UUID while write `nth` to the device with the log fails, and all writes after it. The
+/// inner result is that of the change.
 fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =
@@ -116,7 +119,7 @@ fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, Trial
     Ok(OpenOptions::new().with_devices(data, log).set_uuid(UuidChange::To(NEW)))
 }
 
-/// Changes the UUID of a volume in use.
+/// Checks changes of the UUID of a volume in use, also with failing writes.
 pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -169,7 +172,7 @@ pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     cut_in_use(&image, first)
 }
 
-/// Makes each write fail in turn, and all after it, while a volume in use gets a new UUID.
+/// As `cut`, for a volume in use.
 fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
     for nth in 1.. {
         let (volume, fail) = open_failing(image)?;
@@ -192,7 +195,8 @@ fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Opens a volume whose writes to the device with the log can be made to fail, from the n-th on.
+/// Opens a volume. Returns with it a function `fail(n)`: the n-th later write to the device with
+/// the log fails, and all writes after it.
 fn open_failing(image: &Image) -> Result<(Volume, impl Fn(u64)), TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =

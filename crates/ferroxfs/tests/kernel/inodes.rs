@@ -1,5 +1,5 @@
-//! Tests a volume with a small limit of inodes. It is full at the limit, as with the kernel, and
-//! `statfs` shows that.
+//! Tests a volume with a low limit of inodes. The limit is reached at the same number as with the
+//! kernel, and `statfs` shows that.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,9 +11,9 @@ use xfs_oracle::{Image, Xfsprogs, ready};
 use crate::{CREATION, Failure, THREADS, empty, failed, had_room, judge, on_threads};
 
 const VOLUME_BYTES: u64 = 320 << 20;
-/// One percent of the volume, as a number of inodes.
+/// Number of inodes that one percent of the volume holds.
 const LIMIT: u64 = VOLUME_BYTES / 100 / 512;
-/// More inodes than one group may allocate while others reach the limit.
+/// Number of inodes by which a volume may miss the limit, because threads allocate in parallel.
 const MARGIN: u64 = 64 * THREADS as u64;
 
 pub(crate) fn check_limit() -> Result<(), TrialError> {
@@ -54,7 +54,7 @@ fn make(path: &Path) -> Result<Image, TrialError> {
     Ok(Image { data: path.to_owned(), log: None })
 }
 
-/// Makes files until there is no inode left. Returns the number of inodes.
+/// Makes files by the kernel until it has no inode left. Returns the number of inodes.
 fn fill_by_kernel(image: &Image) -> Result<u64, TrialError> {
     let mount = image.mount(&[])?;
     let refused = (0..2 * LIMIT).find_map(|number| {
@@ -81,7 +81,7 @@ fn check_count(volume: &Volume, who: &str, expected: u64) -> Result<(), TrialErr
     Ok(())
 }
 
-/// Makes files until there is no inode left.
+/// Makes files by the library until it has no inode left.
 fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     if volume.lookup(directory).is_err() && !had_room(volume.create_dir(directory))? {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Tests access control lists. The same steps on a volume of the kernel and on one of ours give the
-//! same results, permission bits and lists, and the kernel reads ours.
+//! Tests of access control lists. The same steps on a volume of the kernel and on a volume of ours
+//! give the same errors, permission bits and lists. The kernel reads our lists.
 
 use std::fs;
 use std::io;
@@ -28,8 +28,9 @@ enum Step {
     ChangeMode(&'static str, u16),
 }
 
-/// Returns a list in the format of `system.posix_acl_access`: permissions of owner, user 1000,
-/// group, group 2000, mask, others, and `more` users.
+/// Returns an access control list in the format of `system.posix_acl_access`. The permissions are
+/// those of owner, user 1000, group, group 2000, mask and others. The list also names `more` other
+/// users.
 fn list(permissions: [u16; 6], more: u32) -> Vec<u8> {
     let entry = |tag, permissions| AclEntry { tag, permissions };
     let [owner, user, group, other_group, mask, other] = permissions;
@@ -113,14 +114,14 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// Returns the umask of this process, which applies to the steps on the kernel's volume.
+/// Returns the umask of this process, which the kernel applies to the steps on its volume.
 pub(crate) fn umask() -> Result<u16, TrialError> {
     let status = fs::read_to_string("/proc/self/status").map_err(failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     line.and_then(|text| u16::from_str_radix(text.trim(), 8).ok()).ok_or_else(|| failed("no umask"))
 }
 
-/// Returns 0 or the errno.
+/// Returns the errno of a result, or 0 if it is no error.
 fn answer(result: io::Result<()>) -> i32 {
     result.err().and_then(|error| error.raw_os_error()).unwrap_or(0)
 }
@@ -171,7 +172,7 @@ fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
     done.map_or_else(|error| errno(&error), |()| 0)
 }
 
-/// Returns mode and lists of every file below a directory, by path.
+/// Adds a line for every file below a directory: path, mode, and both lists.
 fn facts(root: &Path, below: &Path, lines: &mut Vec<String>) -> io::Result<()> {
     let mut names = fs::read_dir(root.join(below))?.map(|entry| Ok(entry?.file_name()));
     let mut names = names.by_ref().collect::<io::Result<Vec<_>>>()?;

@@ -1,8 +1,9 @@
-//! Tests that need the kernel.
+//! Tests that compare the library with the kernel.
 //!
-//! Four threads fill a volume to the last block and empty it again. It is consistent at any time,
-//! and `statfs` agrees with the kernel. The modules test the limit of inodes, access control lists,
-//! permissions, labels and UUIDs, copies of frozen volumes, growth, and directory blocks in pieces.
+//! In the first test, four threads fill a volume to the last block and empty it again. The volume
+//! is consistent at any time, and `statfs` agrees with the kernel. The modules test the limit of
+//! inodes, access control lists, permissions, labels and UUIDs, copies of frozen volumes, growth,
+//! and directory blocks in several pieces.
 
 mod freeze;
 mod grow;
@@ -20,7 +21,8 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, guarded, ready};
 
 const THREADS: usize = 4;
-/// Blocks that may be left when nothing fits any more: the reservation of one change of names.
+/// Number of blocks that may be free when nothing fits any more: the reservation of one change of
+/// names.
 const LEFT_BLOCKS: u64 = 100;
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
@@ -84,8 +86,8 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks a volume by `xfs_repair`, and compares `statfs` to the kernel. Returns the number of free
-/// blocks.
+/// Checks a volume by `xfs_repair`, and compares our `statfs` with that of the kernel. Returns the
+/// number of free blocks.
 fn judge(image: &Image) -> Result<u64, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
@@ -132,7 +134,7 @@ fn on_threads(volume: &Volume, work: Work) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns whether there was room.
+/// Returns whether an operation had space. Any error except ENOSPC is returned.
 fn had_room<T>(result: Result<T, Error>) -> Result<bool, Error> {
     match result {
         Ok(_) => Ok(true),
@@ -141,7 +143,7 @@ fn had_room<T>(result: Result<T, Error>) -> Result<bool, Error> {
     }
 }
 
-/// Fills a directory with large files, then smaller ones, and in the end with empty files.
+/// Fills a directory with large files, then with smaller files, and at last with empty files.
 fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     match volume.create_dir(directory) {
         Ok(_) | Err(Error::Posix(PosixError::Exists)) => {}
@@ -171,7 +173,7 @@ fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     }
 }
 
-/// Removes one of every `one_in` files of a directory.
+/// Removes every `one_in`-th file of a directory.
 fn empty(volume: &Volume, directory: &str, one_in: usize) -> Result<(), Failure> {
     let folder = volume.lookup(directory)?;
     let names = folder.entries()?.map(|entry| entry.map(|entry| entry.name().to_owned()));

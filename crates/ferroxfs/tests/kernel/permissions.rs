@@ -1,11 +1,11 @@
-//! Tests permissions: operations of any user have the same results on a volume of the kernel and on
-//! one of ours.
+//! Tests of permissions: an operation of any user has the same result on a volume of the kernel and
+//! on a volume of ours.
 //!
 //! Each seed is a case: a few files with random owners, modes, access control lists and flags, an
-//! actor, and one operation. The actor is root or a user with random groups and capabilities. In
-//! the kernel a thread with these credentials makes system calls. Ours uses [`Volume::as_user`], or
-//! the volume itself as root. The test compares the results, and at the end everything that the
-//! kernel shows of the two volumes.
+//! actor, and one operation. The actor is root or a user with random groups and capabilities. On
+//! the kernel's volume, a thread with these credentials makes system calls. On ours, the test uses
+//! [`Volume::as_user`], or the volume itself as root. The test compares the results of the
+//! operations. At the end it compares everything that the kernel shows of the two volumes.
 
 mod actor;
 mod comparison;
@@ -28,19 +28,19 @@ use comparison::{Answer, Outcomes, compare};
 use operation::Operation;
 use scene::Scene;
 
-/// Numbers of cases of a usual run and of a long one.
+/// Number of cases of a usual run.
 const CASES: u64 = 3000;
 const LONG_CASES: u64 = 60_000;
 
-/// In one of this many cases the actor is root.
+/// The actor is root in one of this many cases.
 const ROOTS_SHARE: u64 = 6;
 
-/// An actor, the files of the scene, and the operation.
+/// One case: the files of the scene, an actor, and the operation.
 #[derive(Debug)]
 struct Case {
     seed: u64,
     scene: Scene,
-    /// `None` is root.
+    /// The user that performs the operation. `None` is root.
     actor: Option<Actor>,
     operation: Operation,
 }
@@ -60,7 +60,7 @@ impl Case {
         Self { seed, scene, actor, operation }
     }
 
-    /// Returns the directory of the case.
+    /// Returns the path of the directory of the case.
     fn folder(&self) -> PathBuf {
         format!("case-{}", self.seed).into()
     }
@@ -113,7 +113,7 @@ fn on_ours(volume: &Volume, case: &Case, umask: u16) -> Result<Answer, TrialErro
     Ok(answer.map_err(|error| ferroxfs::errno(&error)))
 }
 
-/// Returns the state of each case as the kernel shows it.
+/// Returns the state of all cases as the kernel shows it, one string for each.
 fn facts(root: &Path, cases: &[Case]) -> Result<Vec<String>, TrialError> {
     let facts_of = |case: &Case| comparison::facts(&root.join(case.folder())).map_err(failed);
     cases.iter().map(facts_of).collect()

@@ -1,5 +1,5 @@
-//! Tests directory blocks that lie in several pieces at a power cut. We recover those of the
-//! kernel, which the kernel itself does not, and our own.
+//! Tests of directory blocks that lie in several extents when the power is cut. We recover such
+//! blocks from a log of the kernel, which the kernel itself cannot, and from a log of ours.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,13 +14,13 @@ use xfs_oracle::{Image, Xfsprogs, ready};
 
 use crate::{CREATION, failed};
 
-/// Free space is left in extents of 16 KiB, and directory blocks have 64 KiB.
+/// Size in bytes of the extents in which free space is left. A directory block has 64 KiB.
 const PIECE_BYTES: u64 = 16 << 10;
 const BLOCK_BYTES: u64 = 64 << 10;
 const VOLUME_BYTES: u64 = 320 << 20;
-/// More bytes than there are in larger extents.
+/// Number of bytes to allocate. It is more than all larger free extents have.
 const TAKEN_BYTES: u64 = 24 << 20;
-/// Inodes that are made before the free extents are too small for more.
+/// Number of files. Their inodes are made before the free extents are too small for inode chunks.
 const FILES: usize = 1500;
 
 pub(crate) fn check() -> Result<(), TrialError> {
@@ -46,7 +46,7 @@ fn name(number: usize) -> String {
     format!("a name that is rather long, so that many of them fill a directory block {number}")
 }
 
-/// Makes a volume with files in one directory, an empty directory, and small free extents.
+/// Makes a volume that has files in one directory, an empty directory, and only small free extents.
 fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     File::create_new(path).and_then(|file| file.set_len(VOLUME_BYTES)).map_err(failed)?;
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
@@ -82,7 +82,7 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Allocates the larger free extents, which the kernel would use first for a large request.
+/// Allocates the larger free extents by the kernel, which would use them first for a large request.
 fn take_what_is_larger(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     let file = File::create_new(mount.path().join("taker")).map_err(failed)?;
@@ -91,7 +91,7 @@ fn take_what_is_larger(image: &Image) -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// The kernel moves the names into the empty directory and is shut down.
+/// Moves all names into the empty directory by the kernel, and shuts its volume down.
 fn crash_kernel(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     for number in 0..FILES {
@@ -106,7 +106,7 @@ fn crash_kernel(image: &Image) -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// We move the names. The image is then in the state after a crash.
+/// Moves all names by the library. Returns a copy of the image as a crash would leave it.
 fn crash_ours(image: &Image) -> Result<Image, TrialError> {
     let volume = Volume::open_writable(&image.data).map_err(failed)?;
     let [from, to] = ["/from", "/to"].map(|path| volume.lookup(path));
@@ -123,7 +123,7 @@ fn crash_ours(image: &Image) -> Result<Image, TrialError> {
     Ok(Image { data: crashed, log: None })
 }
 
-/// Recovers the volume, and checks it by xfs_repair and the kernel.
+/// Recovers a volume by the library, and checks it by xfs_repair and the kernel.
 fn judge(image: &Image, what: &str) -> Result<(), TrialError> {
     let options = OpenOptions::new().writable(true);
     let devices = options.open_devices(&image.data).map_err(failed)?;

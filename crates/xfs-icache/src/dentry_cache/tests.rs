@@ -35,7 +35,7 @@ fn name_looked_up_twice_is_cached() {
     assert_eq!(dentries.count(), 0);
 }
 
-/// The cache never grows past its bound, and unused names make room (I4).
+/// The cache stays within its bound, and evicts names that are not used (I4).
 #[test]
 fn cache_at_its_bound_keeps_used_names() {
     let dentries = DentryCache::with_most(64);

@@ -1,8 +1,9 @@
-//! Reading the inodes of a chunk together, showing each, and evicting them together.
+//! Bulk visit: reads the inodes of a chunk together, shows each to a visitor, and evicts them
+//! together.
 //!
 //! Owns: that work which a lookup does for each inode is done once for a chunk: the lookup in the
-//! index, the lock of the chunk, the guard, the counters. Does **not** own which inodes exist, or
-//! inodes that are cached or latched already: these are left to the caller, who asks for each
+//! index, the lock of the chunk, the guard, the counters. Does **not** own which inodes exist.
+//! Inodes that are cached or latched already are left to the caller, which asks for each
 //! ([`InodeCache::take_as`]).
 //!
 //! ```text
@@ -13,8 +14,9 @@
 //! # Invariants
 //!
 //! - **I1** The latches are shared from before an inode is read until it is inserted, as I1 of the
-//!   [cache](super) requires, and while it is shown. So it is shown as it was read.
-//! - **I2** While it holds a latch, a thread waits here only for the lock of a chunk, which is
+//!   [cache](super) requires, and while it is shown. So no thread changes an inode between reading
+//!   and showing it.
+//! - **I2** While a thread holds a latch, it waits here only for the lock of a chunk, which is
 //!   never held over a wait.
 //! - **I3** An inode that another thread has taken meanwhile stays, or is freed, as by
 //!   [`InodeCache::release`].
@@ -29,8 +31,8 @@ use crate::kind::Inode;
 use crate::store::{BulkRequest, InodeOf, Store};
 
 impl<S: Store> InodeCache<S> {
-    /// Reads those of the inodes that are neither cached nor latched, shows each in the order of
-    /// their numbers, and evicts them. Returns the other inodes, one bit each.
+    /// Of the wanted inodes, reads those that are neither cached nor latched, shows each in the
+    /// order of their numbers, and evicts them. Returns the other inodes, one bit each.
     ///
     /// `show` must not wait, because the latches are held (I2).
     pub fn bulk_visit(&self, wanted: BulkRequest, mut show: impl FnMut(&InodeOf<S>)) -> u64 {
@@ -68,7 +70,8 @@ impl<S: Store> InodeCache<S> {
         wanted.inodes & !passed
     }
 
-    /// Releases a reference to each inode. Returns those that the caller must remove.
+    /// Releases one reference to each inode. Returns those inodes that the caller must remove from
+    /// the index.
     fn release_all(
         &self,
         mut entries: Vec<Arc<CachedInode<S::Kind>>>,

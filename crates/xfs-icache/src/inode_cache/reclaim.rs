@@ -1,7 +1,7 @@
-//! Evicting inodes that were not used for long, once there are too many.
+//! Reclaim: evicts inodes that were not used for long, once too many are cached.
 //!
-//! Owns: the order in which inodes are looked at. Does **not** own how many there are (`size`), or
-//! which may go (`CachedInode::sweep`).
+//! Owns: the order in which inodes are visited. Does **not** own the number of cached inodes
+//! (`size`), or which of them may be evicted (`CachedInode::sweep`).
 //!
 //! ```text
 //!   hand of a slot:    group 0 ─► group 1 ─► … ─► the last ─► group 0
@@ -12,7 +12,7 @@
 //! # Invariants
 //!
 //! - **I1** All groups take turns, whichever of them threads work in. So an inode is evicted
-//!   because it was not used while the hand came round, and not for its place.
+//!   because it was not used during a round of the hand, and not because of its group.
 //! - **I2** A call makes enough steps to evict the wanted number even if each inode is alone in its
 //!   chunk, was used since its last sweep, and all groups must be passed. So an excess is
 //!   temporary.
@@ -27,20 +27,20 @@ use crate::inode_walk::InodeWalk;
 use crate::store::Store;
 use crate::walk_step::{WalkStep, WalkVisitor};
 
-/// Steps for each inode to evict. An inode that is alone in its chunk, and was used, is evicted at
-/// the second step.
+/// Number of steps that may be made for each inode to evict. A used inode that is alone in its
+/// chunk is evicted at the second step.
 const STEPS: u64 = 4;
 
-/// The work that a thread has left.
+/// The work of one call of reclaim that is still to do.
 struct Due {
-    /// Inodes to evict.
+    /// Number of inodes that are still to be evicted.
     inodes: u64,
-    /// Steps that may be made.
+    /// Number of steps that may still be made.
     steps: u64,
 }
 
 impl<S: Store> InodeCache<S> {
-    /// Evicts the inodes that this slot owes.
+    /// Evicts as many inodes as this slot owes.
     pub(crate) fn reclaim_due(&self) {
         let due = self.size.due();
         if due > 0 {
@@ -48,7 +48,7 @@ impl<S: Store> InodeCache<S> {
         }
     }
 
-    /// Evicts this many inodes that were not used for long, starting at the position of this slot.
+    /// Evicts `wanted` inodes that were not used for long, starting at the clock hand of this slot.
     fn reclaim(&self, wanted: u64) {
         let groups = self.parts();
         let mut due = Due { inodes: wanted, steps: STEPS * wanted + 2 * groups as u64 };
@@ -66,7 +66,7 @@ impl<S: Store> InodeCache<S> {
         self.hands.set_mine(hand);
     }
 
-    /// Sweeps a group to the end of its round, or until the work is done.
+    /// Sweeps a group until its round ends, or until no work is due.
     fn sweep(&self, hand: &mut ClockHand, due: &mut Due) {
         while due.inodes > 0 && due.steps > 0 {
             due.steps -= 1;

@@ -21,11 +21,11 @@ use crate::testing::{FakeKind, FakeStore, Mutant};
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
 const FILES: u64 = 24;
-/// The number of the first file. It is not the first of a chunk.
+/// The inode number of the first file. It is not the first number of a chunk.
 const FIRST: u64 = 131;
 const MOST: u64 = 8;
 
-/// Returns a store with files, all of one group, and their numbers.
+/// Returns a store with `FILES` files in one group, and their inode numbers.
 fn store() -> (Arc<FakeStore>, Vec<InodeNumber>) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     let numbers: Vec<_> = (FIRST..FIRST + FILES).map(InodeNumber).collect();
@@ -35,7 +35,7 @@ fn store() -> (Arc<FakeStore>, Vec<InodeNumber>) {
     (store, numbers)
 }
 
-/// Calls `act` with a new cache over the files of a store, for each kind of index.
+/// Calls `act` with a new cache over the files of a store, once for each kind of index.
 fn check(act: impl Fn(&FakeCache, &[InodeNumber])) {
     let (store, numbers) = store();
     for index in [InodeIndex::ByGroup, InodeIndex::OneList] {
@@ -123,12 +123,12 @@ fn inode_taken_once_is_evicted_unless_another_took_it() {
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
         cache.release(seen);
         assert_eq!(present(cache), 0);
-        // Another caller that takes it meanwhile keeps it.
+        // The inode stays if another caller takes it meanwhile.
         let seen = cache.take_as(numbers[0], Keep::Once).unwrap();
         cache.release(take(cache, numbers[0]));
         cache.release(seen);
         assert_eq!(present(cache), 1);
-        // A reader of the cached inodes does not push it out.
+        // A further reader that needs it once does not evict it.
         cache.release(cache.take_as(numbers[0], Keep::Once).unwrap());
         assert_eq!(present(cache), 1);
         let counts = cache.counts();
@@ -147,7 +147,7 @@ fn held_chunk_stays_when_its_inodes_are_evicted() {
         assert_eq!((present(cache), is_empty()), (0, false));
         drop(held);
         assert!(is_empty());
-        // It keeps no inode from coming in, and takes none out.
+        // The holder neither keeps an inode from being inserted, nor removes one.
         let held = cache.hold(numbers[0]);
         cache.release(take(cache, numbers[0]));
         drop(held);
@@ -160,7 +160,7 @@ fn dropped_cache_drops_its_inodes() {
     let (store, numbers) = store();
     let cache = InodeCache::new(store, MOST, InodeIndex::ByGroup);
     let live = Arc::downgrade(take(&cache, numbers[0]).live());
-    // In use or not, or taken out and not given back yet.
+    // One inode is in use, one is idle, and one was evicted.
     cache.release(take(&cache, numbers[1]));
     cache.release(cache.take_as(numbers[2], Keep::Once).unwrap());
     assert!(live.strong_count() > 0);
@@ -181,7 +181,7 @@ fn drop_idle_keeps_referenced_inodes() {
     });
 }
 
-/// Returns the numbers that a walk shows.
+/// Returns the inode numbers that a walk shows.
 fn walk(cache: &FakeCache, which: WalkFilter) -> Vec<InodeNumber> {
     let mut seen = Vec::new();
     let done = cache.iter_inodes(which, |entry| {

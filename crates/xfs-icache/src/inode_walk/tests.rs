@@ -1,5 +1,5 @@
-//! Tests the walks and their users, over a filesystem with the generic walk and over one with its
-//! own.
+//! Tests the walks and the functions that use them, over a filesystem with the generic walk and
+//! over one with its own walk.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::marks::Mark;
 use crate::small::{Small, SmallContents, SmallKind};
 use crate::testing::{FakeStore, Mutant, RecordedWatch, WatchEnd};
 
-/// More inodes than a step of a walk takes. They lie in two groups where there are groups.
+/// More inodes than one step of a walk shows. Where there are groups, they lie in two of them.
 const INODES: u64 = 1100;
 
-/// More bytes than any test here uses.
+/// Limit of memory in bytes, more than any test here uses.
 const MOST_BYTES: u64 = 1 << 30;
 
 fn create(small: &Small, number: u64) -> Arc<CachedInode<SmallKind>> {
@@ -47,8 +47,8 @@ fn watch() -> (Mark<RecordedWatch>, RecordedWatch) {
     (Mark::Watch(watch.clone()), watch)
 }
 
-/// Walks over a filesystem, marks inodes and takes the filesystem down. `entries` are all its
-/// inodes, each with a reference.
+/// Walks over a filesystem, marks inodes and takes the filesystem down. Checks which inodes each
+/// step leaves. `entries` are all its inodes, each with a reference.
 fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     filesystem: &F,
     mut entries: Vec<Arc<CachedInode<K>>>,
@@ -135,11 +135,12 @@ fn unlinked_file_is_freed_by_its_last_reference() {
     assert_eq!(count_inodes(&small).total(), 0);
 }
 
-/// Inodes of the small filesystem that stay referenced while all threads run.
+/// Number of inodes of the small filesystem that stay referenced while all threads run.
 const HELD: u64 = 60;
 
-/// All users of the walks run at once over a filesystem with a list, and walks run while it is
-/// taken down. Each walk shows all inodes that are held (I2). `FERROXFS_LONG=1` runs for a minute.
+/// All functions that use the walks run in parallel over a filesystem with a list, and walks run
+/// while it is taken down. Each walk must show all inodes that are held (I2). `FERROXFS_LONG=1`
+/// runs for a minute.
 #[test]
 fn concurrent_users_over_a_list_miss_no_held_inode() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();

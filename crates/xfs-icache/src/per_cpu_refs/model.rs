@@ -1,5 +1,5 @@
-//! Explores schedules of sharded handles during the removal of their file, over the real cache. A
-//! planted bug must be found.
+//! Explores schedules of the real cache in which sharded handles are opened and closed while their
+//! file is removed. A planted bug must be found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// When the slots are visited for a removed file.
+/// When the slots are visited to forget a removed file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
-    /// After it was set to drain, as I1 requires.
+    /// After the inode was set to drain, as I1 requires.
     Drained,
     Before,
 }
@@ -42,8 +42,8 @@ fn open_and_close(cache: &InodeCache<Arc<FakeStore>>, refs: &PerCpuRefs<Arc<Fake
     release_ref(held, cache);
 }
 
-/// Removes a file that several threads open. It is freed with its last reference, and no slot
-/// remembers it.
+/// Removes a file that several threads open. Checks that it is freed when its last reference is
+/// released, and that no slot remembers it.
 fn opens_beside_removal(visit: Collapse) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     store.create(NUMBER, drop);

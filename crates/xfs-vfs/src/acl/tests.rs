@@ -6,7 +6,8 @@ fn entry(tag: AclTag, permissions: u16) -> AclEntry {
     AclEntry { tag, permissions }
 }
 
-/// Returns a list with an owner, a user, the group, a mask and others.
+/// Returns an access control list with these permissions for the owner, user 7, the owning group,
+/// the mask and others.
 fn named(permissions: [u16; 5]) -> Acl {
     let tags = [AclTag::Owner, AclTag::User(7), AclTag::OwningGroup, AclTag::Mask, AclTag::Other];
     Acl::new(tags.into_iter().zip(permissions).map(|(tag, p)| entry(tag, p)).collect()).unwrap()

@@ -1,29 +1,29 @@
-//! Bytes of small writes, joined before they go to the device.
+//! The buffer that joins small writes to one file before they go to the device.
 
 use xfs_format::FileBlock;
 use xfs_format::timestamp::Timestamp;
 use xfs_trans::BlockReservation;
 
-/// The most buffered bytes of a file. A buffer ends at a multiple of it.
+/// The most buffered bytes of a file. A buffer ends at a multiple of this offset.
 pub(crate) const BUFFER_BYTES: u64 = 1 << 20;
 
-/// Returns the end of a buffer that begins at an offset.
+/// Returns the byte offset at which a buffer must end that begins at `offset`.
 pub(crate) const fn end_of_buffer(offset: u64) -> u64 {
     (offset / BUFFER_BYTES + 1).saturating_mul(BUFFER_BYTES)
 }
 
-/// Written bytes that are not on the device.
+/// The buffered bytes of a file: they were written, and are not on the device yet.
 pub(crate) struct Buffered {
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) now: Timestamp,
-    /// Blocks before this one are counted in `needed_blocks`.
+    /// Blocks of the file before this one are counted in `needed_blocks`.
     pub(crate) counted: FileBlock,
     pub(crate) needed_blocks: u64,
     pub(crate) reservation: BlockReservation,
-    /// Memory that it has claimed of the volume's limit.
+    /// Bytes of memory that this buffer has claimed of the limit for all buffers.
     pub(crate) claimed_bytes: u64,
-    /// Passes of the flusher before it began.
+    /// Number of flusher passes before this buffer began.
     pub(crate) begun: u64,
 }
 
@@ -32,12 +32,13 @@ impl Buffered {
         self.offset + self.bytes.len() as u64
     }
 
-    /// Returns the offset at which it is full.
+    /// Returns the byte offset at which the buffer is full.
     pub(crate) fn limit(&self) -> u64 {
         end_of_buffer(self.offset)
     }
 
-    /// Returns whether bytes at an offset belong into it.
+    /// Returns whether bytes written at offset `at` belong into this buffer: they overlap or follow
+    /// its bytes.
     pub(crate) fn takes(&self, at: u64) -> bool {
         (self.offset..=self.end()).contains(&at) && at < self.limit()
     }

@@ -1,33 +1,35 @@
-//! Work on a file's contents that no caller waits for.
+//! Flushing and trimming that no caller waits for.
 //!
-//! Owns: when buffered bytes go to the device by themselves, and when preallocated blocks are given
-//! back. Does **not** own: how often that is checked (`flusher`).
+//! Owns: which buffered bytes a pass of the flusher writes, and when preallocated blocks are given
+//! back. Does **not** own: how often passes run (`flusher`).
 
 use xfs_buffer::Result;
 
 use super::{AHEAD, BUFFERED, OpenContents, State};
 use crate::flusher::{FLUSH_PASSES, WAIT_PASSES};
 
-/// The work that a pass of the flusher leaves in one file, or in all.
+/// The work that a pass of the flusher leaves in one file, or in all files. The most urgent work
+/// comes last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remaining {
-    /// Nothing.
+    /// Nothing is left.
     #[default]
     Nothing,
-    /// Preallocated blocks past the end.
+    /// The file has preallocated blocks past its end.
     Ahead,
-    /// Buffered bytes.
+    /// The file has buffered bytes.
     Bytes,
-    /// Buffered bytes that were due in an earlier pass: another thread holds the contents lock.
+    /// The file has buffered bytes that were due in an earlier pass. Another thread holds the
+    /// contents lock.
     Overdue,
 }
 
 /// How a pass treats a file whose contents lock another thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryOrWait {
-    /// It skips the file.
+    /// The pass skips the file.
     Try,
-    /// It waits for the lock if the bytes are overdue.
+    /// The pass waits for the lock if bytes of the file are overdue.
     Wait,
 }
 
@@ -44,14 +46,15 @@ impl OpenContents<'_> {
         self.has(AHEAD)
     }
 
-    /// Has the flusher look at the file.
+    /// Tags the file, so that the next pass of the flusher visits it.
     pub(super) fn note_unsettled(&self) {
         self.entry.set_unsettled(true);
         self.mount.flusher.begin();
     }
 
-    /// Writes bytes to the device that were buffered for a while, and gives back the preallocated
-    /// blocks of a file that was not written to for long. `look` is the number of this pass.
+    /// Flushes bytes that have been buffered for a while. If nothing is buffered, gives back the
+    /// preallocated blocks of a file that was not written to for long. `look` is the number of this
+    /// pass. Returns the work that this leaves.
     pub fn flush_pass(&self, look: u64, mode: TryOrWait) -> Remaining {
         let Some(contents) = self.entry.known_contents() else { return Remaining::Nothing };
         let Some(shown) = contents.shown() else { return self.trim_idle(look) };
@@ -80,7 +83,8 @@ impl OpenContents<'_> {
         if self.has(AHEAD) { Remaining::Ahead } else { Remaining::Nothing }
     }
 
-    /// Gives back preallocated blocks that were not used for long.
+    /// Gives back preallocated blocks if the file was not written to for long. Returns whether some
+    /// are left.
     fn trim_idle(&self, look: u64) -> Remaining {
         if !self.has(AHEAD) {
             return Remaining::Nothing;
@@ -96,15 +100,15 @@ impl OpenContents<'_> {
         Remaining::Nothing
     }
 
-    /// Gives back reserved space that the file does not need at once, unless another thread holds
-    /// the contents lock.
+    /// Flushes buffered bytes and frees preallocated blocks, so that other files can have the
+    /// space. Does nothing if another thread holds the contents lock.
     pub(crate) fn give_back(&self) {
         let Some(mut state) = self.contents().state.try_write() else { return };
         let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
     }
 
-    /// Ends an open for writing. The last such end gives back preallocated blocks; on a frozen
-    /// volume that is put off until the thaw.
+    /// Ends an open for writing. The last one gives back preallocated blocks. On a frozen volume it
+    /// does so after the thaw.
     pub fn end_writing(&self) {
         if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;
@@ -115,21 +119,21 @@ impl OpenContents<'_> {
         self.settle_and_trim(&mut self.contents().state.write());
     }
 
-    /// Writes buffered bytes, and frees blocks past the end. No caller waits for it, so the volume
-    /// keeps the error.
+    /// Flushes buffered bytes, and frees blocks past the end. No caller waits for the result, so
+    /// the volume keeps an error.
     fn settle_and_trim(&self, state: &mut State) {
         let trimmed = self.flush(state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.mount.flusher.fail(error));
     }
 
-    /// Frees preallocated blocks past the end.
+    /// Frees preallocated blocks past the end of the file.
     fn trim(&self) -> Result<()> {
         if !self.has(AHEAD) {
             return Ok(());
         }
         self.contents().mark(AHEAD, false);
         self.entry.set_unsettled(false);
-        // An inode without a name loses them when it is freed.
+        // An inode without a name loses these blocks when it is freed.
         if self.entry.core().nlink == 0 {
             return Ok(());
         }

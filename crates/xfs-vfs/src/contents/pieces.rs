@@ -1,6 +1,6 @@
-//! The slices of one write, joined into pieces before they go to the device.
+//! Joining the slices of a vectored write into pieces that go to the device.
 //!
-//! Owns: where a write of several slices is cut. Does **not** own: what happens to a piece.
+//! Owns: where pieces begin and end. Does **not** own: what happens to a piece.
 //!
 //! # Invariants
 //!
@@ -13,12 +13,12 @@ use xfs_buffer::Result;
 
 use super::buffered::end_of_buffer;
 
-/// Writes slices one after the other from byte `offset` on, piece by piece, and returns how many
-/// bytes were written. A single slice is one piece, and is not copied.
+/// Calls `write` with each piece of a write that begins at byte `offset`, and returns the number of
+/// bytes written. A single slice is one piece, and is not copied.
 ///
 /// # Errors
 ///
-/// The error of `write`, if nothing was written before it.
+/// The error of `write`, if it fails before any byte was written.
 pub(crate) fn write_pieces<'b>(
     offset: u64,
     slices: impl Iterator<Item = &'b [u8]>,
@@ -50,8 +50,8 @@ pub(crate) fn write_pieces<'b>(
     }
 }
 
-/// Fills a piece up to `length` from the rest of a slice and from later slices. Returns the rest of
-/// the last one.
+/// Fills `piece` up to `length` bytes: first from `rest`, the unused part of a slice, and then from
+/// later slices. Returns the unused part of the last slice.
 fn fill<'b>(
     piece: &mut Vec<u8>,
     length: usize,

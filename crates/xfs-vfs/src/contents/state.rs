@@ -1,4 +1,5 @@
-//! The state that a cached inode keeps of its contents.
+//! The state that a cached inode keeps of its file contents: the buffer, its size as metadata shows
+//! it, and failures.
 
 use xfs_buffer::Error;
 use xfs_format::Geometry;
@@ -8,20 +9,20 @@ use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock};
 use super::buffered::Buffered;
 use crate::metadata::Metadata;
 
-/// Bytes are buffered.
+/// Mark: bytes are buffered.
 pub(crate) const BUFFERED: u32 = 1;
-/// Blocks may be preallocated past the end of the file.
+/// Mark: the file may have preallocated blocks past its end.
 pub(crate) const AHEAD: u32 = 2;
-/// A flush has failed, and no caller that could return the error was told yet.
+/// Mark: a flush has failed, and its error was returned to no caller yet.
 pub(crate) const FAILED: u32 = 4;
-/// The volume knows of that failure, from a handle that was dropped.
+/// Mark: a dropped handle has given that error to the volume, which keeps it.
 pub(crate) const LEFT: u32 = 8;
 
 /// The state of a file's contents in memory.
 #[derive(Default)]
 pub struct Contents {
-    /// Held shared to read contents, and exclusively to change them or their place. It is taken
-    /// before any transaction begins.
+    /// Contents lock. A reader of the contents holds it shared. A change of the contents or of
+    /// their blocks holds it exclusively. It is taken before any transaction begins.
     pub(crate) state: RwLock<State, Object>,
     pub(crate) marks: AtomicU32<Object>,
     pub(crate) notes: Mutex<Notes, Object>,
@@ -31,26 +32,26 @@ pub struct Contents {
 #[derive(Default)]
 pub struct State {
     pub(crate) buffered: Option<Box<Buffered>>,
-    /// The end of the last write: the next one is expected there.
+    /// The byte offset at which the last write ended. The next write is expected there.
     pub(crate) next: Option<u64>,
-    /// Passes of the flusher before that write.
+    /// Number of flusher passes before the last write.
     pub(crate) written: u64,
 }
 
-/// State that is read without waiting for a write.
+/// State that can be read without the contents lock, and so without waiting for a write.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) shown: Shown,
     pub(crate) failure: Option<Box<Error>>,
 }
 
-/// Buffered bytes, as metadata shows them.
+/// The size, blocks and time that buffered bytes add to the metadata of their file.
 #[derive(Clone, Copy, Default)]
 pub struct Shown {
     pub(crate) end: u64,
     pub(crate) blocks: u64,
     pub(crate) now: Timestamp,
-    /// Passes of the flusher before the buffer began.
+    /// Number of flusher passes before the buffer began.
     pub(crate) begun: u64,
 }
 
@@ -67,8 +68,8 @@ impl Contents {
         }
     }
 
-    /// Returns the buffered bytes, if there are any. The caller asks before it looks at the inode
-    /// (I4).
+    /// Returns how buffered bytes change the metadata, if there are any. The caller must call this
+    /// before it reads the inode (I4).
     pub fn shown(&self) -> Option<Shown> {
         self.has(BUFFERED).then(|| self.notes.lock().shown)
     }

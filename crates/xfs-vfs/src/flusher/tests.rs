@@ -6,7 +6,8 @@ use super::*;
 /// Time after which a wait counts as lost.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the thread of a volume with the shortest interval, over one file that is a flag.
+/// Runs a flusher thread with the shortest interval over one atomic, which stands for a tagged
+/// file. Checks that no pass runs while the thread sleeps, and that each new tag wakes it.
 #[test]
 fn idle_flusher_sleeps_and_misses_no_wakeup() {
     let flusher = Flusher::new(Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST));

@@ -1,4 +1,5 @@
-//! The state of a freeze: the gate that operations pass, and the end of writing that was put off.
+//! The state of a freeze: the gate that operations pass, its phase, and the files whose last writer
+//! was closed meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use crate::kind::CachedInode;
 pub(crate) struct Freezer {
     pub(crate) gate: Gate,
     pub(crate) phase: Mutex<FreezePhase, Volume>,
-    /// Files by number whose end of writing was put off. Each is referenced and so stays cached,
-    /// because only the cached inode knows of its preallocated blocks.
+    /// Files, by inode number, whose last writer was closed while the gate was closed. Each is
+    /// referenced and so stays cached, because only the cached inode knows of its preallocated
+    /// blocks.
     pub(crate) put_off: Mutex<BTreeMap<u64, Arc<CachedInode>>, Volume>,
 }
 
@@ -21,12 +23,12 @@ pub(crate) struct Freezer {
 pub(crate) enum FreezePhase {
     #[default]
     Thawed,
-    /// On the way to rest, or from it.
+    /// The volume is being frozen or thawed.
     Changing,
     Frozen,
-    /// At rest, while the volume grows.
+    /// The volume is frozen while it grows.
     Growing,
-    /// At rest, while the UUID changes.
+    /// The volume is frozen while its UUID changes.
     Renaming,
 }
 

@@ -1,9 +1,9 @@
-//! Access control lists in operations: setting one, chmod of a file that has one, and inheritance
-//! by new files.
+//! Access control lists in operations: setting a list, chmod of a file that has a list, and
+//! inheritance by new files.
 //!
 //! Owns: that a list and the permission bits of a file change together, and the log space and
-//! blocks that an operation reserves for lists. It knows these only once the inode is latched. Does
-//! **not** own the meaning of a list ([`Acl`]).
+//! blocks that an operation reserves for lists. An operation knows how much it needs only once the
+//! inode is latched. Does **not** own the meaning of a list ([`Acl`]).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::op_context::OpContext;
 use crate::requests::CreateOptions;
 use crate::watch::WatchEvents;
 
-/// Bytes of the lists that a transaction may write.
+/// Bytes that the access list and the default list of a transaction may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListRoom {
     access: usize,
@@ -35,11 +35,12 @@ pub(crate) struct ListRoom {
 /// The outcome of an operation that may write ACLs.
 pub(crate) enum Outcome<T> {
     Done(T),
-    /// Nothing has changed. The operation must write ACLs, and has reserved less room.
+    /// Nothing has changed. The operation must write ACLs that need this room, and has reserved
+    /// less.
     RetryWith(ListRoom),
 }
 
-/// The lists that a file gets, encoded as attributes.
+/// The lists that a file gets, encoded as values of attributes.
 #[derive(Debug, Default)]
 pub(crate) struct NewLists {
     access: Option<Vec<u8>>,
@@ -47,13 +48,13 @@ pub(crate) struct NewLists {
 }
 
 impl NewLists {
-    /// Returns the access list, if it says more than permission bits can.
+    /// Encodes an access list, if it grants more than permission bits can express.
     fn access(list: &Acl) -> Result<Self> {
         let access = (!list.is_minimal()).then(|| list.encode()).transpose()?;
         Ok(Self { access, default: None })
     }
 
-    /// Returns the lists and the mode of a new file. The directory is latched.
+    /// Returns the lists and the mode of a new file in a directory. The directory is latched.
     pub(crate) fn inherited(
         tx: &Transaction<'_>,
         directory: &CachedInode,
@@ -71,7 +72,8 @@ impl NewLists {
         Ok((Self { default, ..Self::access(&access)? }, mode))
     }
 
-    /// Returns the lists of a file whose permission bits become those of `mode`. It is latched.
+    /// Returns the lists of a file whose permission bits become those of `mode`. The file is
+    /// latched.
     pub(crate) fn changed(tx: &Transaction<'_>, file: &CachedInode, mode: u16) -> Result<Self> {
         match Acl::read(tx.cache(), &file.live().inode(), AclKind::Access)? {
             Some(list) => Self::access(&list.with_mode(mode)),
@@ -83,7 +85,7 @@ impl NewLists {
         self.access.is_none() && self.default.is_none()
     }
 
-    /// Returns the room that they need, if it is more than `room`.
+    /// Returns the room that these lists need, if it is more than `room`.
     pub(crate) fn lacks_room(&self, room: ListRoom) -> Option<ListRoom> {
         let length = |list: &Option<Vec<u8>>| list.as_ref().map_or(0, Vec::len);
         let needed = ListRoom { access: length(&self.access), default: length(&self.default) };
@@ -91,8 +93,8 @@ impl NewLists {
         (!fits).then_some(needed)
     }
 
-    /// Sets the access list, if the file gets one, and changes the inode in the same step: after a
-    /// crash both have happened, or neither.
+    /// Sets the access list, if the file gets one, and changes the inode in the same atomic step.
+    /// After a crash both changes are there, or neither is.
     pub(crate) fn set_along(
         &self,
         tx: &mut Transaction<'_>,
@@ -107,7 +109,8 @@ impl NewLists {
         xfs_dir::set_attribute_along(tx, file, &list, SetMode::Either, change)
     }
 
-    /// Sets the lists on a file that is being made, as far as the inode has room in this step.
+    /// Sets the lists on a file that is being made. A list that does not fit into the inode is set
+    /// by a later step of the transaction.
     pub(crate) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<LiveInode>) -> Result<()> {
         let lists = [(AclKind::Access, &self.access), (AclKind::Default, &self.default)];
         for (kind, value) in lists {
@@ -119,8 +122,8 @@ impl NewLists {
 }
 
 impl Mount {
-    /// Runs an operation that may have to write access control lists: first without room for them,
-    /// and again with the room that it has found to need.
+    /// Runs an operation that may have to write access control lists. The first try reserves no
+    /// room for lists. If `operate` returns the room that it needs, the next try reserves it.
     pub(crate) fn transact_with_lists<T>(
         &self,
         kind: TransactionKind,
@@ -192,7 +195,7 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Removes a list, and sets the equivalent permission bits.
+    /// Removes a list, and sets the permission bits that grant the same.
     fn remove_acl(&self, file: &CachedInode, kind: AclKind, purpose: Purpose) -> Result<()> {
         let blocks = xfs_dir::attribute_blocks(self.mount.geometry(), kind.name().len(), 0);
         self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {

@@ -1,8 +1,8 @@
-//! Extended attributes, and the privileges of a file that a write removes.
+//! Extended attributes, and the privileges that a file loses by a write.
 //!
-//! Owns: valid names and values, permissions to change attributes, and changes of the inode that go
-//! with them. Does **not** own how attributes are stored (`xfs-dir`), or access control lists
-//! ([`acl`](super::acl)).
+//! Owns: valid names and values, permissions to change attributes, and the changes of the inode
+//! that go with them. Does **not** own how attributes are stored (`xfs-dir`), or access control
+//! lists ([`acl`](super::acl)).
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::{Attributes, NewAttribute, SetMode};
@@ -19,13 +19,13 @@ use crate::op_context::OpContext;
 use crate::permission::{AttributeUse, CAPABILITIES, Caller};
 use crate::watch::WatchEvents;
 
-/// The longest value of an attribute.
+/// The longest value of an attribute, in bytes.
 const MAX_VALUE_BYTES: usize = 64 << 10;
-/// The longest name of an attribute, without its namespace.
+/// The longest name of an attribute, in bytes, without its namespace.
 const MAX_ATTRIBUTE_NAME_BYTES: usize = 255;
 
 impl OpContext<'_> {
-    /// Sets an attribute under its name on disk.
+    /// Sets an attribute, given by its name on disk.
     pub fn set_attribute(
         &self,
         file: &CachedInode,
@@ -35,7 +35,7 @@ impl OpContext<'_> {
         self.put_attribute(file, attribute, mode, Purpose::Value)
     }
 
-    /// Sets an attribute, and changes the inode with it.
+    /// Sets an attribute, and changes the mode and the change time of the inode as `purpose` says.
     pub(crate) fn put_attribute(
         &self,
         file: &CachedInode,
@@ -60,7 +60,7 @@ impl OpContext<'_> {
         self.undelegated(&[file], || self.put_checked(file, attribute, mode, purpose))
     }
 
-    /// Sets an attribute whose name and value are valid.
+    /// Sets an attribute whose name and value were checked.
     fn put_checked(
         &self,
         file: &CachedInode,
@@ -93,8 +93,8 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Checks that an attribute may be set or removed: `user.` exists on files and directories
-    /// only. The file is latched.
+    /// Checks that an attribute may be set or removed. Only files and directories have `user.`
+    /// attributes. The file is latched.
     pub(crate) fn check_attribute(
         &self,
         file: &CachedInode,
@@ -120,7 +120,7 @@ impl OpContext<'_> {
         }
     }
 
-    /// Removes an attribute by its name on disk.
+    /// Removes an attribute, given by its name on disk.
     pub fn remove_attribute(
         &self,
         file: &CachedInode,
@@ -145,14 +145,14 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Removes what lets a program run with its owner's power: capabilities, and set-ID bits if
-    /// `set_ids`. Returns whether there was anything.
+    /// Removes the privileges with which a program would run: its capabilities, and the set-ID bits
+    /// if `set_ids`. Returns whether there were any.
     pub fn shed_privileges(&self, file: &CachedInode, set_ids: bool) -> Result<bool> {
         let is_capable = self.is_capable(file)?;
         self.drop_privileges(file, set_ids, is_capable)
     }
 
-    /// Returns whether executing the file gives capabilities.
+    /// Returns whether the file has capabilities, which a process gets by executing it.
     pub fn is_capable(&self, file: &CachedInode) -> Result<bool> {
         let _latch = file.live().log_item().latch().shared();
         is_capable(&self.mount.journal, file)
@@ -195,41 +195,43 @@ impl OpContext<'_> {
     }
 }
 
-/// Why an attribute changes: it decides who may change it, and what else changes.
+/// Why an attribute changes. The purpose decides which caller may change it, and how the mode
+/// changes.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    /// A program names the attribute.
+    /// A program sets or removes the attribute by its own name.
     Value,
-    /// It stores an access control list, which the owner sets. An access list has these permission
-    /// bits.
+    /// The attribute stores an access control list, which only the owner may change. `bits` are the
+    /// permission bits that an access list sets.
     List { bits: Option<u16> },
 }
 
 impl Purpose {
-    /// Returns whether the permission bits change too.
+    /// Returns whether the change of the attribute sets the permission bits.
     pub(crate) fn sets_bits(self) -> bool {
         matches!(self, Self::List { bits: Some(_) })
     }
 
-    /// Returns the mode that the file gets.
+    /// Returns the mode that the file gets with the attribute.
     pub(crate) fn changed_mode(self, core: &InodeCore, caller: Caller<'_>) -> u16 {
         let Self::List { bits: Some(bits) } = self else { return core.mode };
         (core.mode & !mode_bits::CLASSES | bits) & !caller.withheld_set_group_id(core.gid)
     }
 }
 
-/// Returns whether a value is one of file capabilities, as far as the kernel checks it: the version
-/// in its first word, and its length.
+/// Returns whether a value has the form of file capabilities, as far as the kernel checks it: the
+/// version in its first word, and its length.
 #[doc(alias = "vfs_ns_cap_data")]
 fn are_capabilities(value: &[u8]) -> bool {
-    /// By version. The third one names the user to whom the capabilities apply.
+    /// Each version with its length in bytes. Version 3 has the user to whom the capabilities
+    /// apply.
     const LENGTHS: [(u8, usize); 2] = [(2, 20), (3, 24)];
     // Little-endian: the lowest byte holds flags.
     let Some([_, 0, 0, version]) = value.first_chunk() else { return false };
     LENGTHS.contains(&(*version, value.len()))
 }
 
-/// Returns whether executing the file gives capabilities. It is latched.
+/// Returns whether the file has capabilities. The file is latched.
 pub(crate) fn is_capable(journal: &Journal, file: &CachedInode) -> Result<bool> {
     let inode = file.live().inode();
     if !inode.core().has_attr_fork() {
@@ -242,7 +244,7 @@ pub(crate) fn is_capable(journal: &Journal, file: &CachedInode) -> Result<bool> 
     }
 }
 
-/// Removes an attribute. Returns `false`, with nothing changed, if there is none.
+/// Removes an attribute. Returns `false`, with nothing changed, if the file does not have it.
 pub(crate) fn take_attribute(
     tx: &mut Transaction<'_>,
     file: &CachedInode,

@@ -1,4 +1,4 @@
-//! Making files, with a name or without one yet.
+//! Creating files of all kinds, with a name or without one yet.
 
 use std::sync::Arc;
 
@@ -26,29 +26,30 @@ use crate::permission::{Access, Caller};
 use crate::requests::{CreateOptions, NewKind};
 use crate::watch::WatchEvents;
 
-/// The longest target of a symbolic link.
+/// The longest target of a symbolic link, in bytes, with a zero byte at its end.
 #[doc(alias = "XFS_SYMLINK_MAXLEN")]
 const MAX_TARGET_BYTES: usize = 1024;
 
-/// The properties of a new inode, once its directory is latched.
+/// The properties of a new inode, as known once its directory is latched.
 pub(crate) struct NewInode<'a> {
     kind: &'a NewKind<'a>,
-    /// With the final mode of the file.
+    /// The owner, and the final mode of the file.
     creation: CreateOptions,
     lists: NewLists,
     nlink: u32,
-    /// Its first parent pointer, stored in the inode from the start. `None`: it is added with the
-    /// name, or not at all.
+    /// The first parent pointer, if the inode stores it from the start. `None`: the parent pointer
+    /// is added with the name, or the volume has none.
     parent: Option<Arc<[u8]>>,
 }
 
 impl<'a> NewInode<'a> {
-    /// Returns an inode that inherits only what it must.
+    /// Returns the properties of an inode that gets no access control lists.
     pub(crate) fn plain(kind: &'a NewKind<'a>, creation: CreateOptions, nlink: u32) -> Self {
         Self { kind, creation, lists: NewLists::default(), nlink, parent: None }
     }
 
-    /// Returns an inode that inherits the access control lists of its directory, which is latched.
+    /// Returns the properties of an inode that inherits the access control lists of its directory.
+    /// The directory is latched.
     fn inheriting(
         tx: &Transaction<'_>,
         (directory, caller): (&CachedInode, Caller<'_>),
@@ -62,7 +63,7 @@ impl<'a> NewInode<'a> {
 }
 
 impl<'a> OpContext<'a> {
-    /// Makes a file under a name.
+    /// Creates a file under a name.
     pub fn create(
         &self,
         directory: &CachedInode,
@@ -106,7 +107,7 @@ impl<'a> OpContext<'a> {
             if !has_parent {
                 self.add_parent(tx, &live, directory, name)?;
             }
-            // Before the commit: lookups find the number once the directory is unlatched.
+            // Before the commit: lookups find the inode number once the directory is unlatched.
             self.mount.inode_cache.insert(live).map(|entry| Outcome::Done(Some(entry)))
         })?;
         let inode = made.inspect(|inode| inode.set_ready()).ok_or(PosixError::NoSpace)?;
@@ -114,7 +115,8 @@ impl<'a> OpContext<'a> {
         Ok(InodeRef::new(self.mount, inode))
     }
 
-    /// Checks the owner. A caller other than root always owns new files itself.
+    /// Checks the requested owner. A caller other than root always owns its new files, so this
+    /// owner does not matter.
     fn check_owner(&self, creation: &CreateOptions) -> Result<()> {
         match self.caller.credentials() {
             Some(_) => Ok(()),
@@ -122,7 +124,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Makes a regular file without a name. It goes with its last reference unless it is linked.
+    /// Creates a regular file without a name. Unless it is linked later, it is freed when its last
+    /// reference is released.
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(
         &self,
@@ -165,8 +168,8 @@ impl<'a> OpContext<'a> {
         Ok(InodeRef::new(self.mount, inode))
     }
 
-    /// Returns the place for a name that a directory does not have. The caller may search the
-    /// directory.
+    /// Returns the location for an entry of `name`, and checks that the directory has none yet and
+    /// that the caller may search it.
     pub(crate) fn check_is_free<'n>(
         &self,
         tx: &mut Transaction<'_>,
@@ -182,7 +185,7 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Checks that a name may be added to a directory.
+    /// Checks that the caller may add a name to a directory.
     #[doc(alias = "may_create")]
     pub(crate) fn check_adds(&self, directory: &CachedInode) -> Result<()> {
         check_not_immutable(directory.live().inode().core())?;
@@ -198,8 +201,8 @@ impl<'a> OpContext<'a> {
         }
     }
 
-    /// Returns the first parent pointer of a file whose inode has room for it, because it needs
-    /// that room neither for lists nor for the target of a symbolic link.
+    /// Returns the first parent pointer of a file if its inode can store it from the start. Access
+    /// control lists or the target of a symbolic link need that room themselves.
     fn first_parent(
         &self,
         new_inode: &NewInode<'_>,
@@ -216,7 +219,7 @@ impl<'a> OpContext<'a> {
         xfs_dir::first_parent((directory.number(), generation), name, room)
     }
 
-    /// Allocates an inode and fills it. `None`: there is no room for one.
+    /// Allocates an inode and fills it. `None`: the volume has no space for an inode.
     fn make_inode(
         &self,
         tx: &mut Transaction<'_>,
@@ -259,8 +262,8 @@ impl<'a> OpContext<'a> {
         Ok(Some(live))
     }
 
-    /// Adds the first name of a new file. The directory changes at the time at which the file was
-    /// made, to the nanosecond.
+    /// Adds the first name of a new file. The directory gets the time at which the file was made,
+    /// to the nanosecond.
     fn name_it(
         &self,
         tx: &mut Transaction<'_>,
@@ -281,7 +284,7 @@ impl<'a> OpContext<'a> {
         Ok(())
     }
 
-    /// Adds the parent pointer for a name, if the volume has parent pointers.
+    /// Adds the parent pointer for a name to a file, if the volume has parent pointers.
     pub(crate) fn add_parent(
         &self,
         tx: &mut Transaction<'_>,
@@ -296,8 +299,8 @@ impl<'a> OpContext<'a> {
     }
 }
 
-/// Allocates an inode in or near the group of its directory. `None`: there is no room for one. The
-/// changes that were made to find that out are consistent, and are committed.
+/// Allocates an inode in or near the group of its directory. `None`: the volume has no space for an
+/// inode. The changes of the search are consistent, and are committed.
 fn find_inode(
     tx: &mut Transaction<'_>,
     parent: InodeNumber,
@@ -320,7 +323,7 @@ pub(crate) fn parent_link(directory: &CachedInode, name: &[u8]) -> ParentLink {
     ParentLink { inode: directory.number(), generation, name: name.into() }
 }
 
-/// Checks that it is a directory that still has a name.
+/// Checks that the inode is a directory that still has a name.
 pub(crate) fn check_is_directory(directory: &CachedInode) -> Result<()> {
     let inode = directory.live().inode();
     if inode.file_type() != FileType::Directory {

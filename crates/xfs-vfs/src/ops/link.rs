@@ -1,4 +1,4 @@
-//! Giving a file one more name.
+//! Adding a name to an existing file.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::EntryType;
@@ -15,7 +15,8 @@ use crate::op_context::OpContext;
 use crate::watch::WatchEvents;
 
 impl OpContext<'_> {
-    /// Gives a file another name, or its first one if it was made without.
+    /// Adds a name to a file: a further one, or the first one of a file that was created without a
+    /// name.
     pub fn link(&self, file: &CachedInode, directory: &CachedInode, name: &[u8]) -> Result<()> {
         check_name(name)?;
         self.undelegated(&[file], || self.link_file(file, directory, name))
@@ -66,8 +67,8 @@ fn check_linkable(file: &CachedInode, core: &InodeCore) -> Result<()> {
     check_gains_link(core)
 }
 
-/// Checks that a file may be in a directory that passes on its project: it must have the same
-/// project. Special files never get one, and may be anywhere.
+/// Checks that a directory which passes its project on to new files may get an entry for this file:
+/// the file must have the same project. A special file without a project may be in any directory.
 pub(crate) fn check_project(directory: &InodeCore, file: &InodeCore) -> Result<()> {
     let hands_down = directory.flags.contains(InodeFlags::PROJINHERIT);
     let has_one = matches!(

@@ -1,4 +1,4 @@
-//! Removing names.
+//! Removing names: unlink and rmdir.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ use crate::op_context::OpContext;
 use crate::requests::Removal;
 use crate::watch::WatchEvents;
 
-/// A name to be removed, and the inode that it means.
+/// A removal after the lookup of its name.
 #[derive(Clone, Copy)]
 struct RemovalRequest<'a> {
     directory: &'a CachedInode,
@@ -28,7 +28,8 @@ struct RemovalRequest<'a> {
 }
 
 impl RemovalRequest<'_> {
-    /// Returns whether the file has no other name, and nothing that must be freed before its inode.
+    /// Returns whether this is the file's last name, and the inode can be freed without freeing
+    /// anything else first.
     fn is_last(&self) -> bool {
         let live = self.child.live();
         live.is_bare() && live.inode().core().nlink <= self.removal.links()
@@ -36,8 +37,8 @@ impl RemovalRequest<'_> {
 }
 
 impl<'c> OpContext<'c> {
-    /// Removes a name. A file without another name is freed with its last reference, before this
-    /// returns if there is none.
+    /// Removes a name. A file without another name is freed when its last reference is released. If
+    /// no other caller has a reference, that is before this returns.
     pub fn remove(&self, directory: &CachedInode, name: &[u8], removal: Removal) -> Result<()> {
         self.check_name(directory, name, removal)?;
         loop {
@@ -66,7 +67,7 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Removes a name, for a caller that continues to use the file: it is not freed before.
+    /// Removes a name, and returns a reference to the file, which keeps it from being freed.
     pub fn detach(
         &self,
         directory: &CachedInode,
@@ -102,10 +103,10 @@ impl<'c> OpContext<'c> {
         self.mount.notify(request.child, WatchEvents::ATTRIB);
     }
 
-    /// Removes the only name of an inode that has no other reference and no contents, and frees it
-    /// in the same transaction, without the unlinked list. `None`: the unlinked list is needed.
-    /// `false`: the name means something else by now. A claimed inode gets no further reference,
-    /// even if this fails.
+    /// Removes the only name of an inode that has no other reference and no contents, and frees the
+    /// inode in the same transaction, without the unlinked list. `None`: the unlinked list is
+    /// needed. `false`: the name means another inode by now. Sets `claimed` if it has claimed the
+    /// inode. A claimed inode gets no further reference, even if this fails.
     fn remove_with_inode(
         &self,
         request: &RemovalRequest<'_>,
@@ -134,7 +135,7 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Removes a name. Returns `false` if it means something else by now.
+    /// Removes a name. Returns `false` if the name means another inode by now.
     fn remove_child(&self, request: &RemovalRequest<'_>) -> Result<bool> {
         let RemovalRequest { directory, name, child, removal } = *request;
         let blocks = self.mount.reserves.remove + self.mount.reserves.parent;
@@ -147,8 +148,8 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Latches both inodes, and returns the place of the name if it may be removed. `None`: it
-    /// means something else by now.
+    /// Latches the directory and the child, and returns the location of the name if it may be
+    /// removed. `None`: the name means another inode by now.
     fn check_request<'a>(
         &self,
         tx: &mut Transaction<'_>,
@@ -190,10 +191,11 @@ impl<'c> OpContext<'c> {
         Ok(())
     }
 
-    /// Subtracts links from a file. An inode that has none left goes on its unlinked list.
+    /// Subtracts links from a file. An inode without links is put on its unlinked list.
     ///
-    /// The list belongs to a certain group, so this comes before any change that can choose its
-    /// group: a transaction that already holds the header of a higher group would have to roll.
+    /// An unlinked list belongs to the group of its inode. So the caller runs this before any
+    /// change that can choose its group: a transaction that already holds the header of a higher
+    /// group would have to roll.
     #[doc(alias = "xfs_droplink")]
     pub(crate) fn drop_name(
         &self,
@@ -226,7 +228,8 @@ impl<'c> OpContext<'c> {
     }
 }
 
-/// Checks that the inode may be removed as a file or as a directory.
+/// Checks that the inode may be removed by this kind of removal: as a file, or as an empty
+/// directory.
 pub(crate) fn check_removable(
     tx: &mut Transaction<'_>,
     child: &CachedInode,

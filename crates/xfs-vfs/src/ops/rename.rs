@@ -1,4 +1,4 @@
-//! Moving names.
+//! Moving, replacing and exchanging names.
 //!
 //! All inodes that a rename changes are latched in one transaction, so that no reader ever observes
 //! both names missing, or a replaced name absent.
@@ -27,7 +27,7 @@ use crate::permission::Access;
 use crate::requests::{CreateOptions, NewKind, RenameMode};
 use crate::watch::WatchEvents;
 
-/// A name in a directory.
+/// A name in a directory, which need not exist.
 #[derive(Clone, Copy)]
 pub struct EntryName<'a> {
     /// The directory.
@@ -41,15 +41,15 @@ struct KnownRename<'a> {
     from: EntryName<'a>,
     to: EntryName<'a>,
     child: &'a CachedInode,
-    /// The inode that has the new name.
+    /// The inode that has the new name. `None`: the name does not exist.
     target: Option<&'a CachedInode>,
-    /// The inode that gets the old name. It has no name yet.
+    /// The whiteout that gets the old name. It has no name yet.
     whiteout: Option<&'a CachedInode>,
     mode: RenameMode,
 }
 
 impl<'c> OpContext<'c> {
-    /// Moves a name.
+    /// Moves a name to another name or directory.
     pub fn rename(&self, from: EntryName<'_>, to: EntryName<'_>, mode: RenameMode) -> Result<()> {
         for place in [from, to] {
             match check_name(place.name) {
@@ -93,7 +93,7 @@ impl<'c> OpContext<'c> {
     }
 
     /// Counts the names that were added and removed. A name that means another file afterwards is
-    /// still the same entry, as in the kernel's counters.
+    /// still the same entry, and not counted, as in the kernel's counters.
     fn count_renamed(&self, child: &CachedInode, target: Option<&CachedInode>, mode: RenameMode) {
         let is_same = target.is_some_and(|target| target.number() == child.number());
         if is_same || mode == RenameMode::Exchange {
@@ -107,7 +107,7 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Tells watchers of a rename.
+    /// Sends the events of a rename to watches.
     fn notify_renamed(
         &self,
         child: &CachedInode,
@@ -129,7 +129,7 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Renames. Returns `false` if a name means something else by now.
+    /// Performs a rename. Returns `false` if a name means another inode by now.
     fn rename_known(&self, rename: &KnownRename<'_>) -> Result<bool> {
         let KnownRename { from, to, child, target, mode, .. } = *rename;
         match target {
@@ -209,7 +209,7 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Checks that a directory which moves to another one may change its `..`.
+    /// Checks that the caller may change `..` in each directory that moves to another directory.
     fn check_moves(&self, rename: &KnownRename<'_>) -> Result<()> {
         let KnownRename { from, to, child, target, mode, .. } = *rename;
         if from.directory.number() == to.directory.number() {
@@ -230,7 +230,7 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Returns whether `directory` is `child`, or is below it.
+    /// Returns whether `directory` is `child`, or is below `child`.
     fn is_below(&self, child: &CachedInode, directory: &CachedInode) -> Result<bool> {
         if !child.is_directory() {
             return Ok(false);
@@ -319,8 +319,9 @@ impl<'c> OpContext<'c> {
         }
     }
 
-    /// Makes the device 0:0 that hides a name of a lower layer, still without a name. As in the
-    /// kernel it inherits from the directory that the other file moves to, not from its own.
+    /// Makes a whiteout that has no name yet: the character device 0:0, with which an overlay hides
+    /// a name of a lower layer. As in the kernel it inherits from the directory to which the other
+    /// file moves.
     fn make_whiteout(&self, directory: &CachedInode) -> Result<InodeRef<&'c Mount>> {
         let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
         let creation = CreateOptions { mode: 0, uid: 0, gid: 0, umask: 0 };
@@ -330,9 +331,9 @@ impl<'c> OpContext<'c> {
         })
     }
 
-    /// Puts the replaced inode on its unlinked list and takes the whiteout off its own. This comes
-    /// first, and the lower number first, because the lists belong to certain groups; see
-    /// `drop_name`.
+    /// Puts the replaced inode on its unlinked list, and takes the whiteout off its unlinked list.
+    /// This comes before all other changes, and the lower inode number first, because each list
+    /// belongs to the group of its inode; see `drop_name`.
     fn change_lists(
         &self,
         tx: &mut Transaction<'_>,
@@ -372,7 +373,7 @@ impl<'c> OpContext<'c> {
         xfs_dir::replace_parent(tx, file.live(), &old, &new, self.mount.parents)
     }
 
-    /// Sets the times that a rename changes.
+    /// Sets the modification and change times of directories, and the change times of files.
     fn touch(
         &self,
         tx: &mut Transaction<'_>,
@@ -392,7 +393,7 @@ impl<'c> OpContext<'c> {
     }
 }
 
-/// Returns the inode of an optional reference.
+/// Returns the cached inode of an optional reference.
 fn entry_in<'r>(reference: &'r Option<InodeRef<&Mount>>) -> Option<&'r CachedInode> {
     reference.as_ref().map(|reference| &***reference)
 }
@@ -402,14 +403,14 @@ fn entry_of<'a>(name: &'a [u8], file: &CachedInode) -> NewEntry<'a> {
     NewEntry { name, inode: file.number(), entry_type }
 }
 
-/// Sets the parent directory of a directory.
+/// Sets the `..` entry of a directory.
 fn point_up(tx: &mut Transaction<'_>, child: &CachedInode, parent: InodeNumber) -> Result<()> {
     let entry_type = EntryType::Directory;
     let entry = NewEntry { name: b"..", inode: parent, entry_type };
     xfs_dir::replace_entry(tx, child.live(), &entry).map(drop)
 }
 
-/// Latches all inodes, the lower number first.
+/// Latches all inodes of a rename, in the order of their inode numbers.
 fn join_known(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) {
     let KnownRename { from, to, child, target, whiteout, .. } = *rename;
     let mut entries = vec![from.directory, to.directory, child];
@@ -421,7 +422,7 @@ fn join_known(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) {
     }
 }
 
-/// Returns whether the names still mean the same inodes.
+/// Returns whether the names of a rename still mean the same inodes.
 fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<bool> {
     let KnownRename { from, to, child, target, .. } = *rename;
     check_is_directory(from.directory)?;
@@ -439,7 +440,7 @@ fn still_named(tx: &mut Transaction<'_>, rename: &KnownRename<'_>) -> Result<boo
     }
 }
 
-/// Checks that all inodes have the links that they lose, and room for those that they gain.
+/// Checks that each directory has the links that it loses, and can get the links that it gains.
 fn check_links(rename: &KnownRename<'_>) -> Result<()> {
     let KnownRename { from, to, child, target, mode, .. } = *rename;
     let moves = child.is_directory();
@@ -462,7 +463,7 @@ fn check_links(rename: &KnownRename<'_>) -> Result<()> {
     if moves && apart { check_crosses(&source, &destination) } else { Ok(()) }
 }
 
-/// Checks that a directory can move from one directory to another.
+/// Checks the link counts for a subdirectory that moves from `loses` to `gains`.
 fn check_crosses(loses: &InodeCore, gains: &InodeCore) -> Result<()> {
     check_loses_child(loses)?;
     check_gains_link(gains)

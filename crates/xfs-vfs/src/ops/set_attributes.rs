@@ -1,5 +1,5 @@
-//! Changes of an inode that move no name: mode, owner, times, flags. Extended attributes are in
-//! [`attributes`](super::attributes).
+//! Changes of mode, owner, times and flags of an inode, and syncs of one inode. Extended attributes
+//! are in [`attributes`](super::attributes).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::requests::SetAttributes;
 use crate::watch::WatchEvents;
 
 impl OpContext<'_> {
-    /// Changes an inode, in one transaction.
+    /// Sets attributes of an inode, in one transaction.
     pub fn set_attributes(&self, file: &Arc<CachedInode>, changes: &SetAttributes) -> Result<()> {
         check_ids([changes.uid, changes.gid])?;
         // Bytes that are written later would give the file their own time.
@@ -31,7 +31,7 @@ impl OpContext<'_> {
         self.undelegated(&[file], || self.change_file(file, changes))
     }
 
-    /// Removes the capabilities of a file that gets another owner, first.
+    /// Before a file gets another owner or group, removes its capabilities.
     fn drop_capabilities_of_given(
         &self,
         file: &CachedInode,
@@ -104,7 +104,7 @@ impl OpContext<'_> {
         Ok(())
     }
 
-    /// Sets the time of the last access, and nothing else, for a caller that may read the file.
+    /// Sets only the time of the last access. The caller must be allowed to read the file.
     pub fn note_access(&self, file: &CachedInode, time: Timestamp) -> Result<()> {
         self.mount.transact(TransactionKind::ChangeInode, 0, |tx| {
             tx.join(file.live().log_item());
@@ -114,8 +114,8 @@ impl OpContext<'_> {
         })
     }
 
-    /// Sets the times of last modification and last change, and nothing else, whatever the flags of
-    /// the file: its contents have changed.
+    /// Sets only the times of last modification and last change, after the contents of the file
+    /// have changed. The caller must be allowed to write to the file. Its flags are not checked.
     pub fn note_modified(
         &self,
         file: &Arc<CachedInode>,
@@ -135,7 +135,7 @@ impl OpContext<'_> {
     }
 }
 
-/// Checks that the ids exist: chown(2) uses the last number to leave an owner unchanged.
+/// Checks user and group IDs. `u32::MAX` is refused: with it, chown(2) leaves an owner unchanged.
 pub(crate) fn check_ids(ids: impl IntoIterator<Item = Option<u32>>) -> Result<()> {
     match ids.into_iter().flatten().any(|id| id == u32::MAX) {
         true => Err(PosixError::InvalidArgument.into()),
@@ -189,7 +189,7 @@ impl Mount {
         Ok(hints)
     }
 
-    /// Makes the changes of this inode durable.
+    /// Makes the contents of a file and all changes of its inode durable.
     pub fn sync(&self, file: &Arc<CachedInode>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
         self.journal.force(file.live().log_item().sequence())?;
@@ -203,8 +203,8 @@ impl Mount {
         self.check_length()
     }
 
-    /// Fails if the device has become shorter. Bytes that were synced before are not flushed again,
-    /// and may be lost.
+    /// Fails if the device has become shorter, because synced bytes may be lost then. Nothing would
+    /// write them again.
     fn check_length(&self) -> Result<()> {
         let checked = self.journal.cache().device().check_length();
         checked.map_err(|source| {
@@ -213,15 +213,16 @@ impl Mount {
     }
 }
 
-/// Extent size hints in blocks.
+/// Extent size hints to set, in blocks. `None` leaves a hint as it is.
 struct Hints {
     extent: Option<u32>,
     copy: Option<u32>,
 }
 
 impl Hints {
-    /// Returns whether a directory would pass on a hint for the realtime device that does not fit
-    /// it. One that it has already is removed by the change.
+    /// Returns whether a directory would pass on a realtime extent size hint that does not fit the
+    /// realtime device. A misfit that the directory has already does not count, because the change
+    /// removes it.
     fn misfit(&self, core: &InodeCore, changes: &SetAttributes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
         after.drop_misfit_hints(geometry);
@@ -257,7 +258,7 @@ fn changed_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -
     after.mode
 }
 
-/// Applies the changes of everything except the mode.
+/// Applies all changes except those of the mode, the change time and the hints.
 fn apply(core: &mut InodeCore, changes: &SetAttributes) {
     core.uid = changes.uid.unwrap_or(core.uid);
     core.gid = changes.gid.unwrap_or(core.gid);
@@ -270,7 +271,7 @@ fn apply(core: &mut InodeCore, changes: &SetAttributes) {
     }
 }
 
-/// Flags that can be set by their `FS_XFLAG` bit, and their bits in the inode.
+/// Flags that a program can set: the `FS_XFLAG` bit of each, and its bit in the inode.
 const SETTABLE: [(ExtendedFlags, InodeFlags); 10] = [
     (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
     (ExtendedFlags::APPEND, InodeFlags::APPEND),
@@ -284,7 +285,7 @@ const SETTABLE: [(ExtendedFlags, InodeFlags); 10] = [
     (ExtendedFlags::FILESTREAM, InodeFlags::FILESTREAM),
 ];
 
-/// Flags that only directories have.
+/// Flags that only directories can have.
 const OF_DIRECTORIES: InodeFlags =
     InodeFlags::RTINHERIT.union(InodeFlags::PROJINHERIT).union(InodeFlags::NOSYMLINKS);
 

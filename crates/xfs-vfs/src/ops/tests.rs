@@ -23,7 +23,8 @@ use crate::requests::{CreateOptions, NewKind, Removal, RenameMode};
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
-/// Calls `act` with the root of a new volume. No thread frees inodes.
+/// Makes a volume, and calls `act` with an operation context and the root directory. No thread
+/// frees inodes. Checks that the volume was not shut down.
 fn check(act: impl Fn(&OpContext<'_>, &Arc<CachedInode>)) {
     let device = make_with("");
     let JournalParts { cache, log, superblock } = testing::parts(&device, 1);
@@ -182,7 +183,8 @@ fn full_volume_frees_waiting_inodes_first() {
     });
 }
 
-/// Removes a name. Returns the number of transactions, and how many inodes less are in use.
+/// Removes a name. Returns the number of transactions that this took, and by how many the inodes in
+/// use decreased.
 fn removal(
     context: &OpContext<'_>,
     root: &CachedInode,

@@ -1,4 +1,4 @@
-//! Permissions on extended attributes: each namespace has its own rules.
+//! Permissions to read and change extended attributes. Each namespace has its own rules.
 
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::attr::Namespace;
@@ -9,20 +9,20 @@ use super::{Access, Caller};
 use crate::credentials::Capabilities;
 use crate::mode_bits::STICKY;
 
-/// The security attribute that holds the capabilities which executing the file gives.
+/// Name of the security attribute that gives capabilities to a process executing the file.
 pub(crate) const CAPABILITIES: &[u8] = b"capability";
 
-/// The access to an attribute.
+/// The access to an attribute that a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeUse {
-    /// Its value is read.
+    /// The caller reads the value of the attribute.
     Read,
-    /// It is set or removed.
+    /// The caller sets or removes the attribute.
     Change,
 }
 
 impl Caller<'_> {
-    /// Checks access to an attribute, by its name on disk.
+    /// Checks that the caller may access an attribute, given by its name on disk.
     #[doc(alias = "xattr_permission")]
     pub fn check_attribute(
         self,
@@ -46,7 +46,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns whether the caller sees trusted attributes.
+    /// Returns whether the caller may read attributes of the `trusted` namespace.
     pub fn sees_trusted(self) -> bool {
         self.has(Capabilities::SYS_ADMIN)
     }

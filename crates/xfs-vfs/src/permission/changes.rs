@@ -1,4 +1,4 @@
-//! Permissions to change mode, owner, times and flags of an inode.
+//! Permissions to change the mode, owner, times and flags of an inode.
 
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags};
@@ -11,9 +11,9 @@ use crate::requests::SetAttributes;
 
 impl Caller<'_> {
     /// Returns the set-ID bits that a file loses when the caller writes to it or gives it to
-    /// another owner: a program must not run with the power of an owner who has not seen its new
-    /// contents. On a file without group execute permission the bit of the group means mandatory
-    /// locks, and stays if the caller is in the group.
+    /// another owner. A program must not run with the power of an owner who has not seen its new
+    /// contents. On a file without group execute permission, the set-group-ID bit means mandatory
+    /// locks. It stays there if the caller is in the group.
     #[doc(alias = "setattr_should_drop_suidgid")]
     pub(crate) fn lost_set_ids(self, core: &InodeCore) -> u16 {
         let keeps_group = core.mode & GROUP_EXECUTE == 0 && self.may_lend_group(core.gid);
@@ -21,13 +21,14 @@ impl Caller<'_> {
         core.mode & lost
     }
 
-    /// Returns the bit that a file of this group does not get from a caller outside of the group.
+    /// Returns the set-group-ID bit if the caller must not set it on a file of group `gid`, and 0
+    /// otherwise. A caller outside of the group needs `CAP_FSETID`.
     pub(crate) fn withheld_set_group_id(self, gid: u32) -> u16 {
         if self.may_lend_group(gid) { 0 } else { SET_GROUP_ID }
     }
 
-    /// Checks that an inode may be changed like this, and returns the set-ID bits that it loses
-    /// beyond [`lost_set_ids`](Self::lost_set_ids).
+    /// Checks that the caller may make these changes to an inode. Returns the set-ID bits that the
+    /// inode loses in addition to [`lost_set_ids`](Self::lost_set_ids).
     #[doc(alias = "setattr_prepare")]
     pub(crate) fn check_change(self, core: &InodeCore, changes: &SetAttributes) -> Result<u16> {
         let Some(me) = self.credentials() else { return Ok(0) };
@@ -50,7 +51,7 @@ impl Caller<'_> {
         Ok(withheld)
     }
 
-    /// Checks that the times may be set to now: the owner may, and a caller with write access.
+    /// Checks that the caller may set the times to now, as the owner or with write access.
     #[doc(alias = "ATTR_TOUCH")]
     pub(crate) fn check_touch(self, cache: &BufferCache, inode: &Inode) -> Result<()> {
         match self.check_owner(inode.core()) {
@@ -76,8 +77,8 @@ impl Caller<'_> {
 }
 
 impl Credentials {
-    /// Returns whether the owner change is allowed. Owners cannot give files away, except to groups
-    /// that they are in.
+    /// Returns whether the credentials allow the owner and group in `changes`. An owner cannot give
+    /// a file away, except to a group that the owner is in.
     #[doc(alias = "chown_ok")]
     #[doc(alias = "chgrp_ok")]
     fn may_give_away(&self, core: &InodeCore, changes: &SetAttributes) -> bool {
@@ -95,8 +96,8 @@ fn needs_owner(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) ->
         || changes.modified.is_some()
 }
 
-/// Returns whether the mode changes. It also changes when another owner takes the set-ID bits off,
-/// for which [`Capabilities::CHOWN`] alone is not enough.
+/// Returns whether `changes` change the mode. A new owner or group that removes set-ID bits counts,
+/// because [`Capabilities::CHOWN`] alone does not allow that.
 fn sets_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> bool {
     let is_directory = core.file_type() == Some(FileType::Directory);
     let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;

@@ -1,4 +1,4 @@
-//! Permissions to make, link and remove names, beyond those of the directory.
+//! Permissions to create, link and remove files, beyond those on their directory.
 
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::inode::{FileType, InodeCore};
@@ -9,19 +9,20 @@ use crate::credentials::{Capabilities, Credentials};
 use crate::mode_bits::{CLASSES, GROUP_EXECUTE, SET_GROUP_ID, SET_USER_ID, STICKY};
 use crate::requests::{CreateOptions, NewKind};
 
-/// The bits that a caller can give a new directory. Its set-ID bits come from its parent.
+/// Mode bits that a caller can give a new directory. Its set-group-ID bit comes from its parent.
 const NEW_DIRECTORY_BITS: u16 = STICKY | CLASSES;
 
 impl Caller<'_> {
-    /// Checks the sticky bit: that a file may lose its name in this directory.
+    /// Checks that the sticky bit of the directory lets the caller remove or replace a name of this
+    /// file.
     pub(crate) fn check_sticky(self, directory: &InodeCore, file: &InodeCore) -> Result<()> {
         let Some(me) = self.credentials() else { return Ok(()) };
         let may = directory.mode & STICKY == 0 || directory.uid == me.uid() || me.is_as_owner(file);
         if may { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
     }
 
-    /// Checks that the caller may make a file of this kind. Every caller may make the device 0:0,
-    /// which hides a name of a lower layer and leads nowhere.
+    /// Checks that the caller may create a file of this kind. Every caller may create the character
+    /// device 0:0, which has no driver. An overlay uses it to hide a name of a lower layer.
     #[doc(alias = "vfs_mknod")]
     pub(crate) fn check_kind(self, kind: &NewKind<'_>) -> Result<()> {
         match kind {
@@ -33,9 +34,9 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns the owner and mode of a file that the caller makes in a directory. The caller owns
-    /// it. It gets the set-group-ID bit of the directory's group only if the caller may lend that
-    /// group.
+    /// Returns `wanted` with the owner and mode that a new file really gets. The file belongs to
+    /// the caller. In a set-group-ID directory, a group-executable file loses its own set-group-ID
+    /// bit unless the caller may lend the directory's group.
     #[doc(alias = "vfs_prepare_mode")]
     pub(crate) fn creation(
         self,
@@ -58,8 +59,9 @@ impl Caller<'_> {
         CreateOptions { mode, uid: me.uid(), gid: me.gid(), ..*wanted }
     }
 
-    /// Checks that a file may get a further name, where that is restricted. Otherwise a caller
-    /// could keep another user's program by it, or lead a program to a file that it then changes.
+    /// Checks that the caller may add a name to this file, if the credentials protect hard links.
+    /// Otherwise a caller could keep another user's program after its removal, or lead a program to
+    /// a file that the caller then changes.
     #[doc(alias = "may_linkat")]
     pub(crate) fn check_link(self, cache: &BufferCache, file: &Inode) -> Result<()> {
         let guarded = self.credentials().filter(|me| me.protects_hard_links());

@@ -1,4 +1,4 @@
-//! The events of watches, and the queues in which they wait.
+//! The events of watches, and the queues in which they wait for a program.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -9,12 +9,12 @@ use xfs_format::InodeNumber;
 use xfs_icache::InodeWatch;
 use xfs_sync::{AtomicU64, Condvar, Mutex, Object, Ordering, Volume};
 
-/// The most events that wait for a program. Later ones are lost, and give one
-/// [`WatchEvents::OVERFLOW`] until that is taken.
+/// The most events that wait for a program. Later events are lost. One [`WatchEvents::OVERFLOW`]
+/// stands for all events that are lost until it is taken.
 pub const MAX_WAITING_EVENTS: usize = 16_384;
 
 bitflags! {
-    /// An event of an inode.
+    /// Kinds of events of an inode.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct WatchEvents: u16 {
         /// A name was made in this directory.
@@ -26,51 +26,52 @@ bitflags! {
         /// A name was removed from this directory.
         #[doc(alias = "IN_DELETE")]
         const DELETE = 1 << 2;
-        /// A name of this directory was moved away.
+        /// A name was moved out of this directory.
         #[doc(alias = "IN_MOVED_FROM")]
         const MOVED_FROM = 1 << 3;
-        /// A name was moved to this directory.
+        /// A name was moved into this directory.
         #[doc(alias = "IN_MOVED_TO")]
         const MOVED_TO = 1 << 4;
         /// Mode, owner, times, flags, attributes or links of this inode were changed.
         #[doc(alias = "IN_ATTRIB")]
         const ATTRIB = 1 << 5;
-        /// This inode was moved.
+        /// This inode was moved to another name.
         #[doc(alias = "IN_MOVE_SELF")]
         const MOVED_SELF = 1 << 6;
-        /// This inode is gone: it has lost its last name, and its last reference except those of
+        /// This inode is gone: it has lost its last name and its last reference, except those of
         /// watches. It is the last event of a watch.
         #[doc(alias = "IN_DELETE_SELF")]
         const DELETED_SELF = 1 << 8;
-        /// Events were lost. Every watch gets it, whatever it asked for.
+        /// Events were lost. Every watch gets this event, even if it did not ask for it.
         #[doc(alias = "IN_Q_OVERFLOW")]
         const OVERFLOW = 1 << 7;
     }
 }
 
-/// The extent of a watch.
+/// The inodes that a watch covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One inode.
     Inode,
-    /// A directory, and everything below it.
+    /// A directory, and all inodes below it.
     Subtree,
 }
 
-/// An event. It is sent when its operation was committed, which need not be durable yet.
+/// An event. It is sent after its operation was committed, which need not be durable yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent {
-    /// The kind of the event: one flag.
+    /// The kind of the event: exactly one flag.
     pub event: WatchEvents,
-    /// The inode; 0 with [`WatchEvents::OVERFLOW`].
+    /// The number of the inode; 0 with [`WatchEvents::OVERFLOW`].
     pub inode: InodeNumber,
     /// The name in the directory, if the event is about a name.
     pub name: Option<OsString>,
-    /// The same in the two events of one move, and in no others; otherwise 0.
+    /// The same value in the two events of one move, and in no other event. 0 for an event that is
+    /// no part of a move.
     pub cookie: u64,
 }
 
-/// Events that wait for a program.
+/// The events of one watch that wait for a program.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub(crate) inside: Mutex<Inside, Object>,
@@ -80,7 +81,7 @@ pub(crate) struct Queue {
 #[derive(Default)]
 pub(crate) struct Inside {
     waiting: VecDeque<WatchEvent>,
-    /// Whether one of them is an overflow.
+    /// Whether one of the waiting events is an overflow.
     overflown: bool,
     pub(crate) closed: bool,
 }
@@ -112,14 +113,14 @@ impl Queue {
         self.inside.lock().closed
     }
 
-    /// Ends the queue.
+    /// Ends the queue. Events that wait can still be taken.
     pub(crate) fn close(&self) {
         self.inside.lock().closed = true;
         self.changed.notify_all();
     }
 }
 
-/// A watch as its inode holds it.
+/// The part of a watch that its inode holds.
 #[derive(Clone)]
 pub struct QueueWatch {
     pub(crate) queue: Arc<Queue>,
@@ -141,7 +142,7 @@ impl InodeWatch for QueueWatch {
     }
 }
 
-/// The number of watches of a volume.
+/// Counts of the watches of a volume, and the last cookie that was used.
 #[derive(Default)]
 pub struct Watches {
     all: AtomicU64<Volume>,
@@ -157,7 +158,7 @@ impl Watches {
         }
     }
 
-    /// Returns whether nothing is watched.
+    /// Returns whether the volume has no watches.
     pub fn is_empty(&self) -> bool {
         self.all.load(Ordering::Acquire) == 0
     }

@@ -1,4 +1,4 @@
-//! Tests the end of a handle while the flusher writes its file.
+//! Tests of a handle that is closed while the flusher writes its file.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{Error, OpenOptions, SetAttributes};
 
 const ROUNDS: usize = 200;
 
-/// Flushes as the flusher does, and calls `act` as soon as nothing is buffered.
+/// Runs a pass of the flusher in another thread, and calls `act` as soon as nothing is buffered.
 fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(|| contents.flush_pass(u64::MAX, TryOrWait::Try));
@@ -25,7 +25,7 @@ fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
 }
 
 /// A flush allocates blocks past the end of the file, and the last handle is dropped as soon as
-/// nothing is buffered. It frees those blocks.
+/// nothing is buffered. Checks that this frees those blocks.
 #[test]
 fn file_closed_during_a_flush_keeps_no_preallocation() {
     let options = OpenOptions::new().writable(true);
@@ -50,8 +50,8 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
     volume.close().unwrap();
 }
 
-/// A flush fails, and a handle is closed as soon as nothing is buffered. The close returns the
-/// error.
+/// A flush fails, and a handle is closed as soon as nothing is buffered. Checks that the close
+/// returns the error.
 #[test]
 fn close_returns_the_error_of_a_flush_just_before() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));

@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
-/// Opens a volume whose passes the test makes itself.
+/// Opens a volume without background threads. The test runs each pass of the flusher itself.
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().writable(true).fixed_time(Timestamp::default());
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
@@ -24,7 +24,7 @@ fn make() -> (SharedDevice, Volume) {
     (device, volume)
 }
 
-/// Returns the contents of a file after a crash.
+/// Returns the contents of a file after a crash and recovery; none if the file does not exist.
 fn survives(device: &SharedDevice, path: &str) -> Vec<u8> {
     let copy = OpenOptions::new().with_devices(crashed(device), None).volume().unwrap();
     copy.read(path).unwrap_or_default()
@@ -41,7 +41,7 @@ fn create(volume: &Volume, path: &str) -> File {
     file
 }
 
-/// Writes until there is preallocated space past the end.
+/// Writes to the file until it has preallocated blocks past its end.
 fn stream(file: &File) {
     for at in (0..4 * MIB).step_by(100_000) {
         file.write_at(at, &[3; 100_000]).unwrap();

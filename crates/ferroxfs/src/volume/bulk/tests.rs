@@ -46,7 +46,7 @@ fn all(volume: &Volume, path: BulkPath) -> BTreeMap<InodeNumber, Metadata> {
     seen
 }
 
-/// Returns the metadata of every file, as stat shows it.
+/// Returns the metadata of every file with a name, as stat shows it, by inode number.
 fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
     let walk = volume.walk("/").unwrap();
     walk.map(|entry| entry.unwrap().node.metadata()).map(|one| (one.number, one)).collect()
@@ -77,7 +77,7 @@ fn bulkstat_agrees_with_stat() {
     }
 }
 
-/// Compares the metadata that the root directory is listed with to that of stat.
+/// Checks that a listing of the root directory shows the same metadata as stat.
 fn check_listed(volume: &Volume) {
     let root = volume.root().unwrap();
     for entry in root.entries_with_metadata_from(Cookie::START).unwrap() {
@@ -150,7 +150,7 @@ fn listing_with_metadata_caches_no_inode() {
     assert_eq!(volume.statistics().unwrap().inode_lookups, before);
 }
 
-/// A device that records its reads.
+/// A device that records the offset and length of each read.
 struct Reads {
     inner: SharedDevice,
     seen: Mutex<Vec<(u64, usize)>>,
@@ -169,7 +169,8 @@ impl BlockDevice for Reads {
     }
 }
 
-/// The listing reads the files of a cluster together, also if its first inode is not listed first.
+/// Checks that a listing reads each cluster once, also if the first inode of the cluster is not
+/// listed first.
 #[test]
 fn listing_with_metadata_reads_each_cluster_once() {
     let device = make_with("");
@@ -240,8 +241,8 @@ fn bulkstat_caches_no_inode() {
     assert_eq!(volume.cache_counts().unwrap().total(), 0);
 }
 
-/// This holds also for chunks that straddle two of the cache, with some inodes cached, and with
-/// some chunks freed.
+/// Checks this also with chunks that lie in two chunks of the cache, with some inodes cached, and
+/// with some chunks freed.
 #[test]
 fn bulkstat_counts_each_inode_it_visits() {
     for format in ["", "-i sparse=0"] {

@@ -11,7 +11,7 @@ use crate::{OpenOptions, Volume};
 const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 const FILES: usize = 24;
 
-/// Returns a volume with files, all of one group, and their numbers.
+/// Returns a volume with `FILES` files in one group, and their inode numbers.
 fn volume() -> (Volume, Vec<InodeNumber>) {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();

@@ -1,4 +1,4 @@
-//! A user, for the kernel and for us.
+//! The user of a case, with its credentials in the kernel and in the library.
 
 use ferroxfs::{Capabilities, Credentials};
 use rustix::process::{Gid, Uid};
@@ -9,7 +9,7 @@ use xfs_oracle::harness::TrialError;
 use super::Answer;
 use crate::failed;
 
-/// Owners of files, and users of actors.
+/// User IDs of owners and of actors.
 pub(super) const USERS: [u32; 3] = [1000, 1001, 0];
 pub(super) const GROUPS: [u32; 3] = [2000, 2001, 0];
 
@@ -50,8 +50,8 @@ impl Actor {
             .protect_hard_links(protects))
     }
 
-    /// Calls a closure as this user, in a thread of its own, since credentials of Linux belong to a
-    /// thread.
+    /// Calls `act` with the credentials of this user. It runs in a thread of its own, because the
+    /// credentials of Linux belong to a thread.
     pub(super) fn does(&self, act: impl FnOnce() -> Answer + Send) -> Result<Answer, TrialError> {
         let acted = std::thread::scope(|scope| {
             scope

@@ -1,4 +1,4 @@
-//! Compares the results of the cases on two volumes.
+//! Comparison of the results of all cases on two volumes.
 
 use std::fmt::Debug;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-/// The largest number of differences that are shown.
+/// The largest number of differences that the error shows.
 const SHOWN: usize = 10;
 
 /// The output of an operation, or its errno.
@@ -22,7 +22,8 @@ pub(crate) struct Outcomes {
     pub(crate) facts: Vec<String>,
 }
 
-/// Returns the differences. `agree` compares two answers.
+/// Checks that two volumes have the same outcomes. The error lists the differences. `agree`
+/// compares the two answers of a case.
 pub(crate) fn compare<C: Debug>(
     cases: &[C],
     found: &Outcomes,
@@ -57,7 +58,7 @@ pub(crate) fn compare<C: Debug>(
     Err(format!("{} of {} differ, among them:\n{shown}", differences.len(), cases.len()))
 }
 
-/// Returns the state of a directory as the kernel shows it, a line for each file.
+/// Returns the state of a directory as the kernel shows it, with a line for each file.
 pub(crate) fn facts(folder: &Path) -> io::Result<String> {
     let mut lines = String::new();
     add_facts(folder, Path::new(""), &mut lines)?;
@@ -83,7 +84,7 @@ fn add_facts(root: &Path, below: &Path, lines: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns names and values of all attributes.
+/// Returns the names and values of all attributes of a file.
 fn attributes(path: &Path) -> Result<Vec<(String, Vec<u8>)>, Errno> {
     let (mut names, mut value) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     let length = rustix::fs::llistxattr(path, &mut names)?;

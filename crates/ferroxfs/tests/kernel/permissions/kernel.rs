@@ -1,4 +1,4 @@
-//! Makes scenes and operations in the kernel.
+//! Makes the scenes, and performs the operations, by system calls of the kernel.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ use super::scene::{Found, Guard, Kind, Scene};
 /// The contents of regular files.
 const CONTENTS: [u8; 4096] = [7; 4096];
 
-/// Makes a scene as root.
+/// Makes the files of a scene, as root.
 pub(super) fn build(folder: &Path, scene: &Scene) -> Result<(), Errno> {
     rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755))?;
     scene.0.iter().try_for_each(|found| make(&folder.join(found.path), found))?;
@@ -71,7 +71,7 @@ fn open(path: &Path, flags: OFlags) -> Result<File, Errno> {
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }
 
-/// Makes one operation with the credentials of this thread.
+/// Performs one operation with the credentials of this thread.
 pub(super) fn perform(folder: &Path, operation: &Operation) -> Answer {
     let file = folder.join("d/f");
     let answer = match operation {

@@ -1,4 +1,4 @@
-//! The operations of actors.
+//! The operations that actors perform, and how they are drawn.
 
 use ferroxfs::RenameMode;
 use xfs_oracle::Random;
@@ -20,11 +20,11 @@ pub(super) enum Made {
     Directory,
     Fifo,
     Symlink,
-    /// A character device with these numbers.
+    /// A character device with this major and minor number.
     Device(u32, u32),
 }
 
-/// An operation on the scene. Unless its text says otherwise, it is on `d/f`.
+/// An operation on the scene. It is on file `d/f`, unless its comment says otherwise.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Find(&'static str),
@@ -46,9 +46,9 @@ pub(super) enum Operation {
     Write,
     Truncate,
     Allocate,
-    /// Changes these flags and the project.
+    /// Changes the project, and inverts these flags.
     SetFlags(u32, u32),
-    /// Makes `d/n`.
+    /// Makes file `d/n` of this kind and mode.
     Make(Made, u16),
     Unlink,
     RemoveDirectory,
@@ -81,11 +81,12 @@ const MADE: [Made; 6] = [
     Made::Device(1, 3),
     Made::Device(0, 0),
 ];
-/// Immutable, append-only, no dump, and no flag.
+/// Flags to invert: immutable, append-only, no dump, and none.
 const FLAGS: [u32; 4] = [0x8, 0x10, 0x80, 0];
 
 impl Operation {
-    /// Returns each operation in turn.
+    /// Returns an operation whose kind is chosen by `turn`, so that all kinds come in turn. Its
+    /// arguments are random.
     pub(super) fn random(turn: u64, random: &mut Random) -> Self {
         let mode = random.below(0o10_000) as u16;
         match turn % 31 {
@@ -126,8 +127,8 @@ impl Operation {
 }
 
 impl Operation {
-    /// The library makes a directory with set-ID bits at once for root. mkdir(2) does so for no
-    /// one.
+    /// Removes set-ID bits from the mode of a new directory. For root, the library makes a
+    /// directory with set-ID bits at once. mkdir(2) does so for no caller.
     #[allow(dead_code, reason = "tests of a mount call mkdir(2)")]
     pub(super) fn take_set_ids_of_new_directory(&mut self) {
         if let Self::Make(Made::Directory, mode) = self {
@@ -135,8 +136,8 @@ impl Operation {
         }
     }
 
-    /// Returns whether the operation needs files that can be opened. We open no special files, and
-    /// no file for appending only.
+    /// Returns whether the operation needs regular files that can be opened. The library opens no
+    /// special files, and no file for appending only.
     pub(super) fn needs_contents(&self) -> bool {
         use Operation::{
             Allocate, Exchange, OpenQuietly, OpenToRead, OpenToWrite, OpenToWriteOnly, SetFlags,

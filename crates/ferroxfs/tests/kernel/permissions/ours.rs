@@ -1,4 +1,4 @@
-//! Makes scenes and operations with the library.
+//! Makes the scenes, and performs the operations, by calls of the library.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn creation(mode: u16, umask: u16) -> CreateOptions {
     CreateOptions { mode, uid: 0, gid: 0, umask }
 }
 
-/// Makes a scene as root.
+/// Makes the files of a scene, as root.
 pub(super) fn build(volume: &Volume, folder: &Path, scene: &Scene) -> Result<()> {
     volume.create_node(folder, &NewKind::Directory, &creation(0o755, 0))?;
     scene.0.iter().try_for_each(|found| make(volume, &folder.join(found.path), found))?;
@@ -65,7 +65,7 @@ fn guard(volume: &Volume, path: &Path, found: &Found) -> Result<()> {
     })
 }
 
-/// Makes one operation as the user of the volume.
+/// Performs one operation as the user of the volume.
 pub(super) fn perform(
     volume: &Volume,
     folder: &Path,
@@ -167,7 +167,7 @@ fn change(volume: &Volume, folder: &Path, file: &Path, operation: &Operation) ->
     }
 }
 
-/// As the ioctl, which takes an open file.
+/// Changes flags and project as the ioctl does, which needs a file that is open for reading.
 fn set_flags(node: &Node, flags: u32, project: u32) -> Result<()> {
     node.access(Access::READ)?;
     let xflags = node.metadata().xflags ^ ExtendedFlags::from_bits_retain(flags);

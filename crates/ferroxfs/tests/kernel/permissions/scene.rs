@@ -1,4 +1,4 @@
-//! The files of a case.
+//! The scene of a case: its files, with random permissions and flags.
 //!
 //! ```text
 //!  case-N ─┬─ d ─┬─ f      the target of most operations
@@ -18,11 +18,11 @@ pub(super) enum Kind {
     Regular,
     Directory,
     Fifo,
-    /// A link to `../e/g`.
+    /// A symbolic link to `../e/g`.
     Symlink,
 }
 
-/// Flags that keep a file from being changed.
+/// The flag that keeps a file from being changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     None,
@@ -30,7 +30,7 @@ pub(super) enum Guard {
     Append,
 }
 
-/// A file and its rights.
+/// A file of a scene, with its permissions.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) path: &'static str,
@@ -38,14 +38,14 @@ pub(super) struct Found {
     pub(super) mode: u16,
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// Access and default list, in the format of `system.posix_acl_access`.
+    /// Access list and default list, in the format of `system.posix_acl_access`.
     pub(super) access: Option<Vec<u8>>,
     pub(super) default: Option<Vec<u8>>,
     pub(super) guard: Guard,
     pub(super) is_capable: bool,
 }
 
-/// All files, each directory before its entries.
+/// All files of a scene, each directory before its entries.
 #[derive(Debug)]
 pub(super) struct Scene(pub(super) Vec<Found>);
 
@@ -117,7 +117,7 @@ impl Found {
     }
 }
 
-/// Returns a list in the format of `system.posix_acl_access`.
+/// Returns a random access control list in the format of `system.posix_acl_access`.
 pub(super) fn list(random: &mut Random) -> Vec<u8> {
     let mut permissions = || pick(random, &[0, 1, 2, 3, 4, 5, 6, 7, 7]);
     let entry = |tag, permissions| AclEntry { tag, permissions };

@@ -1,5 +1,5 @@
-//! Explores schedules of lookups by a cached name during the removal of its file, over the real
-//! cache. A planted bug must be found.
+//! Explores schedules of the real dentry cache: a thread follows a cached name while another
+//! removes its file. A planted bug must be found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,15 +24,17 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// The next step of a reader that holds a reference to the inode of a name.
+/// Whether a reader, which holds a reference to the inode that a name led to, checks the name
+/// again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DentryReader {
-    /// It checks whether the name is dead, as I2 requires.
+    /// The reader checks whether the dentry is dead, as I2 requires.
     Checks,
     Trusts,
 }
 
-/// One thread follows a cached name. Another removes the file and gives its number to a new one.
+/// One thread follows a cached name. Another thread removes the file and gives its inode number to
+/// a new file. Checks that the name never leads to the new file.
 fn walk_beside_removal(reader: DentryReader) {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
     store.create(NUMBER, drop);

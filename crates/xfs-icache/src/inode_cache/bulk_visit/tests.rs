@@ -60,7 +60,7 @@ fn visit_leaves_cached_inodes_to_its_caller() {
     assert_eq!(drop_idle(&cache), 2);
 }
 
-/// Another caller takes one of two inodes during the visit. That one stays (I3).
+/// Another caller takes one of two inodes during the visit. The taken inode stays cached (I3).
 #[test]
 fn inode_taken_during_the_visit_stays_cached() {
     let (cache, _) = open(InodeIndex::ByGroup);

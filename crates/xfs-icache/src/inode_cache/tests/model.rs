@@ -1,8 +1,8 @@
-//! Explores schedules of the real cache.
+//! Explores thread schedules of the real inode cache with shuttle.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-icache --lib --target-dir target/model
-//! model::`, which `cargo xtask test` does too. The cache is the one that a
-//! volume has. Below it lie inodes without a volume, each with a latch. Planted bugs must be found.
+//! model::`. `cargo xtask test` does that too. The cache is the one that a volume has. Its store
+//! holds fake inodes, each with a latch, and no volume. Planted bugs must be found.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,13 +22,13 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use xfs_format::InodeNumber;
 
-/// Schedules of each kind.
+/// Number of schedules that each scheduler explores.
 const SCHEDULES: usize = 1500;
-/// Schedules in which a planted bug must be found.
+/// Number of schedules, for each scheduler, in which a planted bug must be found.
 const PLANTED_SCHEDULES: usize = 3000;
-/// Preemptions in a schedule of the PCT scheduler.
+/// Number of preemptions in a schedule of the PCT scheduler.
 const DEPTH: usize = 3;
-/// Three inodes of one chunk, and one of the next.
+/// Inode numbers of the files: three in one chunk, and one in the next.
 const NUMBERS: [InodeNumber; 4] =
     [InodeNumber(5), InodeNumber(6), InodeNumber(63), InodeNumber(64)];
 
@@ -44,7 +44,7 @@ fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// Returns a cache over files of all numbers, none of which is cached.
+/// Returns a cache over files of all `NUMBERS`, and its store. No file is cached.
 fn open(mutant: Mutant, most: u64, index: InodeIndex) -> (Arc<FakeCache>, Arc<FakeStore>) {
     let store = Arc::new(FakeStore::new(1, mutant));
     for number in NUMBERS {
@@ -53,7 +53,7 @@ fn open(mutant: Mutant, most: u64, index: InodeIndex) -> (Arc<FakeCache>, Arc<Fa
     (Arc::new(InodeCache::new(Arc::clone(&store), most, index)), store)
 }
 
-/// Holds the inode of a number for a while, if there is one.
+/// Takes a reference to an inode, if it exists, and checks twice that it was not freed.
 fn look_at(cache: &FakeCache, number: InodeNumber, keep: Keep) {
     let Ok(entry) = cache.take_as(number, keep) else { return };
     entry.live().check();
@@ -62,12 +62,12 @@ fn look_at(cache: &FakeCache, number: InodeNumber, keep: Keep) {
     cache.release(entry);
 }
 
-/// Removes a file, and makes another one with its number.
+/// Removes a file, and makes another file with its inode number.
 fn replace(cache: &FakeCache, store: &FakeStore, number: InodeNumber) {
     replace_and(cache, store, number, thread::yield_now);
 }
 
-/// As [`replace`]. `pause` runs before the new inode is ready, and lets other threads run.
+/// As [`replace`], and calls `pause` before the new inode is ready, to let other threads run.
 fn replace_and(cache: &FakeCache, store: &FakeStore, number: InodeNumber, pause: impl Fn()) {
     if let Ok(entry) = cache.take(number) {
         entry.live().unlink();
@@ -82,7 +82,8 @@ fn replace_and(cache: &FakeCache, store: &FakeStore, number: InodeNumber, pause:
     }
 }
 
-/// Returns the numbers that a walk shows. Each inode is referenced while it is shown.
+/// Returns the inode numbers that a walk shows. Checks each inode while it is shown, and that the
+/// numbers are sorted.
 fn walk(cache: &FakeCache, which: WalkFilter) -> Vec<InodeNumber> {
     let mut seen = Vec::new();
     let _ = cache.iter_inodes(which, |entry: &Arc<CachedInode<FakeKind>>| {
@@ -101,7 +102,7 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     handles.into_iter().for_each(|handle| handle.join().expect("a thread of the model"));
 }
 
-/// Takes the cache down, and checks that nothing is left and that the counters agree.
+/// Takes the cache down, and checks that no inode is left and that the counters agree.
 fn close(cache: &FakeCache) {
     cache.deactivate();
     cache.drain();
@@ -113,7 +114,8 @@ fn close(cache: &FakeCache) {
     assert_eq!(missed + made, evicted + freed, "inodes that came in, inodes that went");
 }
 
-/// Looks inodes up, with a bound so small that lookups evict, while a file is replaced.
+/// Two threads look up inodes while a third replaces a file. The bound of the cache is so small
+/// that lookups evict.
 fn look_and_replace(mutant: Mutant) {
     let (cache, store) = open(mutant, 2, InodeIndex::ByGroup);
     let with = || (Arc::clone(&cache), Arc::clone(&store));
@@ -138,7 +140,7 @@ fn lookups_during_eviction_and_replacement_are_consistent() {
     explore(SCHEDULES, || look_and_replace(Mutant::None));
 }
 
-/// A reader that holds no latch while it inserts an inode breaks I1 of the cache.
+/// A thread that reads an inode without its latch breaks I1 of the cache.
 #[test]
 fn planted_read_without_the_latch_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
@@ -148,6 +150,7 @@ fn planted_read_without_the_latch_is_found() {
 }
 
 /// Visits the inodes of a chunk in bulk during lookups, a walk, and the replacement of a file.
+/// Checks that each inode is either shown or left to the caller.
 fn pass_beside(mutant: Mutant) {
     let (cache, store) = open(mutant, 2, InodeIndex::ByGroup);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
@@ -191,7 +194,8 @@ fn planted_bulk_visit_without_latches_is_found() {
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
-/// Walks during eviction and replacement. Each walk shows the inode that is held all the time.
+/// Walks during eviction and replacement. Checks that each walk shows the inode that is referenced
+/// all the time.
 fn walk_beside(index: InodeIndex) {
     let (cache, store) = open(Mutant::None, 64, index);
     let held = cache.take(NUMBERS[1]).expect("there is one");
@@ -226,12 +230,12 @@ fn walks_over_one_list_miss_no_held_inode() {
     explore(SCHEDULES, || walk_beside(InodeIndex::OneList));
 }
 
-/// How a thread evicts inodes without a reference.
+/// How a thread evicts inodes that have no reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Evicts {
-    /// It leaves the tag of an inode that is gone to the one in its slot.
+    /// It does not touch the tag of an inode that is gone: the slot may hold a new inode.
     Checks,
-    /// It clears the tag before it knows anything of the inode.
+    /// It clears the tag before it has checked the inode.
     Blindly,
 }
 
@@ -251,8 +255,8 @@ fn evict(cache: &FakeCache, how: Evicts) {
     }
 }
 
-/// Evicts the old inode of a file that is replaced. The new inode of the number, which nobody
-/// references, is found by the last eviction.
+/// Evicts all inodes while a file is replaced. The last eviction must find the new inode of that
+/// number, which has no reference.
 fn evict_beside_replacement(how: Evicts) {
     let (cache, store) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));
@@ -278,7 +282,8 @@ fn planted_eviction_that_clears_the_new_tag_is_found() {
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
-/// The last inode of a chunk leaves while another one comes in. Walks still show the other one.
+/// The last inode of a chunk is evicted while another is inserted into the chunk. Checks that walks
+/// show the inserted inode.
 fn chunk_turns_over() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let (coming, going) = (Arc::clone(&cache), Arc::clone(&cache));
@@ -299,7 +304,7 @@ fn inode_entering_an_emptied_chunk_is_walked() {
     explore(SCHEDULES, chunk_turns_over);
 }
 
-/// Takes the volume down while one thread holds an inode and another walks.
+/// Takes the volume down while one thread holds an inode and another thread walks.
 fn take_down() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     NUMBERS.iter().for_each(|number| look_at(&cache, *number, Keep::Cached));
@@ -321,8 +326,8 @@ fn volume_taken_down_during_a_walk_is_empty() {
     explore(SCHEDULES, take_down);
 }
 
-/// Threads drop handles, and a thread in the background frees the inodes. If a wakeup were lost,
-/// the model would report a deadlock.
+/// Threads drop the last references to unlinked files, and a background thread frees the inodes. If
+/// a wakeup were lost, the model would report a deadlock.
 fn free_in_background() {
     let (cache, _) = open(Mutant::None, 64, InodeIndex::ByGroup);
     let serving = Arc::clone(&cache);

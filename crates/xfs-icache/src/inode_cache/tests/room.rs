@@ -1,5 +1,5 @@
-//! Tests how many inodes stay cached, and which, over any number of groups. Tests how many waiting
-//! inodes one caller frees.
+//! Tests of how many inodes stay cached, and which, over any number of groups, and of how many
+//! waiting inodes one caller frees.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use xfs_testkit::Prng;
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// Inode numbers of a group.
+/// How many inode numbers a group has.
 const GROUP: u64 = 1024;
 
-/// Returns a cache over groups with `files` files each.
+/// Returns a cache over `groups` groups with `files` files each. About `most` inodes stay cached.
 fn open(groups: u32, files: u64, most: u64) -> FakeCache {
     let store = Arc::new(FakeStore::new(groups, Mutant::None));
     for group in 0..u64::from(groups) {
@@ -36,8 +36,8 @@ fn use_once(cache: &FakeCache, number: u64) {
     cache.release(cache.take(InodeNumber(number)).unwrap());
 }
 
-/// Uses inodes that fit into a cache full of others that nobody uses any more. The others are
-/// evicted, whichever group they lie in.
+/// Fills the cache with inodes of one group, and then uses other inodes again and again. Checks
+/// that the first are evicted, whichever group they are in, so that the others are read once.
 fn check_stays(groups: u32, cold_group: u64, used_group: u64) {
     const ROOM: u64 = 700;
     const USED: u64 = 300;
@@ -63,7 +63,8 @@ fn used_inodes_push_out_cold_ones_of_any_group() {
     check_stays(4, 3, 1);
 }
 
-/// Uses one inode of each group in each round, `times` times.
+/// Uses inodes of all groups in turn, each `times` times. Checks that the number of cached inodes
+/// stays near the bound.
 fn check_bound(groups: u32, times: usize) {
     const ROOM: u64 = 2000;
     let files = (30_000 / u64::from(groups)).min(GROUP);
@@ -89,8 +90,9 @@ fn bound_holds_over_any_number_of_groups() {
     }
 }
 
-/// A walk shows an inode. Meanwhile its file is removed, and its number goes to a new inode that
-/// nobody references. Eviction still finds the new one.
+/// A walk shows an inode. Meanwhile its file is removed, and its inode number goes to a new inode
+/// without a reference. A late eviction of the old inode must not hide the new one from later
+/// evictions.
 #[test]
 fn late_eviction_keeps_the_tag_of_a_new_inode() {
     let store = Arc::new(FakeStore::new(1, Mutant::None));
@@ -119,8 +121,8 @@ fn late_eviction_keeps_the_tag_of_a_new_inode() {
     assert_eq!(count_inodes(&cache).total(), 0);
 }
 
-/// Many unlinked inodes lose their last reference, and no background thread frees them. Each later
-/// change frees some of them, and not all.
+/// Many unlinked inodes lose their last reference, and no background thread frees them. Checks that
+/// each later operation frees some of them, and not all.
 #[test]
 fn throttled_caller_frees_a_bounded_number() {
     const FILES: u64 = 1000;
@@ -143,7 +145,7 @@ fn throttled_caller_frees_a_bounded_number() {
     assert_eq!(freed(), FILES);
 }
 
-/// Several threads use one group. The bound holds although one of them is evicting already.
+/// Several threads use one group, and the bound holds although each of them may be evicting.
 #[test]
 fn bound_holds_with_several_threads() {
     const ROOM: u64 = 200;

@@ -1,4 +1,4 @@
-//! Runs all walks over inodes, and all changes of the set of inodes, at once.
+//! Runs all walks over cached inodes, and all changes of the set of inodes, in parallel threads.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const WALKS: usize = 40;
 
 type FakeCache = InodeCache<Arc<FakeStore>>;
 
-/// Looks inodes up, removes them and makes them again, at random.
+/// Looks up inodes, removes their files and makes new files, at random.
 fn churn(cache: &FakeCache, store: &FakeStore, seed: u64) {
     let mut prng = Prng::new(seed);
     for _ in 0..ROUNDS {
@@ -52,7 +52,8 @@ fn churn(cache: &FakeCache, store: &FakeStore, seed: u64) {
     }
 }
 
-/// Visits whole chunks in bulk, as bulkstat does. Each inode is shown once, or left.
+/// Visits whole chunks in bulk, as bulkstat does. Checks that each inode is either shown or left to
+/// the caller.
 fn pass(cache: &FakeCache) {
     for first in (0..INODES).step_by(64).cycle().take(WALKS * 8).map(InodeNumber) {
         let mut shown = 0;
@@ -67,7 +68,7 @@ fn pass(cache: &FakeCache) {
     }
 }
 
-/// Walks. Each walk shows all held inodes.
+/// Walks over all inodes many times. Checks that each walk shows all held inodes.
 fn walk(cache: &FakeCache, which: WalkFilter) {
     for _ in 0..WALKS {
         let mut held = 0;

@@ -5,9 +5,9 @@ use super::*;
 
 const BUFFER: usize = BUFFER_BYTES as usize;
 
-/// Writes slices of these lengths from `offset` on. `taken` says how many bytes of a piece are
-/// written, by its number and length. Returns the offsets and lengths of the pieces, and the
-/// result.
+/// Writes slices of these lengths from byte `offset` on, and checks the bytes of each piece.
+/// `taken` gets the number of a piece, counted from 1, and its length, and returns the written
+/// bytes. Returns the offset and length of each piece, and the result of the write.
 fn check_pieces(
     offset: u64,
     lengths: &[usize],
