@@ -109,7 +109,7 @@ fn process_that_does_not_close_is_named() -> Result<(), TrialError> {
         let output = volume.mount_command("rw").output().unwrap();
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{text}");
-        let named = format!("hint: process {server}, which has served it, has not closed");
+        let named = format!("hint: process {server}, which served it before, has not closed it");
         assert!(text.contains("another program has it open") && text.contains(&named), "{text}");
         drop(stopped);
         volume.mount("rw");
