@@ -78,12 +78,12 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     drop((sieve, from));
     volume.close().map_err(failed)?;
     let image = Image { data: path.to_owned(), log: None };
-    take_what_is_larger(&image)?;
+    take_larger_extents(&image)?;
     Ok(image)
 }
 
 /// Allocates the larger free extents by the kernel, which would use them first for a large request.
-fn take_what_is_larger(image: &Image) -> Result<(), TrialError> {
+fn take_larger_extents(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     let file = File::create_new(mount.path().join("taker")).map_err(failed)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, TAKEN_BYTES).map_err(failed)?;

@@ -22,7 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_mount_waits_until_a_device_is_closed,
         ),
         Trial::new("process_that_does_not_close_is_named", process_that_does_not_close_is_named),
-        Trial::new("who_uses_an_image_is_not_waited_for", who_uses_an_image_is_not_waited_for),
+        Trial::new("image_in_use_by_another_program_is_not_waited_for", image_in_use_by_another_program_is_not_waited_for),
     ]
 }
 
@@ -117,7 +117,7 @@ fn process_that_does_not_close_is_named() -> Result<(), TrialError> {
     volume.check()
 }
 
-fn who_uses_an_image_is_not_waited_for() -> Result<(), TrialError> {
+fn image_in_use_by_another_program_is_not_waited_for() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     check_refusal(&volume, "rw");
     check_refusal(&volume, "ro");
