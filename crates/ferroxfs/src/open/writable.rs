@@ -204,12 +204,8 @@ impl Finisher<'_> {
     /// Empties a list that cannot be followed. Its remaining inodes are lost to everything but
     /// xfs_repair.
     fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
-        let mut tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
-        if let Err(error) = xfs_alloc::clear_unlinked_list(&mut tx, group, bucket) {
-            tx.cancel();
-            return Err(error);
-        }
-        tx.commit().map(drop)
+        let tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
+        tx.commit_or_cancel(|tx| xfs_alloc::clear_unlinked_list(tx, group, bucket))
     }
 }
 

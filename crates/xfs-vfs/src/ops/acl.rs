@@ -5,6 +5,7 @@
 //! blocks that an operation reserves for lists. It knows these only once the inode is latched. Does
 //! **not** own the meaning of a list ([`Acl`]).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
@@ -129,17 +130,16 @@ impl Mount {
     ) -> Result<T> {
         let mut room = ListRoom::default();
         loop {
-            let mut tx = self.begin_with_lists(kind, blocks, room)?;
-            match operate(&mut tx, room) {
-                Ok(Outcome::Done(value)) => return tx.commit().map(|_| value),
-                Ok(Outcome::RetryWith(needed)) => {
-                    tx.cancel();
-                    room = needed;
-                }
-                Err(error) => {
-                    tx.cancel();
-                    return Err(error);
-                }
+            let tx = self.begin_with_lists(kind, blocks, room)?;
+            let ended = tx.commit_or_break(|tx| {
+                Ok(match operate(tx, room)? {
+                    Outcome::Done(value) => ControlFlow::Continue(value),
+                    Outcome::RetryWith(needed) => ControlFlow::Break(needed),
+                })
+            })?;
+            match ended {
+                ControlFlow::Continue(value) => return Ok(value),
+                ControlFlow::Break(needed) => room = needed,
             }
         }
     }

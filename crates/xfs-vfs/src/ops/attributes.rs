@@ -78,17 +78,11 @@ impl OpContext<'_> {
         let now = self.mount.clock.now();
         file.forget_rights();
         let along = move |core: &mut InodeCore| (core.mode, core.change_time) = (mode_after, now);
-        let set = self
-            .check_attribute(file, (attribute.namespace, attribute.name), purpose)
-            .and_then(|()| check_undelegated(file))
-            .and_then(|()| {
-                xfs_dir::set_attribute_along(&mut tx, file.live(), attribute, mode, along)
-            });
-        if let Err(error) = set {
-            tx.cancel();
-            return Err(error);
-        }
-        tx.commit()?;
+        tx.commit_or_cancel(|tx| {
+            self.check_attribute(file, (attribute.namespace, attribute.name), purpose)?;
+            check_undelegated(file)?;
+            xfs_dir::set_attribute_along(tx, file.live(), attribute, mode, along)
+        })?;
         self.mount.notify(file, WatchEvents::ATTRIB);
         Ok(())
     }
