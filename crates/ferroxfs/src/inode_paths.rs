@@ -163,7 +163,7 @@ fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
             found.findings.push(cycle(directory).into());
             continue;
         }
-        if let Err(error) = search_directory((&path, directory), wanted, volume, &mut found)
+        if let Err(error) = search_directory(&path, directory, wanted, volume, &mut found)
             .map(|below| open.extend(below))
         {
             found.findings.push(error);
@@ -175,7 +175,8 @@ fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
 /// Searches the entries of one directory, up to [`MAX_PATHS`] paths (I2). Returns the directories
 /// in it.
 fn search_directory(
-    (path, directory): (&Path, InodeNumber),
+    path: &Path,
+    directory: InodeNumber,
     wanted: InodeNumber,
     volume: &Arc<VolumeRef>,
     found: &mut InodePaths,

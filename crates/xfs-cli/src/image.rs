@@ -73,7 +73,8 @@ impl Image {
     /// Opens the volume that mkfs has just made in `path`, to fill it, with a fixed time if one is
     /// given. Messages call it `shown`.
     pub(crate) fn open_made(
-        (path, shown): (&Path, &Path),
+        path: &Path,
+        shown: &Path,
         log: Option<&Path>,
         time: Option<Timestamp>,
     ) -> Result<Self, Failure> {

@@ -142,7 +142,8 @@ impl Drop for InodeRecord {
 impl InodeRecord {
     /// Decodes and verifies the inode in its cluster.
     pub(crate) fn read(
-        (number, place): (InodeNumber, InodeLocation),
+        number: InodeNumber,
+        place: InodeLocation,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -151,19 +152,15 @@ impl InodeRecord {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
-        Ok(Arc::new(Self::new(
-            (number, place),
-            cluster,
-            cluster_item,
-            Some(CachedImage::of(image)),
-        )))
+        Ok(Arc::new(Self::new(number, place, cluster, cluster_item, Some(CachedImage::of(image)))))
     }
 
     /// Reads an inode as [`read`](Self::read) does, and shares the latch before any other thread
     /// knows the record. The record keeps no image (I5): the returned image is that of the inode
     /// until the caller releases the latch.
     pub(crate) fn read_shared(
-        (number, place): (InodeNumber, InodeLocation),
+        number: InodeNumber,
+        place: InodeLocation,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -172,13 +169,14 @@ impl InodeRecord {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
-        let record = Self::new((number, place), cluster, cluster_item, None);
+        let record = Self::new(number, place, cluster, cluster_item, None);
         record.latch.lock_shared();
         Ok((Arc::new(record), image))
     }
 
     fn new(
-        (number, place): (InodeNumber, InodeLocation),
+        number: InodeNumber,
+        place: InodeLocation,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         contents: Option<Box<CachedImage>>,

@@ -23,8 +23,8 @@ use crate::acl::{Acl, AclKind};
 use crate::credentials::{Capabilities, Credentials};
 use crate::mode_bits;
 
-pub use attributes::AttributeUse;
 pub(crate) use attributes::CAPABILITIES;
+pub use attributes::{AttributeUse, QualifiedName};
 
 bitflags! {
     /// The access that a caller wants to a file. A request for no access is always granted.

@@ -139,8 +139,8 @@ impl IntentRecovery for Finisher<'_> {
         let Some(open) = self.open.pop_front() else { return Ok(()) };
         assert_eq!(open.id(), intent.id(), "intents are finished in the order of the log");
         let works = works(self.journal, &open)?;
-        let budget = budget(self.journal, open.payloads());
-        self.captured.push(self.journal.resume(&open, works, budget)?);
+        let (kind, blocks) = budget(self.journal, open.payloads());
+        self.captured.push(self.journal.resume(&open, works, kind, blocks)?);
         Ok(())
     }
 

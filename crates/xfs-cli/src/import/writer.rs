@@ -41,6 +41,7 @@ use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 use staging::NewName;
+pub(crate) use staging::ReplacedName;
 
 pub(crate) use contents::write_all;
 pub(crate) use failure::WriteFailure;
@@ -145,7 +146,7 @@ impl<'a> ImageWriter<'a> {
         source: S,
     ) -> Result<(), Failure> {
         self.start_length = name.len();
-        let level = self.put_one(directory, (name, name.to_vec()), source)?;
+        let level = self.put_one(directory, name, name.to_vec(), source)?;
         self.fill(level)
     }
 
@@ -160,7 +161,7 @@ impl<'a> ImageWriter<'a> {
         source: S,
     ) -> Result<(), Failure> {
         self.start_length = 0;
-        let entered = self.entered((directory, false), &source);
+        let entered = self.entered(directory, false, &source);
         let level = self.check(b"", enter(entered, Vec::new(), &source))?;
         self.fill(level)
     }
@@ -191,7 +192,7 @@ impl<'a> ImageWriter<'a> {
                 Some(Ok((name, source))) => {
                     let path = [&level.path, b"/".as_slice(), &name].concat();
                     let directory = level.entered.directory.clone();
-                    self.put_one(&directory, (&name, path), source)?
+                    self.put_one(&directory, &name, path, source)?
                 }
                 Some(Err(failure)) => {
                     let path = level.path.clone();
@@ -213,10 +214,11 @@ impl<'a> ImageWriter<'a> {
     fn put_one<S: Source>(
         &mut self,
         directory: &Node,
-        (name, path): (&[u8], Vec<u8>),
+        name: &[u8],
+        path: Vec<u8>,
         source: S,
     ) -> Result<Option<ImageLevel<S>>, Failure> {
-        let made = self.put_member(directory, (name, &path), &source);
+        let made = self.put_member(directory, name, &path, &source);
         let Some(entered) = self.check(&path, made)?.flatten() else { return Ok(None) };
         let level = enter(entered, path.clone(), &source);
         self.check(&path, level)
@@ -227,18 +229,19 @@ impl<'a> ImageWriter<'a> {
     pub(crate) fn put_member<S: Source>(
         &mut self,
         directory: &Node,
-        (name, path): (&[u8], &[u8]),
+        name: &[u8],
+        path: &[u8],
         source: &S,
     ) -> Result<Option<OpenDirectory>, WriteFailure> {
         interrupt::check().map_err(WriteFailure::All)?;
-        let made = self.make(directory, (name, path), source)?;
+        let made = self.make(directory, name, path, source)?;
         if made.is_some() {
             self.tally.add_directory();
         }
-        Ok(made.map(|made| self.entered(made, source)))
+        Ok(made.map(|(node, is_new)| self.entered(node, is_new, source)))
     }
 
-    fn entered<S: Source>(&self, (node, is_new): (Node, bool), source: &S) -> OpenDirectory {
+    fn entered<S: Source>(&self, node: Node, is_new: bool, source: &S) -> OpenDirectory {
         OpenDirectory { is_new, facts: self.facts(source), ..OpenDirectory::present(node, source) }
     }
 
@@ -293,7 +296,7 @@ impl<'a> ImageWriter<'a> {
     /// Replaces a file with a complete unnamed one, which gets all properties of the replaced file.
     pub(crate) fn succeed(
         &mut self,
-        (directory, name, path): (&Node, &OsStr, &[u8]),
+        ReplacedName { directory, name, path }: ReplacedName<'_>,
         staged: &Node,
         present: Node,
     ) -> Result<(), WriteFailure> {
@@ -304,7 +307,7 @@ impl<'a> ImageWriter<'a> {
             gid: Some(gid),
             ..SetAttributes::default()
         })?;
-        self.apply((staged, path), &facts, node::attributes(&present))?;
+        self.apply(staged, path, &facts, node::attributes(&present))?;
         NewName { directory, name, present: Some(present) }.link(staged)?;
         Ok(staged.set_attributes(&self.late_changes(&facts))?)
     }
@@ -369,7 +372,8 @@ impl<'a> ImageWriter<'a> {
     fn make<S: Source>(
         &mut self,
         directory: &Node,
-        (name, path): (&[u8], &[u8]),
+        name: &[u8],
+        path: &[u8],
         source: &S,
     ) -> Result<Option<(Node, bool)>, WriteFailure> {
         if !is_safe_name(name) {
@@ -456,7 +460,7 @@ impl<'a> ImageWriter<'a> {
             let copied = copied.and_then(|()| Ok(file.close()?));
             copied.map_err(|failed| failed.needing(source.length()))?;
         }
-        self.apply((staged.node(), path), &facts, source.attributes())?;
+        self.apply(staged.node(), path, &facts, source.attributes())?;
         let node = staged.publish()?;
         let late = self.late_changes(&facts);
         // In an archive, any file may get further names.
@@ -496,7 +500,7 @@ impl<'a> ImageWriter<'a> {
         }
         // Its entries have their own hints already, and inherit none.
         self.hint(&entered.directory, &entered.facts)?;
-        self.apply((&entered.directory, path), &entered.facts, entered.attributes)?;
+        self.apply(&entered.directory, path, &entered.facts, entered.attributes)?;
         Ok(entered.directory.set_attributes(&self.late_changes(&entered.facts))?)
     }
 }

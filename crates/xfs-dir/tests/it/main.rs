@@ -151,7 +151,7 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
         }
         let blocks = parent_blocks(journal.geometry(), 255);
         let kind = TransactionKind::SetAttr;
-        captured.push(journal.resume(intent, works, (kind, blocks)).unwrap());
+        captured.push(journal.resume(intent, works, kind, blocks).unwrap());
     }
     for captured in captured {
         captured.finish(journal).unwrap();

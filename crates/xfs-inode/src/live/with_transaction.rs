@@ -21,11 +21,12 @@ pub(crate) fn with_transaction<R>(
 /// take blocks from the pool of a full volume.
 pub(crate) fn with_pool_transaction<R>(
     journal: &Arc<Journal>,
-    (blocks, reservation): (u64, &mut BlockReservation),
+    blocks: u64,
+    reservation: &mut BlockReservation,
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let from = (&mut *reservation, FallbackPool::Reserved);
-    let tx = journal.begin_reserved(TransactionKind::Write, blocks, from)?;
+    let (kind, fallback) = (TransactionKind::Write, FallbackPool::Reserved);
+    let tx = journal.begin_reserved(kind, blocks, reservation, fallback)?;
     tx.commit_or_cancel(|tx| {
         let answer = work(tx)?;
         tx.finish_deferred()?;
@@ -39,11 +40,12 @@ pub(crate) fn with_pool_transaction<R>(
 /// committed.
 pub(crate) fn with_allocation_transaction<R>(
     journal: &Arc<Journal>,
-    (blocks, reservation): (u64, &mut BlockReservation),
+    blocks: u64,
+    reservation: &mut BlockReservation,
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let from = (&mut *reservation, FallbackPool::Free);
-    let tx = journal.begin_reserved(TransactionKind::Write, blocks, from)?;
+    let (kind, fallback) = (TransactionKind::Write, FallbackPool::Free);
+    let tx = journal.begin_reserved(kind, blocks, reservation, fallback)?;
     tx.commit_or_cancel(|tx| {
         let answer = match work(tx) {
             Err(Error::Posix(PosixError::NoSpace)) => None,

@@ -182,7 +182,7 @@ impl OpContext<'_> {
                 // The on-disk form is larger than the caller's. Check its size only after the
                 // permission check.
                 let _latch = file.live().log_item().latch().shared();
-                self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
+                self.check_attribute(file, Namespace::Trusted, kind.name(), purpose)?;
             }
             let value = encoded?;
             return self.put_attribute(file, &attribute(kind, &value), SetMode::Either, purpose);
@@ -197,7 +197,7 @@ impl OpContext<'_> {
         let blocks = xfs_dir::attribute_blocks(self.mount.geometry(), kind.name().len(), 0);
         self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().log_item());
-            self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
+            self.check_attribute(file, Namespace::Trusted, kind.name(), purpose)?;
             check_undelegated(file)?;
             let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;
             if was_there || purpose.sets_bits() {

@@ -16,7 +16,7 @@ use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::mode_bits;
 use crate::op_context::OpContext;
-use crate::permission::{AttributeUse, CAPABILITIES, Caller};
+use crate::permission::{AttributeUse, CAPABILITIES, Caller, QualifiedName};
 use crate::watch::WatchEvents;
 
 /// The longest value of an attribute.
@@ -79,7 +79,7 @@ impl OpContext<'_> {
         file.forget_rights();
         let along = move |core: &mut InodeCore| (core.mode, core.change_time) = (mode_after, now);
         tx.commit_or_cancel(|tx| {
-            self.check_attribute(file, (attribute.namespace, attribute.name), purpose)?;
+            self.check_attribute(file, attribute.namespace, attribute.name, purpose)?;
             check_undelegated(file)?;
             xfs_dir::set_attribute_along(tx, file.live(), attribute, mode, along)
         })?;
@@ -92,7 +92,8 @@ impl OpContext<'_> {
     pub(crate) fn check_attribute(
         &self,
         file: &CachedInode,
-        (namespace, name): (Namespace, &[u8]),
+        namespace: Namespace,
+        name: &[u8],
         purpose: Purpose,
     ) -> Result<()> {
         let core = file.core();
@@ -106,8 +107,9 @@ impl OpContext<'_> {
         }
         match purpose {
             Purpose::Value => self.caller.check_attribute(
-                (self.mount.journal.cache(), &file.live().inode()),
-                (namespace, name),
+                self.mount.journal.cache(),
+                &file.live().inode(),
+                QualifiedName { namespace, name },
                 AttributeUse::Change,
             ),
             Purpose::List { .. } => self.caller.check_owner(&core),
@@ -125,7 +127,7 @@ impl OpContext<'_> {
         self.undelegated(&[file], || {
             self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
                 tx.join(file.live().log_item());
-                self.check_attribute(file, (namespace, name), Purpose::Value)?;
+                self.check_attribute(file, namespace, name, Purpose::Value)?;
                 check_undelegated(file)?;
                 if !take_attribute(tx, file, namespace, name)? {
                     return Err(PosixError::NoAttribute.into());
