@@ -19,6 +19,7 @@
 
 mod contents;
 mod failure;
+mod open_directory;
 mod options;
 mod properties;
 mod staging;
@@ -36,7 +37,7 @@ use crate::export::host::Existing;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
 use crate::file::node;
-use crate::file::source::{InodeSpace, NamedValue, Source, SourceLocation, is_safe_name, join};
+use crate::file::source::{InodeSpace, Source, SourceLocation, is_safe_name, join};
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
@@ -45,6 +46,8 @@ pub(crate) use staging::ReplacedName;
 
 pub(crate) use contents::write_all;
 pub(crate) use failure::WriteFailure;
+use open_directory::ImageLevel;
+pub(crate) use open_directory::OpenDirectory;
 pub(crate) use options::WriterOptions;
 
 /// One run of writing files into a volume.
@@ -66,30 +69,6 @@ pub(crate) struct ImageWriter<'a> {
     crosses_kinds: bool,
     tally: Arc<Tally>,
     report: &'a mut dyn FnMut(Failure),
-}
-
-/// A directory that is being filled.
-pub(crate) struct OpenDirectory {
-    pub(crate) directory: Node,
-    facts: Facts,
-    attributes: Vec<Result<NamedValue, Failure>>,
-    /// Whether this run created the directory. An existing one keeps its attributes without
-    /// `is_archive`.
-    is_new: bool,
-}
-
-impl OpenDirectory {
-    /// Returns an existing directory.
-    pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
-        Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
-    }
-}
-
-/// A directory that is being filled, and its remaining entries.
-struct ImageLevel<S: Source> {
-    entered: OpenDirectory,
-    entries: S::Entries,
-    path: Vec<u8>,
 }
 
 impl<'a> ImageWriter<'a> {
@@ -162,7 +141,7 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<(), Failure> {
         self.start_length = 0;
         let entered = self.entered(directory, false, &source);
-        let level = self.check(b"", enter(entered, Vec::new(), &source))?;
+        let level = self.check(b"", ImageLevel::enter(entered, Vec::new(), &source))?;
         self.fill(level)
     }
 
@@ -220,7 +199,7 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<Option<ImageLevel<S>>, Failure> {
         let made = self.put_member(directory, name, &path, &source);
         let Some(entered) = self.check(&path, made)?.flatten() else { return Ok(None) };
-        let level = enter(entered, path.clone(), &source);
+        let level = ImageLevel::enter(entered, path.clone(), &source);
         self.check(&path, level)
     }
 
@@ -503,13 +482,4 @@ impl<'a> ImageWriter<'a> {
         self.apply(&entered.directory, path, &entered.facts, entered.attributes)?;
         Ok(entered.directory.set_attributes(&self.late_changes(&entered.facts))?)
     }
-}
-
-fn enter<S: Source>(
-    entered: OpenDirectory,
-    path: Vec<u8>,
-    source: &S,
-) -> Result<ImageLevel<S>, WriteFailure> {
-    let entries = source.entries().map_err(WriteFailure::Source)?;
-    Ok(ImageLevel { entered, entries, path })
 }
