@@ -8,6 +8,7 @@ mod documents;
 mod invariants;
 mod layers;
 mod modules;
+mod parameters;
 mod prose;
 mod source;
 mod text;
@@ -86,6 +87,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     findings.extend(text::check(&files, &private_paths(root)));
     for file in files.iter().filter(|file| file.is_rust()) {
         findings.extend(source::check(file));
+        findings.extend(parameters::check(file));
     }
     findings.extend(source::check_unsafe(&files));
     findings.extend(invariants::check(&files));

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use xfs_buffer::PosixError;
 use xfs_dir::{AttributeName, Attributes, linux_names, split_linux_name};
-use xfs_vfs::{AclKind, Activity, AttributeUse};
+use xfs_vfs::{AclKind, Activity, AttributeUse, QualifiedName};
 
 use crate::node::Node;
 use crate::{FileType, Result};
@@ -74,8 +74,9 @@ pub(crate) fn value(node: &Node, name: &OsStr) -> Result<Vec<u8>> {
         if inode.file_type() == FileType::Symlink {
             return Err(PosixError::NotSupported.into());
         }
-    } else if let Some(attribute) = split_linux_name(name) {
-        node.caller().check_attribute((node.cache(), &inode), attribute, AttributeUse::Read)?;
+    } else if let Some((namespace, name)) = split_linux_name(name) {
+        let attribute = QualifiedName { namespace, name };
+        node.caller().check_attribute(node.cache(), &inode, attribute, AttributeUse::Read)?;
     }
     Attributes::new(node.cache(), &inode).lookup_linux(name)
 }

@@ -164,7 +164,7 @@ fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
             found.findings.push(cycle(directory).into());
             continue;
         }
-        if let Err(error) = search_directory((&path, directory), wanted, volume, &mut found)
+        if let Err(error) = search_directory(&path, directory, wanted, volume, &mut found)
             .map(|below| open.extend(below))
         {
             found.findings.push(error);
@@ -176,7 +176,8 @@ fn search(volume: &Arc<VolumeRef>, wanted: InodeNumber) -> InodePaths {
 /// Searches the entries of one directory for an inode, up to [`MAX_PATHS`] paths in all (I2).
 /// Returns the subdirectories, which are still to be searched.
 fn search_directory(
-    (path, directory): (&Path, InodeNumber),
+    path: &Path,
+    directory: InodeNumber,
     wanted: InodeNumber,
     volume: &Arc<VolumeRef>,
     found: &mut InodePaths,

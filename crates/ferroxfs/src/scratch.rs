@@ -33,7 +33,7 @@ use xfs_icache::{
 use xfs_vfs::NewKind;
 
 use crate::Result;
-use tree::Tree;
+use tree::{ScratchName, Tree};
 
 /// A small volume in memory, without backing store. It goes with its last handle.
 ///
@@ -212,8 +212,9 @@ impl ScratchNode {
         new_name: impl AsRef<OsStr>,
     ) -> Result<()> {
         self.check_same(directory)?;
-        let from = (self.entry(), name.as_ref().as_bytes());
-        self.tree.rename(from, (directory.entry(), new_name.as_ref().as_bytes()))
+        let from = ScratchName { directory: self.entry(), name: name.as_ref().as_bytes() };
+        let (directory, name) = (directory.entry(), new_name.as_ref().as_bytes());
+        self.tree.rename(from, ScratchName { directory, name })
     }
 
     /// Returns the current entries of this directory, by name.

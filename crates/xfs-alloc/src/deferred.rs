@@ -138,7 +138,7 @@ impl Deferred for FreeWork {
             return Ok(Finish::Again(self));
         };
         match self.owner {
-            FreedOwner::Of(owner) => group.free(tx, range, (owner, self.purpose))?,
+            FreedOwner::Of(owner) => group.free(tx, range, owner, self.purpose)?,
             FreedOwner::Unknown => group.free_unknown(tx, range)?,
         }
         group.close(tx);

@@ -149,7 +149,8 @@ impl GroupSpace {
         &mut self,
         tx: &mut Transaction<'_>,
         range: Range<u32>,
-        (owner, purpose): (Option<ExtentOwner>, Option<Purpose>),
+        owner: Option<ExtentOwner>,
+        purpose: Option<Purpose>,
     ) -> Result<()> {
         self.fill_free_list(tx)?;
         if let Some(owner) = owner {
@@ -203,7 +204,7 @@ impl GroupSpace {
     ) -> Result<()> {
         self.fill_free_list(tx)?;
         self.remove_any_mapping(tx, range.clone())?;
-        self.free(tx, range, (None, Some(Purpose::File)))
+        self.free(tx, range, None, Some(Purpose::File))
     }
 
     /// Waits until all frees of other transactions in this group are durable. Returns `false` if

@@ -84,13 +84,7 @@ fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
 fn change_groups(journal: &Arc<Journal>, before: &Geometry, geometry: &Geometry) -> Result<()> {
     let mut tx = journal.begin_while_frozen(TransactionKind::Grow)?;
     tx.set_synchronous();
-    match change_in(&mut tx, before, geometry) {
-        Ok(()) => tx.commit().map(drop),
-        Err(error) => {
-            tx.cancel();
-            Err(error)
-        }
-    }
+    tx.commit_or_cancel(|tx| change_in(tx, before, geometry))
 }
 
 fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -> Result<()> {
@@ -144,18 +138,12 @@ fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
 
 fn update_copy(journal: &Arc<Journal>, number: AgNumber, primary: &[u8]) -> Result<()> {
     let geometry = journal.geometry();
-    let mut tx = journal.begin_while_frozen(TransactionKind::Superblock)?;
     let at = geometry.header_disk_addr(number, 0);
-    match tx.read(at, geometry.sector_size, BlockKind::Superblock) {
-        Ok(copy) => {
-            tx.change(&copy, 0..primary.len(), |bytes| bytes.copy_from_slice(primary));
-            tx.commit().map(drop)
-        }
-        Err(error) => {
-            tx.cancel();
-            Err(error)
-        }
-    }
+    journal.begin_while_frozen(TransactionKind::Superblock)?.commit_or_cancel(|tx| {
+        let copy = tx.read(at, geometry.sector_size, BlockKind::Superblock)?;
+        tx.change(&copy, 0..primary.len(), |bytes| bytes.copy_from_slice(primary));
+        Ok(())
+    })
 }
 
 fn io_error(operation: &'static str, at: DiskAddr, length: usize, source: std::io::Error) -> Error {

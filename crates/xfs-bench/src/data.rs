@@ -188,7 +188,7 @@ fn measure(
                 continue;
             };
             let (processor, start) = (processor_seconds(), Instant::now());
-            one_turn(arguments, (step, slice), &**target, &mut buffers)?;
+            one_turn(arguments, step, slice, &**target, &mut buffers)?;
             taken.slices.push(start.elapsed());
             taken.processor_seconds += processor_seconds() - processor;
         }
@@ -199,7 +199,8 @@ fn measure(
 /// Runs one slice with all threads of one contender. A single thread is not spawned.
 fn one_turn<'buffers>(
     arguments: &Arguments,
-    (step, slice): (DataStep, u64),
+    step: DataStep,
+    slice: u64,
     target: &dyn DataContender,
     buffers: &'buffers mut [Vec<u8>],
 ) -> Result<(), BenchError> {

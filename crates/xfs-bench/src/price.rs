@@ -128,18 +128,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         };
         let open =
             move |image: &Path| way.open(image).map(|ours| Box::new(ours) as Box<dyn WorkTarget>);
-        measure(arguments, ("ours", way.name()), way.parent(), &open, &counts)?;
+        let row = PriceRow { who: "ours", way: way.name() };
+        measure(arguments, row, way.parent(), &open, &counts)?;
     }
     for (name, parent) in [("nobody", 0), ("intents", 1)] {
         let open = |image: &Path| Mounted::new(image).map(|theirs| Box::new(theirs) as _);
-        measure(arguments, ("kernel", name), parent, &open, &[])?;
+        measure(arguments, PriceRow { who: "kernel", way: name }, parent, &open, &[])?;
     }
     Ok(())
 }
 
+/// The first columns of a row of the table.
+struct PriceRow<'a> {
+    who: &'a str,
+    /// The way in which parent pointers are stored.
+    way: &'a str,
+}
+
 fn measure(
     arguments: &Arguments,
-    (who, way): (&str, &str),
+    PriceRow { who, way }: PriceRow<'_>,
     parent: u8,
     open: &Open,
     instructions: &[f64],

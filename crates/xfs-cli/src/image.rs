@@ -75,7 +75,8 @@ impl Image {
     /// Opens the volume that mkfs has just made in `path`, to fill it. If a time is given, the
     /// volume uses it as the current time. Messages call the image `shown`.
     pub(crate) fn open_made(
-        (path, shown): (&Path, &Path),
+        path: &Path,
+        shown: &Path,
         log: Option<&Path>,
         time: Option<Timestamp>,
     ) -> Result<Self, Failure> {

@@ -142,7 +142,7 @@ impl Output {
     pub(crate) fn write_contents(self, target: &ImagePath, tally: &Tally) -> Result<(), Failure> {
         let mut source = target.open()?;
         if let OutputKind::Whole(staged) = &self.to {
-            self.write_data(staged.file(), (&source, target), tally)?;
+            self.write_data(staged.file(), &source, target, tally)?;
             return self.commit();
         }
         let mut first = vec![0; BUFFER_BYTES];
@@ -163,7 +163,8 @@ impl Output {
     fn write_data(
         &self,
         to: &File,
-        (source, target): (&ferroxfs::File, &ImagePath),
+        source: &ferroxfs::File,
+        target: &ImagePath,
         tally: &Tally,
     ) -> Result<(), Failure> {
         let mut buffer = vec![0; BUFFER_BYTES];

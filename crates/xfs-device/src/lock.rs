@@ -90,12 +90,12 @@ pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
 fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
     let FileIdentity::File { device, inode } = identity else { return false };
     let text = std::fs::read_to_string(Path::new("/proc/locks")).unwrap_or_default();
-    text.lines().any(|line| conflicts(line, (device, inode), access))
+    text.lines().any(|line| conflicts(line, device, inode, access))
 }
 
 /// Returns whether this line of /proc/locks describes a lock on the given inode that conflicts with
 /// the access.
-fn conflicts(line: &str, (device, inode): (u64, u64), access: Access) -> bool {
+fn conflicts(line: &str, device: u64, inode: u64, access: Access) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, class, _, mode, _, place, start, _] = words.as_slice() else { return false };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -132,7 +132,7 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
     });
     let own = own.and_then(|(name, volume)| {
         let start = find(volume.section()?, "pe_start")?.number()?.checked_mul(SECTOR)?;
-        Some((name.as_str(), start))
+        Some(OwnVolume { name, start })
     });
     let none = Vec::new();
     let volumes = find(group, "logical_volumes").and_then(MetadataValue::section).unwrap_or(&none);
@@ -140,22 +140,29 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
         let volume = volume.section()?;
         let is_visible =
             find(volume, "status")?.list()?.iter().any(|s| s.text() == Some("VISIBLE"));
-        let start = own.and_then(|own| start_of(volume, own, extent_bytes));
+        let start = own.as_ref().and_then(|own| start_of(volume, own, extent_bytes));
         is_visible.then(|| LogicalVolume { name: name.clone(), start })
     });
     Some(VolumeGroup { name: name.clone(), volumes: volumes.take(MAX_VOLUMES).collect() })
+}
+
+/// This physical volume, as the metadata of its group describes it.
+struct OwnVolume<'a> {
+    name: &'a str,
+    /// The offset of its first extent, in bytes.
+    start: u64,
 }
 
 /// Returns the offset of a logical volume that is one piece of the physical volume `own`. Returns
 /// `None` for other logical volumes.
 fn start_of(
     volume: &[(String, MetadataValue)],
-    own: (&str, u64),
+    own: &OwnVolume<'_>,
     extent_bytes: u64,
 ) -> Option<u64> {
     let segments = volume.iter().filter(|(name, _)| name.starts_with("segment"));
     let mut segments: Vec<_> = segments
-        .filter_map(|(_, segment)| Some(Segment::read(segment.section()?, own.0)))
+        .filter_map(|(_, segment)| Some(Segment::read(segment.section()?, own.name)))
         .collect();
     segments.sort_by_key(|segment| segment.as_ref().map(|segment| segment.start));
     let mut whole: Option<Segment> = None;
@@ -173,7 +180,7 @@ fn start_of(
         };
         whole = Some(joined);
     }
-    whole?.place.checked_mul(extent_bytes)?.checked_add(own.1)
+    whole?.place.checked_mul(extent_bytes)?.checked_add(own.start)
 }
 
 /// A segment of a logical volume, in extents.

@@ -196,7 +196,9 @@ impl<B: Clone> TreePath<B> {
             self.deepen(store)?;
         }
         let (at, block) = new_block(store, self.shape)?;
-        chain_behind(store, self.shape, (self.at, &self.leaf.clone()), (at, &block))?;
+        let leaf = self.leaf.clone();
+        let left = LevelBlock { at: self.at, block: &leaf };
+        chain_behind(store, self.shape, left, LevelBlock { at, block: &block })?;
         Ok((at, block))
     }
 
@@ -205,10 +207,11 @@ impl<B: Clone> TreePath<B> {
     pub(crate) fn insert_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
-        (right_at, right): (FileBlock, &B),
+        right_at: FileBlock,
+        right: &B,
     ) -> Result<()> {
         let (left_hash, right_hash) = (last_hash(store, &self.leaf), last_hash(store, right));
-        self.insert_child(store, 0, (left_hash, right_hash, right_at))
+        self.insert_child(store, 0, SplitChild { left_hash, right_hash, right_at })
     }
 
     /// Moves the path to the right leaf, which [`insert_right`](Self::insert_right) added.
@@ -223,7 +226,7 @@ impl<B: Clone> TreePath<B> {
         &mut self,
         store: &mut S,
         height: usize,
-        (left_hash, right_hash, right_at): (u32, u32, FileBlock),
+        SplitChild { left_hash, right_hash, right_at }: SplitChild,
     ) -> Result<()> {
         let step = self.step(height).expect("the root has been deepened");
         let (count, length) = store.view(&step.block, |bytes| (node::count(bytes), bytes.len()));
@@ -253,9 +256,11 @@ impl<B: Clone> TreePath<B> {
         let identity = identity(store, &right);
         store.edit(&right, |edit| node::initialise(edit, &identity, &source, kept));
         store.edit(&left, |edit| node::truncate(edit, kept));
-        chain_behind(store, self.shape, (left_at, &left), (right_at, &right))?;
-        let hashes = (last_hash(store, &left), last_hash(store, &right));
-        self.insert_child(store, height + 1, (hashes.0, hashes.1, right_at))?;
+        let (old, new) =
+            (LevelBlock { at: left_at, block: &left }, LevelBlock { at: right_at, block: &right });
+        chain_behind(store, self.shape, old, new)?;
+        let (left_hash, right_hash) = (last_hash(store, &left), last_hash(store, &right));
+        self.insert_child(store, height + 1, SplitChild { left_hash, right_hash, right_at })?;
         let step = self.step_mut(height);
         if step.index >= kept {
             step.index -= kept;
@@ -282,7 +287,7 @@ impl<B: Clone> TreePath<B> {
         });
         let hash = last_hash(store, &block);
         let identity = identity(store, &root);
-        store.edit(&root, |edit| node::make_root(edit, &identity, level + 1, (hash, at)));
+        store.edit(&root, |edit| node::make_root(edit, &identity, level + 1, hash, at));
         match self.nodes.first_mut() {
             Some(step) => (step.at, step.block) = (at, block),
             None => (self.at, self.leaf) = (at, block),
@@ -363,7 +368,7 @@ fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
         });
         let Some(at) = only else { break };
         let child = store.read_owned(at, shape.kind)?;
-        verify_below(store, &root, (at, &child))?;
+        verify_below(store, &root, at, &child)?;
         let (address, bytes) = (store.address(&root), store.view(&child, <[u8]>::to_vec));
         store.edit(&root, |edit| {
             edit.put(0, &bytes);
@@ -378,7 +383,8 @@ fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
 fn verify_below<S: ForkStore>(
     store: &S,
     root: &S::Block,
-    (at, child): (FileBlock, &S::Block),
+    at: FileBlock,
+    child: &S::Block,
 ) -> Result<()> {
     let level = |block: &S::Block| store.view(block, node::level);
     let (expected, found) = (level(root) - 1, level(child));
@@ -421,23 +427,36 @@ pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentit
 
 pub(crate) use node::put_identity;
 
+/// A block of a level, and its position in the fork.
+struct LevelBlock<'a, B> {
+    at: FileBlock,
+    block: &'a B,
+}
+
+/// A child that was split: the highest hash of each half, and the position of the new right half.
+struct SplitChild {
+    left_hash: u32,
+    right_hash: u32,
+    right_at: FileBlock,
+}
+
 /// Links `new` after `left`, on the same level.
 fn chain_behind<S: ForkStore>(
     store: &mut S,
     shape: TreeShape,
-    (left_at, left): (FileBlock, &S::Block),
-    (new_at, new): (FileBlock, &S::Block),
+    left: LevelBlock<'_, S::Block>,
+    new: LevelBlock<'_, S::Block>,
 ) -> Result<()> {
-    let next = store.view(left, |bytes| u32_at(bytes, node::FORWARD));
+    let next = store.view(left.block, |bytes| u32_at(bytes, node::FORWARD));
     if next != 0 {
         let next_block = store.read_owned(FileBlock(next.into()), shape.kind)?;
-        store.edit(&next_block, |edit| edit.put_u32(node::BACK, new_at.0 as u32));
+        store.edit(&next_block, |edit| edit.put_u32(node::BACK, new.at.0 as u32));
     }
-    store.edit(new, |edit| {
+    store.edit(new.block, |edit| {
         edit.put_u32(node::FORWARD, next);
-        edit.put_u32(node::BACK, left_at.0 as u32);
+        edit.put_u32(node::BACK, left.at.0 as u32);
     });
-    store.edit(left, |edit| edit.put_u32(node::FORWARD, new_at.0 as u32));
+    store.edit(left.block, |edit| edit.put_u32(node::FORWARD, new.at.0 as u32));
     Ok(())
 }
 

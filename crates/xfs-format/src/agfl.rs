@@ -85,7 +85,8 @@ pub const fn entry_range(index: u32) -> core::ops::Range<usize> {
 /// Panics if `sector` is shorter than the header, which is a mistake of the caller.
 pub fn encode(
     group: AgNumber,
-    (first, blocks): (u32, &[AgBlock]),
+    first: u32,
+    blocks: &[AgBlock],
     geometry: &Geometry,
     sector: &mut [u8],
 ) {

@@ -110,8 +110,10 @@ impl<'a> SymlinkBlock<'a> {
 #[must_use]
 pub fn encode_header(
     geometry: &Geometry,
-    (owner, at): (InodeNumber, DiskAddr),
-    (offset_bytes, length_bytes): (u32, u32),
+    owner: InodeNumber,
+    at: DiskAddr,
+    offset_bytes: u32,
+    length_bytes: u32,
 ) -> [u8; SYMLINK_HEADER_BYTES] {
     let disk = SymlinkDisk {
         magic: SYMLINK_MAGIC.into(),

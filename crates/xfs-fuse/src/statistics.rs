@@ -144,7 +144,7 @@ impl Statistics {
         for (name, direction) in
             [("read_bytes_total", Direction::Read), ("written_bytes_total", Direction::Written)]
         {
-            add_figure(&mut text, (name, "counter", self.bytes.sum(direction as usize)));
+            add_figure(&mut text, name, "counter", self.bytes.sum(direction as usize));
         }
         text
     }
@@ -210,11 +210,11 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
         ("attributes_removed_total", "counter", attributes.removed),
         ("attribute_listings_total", "counter", attributes.listings),
     ] {
-        add_figure(text, (name, kind, value));
+        add_figure(text, name, kind, value);
     }
 }
 
-fn add_figure(text: &mut String, (name, kind, value): (&str, &str, u64)) {
+fn add_figure(text: &mut String, name: &str, kind: &str, value: u64) {
     // Writing to a string does not fail.
     let _ = write!(text, "# TYPE ferroxfs_{name} {kind}\nferroxfs_{name} {value}\n");
 }

@@ -79,6 +79,13 @@ pub struct InodeCache<S: Store> {
     active: AtomicBool<Volume>,
 }
 
+/// An inode that the cache gets.
+struct NewEntry<S: Store> {
+    live: Arc<InodeOf<S>>,
+    phase: Phase,
+    keep: Keep,
+}
+
 impl<S: Store> InodeCache<S> {
     /// Makes an empty cache in which about `most` inodes without a reference stay.
     pub fn new(store: S, most: u64, index: InodeIndex) -> Self {
@@ -145,7 +152,9 @@ impl<S: Store> InodeCache<S> {
                 }
                 return Ok(entry);
             }
-            let put = |live| self.put(group, inode, (live, Phase::Live, keep), |_| false);
+            let put = |live| {
+                self.put(group, inode, NewEntry { live, phase: Phase::Live, keep }, |_| false)
+            };
             match self.load(number, put)? {
                 Some((entry, Occupancy::Vacant | Occupancy::Replaced)) => {
                     self.counts.note(Count::Missed);
@@ -213,7 +222,7 @@ impl<S: Store> InodeCache<S> {
     pub fn insert(&self, live: Arc<InodeOf<S>>) -> Result<Arc<CachedInode<S::Kind>>> {
         let number = live.number();
         let (group, inode) = self.place(number)?;
-        let new = (live, Phase::New, Keep::Cached);
+        let new = NewEntry { live, phase: Phase::New, keep: Keep::Cached };
         match self.put(group, inode, new, CachedInode::is_gone) {
             (_, Occupancy::Occupied) => Err(self.store.in_use(number)),
             (entry, _) => {
@@ -227,7 +236,7 @@ impl<S: Store> InodeCache<S> {
         &self,
         group: &Group<S::Kind>,
         inode: u32,
-        (live, phase, keep): (Arc<InodeOf<S>>, Phase, Keep),
+        NewEntry { live, phase, keep }: NewEntry<S>,
         replaces: impl FnOnce(&CachedInode<S::Kind>) -> bool,
     ) -> (Arc<CachedInode<S::Kind>>, Occupancy) {
         let make = |slot| Arc::new(CachedInode::new(live, phase, keep, Some(slot)));

@@ -111,7 +111,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
         let read = || journal.inode_cluster(number).map(|cluster| Near { cluster, freed });
         let loaded = known.map_or_else(read, Ok).and_then(|known| {
             let known = near.insert(known);
-            load(journal, &known.cluster, (number, freed), put)
+            load(journal, &known.cluster, number, freed, put)
         });
         match loaded {
             // The inode that was read may have been freed meanwhile.
@@ -130,7 +130,7 @@ impl<K: InodeKind<Inode = LiveInode>> Store for JournalStore<K> {
         let clusters = clusters(journal, wanted);
         let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
         for (cluster, first, inodes) in &clusters {
-            let is_there = cluster.share_inodes(journal, (*first, *inodes), |record, image| {
+            let is_there = cluster.share_inodes(journal, *first, *inodes, |record, image| {
                 shared.add(journal.geometry(), record, image);
             });
             if !is_there {
@@ -207,7 +207,8 @@ impl Drop for Shared {
 fn load<R>(
     journal: &Journal,
     cluster: &InodeCluster,
-    (number, freed): (InodeNumber, u64),
+    number: InodeNumber,
+    freed: u64,
     put: impl FnOnce(Arc<LiveInode>) -> R,
 ) -> Result<Option<R>> {
     // The latch stays shared until the inode is inserted. A transaction that makes or frees an

@@ -89,7 +89,7 @@ fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut BlockUsers)
         if let Fork::Btree(btree) = inode.fork(kind) {
             let root = ForkRoot::decode(btree.root()).unwrap();
             let children = root.children.iter().map(|child| child.1).collect();
-            for block in btree_blocks(cache, number, (root.level, children)) {
+            for block in btree_blocks(cache, number, root.level, children) {
                 found.add(block, number, (flag | RmapFlags::FORK_BTREE).bits());
                 blocks += 1;
             }
@@ -103,7 +103,8 @@ fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut BlockUsers)
 fn btree_blocks(
     cache: &BufferCache,
     owner: InodeNumber,
-    (level, mut blocks): (u16, Vec<FsBlock>),
+    level: u16,
+    mut blocks: Vec<FsBlock>,
 ) -> Vec<FsBlock> {
     let geometry = cache.geometry();
     let layout = BtreeKind::Extent.layout();

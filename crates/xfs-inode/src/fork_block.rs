@@ -35,7 +35,7 @@ impl Inode {
         first: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        cache.read_mapped(&fork_block_extents(self, cache, (fork, first), shape)?, shape.kind)
+        cache.read_mapped(&fork_block_extents(self, cache, fork, first, shape)?, shape.kind)
     }
 }
 
@@ -61,7 +61,8 @@ impl Deref for BlockExtents {
 pub(crate) fn fork_block_extents(
     inode: &Inode,
     cache: &BufferCache,
-    (fork, first): (ForkKind, FileBlock),
+    fork: ForkKind,
+    first: FileBlock,
     shape: BlockShape,
 ) -> Result<BlockExtents> {
     let map = inode.extent_map(cache, fork)?;

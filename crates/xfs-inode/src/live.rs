@@ -31,6 +31,7 @@ mod blocks;
 mod copy;
 mod data;
 mod exchange;
+mod file_range;
 mod inactive;
 mod local;
 mod map;

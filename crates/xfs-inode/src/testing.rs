@@ -93,7 +93,7 @@ impl Volume {
     }
 
     /// Writes a block of an extent btree to block `at`: level, count, entries, and its inode.
-    pub(crate) fn put_btree_block(&self, at: u64, (level, count): (u16, u16), entries: &[u8]) {
+    pub(crate) fn put_btree_block(&self, at: u64, level: u16, count: u16, entries: &[u8]) {
         let mut block = FRAGMENTS_LEAF.to_vec();
         block[4..6].copy_from_slice(&level.to_be_bytes());
         block[6..8].copy_from_slice(&count.to_be_bytes());

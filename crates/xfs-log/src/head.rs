@@ -86,19 +86,20 @@ fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
 /// Returns the first block of this cycle from `start` up to `end`.
 #[doc(alias = "xlog_find_verify_cycle")]
 fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Option<u32>> {
-    find_block(log, (start, end), |bytes| block_cycle(bytes) == cycle)
+    find_block(log, start, end, |bytes| block_cycle(bytes) == cycle)
 }
 
 /// Returns the first block from `start` up to `end` whose cycle is not 0. A tool that clears the
 /// log leaves zeros.
 pub(crate) fn find_written(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
-    find_block(log, (start, end), |bytes| block_cycle(bytes) != 0)
+    find_block(log, start, end, |bytes| block_cycle(bytes) != 0)
 }
 
 /// Returns the first block from `start` up to `end` that satisfies the predicate.
 fn find_block(
     log: &LogDevice,
-    (start, end): (u32, u32),
+    start: u32,
+    end: u32,
     is_one: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<u32>> {
     let mut at = start;
@@ -130,7 +131,7 @@ pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<
 
 /// Returns the first block from `start` up to `end` in which a record starts.
 pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
-    find_block(log, (start, end), LogRecordHeader::is_here)
+    find_block(log, start, end, LogRecordHeader::is_here)
 }
 
 /// Moves the head back to the start of the last record, unless that record ends at the head.

@@ -24,11 +24,20 @@ pub struct Ticket {
     is_recovery: bool,
 }
 
+/// The log space that a chain of transactions takes at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogUnits {
+    /// Bytes of log for each transaction of the chain.
+    pub(crate) unit_bytes: u64,
+    /// The number of transactions, at least one.
+    pub(crate) steps: u32,
+}
+
 impl Ticket {
-    /// Takes `steps` units of log space, and creates their ticket.
+    /// Takes log space, and creates its ticket.
     pub(crate) fn take(
         space: &Space,
-        (unit_bytes, steps): (u64, u32),
+        LogUnits { unit_bytes, steps }: LogUnits,
         urgency: Urgency,
         health: &Health,
         on_wait: &dyn Fn(),

@@ -29,7 +29,7 @@ use crate::options::{Autofsck, Options};
 use features::Features;
 use groups::{Groups, Stripe};
 pub(crate) use inherited::Inherited;
-use log::LogPlan;
+use log::{DataPlan, LogPlan};
 use sizes::Sizes;
 
 /// The devices, as far as the geometry depends on them.
@@ -115,9 +115,10 @@ impl Plan {
         let sizes = Sizes::new(options, target)?;
         let features = Features::new(&options.features)?;
         let stripe = Stripe::new(options, &sizes)?;
-        let groups = Groups::new(options, target, (&sizes, stripe), &mut warnings)?;
+        let groups = Groups::new(options, target, &sizes, stripe, &mut warnings)?;
         let geometry = geometry(&sizes, &features, &groups, &identity);
-        let log = LogPlan::new(options, target, (&sizes, stripe, &geometry), &mut warnings)?;
+        let data = DataPlan { sizes: &sizes, stripe, geometry: &geometry };
+        let log = LogPlan::new(options, target, data, &mut warnings)?;
         if groups.count == 1 && !options.allow_small {
             return Err(GeometryError::OneGroup);
         }

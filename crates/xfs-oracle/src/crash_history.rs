@@ -20,6 +20,7 @@
 //! sector may be anywhere in its file.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 use crate::compare::Differences;
 use crate::digest::SECTOR_BYTES;
@@ -97,10 +98,12 @@ impl CrashHistory {
     /// and when it returned.
     pub fn note(
         &mut self,
-        (operation, answer): (&Operation, &Answer),
+        operation: &Operation,
+        answer: &Answer,
         model: &Model,
-        (began, returned): (usize, usize),
+        positions: Range<usize>,
     ) {
+        let Range { start: began, end: returned } = positions;
         if answer.is_ok() {
             self.note_attempt(operation, model, began);
         } else {
@@ -159,7 +162,7 @@ impl CrashHistory {
         // At another time the same names may have referred to other files.
         let mut contradiction = None;
         for names in self.names(tree, floor, begun)? {
-            match self.judge_contents((names, begun), kept, &mut contents) {
+            match self.judge_contents(names, begun, kept, &mut contents) {
                 Ok(()) => return Ok(names),
                 Err(what) => contradiction = contradiction.or(Some(what)),
             }
@@ -170,7 +173,8 @@ impl CrashHistory {
     /// Judges the contents of the files that have a name in a state.
     fn judge_contents<'a, P: Iterator<Item = &'a SyncPromise>>(
         &self,
-        (names, begun): (usize, usize),
+        names: usize,
+        begun: usize,
         kept: impl Fn() -> P,
         contents: &mut impl FnMut(&str) -> Result<Bytes, String>,
     ) -> Result<(), String> {
@@ -180,7 +184,7 @@ impl CrashHistory {
                 let covers = |promise: &&SyncPromise| promise.file.is_none_or(|file| file == id);
                 let since = kept().filter(covers).map(|promise| promise.contents).max();
                 let found = contents(&path)?;
-                self.check_contents(id, &found, (since.unwrap_or(0), begun)).map_err(|what| {
+                self.check_contents(id, &found, since.unwrap_or(0), begun).map_err(|what| {
                     let since = since.unwrap_or(0);
                     format!("/{path}, names of {names}, contents of {since} to {begun}: {what}")
                 })?;
@@ -219,7 +223,8 @@ impl CrashHistory {
         &self,
         id: NodeId,
         found: &Bytes,
-        (since, begun): (usize, usize),
+        since: usize,
+        begun: usize,
     ) -> Result<(), String> {
         let states = || self.states.iter().take(begun + 1).skip(since);
         let had =

@@ -190,7 +190,7 @@ impl Model {
                 self.perform_on_attributes(operation)
             }
             Operation::SetList { path, kind, version, entries } => {
-                self.set_list((path, *kind), *version, entries)
+                self.set_list(path, *kind, *version, entries)
             }
             Operation::ChangeMode { .. }
             | Operation::ChangeOwner { .. }

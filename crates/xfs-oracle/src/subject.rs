@@ -36,7 +36,8 @@ pub enum SeekKind {
 /// ENXIO if the sector is past the end of the file. EIO if a seek returns an offset before the
 /// requested one.
 pub fn scan(
-    (offset, size): (u64, u64),
+    offset: u64,
+    size: u64,
     mut seek: impl FnMut(SeekKind, u64) -> Result<Option<u64>, Errno>,
     mut read: impl FnMut(u64, u64) -> Result<Vec<u8>, Errno>,
 ) -> Result<Outcome, Errno> {

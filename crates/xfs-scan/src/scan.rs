@@ -189,7 +189,7 @@ impl ScanRun<'_, '_> {
             },
             |_, emitted: Emitted| {
                 *inodes_read += emitted.inodes;
-                append_emitted((appender, scope.memory), report, emitted)?;
+                append_emitted(appender, scope.memory, report, emitted)?;
                 report_progress(options, *inodes_read, report.inodes, *inodes_total);
                 Ok(())
             },
@@ -226,7 +226,7 @@ impl ScanRun<'_, '_> {
                 if let Some(part) = emitted.accounts.take() {
                     accounts.merge(*part, block_units_log);
                 }
-                append_emitted((appender, scope.memory), report, emitted)?;
+                append_emitted(appender, scope.memory, report, emitted)?;
                 report_progress(options, *inodes_read, report.inodes, *inodes_total);
                 Ok(())
             },
@@ -356,7 +356,7 @@ impl ScanRun<'_, '_> {
         let none = Batch::default();
         let group = xfs_format::AgNumber(0);
         let emitted = Emitter::new(&context).emit([Ok((group, none, findings))])?;
-        append_emitted((&mut self.appender, memory), &mut self.report, emitted)
+        append_emitted(&mut self.appender, memory, &mut self.report, emitted)
     }
 }
 
@@ -406,7 +406,8 @@ fn into_pieces(
 }
 
 fn append_emitted(
-    (appender, memory): (&mut Option<Appender<'_>>, &Memory),
+    appender: &mut Option<Appender<'_>>,
+    memory: &Memory,
     report: &mut ScanReport,
     emitted: Emitted,
 ) -> Result<(), ScanError> {

@@ -95,7 +95,7 @@ impl Scheduler {
     pub fn release_any(&mut self) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = self.prng.choose(&waiting).copied();
-        chosen.map(|chosen| self.gate.release(chosen))
+        chosen.map(|(waiting, ticket)| self.gate.release(waiting, ticket))
     }
 
     /// Releases the first held request that `chooses` accepts and returns it when it is done.
@@ -103,7 +103,7 @@ impl Scheduler {
     pub fn release_first(&mut self, chooses: impl Fn(&HeldRequest) -> bool) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));
-        chosen.map(|chosen| self.gate.release(chosen))
+        chosen.map(|(waiting, ticket)| self.gate.release(waiting, ticket))
     }
 }
 
@@ -139,7 +139,7 @@ impl RequestGate {
     }
 
     /// Releases a request and waits until it is done.
-    fn release(&self, (waiting, ticket): (HeldRequest, u64)) -> HeldRequest {
+    fn release(&self, waiting: HeldRequest, ticket: u64) -> HeldRequest {
         let mut state = self.lock();
         state.released = Some(ticket);
         self.changed.notify_all();

@@ -49,6 +49,16 @@ struct SlotCounts {
 struct ReservePool {
     size: u64,
     left: u64,
+    /// Blocks that a growth has taken from the counts while other transactions held them. Returned
+    /// blocks pay them before they fill the pool.
+    debt: u64,
+}
+
+impl ReservePool {
+    /// Returns whether returned blocks go to the pool first.
+    const fn is_short(&self) -> bool {
+        self.left < self.size || self.debt > 0
+    }
 }
 
 /// The counters of the volume.
@@ -56,7 +66,7 @@ struct ReservePool {
 pub(crate) struct Counters {
     blocks: Mutex<u64, Volume>,
     pool: Mutex<ReservePool, Volume>,
-    /// Whether the pool is not full.
+    /// Whether the pool is not full, or has a debt.
     is_pool_short: AtomicBool<Volume>,
     opened: Counts,
     slots: Slots<SlotCounts>,
@@ -75,21 +85,29 @@ impl Counters {
 
     /// Sets up the pool and fills it. The pool's blocks are not among those counted as free.
     pub(crate) fn set_pool(&self, size: u64) {
-        *self.pool.lock() = ReservePool { size, left: size };
+        *self.pool.lock() = ReservePool { size, left: size, debt: 0 };
         self.is_pool_short.store(false, Ordering::Release);
     }
 
     /// Adds the blocks that a volume has gained by growing. The number of free blocks may become
     /// smaller, because each group may keep more back. Blocks that transactions hold, and may yet
-    /// return, are not counted here.
+    /// return, are not counted here. A decrease can therefore exceed the free blocks. The pool then
+    /// pays the rest, and blocks that are returned later pay what the pool cannot: the sum of all
+    /// counts always changes by exactly the growth.
     pub(crate) fn grow(&self, free_blocks: i64, pool: i64) {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
-        *shared = shared.saturating_add_signed(free_blocks);
-        drop(shared);
         let mut own = self.pool.lock();
+        let grown_pool = i128::from(own.left) + i128::from(pool);
+        let sum = i128::from(*shared) + i128::from(free_blocks) + grown_pool - i128::from(own.debt);
+        // A volume that was full when it was opened has a smaller pool than it would get now, and
+        // no pool rather than a negative one.
         own.size = own.size.saturating_add_signed(pool);
-        own.left = own.left.saturating_add_signed(pool).min(own.size);
+        own.left = grown_pool.min(sum).clamp(0, i128::from(own.size)) as u64;
+        let rest = sum - i128::from(own.left);
+        *shared = u64::try_from(rest.max(0)).expect("a volume has fewer than 2^64 blocks");
+        own.debt = u64::try_from((-rest).max(0)).expect("a volume has fewer than 2^64 blocks");
+        self.is_pool_short.store(own.is_short(), Ordering::Release);
     }
 
     /// Takes blocks as [`take`](Self::take) does, or all of them from the pool if too few are free.
@@ -108,14 +126,16 @@ impl Counters {
         Ok(())
     }
 
-    /// Fills the pool, and returns the number of blocks left over.
+    /// Pays the debt and fills the pool, and returns the number of blocks left over.
     #[cold]
     fn fill_pool(&self, blocks: u64) -> u64 {
         let mut pool = self.pool.lock();
-        let owed = blocks.min(pool.size - pool.left);
-        pool.left += owed;
-        self.is_pool_short.store(pool.left < pool.size, Ordering::Release);
-        blocks - owed
+        let paid = blocks.min(pool.debt);
+        pool.debt -= paid;
+        let added = (blocks - paid).min(pool.size - pool.left);
+        pool.left += added;
+        self.is_pool_short.store(pool.is_short(), Ordering::Release);
+        blocks - paid - added
     }
 
     /// Takes all of the blocks, or none.

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::geometry::InodeLocation;
-use xfs_format::inode::{InodeCore, InodeDisk};
+use xfs_format::inode::InodeCore;
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
@@ -45,34 +45,12 @@ use crate::context::VolumeContext;
 use fork::LoggedForks;
 
 pub use bytes::ForkBytes;
+pub use image::InodeImage;
+use image::{CachedImage, decode};
 
 mod bytes;
 mod fork;
-
-/// The bytes of an inode in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InodeImage {
-    /// The core. Its `next_unlinked` is not logged with the inode: that field is changed and logged
-    /// in the buffer of the cluster.
-    pub core: InodeCore,
-    /// The data fork as it lies in the inode: its contents, its extent records, or the root of its
-    /// btree. A root fills the whole fork. Empty if there is nothing.
-    pub data: ForkBytes,
-    /// The attribute fork, in the same form.
-    pub attr: ForkBytes,
-}
-
-struct CachedImage {
-    image: InodeImage,
-    /// The core as it was last logged.
-    core: Option<InodeDisk>,
-}
-
-impl CachedImage {
-    fn of(image: InodeImage) -> Box<Self> {
-        Box::new(Self { image, core: None })
-    }
-}
+mod image;
 
 /// The parts of an inode that are not known to be in place.
 struct PendingFields {
@@ -142,7 +120,8 @@ impl Drop for InodeRecord {
 impl InodeRecord {
     /// Decodes and verifies the inode in its cluster.
     pub(crate) fn read(
-        (number, place): (InodeNumber, InodeLocation),
+        number: InodeNumber,
+        place: InodeLocation,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -151,19 +130,15 @@ impl InodeRecord {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
-        Ok(Arc::new(Self::new(
-            (number, place),
-            cluster,
-            cluster_item,
-            Some(CachedImage::of(image)),
-        )))
+        Ok(Arc::new(Self::new(number, place, cluster, cluster_item, Some(CachedImage::of(image)))))
     }
 
     /// Reads an inode as [`read`](Self::read) does, and shares the latch before any other thread
     /// knows the record. The record keeps no image (I5): the returned image is that of the inode
     /// until the caller releases the latch.
     pub(crate) fn read_shared(
-        (number, place): (InodeNumber, InodeLocation),
+        number: InodeNumber,
+        place: InodeLocation,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
@@ -172,13 +147,14 @@ impl InodeRecord {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
-        let record = Self::new((number, place), cluster, cluster_item, None);
+        let record = Self::new(number, place, cluster, cluster_item, None);
         record.latch.lock_shared();
         Ok((Arc::new(record), image))
     }
 
     fn new(
-        (number, place): (InodeNumber, InodeLocation),
+        number: InodeNumber,
+        place: InodeLocation,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         contents: Option<Box<CachedImage>>,
@@ -484,18 +460,6 @@ impl LogItem for InodeRecord {
 fn slot_of<'a>(cluster: &'a [u8], place: &InodeLocation, context: &VolumeContext) -> &'a [u8] {
     let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
     bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)
-}
-
-/// Decodes and verifies an inode.
-fn decode(
-    bytes: &[u8],
-    number: InodeNumber,
-    verify: &VerifyContext<'_>,
-) -> Result<InodeImage, Corruption> {
-    let core = InodeCore::decode(bytes, number, verify.geometry)?;
-    core.verify(bytes, verify)?;
-    let (data, attr) = fork::read(bytes, &core);
-    Ok(InodeImage { core, data, attr })
 }
 
 impl core::fmt::Debug for InodeRecord {

@@ -204,7 +204,8 @@ impl Journal {
         self: &Arc<Self>,
         kind: TransactionKind,
         blocks: u64,
-        (reservation, fallback): (&mut BlockReservation, FallbackPool),
+        reservation: &mut BlockReservation,
+        fallback: FallbackPool,
     ) -> Result<Transaction<'_>> {
         let drawn = reservation.draw(blocks);
         let short = blocks - drawn;

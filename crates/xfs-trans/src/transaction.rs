@@ -30,6 +30,7 @@ mod inodes;
 mod kept;
 mod space;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, Error, Result};
@@ -275,6 +276,27 @@ impl<'journal> Transaction<'journal> {
             Err(error) => {
                 self.cancel();
                 Err(error)
+            }
+        }
+    }
+
+    /// Does `work` as [`commit_or_cancel`](Self::commit_or_cancel) does. Work that breaks off has
+    /// to be repeated in another transaction: this one is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// The error of the work, or that of [`commit`](Self::commit).
+    pub fn commit_or_break<R, B>(
+        mut self,
+        work: impl FnOnce(&mut Self) -> Result<ControlFlow<B, R>>,
+    ) -> Result<ControlFlow<B, R>> {
+        match work(&mut self) {
+            Ok(ControlFlow::Continue(result)) => {
+                self.commit().map(|_| ControlFlow::Continue(result))
+            }
+            ended => {
+                self.cancel();
+                ended
             }
         }
     }

@@ -111,6 +111,15 @@ pub struct OpenContents<'a> {
     entry: &'a Arc<CachedInode>,
 }
 
+/// A write that goes to the device at once.
+struct DirectWrite<'a> {
+    offset: u64,
+    bytes: &'a [u8],
+    /// Whether a write of the same caller is expected to follow: blocks are allocated ahead.
+    goes_on: bool,
+    now: Timestamp,
+}
+
 impl<'a> OpenContents<'a> {
     pub(crate) fn new(mount: &'a Mount, entry: &'a Arc<CachedInode>) -> Self {
         Self { mount, entry }
@@ -269,10 +278,13 @@ impl<'a> OpenContents<'a> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
-            let buffered = if joins { self.buffer(state, (at, rest), now) } else { Ok(None) };
+            let buffered = if joins { self.buffer(state, at, rest, now) } else { Ok(None) };
             let written = match buffered {
                 Ok(Some(count)) => Ok(count),
-                Ok(None) => self.write_through(state, (at, rest), (goes_on && joins, now)),
+                Ok(None) => {
+                    let goes_on = goes_on && joins;
+                    self.write_through(state, DirectWrite { offset: at, bytes: rest, goes_on, now })
+                }
                 Err(error) => Err(error),
             };
             match written {
@@ -291,7 +303,8 @@ impl<'a> OpenContents<'a> {
     fn buffer(
         &self,
         state: &mut State,
-        (at, bytes): (u64, &[u8]),
+        at: u64,
+        bytes: &[u8],
         now: Timestamp,
     ) -> Result<Option<usize>> {
         let mut memory = Vec::new();
@@ -362,8 +375,7 @@ impl<'a> OpenContents<'a> {
     fn write_through(
         &self,
         state: &mut State,
-        (offset, bytes): (u64, &[u8]),
-        (goes_on, now): (bool, Timestamp),
+        DirectWrite { offset, bytes, goes_on, now }: DirectWrite<'_>,
     ) -> Result<usize> {
         self.flush(state, 0)?;
         let (live, journal) = (self.entry.live(), &self.mount.journal);
@@ -371,7 +383,7 @@ impl<'a> OpenContents<'a> {
         let ahead_blocks = if goes_on { self.ahead(end) } else { 0 };
         let written = self.mount.with_room(|| {
             let options = WriteOptions { ahead_blocks, ..WriteOptions::at(now) };
-            live.write_with(journal, (offset, bytes), options)
+            live.write_with(journal, offset, bytes, options)
         });
         self.note_ahead(false);
         written
@@ -384,7 +396,7 @@ impl<'a> OpenContents<'a> {
         let Buffered { offset, mut bytes, now, reservation, claimed_bytes, .. } = *buffered;
         let options = WriteOptions { now, reservation, ahead_blocks };
         let shown_blocks = self.blocks() + buffered.needed_blocks;
-        let written = self.entry.live().write_with(&self.mount.journal, (offset, &bytes), options);
+        let written = self.entry.live().write_with(&self.mount.journal, offset, &bytes, options);
         let flushed = match written {
             Ok(count) if count == bytes.len() => Ok(()),
             Ok(_) => Err(PosixError::NoSpace.into()),

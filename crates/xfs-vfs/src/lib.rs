@@ -68,7 +68,7 @@ pub use name::check_name;
 pub use op_context::OpContext;
 pub use ops::rename::EntryName;
 pub use options::{LockCheck, MountOptions};
-pub use permission::{Access, AttributeUse, Caller};
+pub use permission::{Access, AttributeUse, Caller, QualifiedName};
 pub use requests::{CreateOptions, NewKind, Removal, RenameMode, SetAttributes};
 pub use threads::MountThreads;
 pub use uuid::{UuidChange, put_uuid, superblock_io_error, write_sector};

@@ -18,7 +18,7 @@ impl Mount {
         let note = |inode| self.dentries.note_lookup(directory.number(), name, inode);
         let changes = directory.change_count();
         let number = directory.find_and(&self.journal, name, note)?.0;
-        let taken = self.take_named(directory, name, (number, changes))?;
+        let taken = self.take_named(directory, name, number, changes)?;
         taken.map_or_else(|| self.look_up(directory, name), Ok)
     }
 
@@ -28,7 +28,7 @@ impl Mount {
         loop {
             let changes = directory.change_count();
             let number = directory.find(&self.journal, name)?.0;
-            if let Some(taken) = self.take_named(directory, name, (number, changes))? {
+            if let Some(taken) = self.take_named(directory, name, number, changes)? {
                 return Ok(taken);
             }
         }
@@ -41,7 +41,8 @@ impl Mount {
         &self,
         directory: &CachedInode,
         name: &[u8],
-        (number, changes): (InodeNumber, u64),
+        number: InodeNumber,
+        changes: u64,
     ) -> Result<Option<InodeRef<&Self>>> {
         let taken = self.take(number);
         let is_gone = matches!(taken, Err(Error::Posix(PosixError::NotFound)));

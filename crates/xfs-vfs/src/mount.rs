@@ -135,7 +135,7 @@ impl Mount {
         blocks: u64,
         body: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        end(self.begin(kind, blocks)?, body)
+        self.begin(kind, blocks)?.commit_or_cancel(body)
     }
 
     /// Begins a transaction that may use `blocks` new blocks. If there is no space, inodes that
@@ -217,20 +217,6 @@ impl Reserves {
         };
         let (add, remove) = (xfs_dir::blocks_to_add(geometry), xfs_dir::blocks_to_remove(geometry));
         Self { add, remove, parent }
-    }
-}
-
-/// Commits a transaction if its body succeeds, and cancels it otherwise: see [`Mount::transact`].
-pub(crate) fn end<'journal, T>(
-    mut tx: Transaction<'journal>,
-    body: impl FnOnce(&mut Transaction<'journal>) -> Result<T>,
-) -> Result<T> {
-    match body(&mut tx) {
-        Ok(value) => tx.commit().map(|_| value),
-        Err(error) => {
-            tx.cancel();
-            Err(error)
-        }
     }
 }
 

@@ -24,8 +24,8 @@ use crate::acl::{Acl, AclKind};
 use crate::credentials::{Capabilities, Credentials};
 use crate::mode_bits;
 
-pub use attributes::AttributeUse;
 pub(crate) use attributes::CAPABILITIES;
+pub use attributes::{AttributeUse, QualifiedName};
 
 bitflags! {
     /// The access to a file that a caller requests. A request for no access is always granted.

@@ -27,6 +27,7 @@ use xfs_sync::{Ordering, WaitTimeout};
 
 use crate::kind::CachedInode;
 use crate::mount::Mount;
+use crate::ops::rename::EntryName;
 use queue::Queue;
 pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, Watches};
 
@@ -116,18 +117,13 @@ impl Mount {
     }
 
     /// Sends the events of a move to the watches of both directories and of the moved inode.
-    pub(crate) fn notify_move(
-        &self,
-        child: &CachedInode,
-        from: (&CachedInode, &[u8]),
-        to: (&CachedInode, &[u8]),
-    ) {
+    pub(crate) fn notify_move(&self, child: &CachedInode, from: EntryName<'_>, to: EntryName<'_>) {
         if self.watches.is_empty() {
             return;
         }
         let cookie = self.watches.last_cookie.fetch_add(1, Ordering::Relaxed) + 1;
-        self.tell(from.0, WatchEvents::MOVED_FROM, Some(from.1), cookie);
-        self.tell(to.0, WatchEvents::MOVED_TO, Some(to.1), cookie);
+        self.tell(from.directory, WatchEvents::MOVED_FROM, Some(from.name), cookie);
+        self.tell(to.directory, WatchEvents::MOVED_TO, Some(to.name), cookie);
         self.tell(child, WatchEvents::MOVED_SELF, None, 0);
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn tables(report: &Report, section: &str) -> Vec<Table> {
 
 fn rates(report: &Report, section: &str) -> Table {
     let cell = |ours: &Measurement, _: &Measurement| rate(ours.rate());
-    let table = by_threads(report, section, (Variant::Ours, Variant::Ours), cell);
+    let table = by_threads(report, section, Variant::Ours, Variant::Ours, cell);
     Table { title: format!("{section}: ferroxfs, operations per second"), ..table }
 }
 
@@ -55,7 +55,7 @@ fn beside_kernel(report: &Report, section: &str) -> Table {
         let (ours, theirs) = (ours.rate(), theirs.rate());
         format!("{} / {}{warm} = {:.2}", rate(ours), rate(theirs), ours / theirs)
     };
-    let table = by_threads(report, section, (Variant::Ours, Variant::Kernel), cell);
+    let table = by_threads(report, section, Variant::Ours, Variant::Kernel, cell);
     let warm = report.of_section(section).any(|theirs| {
         let ours = report.find(section, &theirs.step, Variant::Ours, theirs.threads);
         theirs.variant == Variant::Kernel && ours.is_some_and(|ours| is_warm_beside(theirs, ours))
@@ -74,7 +74,7 @@ fn before_and_after(report: &Report, section: &str, before: Variant) -> Table {
     let cell = |ours: &Measurement, before: &Measurement| {
         format!("{} / {}", rate(before.rate()), rate(ours.rate()))
     };
-    let table = by_threads(report, section, (Variant::Ours, before), cell);
+    let table = by_threads(report, section, Variant::Ours, before, cell);
     Table {
         title: format!("{section}: {} / ferroxfs, operations per second", before.name()),
         ..table
@@ -85,7 +85,8 @@ fn before_and_after(report: &Report, section: &str, before: Variant) -> Table {
 fn by_threads(
     report: &Report,
     section: &str,
-    (one, other): (Variant, Variant),
+    one: Variant,
+    other: Variant,
     cell: impl Fn(&Measurement, &Measurement) -> String,
 ) -> Table {
     let both = |step: &str, threads: usize| {

@@ -183,7 +183,9 @@ impl File {
         if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
             return Err(PosixError::InvalidArgument.into());
         }
-        if !self.is_same(mount, (here, to), (there, from), length_bytes)? {
+        let mine = ContentsAt { entry: here, offset: to };
+        let other = ContentsAt { entry: there, offset: from };
+        if !is_same(mount, mine, other, length_bytes)? {
             return Ok(false);
         }
         let journal = &mount.journal;
@@ -247,33 +249,40 @@ impl File {
         }
         Ok((guard, here, there))
     }
+}
 
-    fn is_same(
-        &self,
-        mount: &Mount,
-        (left, left_at): (&CachedInode, u64),
-        (right, right_at): (&CachedInode, u64),
-        length_bytes: u64,
-    ) -> Result<bool> {
-        let cache = mount.journal.cache();
-        let (mut mine, mut other) = (Vec::new(), Vec::new());
-        let mut done = 0;
-        while done < length_bytes {
-            let wanted = (length_bytes - done).min(COMPARE_BYTES as u64) as usize;
-            mine.resize(wanted, 0);
-            other.resize(wanted, 0);
-            let read = left.live().inode().read_at(cache, left_at + done, &mut mine)?;
-            let read_other = right.live().inode().read_at(cache, right_at + done, &mut other)?;
-            if read != wanted || read_other != wanted {
-                return Err(PosixError::InvalidArgument.into());
-            }
-            if mine != other {
-                return Ok(false);
-            }
-            done += wanted as u64;
+/// A position in the contents of a file.
+#[derive(Clone, Copy)]
+struct ContentsAt<'a> {
+    entry: &'a CachedInode,
+    offset: u64,
+}
+
+fn is_same(
+    mount: &Mount,
+    left: ContentsAt<'_>,
+    right: ContentsAt<'_>,
+    length_bytes: u64,
+) -> Result<bool> {
+    let cache = mount.journal.cache();
+    let (mut mine, mut other) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while done < length_bytes {
+        let wanted = (length_bytes - done).min(COMPARE_BYTES as u64) as usize;
+        mine.resize(wanted, 0);
+        other.resize(wanted, 0);
+        let read = left.entry.live().inode().read_at(cache, left.offset + done, &mut mine)?;
+        let read_other =
+            right.entry.live().inode().read_at(cache, right.offset + done, &mut other)?;
+        if read != wanted || read_other != wanted {
+            return Err(PosixError::InvalidArgument.into());
         }
-        Ok(true)
+        if mine != other {
+            return Ok(false);
+        }
+        done += wanted as u64;
     }
+    Ok(true)
 }
 
 /// Checks that the volume has the feature by which files exchange contents.

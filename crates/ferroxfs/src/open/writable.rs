@@ -139,8 +139,8 @@ impl IntentRecovery for Finisher<'_> {
         let Some(open) = self.open.pop_front() else { return Ok(()) };
         assert_eq!(open.id(), intent.id(), "intents are finished in the order of the log");
         let works = works(self.journal, &open)?;
-        let budget = budget(self.journal, open.payloads());
-        self.captured.push(self.journal.resume(&open, works, budget)?);
+        let (kind, blocks) = budget(self.journal, open.payloads());
+        self.captured.push(self.journal.resume(&open, works, kind, blocks)?);
         Ok(())
     }
 
@@ -205,12 +205,8 @@ impl Finisher<'_> {
     /// Empties an unlinked list that cannot be followed. Only xfs_repair can find the inodes that
     /// are left on it.
     fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
-        let mut tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
-        if let Err(error) = xfs_alloc::clear_unlinked_list(&mut tx, group, bucket) {
-            tx.cancel();
-            return Err(error);
-        }
-        tx.commit().map(drop)
+        let tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
+        tx.commit_or_cancel(|tx| xfs_alloc::clear_unlinked_list(tx, group, bucket))
     }
 }
 

@@ -28,6 +28,13 @@ pub(super) struct Tree {
     changing: Mutex<(), Volume>,
 }
 
+/// A name in a directory.
+#[derive(Clone, Copy)]
+pub(super) struct ScratchName<'a> {
+    pub(super) directory: &'a Node,
+    pub(super) name: &'a [u8],
+}
+
 impl Tree {
     pub(super) fn new(most_bytes: u64) -> Self {
         const ROOT: InodeNumber = InodeNumber(1);
@@ -94,16 +101,17 @@ impl Tree {
         self.take_out(directory, name)
     }
 
-    pub(super) fn rename(&self, from: (&Node, &[u8]), to: (&Node, &[u8])) -> Result<()> {
+    pub(super) fn rename(&self, from: ScratchName<'_>, to: ScratchName<'_>) -> Result<()> {
         let _changing = self.changing.lock();
-        let child = names_of(from.0)?.get(from.1).cloned().ok_or(PosixError::NotFound)?;
-        let target = match self.check_free(to.0, to.1) {
-            Err(Error::Posix(PosixError::Exists)) => {
-                Some(names_of(to.0)?.get(to.1).cloned().ok_or(PosixError::InvalidArgument)?)
-            }
+        let child =
+            names_of(from.directory)?.get(from.name).cloned().ok_or(PosixError::NotFound)?;
+        let target = match self.check_free(to.directory, to.name) {
+            Err(Error::Posix(PosixError::Exists)) => Some(
+                names_of(to.directory)?.get(to.name).cloned().ok_or(PosixError::InvalidArgument)?,
+            ),
             free => free.map(|()| None)?,
         };
-        if is_below(&child, to.0) {
+        if is_below(&child, to.directory) {
             return Err(PosixError::InvalidArgument.into());
         }
         if let Some(target) = target {
@@ -118,12 +126,12 @@ impl Tree {
         }
         // The new name takes the memory of the old one, and more if it is longer. After this
         // nothing can fail.
-        let (old, new) = (room_of(from.1), room_of(to.1));
+        let (old, new) = (room_of(from.name), room_of(to.name));
         self.inodes.room.take(new.saturating_sub(old))?;
-        self.take_out(to.0, to.1)?;
-        let moved = names_of(from.0)?.remove(from.1);
+        self.take_out(to.directory, to.name)?;
+        let moved = names_of(from.directory)?.remove(from.name);
         if let Some(moved) = moved {
-            names_of(to.0)?.insert(to.1.into(), moved);
+            names_of(to.directory)?.insert(to.name.into(), moved);
         }
         self.inodes.room.give_back(old.saturating_sub(new));
         Ok(())

@@ -46,29 +46,24 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
     let blocks = inode_blocks(journal.geometry());
     // A full volume may still have free inodes.
     let kind = TransactionKind::CreateUnnamed;
-    let mut tx = journal.begin(kind, blocks).or_else(|_| journal.begin(kind, 0))?;
-    let made = match allocate_inode(&mut tx, parent, purpose) {
-        Ok(made) => made,
-        Err(error @ Error::Posix(PosixError::NoSpace)) => {
-            tx.commit()?;
-            return Err(error);
-        }
-        Err(error) => {
-            tx.cancel();
-            return Err(error);
-        }
-    };
-    let record = Arc::clone(&made.record);
-    tx.join(&record);
-    testing::change_core(&mut tx, &record, |core| {
-        core.mode = REGULAR;
-        core.data_format = xfs_format::inode::ForkFormat::Extents;
-        core.attr_format = xfs_format::inode::ForkFormat::Extents;
-        core.generation = made.generation;
-    });
-    add_unlinked(&mut tx, &record)?;
-    tx.commit()?;
-    Ok(made.number())
+    let tx = journal.begin(kind, blocks).or_else(|_| journal.begin(kind, 0))?;
+    tx.commit_or_cancel(|tx| {
+        let made = match allocate_inode(tx, parent, purpose) {
+            Err(Error::Posix(PosixError::NoSpace)) => return Ok(None),
+            made => made?,
+        };
+        let record = Arc::clone(&made.record);
+        tx.join(&record);
+        testing::change_core(tx, &record, |core| {
+            core.mode = REGULAR;
+            core.data_format = xfs_format::inode::ForkFormat::Extents;
+            core.attr_format = xfs_format::inode::ForkFormat::Extents;
+            core.generation = made.generation;
+        });
+        add_unlinked(tx, &record)?;
+        Ok(Some(made.number()))
+    })?
+    .ok_or_else(|| PosixError::NoSpace.into())
 }
 
 fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<FreedInode> {

@@ -134,7 +134,7 @@ impl<'journal> GroupInodes<'journal> {
         let before = if first == Some(inode) {
             None
         } else {
-            let before = self.find_before(tx, (first, known), inode)?;
+            let before = self.find_before(tx, first, known, inode)?;
             self.set_next(tx, before, next)?;
             Some(before)
         };
@@ -158,7 +158,8 @@ impl<'journal> GroupInodes<'journal> {
     fn find_before(
         &self,
         tx: &Transaction<'_>,
-        (first, known): (Option<AgInode>, Option<AgInode>),
+        first: Option<AgInode>,
+        known: Option<AgInode>,
         inode: AgInode,
     ) -> Result<AgInode> {
         if let Some(known) = known

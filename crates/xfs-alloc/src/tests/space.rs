@@ -373,8 +373,7 @@ pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
         .map(|intent| {
             let works = intent.payloads().iter();
             let works = works.map(|work| resume(journal.geometry(), work).unwrap().unwrap());
-            let kind = (TransactionKind::Truncate, 0);
-            journal.resume(intent, works.collect(), kind).unwrap()
+            journal.resume(intent, works.collect(), TransactionKind::Truncate, 0).unwrap()
         })
         .collect();
     for captured in captured {

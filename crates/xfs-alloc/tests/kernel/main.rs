@@ -167,20 +167,22 @@ fn take(
     parent: InodeNumber,
     purpose: InodePurpose,
 ) -> Result<Option<InodeNumber>> {
-    let mut tx = journal.begin(TransactionKind::CreateUnnamed, inode_blocks(journal.geometry()))?;
-    let made = match allocate_inode(&mut tx, parent, purpose) {
-        Err(Error::Posix(PosixError::NoSpace)) => return tx.commit().map(|_| None),
-        made => made?,
-    };
-    let record = journal.inode(made.number())?;
-    tx.join(&record);
-    testing::change_core(&mut tx, &record, |core| {
-        core.mode = REGULAR;
-        core.data_format = ForkFormat::Extents;
-        core.attr_format = ForkFormat::Extents;
-    });
-    add_unlinked(&mut tx, &record)?;
-    tx.commit().map(|_| Some(made.number()))
+    let tx = journal.begin(TransactionKind::CreateUnnamed, inode_blocks(journal.geometry()))?;
+    tx.commit_or_cancel(|tx| {
+        let made = match allocate_inode(tx, parent, purpose) {
+            Err(Error::Posix(PosixError::NoSpace)) => return Ok(None),
+            made => made?,
+        };
+        let record = journal.inode(made.number())?;
+        tx.join(&record);
+        testing::change_core(tx, &record, |core| {
+            core.mode = REGULAR;
+            core.data_format = ForkFormat::Extents;
+            core.attr_format = ForkFormat::Extents;
+        });
+        add_unlinked(tx, &record)?;
+        Ok(Some(made.number()))
+    })
 }
 
 fn free(journal: &Arc<Journal>, inode: InodeNumber) -> Result<()> {

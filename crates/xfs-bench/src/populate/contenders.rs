@@ -123,7 +123,8 @@ pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<
 /// Adds a contender, whose output is removed before each of its runs.
 fn add<'a>(
     all: &mut Vec<PopulateJob<'a>>,
-    (inputs, job): (&'a PopulateInputs<'a>, &'static str),
+    inputs: &'a PopulateInputs<'a>,
+    job: &'static str,
     name: impl Into<String>,
     run: impl Fn() -> Result<Cost, BenchError> + 'a,
 ) {
@@ -132,21 +133,21 @@ fn add<'a>(
 }
 
 fn filling<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>) {
-    let job = (inputs, "fill from a tree");
+    let job = "fill from a tree";
     let tree = inputs.arguments.tree.as_path();
     for (name, binary) in inputs.binaries() {
         let name = format!("{name} mkfs --from");
-        add(all, job, name, move || inputs.fill(binary, tree, &inputs.made));
+        add(all, inputs, job, name, move || inputs.fill(binary, tree, &inputs.made));
     }
-    add(all, job, "mkfs.xfs -p", move || inputs.peer(Some(tree)));
-    add(all, job, "tar | tar into the kernel's mount", move || {
+    add(all, inputs, job, "mkfs.xfs -p", move || inputs.peer(Some(tree)));
+    add(all, inputs, job, "tar | tar into the kernel's mount", move || {
         inputs.through_kernel(|mount| {
             let mut shell = Command::new("sh");
             shell.args(["-c", "tar -C \"$1\" -c . | tar -C \"$2\" -x", "sh"]).arg(tree).arg(mount);
             shell
         })
     });
-    add(all, job, "cp -a into the kernel's mount", move || {
+    add(all, inputs, job, "cp -a into the kernel's mount", move || {
         inputs.through_kernel(|mount| {
             let mut cp = Command::new("cp");
             cp.arg("-a").arg(tree.join(".")).arg(mount);
@@ -156,23 +157,22 @@ fn filling<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>) {
 }
 
 fn from_archives<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>) {
-    for Archive { job, path, decompressor } in &inputs.archives {
-        let job = (inputs, *job);
+    for &Archive { job, ref path, ref decompressor } in &inputs.archives {
         for (name, binary) in inputs.binaries() {
             if decompressor.is_some() && name != "ferroxfs" {
                 // Earlier binaries cannot read compressed archives.
                 continue;
             }
             let name = format!("{name} mkfs --from");
-            add(all, job, name, move || inputs.fill(binary, path, &inputs.made));
+            add(all, inputs, job, name, move || inputs.fill(binary, path, &inputs.made));
         }
         if let Some(program) = decompressor {
-            add(all, job, format!("{program} -dc alone"), move || {
+            add(all, inputs, job, format!("{program} -dc alone"), move || {
                 let mut command = Command::new(program);
                 measure(command.args(["-dc"]).arg(path).stdout(Stdio::null()))
             });
         }
-        add(all, job, "tar -x into the kernel's mount", move || {
+        add(all, inputs, job, "tar -x into the kernel's mount", move || {
             inputs.through_kernel(|mount| {
                 let mut tar = Command::new("tar");
                 tar.arg("-xf").arg(path).arg("-C").arg(mount);
@@ -183,30 +183,30 @@ fn from_archives<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'
 }
 
 fn taking_out<'a>(inputs: &'a PopulateInputs<'a>, all: &mut Vec<PopulateJob<'a>>) {
-    let job = (inputs, "take out as a tree");
+    let job = "take out as a tree";
     for (name, binary) in inputs.binaries() {
-        add(all, job, format!("{name} cp -a"), move || {
+        add(all, inputs, job, format!("{name} cp -a"), move || {
             let mut source = inputs.filled.clone().into_os_string();
             source.push(":/");
             let mut cp = Command::new(binary);
             measure(cp.args(["cp", "-a"]).arg(source).arg(&inputs.made))
         });
     }
-    add(all, job, "cp -a from the kernel's mount", move || {
+    add(all, inputs, job, "cp -a from the kernel's mount", move || {
         inputs.out_of_kernel(|mount| {
             let mut cp = Command::new("cp");
             cp.arg("-a").arg(mount).arg(&inputs.made);
             cp
         })
     });
-    let job = (inputs, "take out as an archive");
+    let job = "take out as an archive";
     for (name, binary) in inputs.binaries() {
-        add(all, job, format!("{name} tar"), move || {
+        add(all, inputs, job, format!("{name} tar"), move || {
             let mut tar = Command::new(binary);
             measure(tar.arg("tar").arg("-o").arg(&inputs.made).arg(&inputs.filled))
         });
     }
-    add(all, job, "tar -c from the kernel's mount", move || {
+    add(all, inputs, job, "tar -c from the kernel's mount", move || {
         inputs.out_of_kernel(|mount| {
             let mut tar = Command::new("tar");
             tar.args(["--xattrs", "--acls", "-cf"]).arg(&inputs.made).arg("-C").arg(mount).arg(".");

@@ -103,13 +103,12 @@ impl EntryLayout {
         self.columns.into_iter().enumerate().filter(|(_, column)| column.width != 0)
     }
 
-    /// Inserts an entry before entry `index` of a block that has `count` entries, and room for one
-    /// more.
+    /// Inserts an entry into a block that has room for one more.
     pub(super) fn open_entry<S: Store>(
         &self,
         store: &mut S,
         block: &S::Block,
-        (index, count): (usize, usize),
+        EntrySlot { index, count }: EntrySlot,
         entry: &Entry,
     ) -> Result<()> {
         assert!(index <= count);
@@ -176,15 +175,12 @@ impl EntryLayout {
         set_count(store, pair.left, total)
     }
 
-    /// Redistributes the entries of two neighbours so that `left_count` lie in the left one.
-    /// `extra` is one more entry, inserted before entry `extra.0` of both together. Only bytes that
-    /// differ are written.
+    /// Redistributes the entries of two neighbours. Only bytes that differ are written.
     pub(super) fn redistribute<S: Store>(
         &self,
         store: &mut S,
         pair: &Neighbours<'_, S::Block>,
-        extra: Option<(usize, &Entry)>,
-        left_count: usize,
+        Division { extra, left_count }: Division<'_>,
     ) -> Result<()> {
         let total = pair.left_count + pair.right_count + usize::from(extra.is_some());
         assert!(left_count <= self.max);
@@ -207,6 +203,31 @@ impl EntryLayout {
         set_count(store, pair.left, left_count)?;
         set_count(store, pair.right, total - left_count)
     }
+}
+
+/// The slot for a new entry in a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntrySlot {
+    /// The number of entries before the new one.
+    pub(super) index: usize,
+    /// The number of entries that the block has without the new one.
+    pub(super) count: usize,
+}
+
+impl EntrySlot {
+    /// The slot after the last of `count` entries.
+    pub(super) const fn after(count: usize) -> Self {
+        Self { index: count, count }
+    }
+}
+
+/// The division of entries between two neighbours.
+#[derive(Clone, Copy)]
+pub(super) struct Division<'a> {
+    /// One more entry, inserted before the entry of this index of both neighbours together.
+    pub(super) extra: Option<(usize, &'a Entry)>,
+    /// The number of entries that the left neighbour gets.
+    pub(super) left_count: usize,
 }
 
 /// Two neighbours and the number of entries in each.

@@ -9,7 +9,7 @@ use xfs_format::extent::{Extent, MAX_EXTENT_LEVELS};
 use xfs_format::{Check, DiskAddr, FsBlock, InodeNumber};
 
 use super::Editor;
-use super::entries::{Entry, EntryLayout, MAX_ENTRY_BYTES, Neighbours};
+use super::entries::{Division, Entry, EntryLayout, EntrySlot, MAX_ENTRY_BYTES, Neighbours};
 use super::keys::file_block_of;
 use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::{ForkRoot, TopRoot};
@@ -55,7 +55,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             if step.count < shape.max {
                 let (buffer, count) = (step.buffer.clone(), step.count);
                 step.count += 1;
-                shape.open_entry(&mut self.store, &buffer, (index, count), &entry)?;
+                shape.open_entry(&mut self.store, &buffer, EntrySlot { index, count }, &entry)?;
                 if restructured {
                     self.refresh_keys(depth)?;
                 } else {
@@ -99,7 +99,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             let (left, right) = if sibling < own { (other, step) } else { (step, other) };
             let total = left.count + right.count + 1;
             let extra = Some((offset + index, entry));
-            self.redistribute(depth, own.min(sibling), &[left, right], (extra, total.div_ceil(2)))?;
+            let division = Division { extra, left_count: total.div_ceil(2) };
+            self.redistribute(depth, own.min(sibling), &[left, right], division)?;
             return Ok(true);
         }
         Ok(false)
@@ -112,7 +113,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         depth: usize,
         index: usize,
         [left, right]: &[PathBlock<F::Key, S::Block>; 2],
-        (extra, left_count): (Option<(usize, &Entry)>, usize),
+        division: Division<'_>,
     ) -> Result<()> {
         let shape = self.shape(self.level(depth));
         let pair = Neighbours {
@@ -121,7 +122,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             right: &right.buffer,
             right_count: right.count,
         };
-        shape.redistribute(&mut self.store, &pair, extra, left_count)?;
+        shape.redistribute(&mut self.store, &pair, division)?;
         for (index, step) in [(index, left), (index + 1, right)] {
             let key = self.node_key(step)?;
             self.set_parent_key(depth, index, &key)?;
@@ -158,7 +159,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             right: &new.buffer,
             right_count: 0,
         };
-        shape.redistribute(&mut self.store, &pair, Some((index, entry)), left_count)?;
+        let division = Division { extra: Some((index, entry)), left_count };
+        shape.redistribute(&mut self.store, &pair, division)?;
         let buffer = left.buffer.clone();
         self.set_sibling(&buffer, BtreeLayout::right_sibling_range, Some(new.number))?;
         if let Some(right) = right {
@@ -247,7 +249,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
         let new = self.claim(old.block, &Header { level, left: None, right: None })?;
         let entry = Entry::of_child(self.node_key(&old)?, old.block, F::KIND.layout());
-        self.shape(level).open_entry(&mut self.store, &new.buffer, (0, 0), &entry)?;
+        self.shape(level).open_entry(&mut self.store, &new.buffer, EntrySlot::after(0), &entry)?;
         let (at, block) = (new.at, new.number);
         let step = PathBlock { buffer: new.buffer, block, at, index: 0, count: 1, upper: None };
         self.path.steps.insert(0, step);
@@ -322,7 +324,7 @@ pub(crate) fn build<S: Store>(
     let (number, _, buffer) = claim_for_inode(store, inode, 0, first.start.0)?;
     for (index, extent) in in_leaf.iter().enumerate() {
         let entry = Entry::of_record::<Extents>(extent, store.geometry());
-        shape.open_entry(store, &buffer, (index, index), &entry)?;
+        shape.open_entry(store, &buffer, EntrySlot::after(index), &entry)?;
     }
     let children = vec![(first.file_block, FsBlock(number))];
     let root = ForkRoot { level: 1, children, capacity };
@@ -371,7 +373,7 @@ fn push_children_down<S: Store>(
         let mut key = [0; MAX_ENTRY_BYTES];
         key.split_at_mut(size_of::<u64>()).0.copy_from_slice(&file_block.0.to_be_bytes());
         let entry = Entry::of_child(key, child.0, kind.layout());
-        shape.open_entry(store, &buffer, (index, index), &entry)?;
+        shape.open_entry(store, &buffer, EntrySlot::after(index), &entry)?;
     }
     let (lowest, _) = *root.children.first().expect(HAS_CHILDREN);
     root.children = vec![(lowest, FsBlock(number))];

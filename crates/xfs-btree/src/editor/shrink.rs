@@ -5,6 +5,7 @@ use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeLayout};
 use xfs_format::{FileBlock, FsBlock};
 
 use super::Editor;
+use super::entries::Division;
 use crate::path::{PathBlock, Towards, corrupt};
 use crate::root::TopRoot;
 use crate::source::TreeBlock;
@@ -81,7 +82,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let total = pair[0].count + pair[1].count;
         let left = own.min(sibling);
         if total > shape.max {
-            self.redistribute(depth, left, &pair, (None, total.div_ceil(2)))?;
+            let division = Division { extra: None, left_count: total.div_ceil(2) };
+            self.redistribute(depth, left, &pair, division)?;
             return Ok(Rebalanced::Enough);
         }
         self.join(depth, left, &pair)?;

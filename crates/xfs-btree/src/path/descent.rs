@@ -208,7 +208,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         if block.count() == 0 && has_parent {
             return Err(corrupt(at, BtreeCheck::EmptyLeaf).into());
         }
-        let index = self.choose(geometry, &block, (towards, at), child)?;
+        let index = self.choose(geometry, &block, towards, child);
+        let index = index.map_err(|check| corrupt(at, check))?;
         let (count, upper) = (block.count(), child.upper);
         drop(bytes);
         Ok(PathBlock { buffer, block: child.block, at, index, count, upper })
@@ -227,19 +228,19 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         &self,
         geometry: &Geometry,
         block: &BtreeBlock<'_>,
-        (towards, at): (Towards<F::Key>, DiskAddr),
+        towards: Towards<F::Key>,
         child: &Child<F::Key>,
-    ) -> Result<usize, Corruption> {
+    ) -> Result<usize, Check> {
         let Some(last) = block.count().checked_sub(1) else { return Ok(0) };
         let group = self.group(geometry);
-        let key = |index| Self::entry_key(&group, block, index).map_err(|check| corrupt(at, check));
+        let key = |index| Self::entry_key(&group, block, index);
         let lowest = key(0)?;
         if child.lower.is_some_and(|lower| lowest < lower) {
-            return Err(corrupt(at, BtreeCheck::OutsideParent { index: 0 }));
+            return Err(BtreeCheck::OutsideParent { index: 0 }.into());
         }
         let highest = key(last)?;
         if child.upper.is_some_and(|upper| highest >= upper) {
-            return Err(corrupt(at, BtreeCheck::OutsideParent { index: last }));
+            return Err(BtreeCheck::OutsideParent { index: last }.into());
         }
         let target = match towards {
             Towards::First => return Ok(0),

@@ -37,7 +37,7 @@ pub(crate) fn parse_mode(command: &str, text: &str) -> Result<ModeChange, Failur
 }
 
 /// Returns the mode of a file after a change: `old` is its mode, `kind` its type.
-pub(crate) fn changed_mode(mode: &ModeChange, umask: u32, (old, kind): (u16, FileType)) -> u16 {
+pub(crate) fn changed_mode(mode: &ModeChange, umask: u32, old: u16, kind: FileType) -> u16 {
     let is_directory = kind == FileType::Directory;
     let bits = mode.of(u32::from(old), Circumstances { is_directory, umask });
     // At most 07777.
@@ -63,7 +63,7 @@ impl Run for Chmod {
             if file_type == FileType::Symlink {
                 return Ok(());
             }
-            let mode = changed_mode(&mode, umask, (node.metadata().mode, file_type));
+            let mode = changed_mode(&mode, umask, node.metadata().mode, file_type);
             Ok(node
                 .set_attributes(&SetAttributes { mode: Some(mode), ..SetAttributes::default() })?)
         })

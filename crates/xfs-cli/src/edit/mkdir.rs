@@ -33,7 +33,7 @@ impl Run for Mkdir {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, has_parents, mode, umask } = *self;
         // The mode starts from the default of a directory, with an inherited set-group-ID bit.
-        let mode = |inherited| changed_mode(&mode, umask, (0o777 | inherited, FileType::Directory));
+        let mode = |inherited| changed_mode(&mode, umask, 0o777 | inherited, FileType::Directory);
         change_each(targets, console, |target| make(target, has_parents, mode))
     }
 }

@@ -41,7 +41,7 @@ impl Run for Rm {
         change_all(targets, console, |targets, console| {
             let tally = console.begin(Work::change("removing", "removed"));
             for target in targets {
-                let removed = match remove(target, (is_recursive, takes_empty), is_forced) {
+                let removed = match remove(target, is_recursive, takes_empty, is_forced) {
                     Ok(Removed::Begun(tree)) => tree.remove(&tally, console),
                     Ok(Removed::Done) => {
                         tally.add_file();
@@ -72,7 +72,8 @@ enum Removed<'a> {
 /// Removes a file, or begins to remove a directory.
 fn remove(
     target: &ImagePath,
-    (is_recursive, takes_empty): (bool, bool),
+    is_recursive: bool,
+    takes_empty: bool,
     is_forced: bool,
 ) -> Result<Removed<'_>, Failure> {
     let volume = target.volume.inner();

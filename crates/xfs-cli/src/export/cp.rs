@@ -77,11 +77,11 @@ pub(crate) fn open(
     let is_one = sources.len() == 1;
     let is_directory = ends_as_directory(destination);
     let keeps_file = !is_recursive && !arguments.keeps_facts();
-    let destination = match output_at(destination, &targets, (existing, keeps_file))? {
+    let destination = match output_at(destination, &targets, existing, keeps_file)? {
         Some(output) if is_one => Destination::Output(output),
         _ => {
             let is_made = is_recursive && copies_root;
-            open_destination(destination, (is_recursive, is_made), is_one)?
+            open_destination(destination, is_recursive, is_made, is_one)?
         }
     };
     raise_file_limit();
@@ -130,7 +130,8 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
 fn output_at(
     destination: &OsStr,
     targets: &ImagePaths,
-    (existing, keeps_file): (Existing, bool),
+    existing: Existing,
+    keeps_file: bool,
 ) -> Result<Option<Output>, Failure> {
     let path = Path::new(destination);
     check_no_image(path, targets.files()).map_err(|failure| failure.hint(place_in(path)))?;
@@ -147,7 +148,8 @@ fn output_at(
 
 fn open_destination(
     destination: &OsStr,
-    (is_recursive, is_made): (bool, bool),
+    is_recursive: bool,
+    is_made: bool,
     is_one: bool,
 ) -> Result<Destination, Failure> {
     if destination == "-" {

@@ -32,7 +32,7 @@ use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 
-use attributes::{Property, Shortfalls};
+use attributes::{AttributeNotes, Property, Shortfalls};
 use directory::FirstName;
 pub(crate) use directory::{Directory, Existing};
 
@@ -158,7 +158,11 @@ impl<'a> HostWriter<'a> {
 
     fn flush_flagged(&mut self) {
         for Flagged { file, facts, path } in self.flagged.drain(..) {
-            attributes::apply_flags(file, &facts, (&path, &mut self.shortfalls));
+            attributes::apply_flags(
+                file,
+                &facts,
+                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
+            );
         }
     }
 
@@ -293,9 +297,14 @@ impl<'a> HostWriter<'a> {
         let (directory, path) = (&level.directory, level.directory.path());
         if self.fidelity.is_archive {
             let shortfalls = &mut self.shortfalls;
-            attributes::apply_to_open(directory, &level.source, &facts, (path, shortfalls));
+            attributes::apply_to_open(
+                directory,
+                &level.source,
+                &facts,
+                AttributeNotes { path, shortfalls },
+            );
             if attributes::has_flags(&facts) {
-                attributes::apply_flags(directory, &facts, (path, shortfalls));
+                attributes::apply_flags(directory, &facts, AttributeNotes { path, shortfalls });
             }
             self.report_unreadable(&level.source, path);
         } else if level.is_new {
@@ -330,7 +339,12 @@ impl<'a> HostWriter<'a> {
         contents::copy(source, facts.size, file.as_fd(), self.tally)?;
         let path = parent.path_of(name);
         if self.fidelity.is_archive {
-            attributes::apply_to_open(&file, source, facts, (&path, &mut self.shortfalls));
+            attributes::apply_to_open(
+                &file,
+                source,
+                facts,
+                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
+            );
             self.report_unreadable(source, &path);
         }
         // The file is complete, and gets its own name (I2).
@@ -341,7 +355,11 @@ impl<'a> HostWriter<'a> {
         }
         if facts.links < 2 {
             // The file gets no further name.
-            attributes::apply_flags(file, facts, (&path, &mut self.shortfalls));
+            attributes::apply_flags(
+                file,
+                facts,
+                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
+            );
             return Ok(());
         }
         // Too many open files would end the run.
@@ -368,7 +386,7 @@ impl<'a> HostWriter<'a> {
             return Err(Stop::Source(failure));
         }
         let staged = parent.make_symlink(&target)?;
-        self.set_attributes_and_publish(staged, (parent, name), source, facts)
+        self.set_attributes_and_publish(staged, NewEntry { parent, name }, source, facts)
     }
 
     fn make_special<S: Source>(
@@ -388,7 +406,7 @@ impl<'a> HostWriter<'a> {
             }
             staged => staged?,
         };
-        self.set_attributes_and_publish(staged, (parent, name), source, facts)
+        self.set_attributes_and_publish(staged, NewEntry { parent, name }, source, facts)
     }
 
     /// Sets attributes through the temporary name, for a file that cannot be opened. Then gives the
@@ -396,13 +414,18 @@ impl<'a> HostWriter<'a> {
     fn set_attributes_and_publish<S: Source>(
         &mut self,
         staged: directory::StagedEntry<'_>,
-        (parent, name): (&Directory, &[u8]),
+        NewEntry { parent, name }: NewEntry<'_>,
         source: &S,
         facts: &Facts,
     ) -> Result<(), Stop> {
         if self.fidelity.is_archive {
             let path = parent.path_of(name);
-            attributes::apply_by_name(&staged, source, facts, (&path, &mut self.shortfalls));
+            attributes::apply_by_name(
+                &staged,
+                source,
+                facts,
+                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
+            );
             self.report_unreadable(source, &path);
         }
         staged.publish(name, self.fidelity.existing)?;
@@ -428,6 +451,13 @@ impl<'a> HostWriter<'a> {
         }
         Ok(())
     }
+}
+
+/// The place in the host's tree that a file gets.
+#[derive(Clone, Copy)]
+struct NewEntry<'a> {
+    parent: &'a Directory,
+    name: &'a [u8],
 }
 
 /// The reason why a file could not be created.

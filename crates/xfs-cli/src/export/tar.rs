@@ -63,10 +63,10 @@ impl Run for Tar {
             // The archive has its own buffer: the console flushes its buffer at each report.
             None => {
                 let stdout = BufWriter::with_capacity(1 << 20, StandardOutput::open());
-                write(target, source, stdout, (&tally, console))?;
+                write(target, source, stdout, &tally, console)?;
             }
             Some(output) => {
-                write(target, source, output.buffered()?, (&tally, console))
+                write(target, source, output.buffered()?, &tally, console)
                     .map_err(|error| output.failure(&error))?;
                 output.commit()?;
             }
@@ -80,7 +80,8 @@ fn write(
     target: &ImagePath,
     source: NodeSource,
     mut out: impl Write,
-    (tally, console): (&Arc<Tally>, &mut Console),
+    tally: &Arc<Tally>,
+    console: &mut Console,
 ) -> io::Result<()> {
     let path = target.path.as_os_str();
     let name = match last_component(std::os::unix::ffi::OsStrExt::as_bytes(path)) {

@@ -210,7 +210,7 @@ impl<'a> CopyDestination<'a> {
         }
         writer.start_source(HOST, None);
         let path = source.path().as_os_str().as_bytes().to_vec();
-        self.put((&path, source), is_recursive, writer)
+        self.put(&path, source, is_recursive, writer)
     }
 
     fn put_node(
@@ -225,12 +225,13 @@ impl<'a> CopyDestination<'a> {
             .node(!is_recursive)
             .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));
         let source = source.map_err(WriteFailure::One)?;
-        self.put((from.path.as_os_str().as_bytes(), source), is_recursive, writer)
+        self.put(from.path.as_os_str().as_bytes(), source, is_recursive, writer)
     }
 
     fn put<S: Source>(
         &self,
-        (path, source): (&[u8], S),
+        path: &[u8],
+        source: S,
         is_recursive: bool,
         writer: &mut ImageWriter<'_>,
     ) -> Result<(), WriteFailure> {

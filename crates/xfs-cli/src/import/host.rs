@@ -56,7 +56,7 @@ impl HostSource {
         follows: bool,
         numbers: &Numbers,
     ) -> Result<Self, Failure> {
-        Self::with(path.to_owned(), follows, (numbers.clone(), Rc::new([])))
+        Self::with(path.to_owned(), follows, numbers.clone(), Rc::new([]))
     }
 
     /// Leaves out these images, to which the command writes, if they are below this directory. They
@@ -85,7 +85,8 @@ impl HostSource {
     fn with(
         path: PathBuf,
         follows: bool,
-        (numbers, left_out): (Numbers, Rc<[FileIdentity]>),
+        numbers: Numbers,
+        left_out: Rc<[FileIdentity]>,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
         let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
@@ -258,8 +259,9 @@ impl Iterator for HostEntries {
     fn next(&mut self) -> Option<Self::Item> {
         let name = self.names.next()?;
         let path = self.directory.join(&name);
-        let shared = (self.numbers.clone(), Rc::clone(&self.left_out));
-        Some(HostSource::with(path, false, shared).and_then(|source| match source.is_left_out() {
+        let (numbers, left_out) = (self.numbers.clone(), Rc::clone(&self.left_out));
+        let source = HostSource::with(path, false, numbers, left_out);
+        Some(source.and_then(|source| match source.is_left_out() {
             true => Err(source.leaving_out()),
             false => Ok((name.as_bytes().to_vec(), source)),
         }))

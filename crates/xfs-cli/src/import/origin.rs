@@ -79,7 +79,7 @@ impl ImportOrigin {
             // A regular file is complete.
             let is_file = input.metadata().map_err(failed)?.is_file();
             let keeping = if is_file { PipeReading::Stream } else { keeping };
-            return Self::archive((keeping.of(input, name)?, None), name.as_bytes(), options);
+            return Self::archive(keeping.of(input, name)?, None, name.as_bytes(), options);
         }
         let source = HostSource::open(path, true)?;
         match source.facts().kind() {
@@ -89,11 +89,11 @@ impl ImportOrigin {
                 let file = File::open(path).map_err(|error| Failure::host(name, &error))?;
                 if source.facts().kind() == FileKind::Fifo {
                     let input = keeping.of(file, &names::in_message(name.as_bytes()))?;
-                    return Self::archive((input, None), name.as_bytes(), options);
+                    return Self::archive(input, None, name.as_bytes(), options);
                 }
                 let gauge = Gauge::new(file.metadata().map_or(0, |metadata| metadata.len()));
                 let input = BufReader::with_capacity(CHUNK_BYTES, gauge.follow(file));
-                Self::archive((Box::new(input), Some(gauge)), name.as_bytes(), options)
+                Self::archive(Box::new(input), Some(gauge), name.as_bytes(), options)
             }
             kind => {
                 let shown = names::in_message(path.as_os_str().as_bytes());
@@ -104,7 +104,8 @@ impl ImportOrigin {
     }
 
     fn archive(
-        (input, gauge): (Input, Option<Gauge>),
+        input: Input,
+        gauge: Option<Gauge>,
         name: &[u8],
         options: ArchiveOptions,
     ) -> Result<Self, Failure> {

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::address::Address;
 use crate::image::{ImagePath, ImagePaths, change_each};
-use crate::import::writer::{ImageWriter, WriteFailure, WriterOptions, write_all};
+use crate::import::writer::{ImageWriter, ReplacedName, WriteFailure, WriterOptions, write_all};
 use crate::input::{self, Spool};
 use crate::interrupt;
 use crate::run::Run;
@@ -41,7 +41,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let mode = parse_mode("put", &arguments.mode)?;
-    let mode = changed_mode(&mode, umask(), (0o666, FileType::Regular));
+    let mode = changed_mode(&mode, umask(), 0o666, FileType::Regular);
     let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
     let words = std::slice::from_ref(&arguments.address);
     if !image.exists() {
@@ -137,7 +137,7 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     let replaced = match (cannot_exchange, is_renamed_over) {
         (true, true) => {
             contents.close().map_err(failed)?;
-            return succeed((&directory, &name), (&staged, node), target);
+            return succeed(&directory, &name, &staged, node, target);
         }
         (true, false) => overwrite(&file, &contents, length),
         (false, _) => exchanged,
@@ -159,15 +159,17 @@ fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
 
 /// Replaces the file `node` by the complete unnamed file `staged`, which gets its name.
 fn succeed(
-    (directory, name): (&Node, &OsStr),
-    (staged, node): (&Node, &Node),
+    directory: &Node,
+    name: &OsStr,
+    staged: &Node,
+    node: &Node,
     target: &ImagePath,
 ) -> Result<(), Failure> {
     let path = target.path.as_os_str().as_bytes();
     let mut reported = Ok(());
     let mut report = |failure| reported = Err(target.volume.whole_failure(failure));
     let mut writer = ImageWriter::new(WriterOptions::faithful(false, None), &mut report);
-    match writer.succeed((directory, name, path), staged, node.clone()) {
+    match writer.succeed(ReplacedName { directory, name, path }, staged, node.clone()) {
         Ok(()) => reported,
         Err(
             WriteFailure::One(failure) | WriteFailure::Source(failure) | WriteFailure::All(failure),

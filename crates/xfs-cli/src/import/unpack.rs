@@ -143,7 +143,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                 }
             }
             _ => {
-                let put = self.writer.put_member(&directory.node, (name, &path), member);
+                let put = self.writer.put_member(&directory.node, name, &path, member);
                 match put? {
                     Some(entered) => _ = self.open.insert(path, entered),
                     None => self.forget(&path),

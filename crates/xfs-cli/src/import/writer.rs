@@ -19,6 +19,7 @@
 
 mod contents;
 mod failure;
+mod open_directory;
 mod options;
 mod properties;
 mod staging;
@@ -36,14 +37,17 @@ use crate::export::host::Existing;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
 use crate::file::node;
-use crate::file::source::{InodeSpace, NamedValue, Source, SourceLocation, is_safe_name, join};
+use crate::file::source::{InodeSpace, Source, SourceLocation, is_safe_name, join};
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 use staging::NewName;
+pub(crate) use staging::ReplacedName;
 
 pub(crate) use contents::write_all;
 pub(crate) use failure::WriteFailure;
+use open_directory::ImageLevel;
+pub(crate) use open_directory::OpenDirectory;
 pub(crate) use options::WriterOptions;
 
 /// One run of writing files into a volume.
@@ -66,30 +70,6 @@ pub(crate) struct ImageWriter<'a> {
     crosses_kinds: bool,
     tally: Arc<Tally>,
     report: &'a mut dyn FnMut(Failure),
-}
-
-/// A directory that is being filled.
-pub(crate) struct OpenDirectory {
-    pub(crate) directory: Node,
-    facts: Facts,
-    attributes: Vec<Result<NamedValue, Failure>>,
-    /// Whether this run created the directory. A directory that existed keeps its attributes,
-    /// unless `WriterOptions::is_archive` is set.
-    is_new: bool,
-}
-
-impl OpenDirectory {
-    /// Begins to fill a directory that existed before this run.
-    pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
-        Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
-    }
-}
-
-/// A directory that is being filled, and those entries of its source that are still to be written.
-struct ImageLevel<S: Source> {
-    entered: OpenDirectory,
-    entries: S::Entries,
-    path: Vec<u8>,
 }
 
 impl<'a> ImageWriter<'a> {
@@ -147,7 +127,7 @@ impl<'a> ImageWriter<'a> {
         source: S,
     ) -> Result<(), Failure> {
         self.start_length = name.len();
-        let level = self.put_one(directory, (name, name.to_vec()), source)?;
+        let level = self.put_one(directory, name, name.to_vec(), source)?;
         self.fill(level)
     }
 
@@ -162,8 +142,8 @@ impl<'a> ImageWriter<'a> {
         source: S,
     ) -> Result<(), Failure> {
         self.start_length = 0;
-        let entered = self.entered((directory, false), &source);
-        let level = self.check(b"", enter(entered, Vec::new(), &source))?;
+        let entered = self.entered(directory, false, &source);
+        let level = self.check(b"", ImageLevel::enter(entered, Vec::new(), &source))?;
         self.fill(level)
     }
 
@@ -193,7 +173,7 @@ impl<'a> ImageWriter<'a> {
                 Some(Ok((name, source))) => {
                     let path = [&level.path, b"/".as_slice(), &name].concat();
                     let directory = level.entered.directory.clone();
-                    self.put_one(&directory, (&name, path), source)?
+                    self.put_one(&directory, &name, path, source)?
                 }
                 Some(Err(failure)) => {
                     let path = level.path.clone();
@@ -216,12 +196,13 @@ impl<'a> ImageWriter<'a> {
     fn put_one<S: Source>(
         &mut self,
         directory: &Node,
-        (name, path): (&[u8], Vec<u8>),
+        name: &[u8],
+        path: Vec<u8>,
         source: S,
     ) -> Result<Option<ImageLevel<S>>, Failure> {
-        let made = self.put_member(directory, (name, &path), &source);
+        let made = self.put_member(directory, name, &path, &source);
         let Some(entered) = self.check(&path, made)?.flatten() else { return Ok(None) };
-        let level = enter(entered, path.clone(), &source);
+        let level = ImageLevel::enter(entered, path.clone(), &source);
         self.check(&path, level)
     }
 
@@ -230,18 +211,19 @@ impl<'a> ImageWriter<'a> {
     pub(crate) fn put_member<S: Source>(
         &mut self,
         directory: &Node,
-        (name, path): (&[u8], &[u8]),
+        name: &[u8],
+        path: &[u8],
         source: &S,
     ) -> Result<Option<OpenDirectory>, WriteFailure> {
         interrupt::check().map_err(WriteFailure::All)?;
-        let made = self.make(directory, (name, path), source)?;
+        let made = self.make(directory, name, path, source)?;
         if made.is_some() {
             self.tally.add_directory();
         }
-        Ok(made.map(|made| self.entered(made, source)))
+        Ok(made.map(|(node, is_new)| self.entered(node, is_new, source)))
     }
 
-    fn entered<S: Source>(&self, (node, is_new): (Node, bool), source: &S) -> OpenDirectory {
+    fn entered<S: Source>(&self, node: Node, is_new: bool, source: &S) -> OpenDirectory {
         OpenDirectory { is_new, facts: self.facts(source), ..OpenDirectory::present(node, source) }
     }
 
@@ -297,7 +279,7 @@ impl<'a> ImageWriter<'a> {
     /// properties of the old one.
     pub(crate) fn succeed(
         &mut self,
-        (directory, name, path): (&Node, &OsStr, &[u8]),
+        ReplacedName { directory, name, path }: ReplacedName<'_>,
         staged: &Node,
         present: Node,
     ) -> Result<(), WriteFailure> {
@@ -308,7 +290,7 @@ impl<'a> ImageWriter<'a> {
             gid: Some(gid),
             ..SetAttributes::default()
         })?;
-        self.apply((staged, path), &facts, node::attributes(&present))?;
+        self.apply(staged, path, &facts, node::attributes(&present))?;
         NewName { directory, name, present: Some(present) }.link(staged)?;
         Ok(staged.set_attributes(&self.late_changes(&facts))?)
     }
@@ -376,7 +358,8 @@ impl<'a> ImageWriter<'a> {
     fn make<S: Source>(
         &mut self,
         directory: &Node,
-        (name, path): (&[u8], &[u8]),
+        name: &[u8],
+        path: &[u8],
         source: &S,
     ) -> Result<Option<(Node, bool)>, WriteFailure> {
         if !is_safe_name(name) {
@@ -463,7 +446,7 @@ impl<'a> ImageWriter<'a> {
             let copied = copied.and_then(|()| Ok(file.close()?));
             copied.map_err(|failed| failed.needing(source.length()))?;
         }
-        self.apply((staged.node(), path), &facts, source.attributes())?;
+        self.apply(staged.node(), path, &facts, source.attributes())?;
         let node = staged.publish()?;
         let late = self.late_changes(&facts);
         // In an archive, any file may get further names.
@@ -503,16 +486,7 @@ impl<'a> ImageWriter<'a> {
         }
         // Its entries have their own hints already, and inherit none.
         self.hint(&entered.directory, &entered.facts)?;
-        self.apply((&entered.directory, path), &entered.facts, entered.attributes)?;
+        self.apply(&entered.directory, path, &entered.facts, entered.attributes)?;
         Ok(entered.directory.set_attributes(&self.late_changes(&entered.facts))?)
     }
-}
-
-fn enter<S: Source>(
-    entered: OpenDirectory,
-    path: Vec<u8>,
-    source: &S,
-) -> Result<ImageLevel<S>, WriteFailure> {
-    let entries = source.entries().map_err(WriteFailure::Source)?;
-    Ok(ImageLevel { entered, entries, path })
 }

@@ -56,7 +56,7 @@ impl Run for Getfattr {
                     continue;
                 }
             };
-            let wanted = select(&target, &node, (&arguments, pattern.as_ref()), console);
+            let wanted = select(&target, &node, &arguments, pattern.as_ref(), console);
             if let Some(list) = &mut list {
                 list.push(console.out(), &describe(&target, &wanted))?;
             } else if !wanted.is_empty() {
@@ -75,7 +75,8 @@ impl Run for Getfattr {
 fn select(
     target: &ImagePath,
     node: &Node,
-    (arguments, pattern): (&GetfattrArguments, Option<&Regex>),
+    arguments: &GetfattrArguments,
+    pattern: Option<&Regex>,
     console: &mut Console,
 ) -> Vec<NamedValue> {
     if let Some(name) = &arguments.name {

@@ -154,7 +154,8 @@ impl Run for Scan {
             counted.set(progress.inodes_read, progress.inodes_total);
         }));
         let outputs = Outputs { rows: output.as_ref(), facts: facts.as_ref() };
-        let report = outputs.run(&sources, &options, (format, began), console.errors())?;
+        let report =
+            outputs.run(&sources, &options, RowFormat { format, began }, console.errors())?;
         for output in output.into_iter().chain(facts) {
             output.commit()?;
         }
@@ -173,6 +174,14 @@ impl Run for Scan {
     }
 }
 
+/// The form of the rows.
+#[derive(Clone, Copy)]
+struct RowFormat {
+    format: Format,
+    /// The time of the scan, which the header holds.
+    began: i64,
+}
+
 /// The files for rows and facts; `None` for standard output and standard error.
 struct Outputs<'a> {
     rows: Option<&'a Output>,
@@ -186,7 +195,7 @@ impl Outputs<'_> {
         &self,
         sources: &[ScanSource],
         options: &ScanOptions,
-        (format, began): (Format, i64),
+        RowFormat { format, began }: RowFormat,
         errors: ProgressStderr,
     ) -> Result<ScanReport, Failure> {
         if options.summary {

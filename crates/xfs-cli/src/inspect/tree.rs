@@ -44,6 +44,14 @@ struct TreeLevel {
     outer: (usize, usize),
 }
 
+/// The place of an entry in the drawing.
+struct TreeEntry {
+    kind: FileKind,
+    /// Whether it is the last entry of its directory.
+    is_last: bool,
+    depth: usize,
+}
+
 impl Run for Tree {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let targets = self.targets.read(console);
@@ -111,13 +119,14 @@ impl Drawing<'_> {
             let depth = open.len();
             let Some(level) = open.last_mut() else { break };
             let Some(entry) = level.entries.pop() else {
-                self.leave(level.outer);
+                let (path, indent) = level.outer;
+                self.leave(path, indent);
                 open.pop();
                 continue;
             };
             let is_last = level.entries.is_empty();
             let kind = entry.file_type().map_or(FileKind::Unknown, node::kind);
-            self.line(&entry, (kind, is_last, depth), console)?;
+            self.line(&entry, TreeEntry { kind, is_last, depth }, console)?;
             self.tally.add_file();
             let below = self.arguments.level.is_none_or(|limit| depth < limit);
             if kind != FileKind::Directory {
@@ -140,7 +149,7 @@ impl Drawing<'_> {
             };
             match entries {
                 Some(entries) => open.push(TreeLevel { entries, outer }),
-                None => self.leave(outer),
+                None => self.leave(outer.0, outer.1),
             }
         }
         if self.list.is_none() {
@@ -160,7 +169,7 @@ impl Drawing<'_> {
     }
 
     /// Cuts path and indent down to these lengths, those of the enclosing directory.
-    fn leave(&mut self, (path, indent): (usize, usize)) {
+    fn leave(&mut self, path: usize, indent: usize) {
         self.path.truncate(path);
         self.indent.truncate(indent);
     }
@@ -202,7 +211,7 @@ impl Drawing<'_> {
     fn line(
         &mut self,
         entry: &DirEntry,
-        (kind, is_last, depth): (FileKind, bool, usize),
+        TreeEntry { kind, is_last, depth }: TreeEntry,
         console: &mut Console,
     ) -> io::Result<()> {
         let name = entry.name().as_bytes();

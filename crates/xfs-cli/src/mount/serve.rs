@@ -92,7 +92,8 @@ impl Handler for Confined {
 /// Runs `act` in a new thread that has entered the sandbox. Threads that `act` starts are in the
 /// sandbox too.
 pub(crate) fn inside<T: Send>(
-    (when, namespaces): (SandboxWhen, &Namespaces),
+    when: SandboxWhen,
+    namespaces: &Namespaces,
     act: impl FnOnce() -> T + Send,
 ) -> Result<T, Failure> {
     std::thread::scope(|scope| {
@@ -126,7 +127,7 @@ impl Run for ServeVolume {
         let namespaces = Namespaces::make(sandbox);
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside((sandbox, &namespaces), || readable(devices.volume(), &device))
+            true => inside(sandbox, &namespaces, || readable(devices.volume(), &device))
                 .map_err(|failure| about_image(failure, &device))?,
             false => readable(devices.writable_volume(), &device),
         };

@@ -115,7 +115,8 @@ impl Namespaces {
             unshare(UnshareFlags::NEWNS)?;
             unshare_secondary()?;
             // Beneath an empty root /proc is gone, so they are opened before.
-            let found = secondary().chain([MOUNT]).map(open).collect();
+            let found =
+                secondary().chain([MOUNT]).map(|(name, _, kind)| Ok((open(name)?, kind))).collect();
             empty_root().and(found)
         };
         let made = std::thread::scope(|scope| {
@@ -147,9 +148,9 @@ fn secondary() -> impl Iterator<Item = Kind> {
     SECONDARY.into_iter().filter(|(name, ..)| !HAS_FILTER || *name != "net")
 }
 
-fn open((name, _, kind): Kind) -> Result<(OwnedFd, LinkNameSpaceType), Errno> {
+fn open(name: &str) -> Result<OwnedFd, Errno> {
     let link = File::open(format!("/proc/thread-self/ns/{name}")).map_err(|e| errno_of(&e))?;
-    Ok((link.into(), kind))
+    Ok(link.into())
 }
 
 fn unshare(flags: UnshareFlags) -> Result<(), Errno> {

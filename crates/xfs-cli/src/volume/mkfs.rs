@@ -183,7 +183,7 @@ impl Fill {
         let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
         let source = source.without(written);
         let opened =
-            Image::open_made((&path, &data.path), log_path.as_deref(), writer_options.latest);
+            Image::open_made(&path, &data.path, log_path.as_deref(), writer_options.latest);
         let volume = opened?.read()?;
         let tally = console.begin(Work::copy("filling", "imported", source.measure()));
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));

@@ -76,19 +76,28 @@ fn announcements_of_readers_and_writers_are_disjoint() {
 
 #[test]
 fn locks_listed_by_the_kernel_are_parsed() {
-    let inode = (rustix::fs::makedev(0, 0x27), 516);
+    let (device, inode) = (rustix::fs::makedev(0, 0x27), 516);
     let flock = "1: FLOCK  ADVISORY  WRITE 708 00:27:516 0 EOF";
-    assert!(conflicts(flock, inode, ReadOnly) && conflicts(flock, inode, ReadWrite));
+    assert!(
+        conflicts(flock, device, inode, ReadOnly) && conflicts(flock, device, inode, ReadWrite)
+    );
     let shared = "2: FLOCK  ADVISORY  READ 708 00:27:516 0 EOF";
-    assert!(!conflicts(shared, inode, ReadOnly) && conflicts(shared, inode, ReadWrite));
+    assert!(
+        !conflicts(shared, device, inode, ReadOnly) && conflicts(shared, device, inode, ReadWrite)
+    );
     let writer = format!("3: OFDLCK ADVISORY  READ -1 00:27:516 {WRITERS} {}", WRITERS + 7);
-    assert!(conflicts(&writer, inode, ReadOnly) && conflicts(&writer, inode, ReadWrite));
+    assert!(
+        conflicts(&writer, device, inode, ReadOnly) && conflicts(&writer, device, inode, ReadWrite)
+    );
     let reader = format!("3: OFDLCK ADVISORY  READ -1 00:27:516 {READERS} {}", READERS + 7);
-    assert!(!conflicts(&reader, inode, ReadOnly) && conflicts(&reader, inode, ReadWrite));
+    assert!(
+        !conflicts(&reader, device, inode, ReadOnly)
+            && conflicts(&reader, device, inode, ReadWrite)
+    );
     let waiting = "1: -> FLOCK  ADVISORY  WRITE 708 00:27:516 0 EOF";
     let other = "1: FLOCK  ADVISORY  WRITE 708 00:27:517 0 EOF";
     let posix = "1: POSIX  ADVISORY  WRITE 708 00:27:516 0 EOF";
     for line in [waiting, other, posix, "", "1:"] {
-        assert!(!conflicts(line, inode, ReadWrite), "{line}");
+        assert!(!conflicts(line, device, inode, ReadWrite), "{line}");
     }
 }

@@ -296,7 +296,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         if let Some(left) = left {
             self.store.edit(&path.leaf, |edit| leaf::rebuild(edit, left));
         }
-        path.insert_right(self.store, (at, &block))
+        path.insert_right(self.store, at, &block)
     }
 
     /// Joins a sparse leaf with a neighbour, or removes an empty leaf.

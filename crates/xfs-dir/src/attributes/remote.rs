@@ -32,7 +32,7 @@ impl Attributes<'_> {
                 Mapping::Hole { .. } => 1,
             };
             let count = needed.min(u32::try_from(mapped).unwrap_or(u32::MAX));
-            self.read_pieces((block, count), length, &mut value)?;
+            self.read_pieces(block, count, length, &mut value)?;
             block = FileBlock(block.0.saturating_add(count.into()));
         }
         Ok(value)
@@ -41,7 +41,8 @@ impl Attributes<'_> {
     /// Appends the pieces of the value in `count` contiguous blocks.
     fn read_pieces(
         &self,
-        (first, count): (FileBlock, u32),
+        first: FileBlock,
+        count: u32,
         length: usize,
         value: &mut Vec<u8>,
     ) -> Result<()> {
@@ -95,7 +96,7 @@ pub(super) fn write(
                 let (number, piece) = next.expect("no more blocks than pieces are written");
                 let at = DiskAddr(extent.at.0 + index * step);
                 let offset = (number * capacity) as u32;
-                remote::encode(bytes, at, &identity, (offset, piece));
+                remote::encode(bytes, at, &identity, offset, piece);
             }
             drop(bytes);
             // The block was never logged, so it has no LSN.

@@ -110,7 +110,8 @@ pub fn add_entry_at(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,
     place: EntryLocation<'_>,
-    (inode, entry_type): (InodeNumber, EntryType),
+    inode: InodeNumber,
+    entry_type: EntryType,
 ) -> Result<()> {
     let EntryLocation { name, step, search, .. } = place;
     let entry = NewEntry { name, inode, entry_type };

@@ -44,7 +44,7 @@ pub fn add_parent(
     link: &ParentLink,
     path: ParentPath,
 ) -> Result<()> {
-    change(tx, child, (None, Some(link)), path)
+    change(tx, child, None, Some(link), path)
 }
 
 /// Removes the parent pointer of a link that is removed.
@@ -59,7 +59,7 @@ pub fn remove_parent(
     link: &ParentLink,
     path: ParentPath,
 ) -> Result<()> {
-    change(tx, child, (Some(link), None), path)
+    change(tx, child, Some(link), None, path)
 }
 
 /// Replaces the parent pointer of one link with that of another.
@@ -75,19 +75,20 @@ pub fn replace_parent(
     new: &ParentLink,
     path: ParentPath,
 ) -> Result<()> {
-    change(tx, child, (Some(old), Some(new)), path)
+    change(tx, child, Some(old), Some(new), path)
 }
 
 /// Encodes the attributes of a new file that has only this parent pointer, as its inode holds them,
 /// so that the file is created in one step. Returns `None` if they are longer than `room`.
 #[must_use]
 pub fn first_parent(
-    (directory, generation): (InodeNumber, u32),
+    directory: InodeNumber,
+    generation: u32,
     name: &[u8],
     room: usize,
 ) -> Option<Arc<[u8]>> {
     let value = ParentDisk { inode: directory.0.into(), generation: generation.into() };
-    short_form::encode_first((Namespace::Parent, name), value.as_bytes(), room)
+    short_form::encode_first(Namespace::Parent, name, value.as_bytes(), room)
 }
 
 /// Returns the number of blocks to reserve for a parent pointer that takes the long way.
@@ -99,7 +100,8 @@ pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
 fn change(
     tx: &mut Transaction<'_>,
     child: &Arc<LiveInode>,
-    (old, new): (Option<&ParentLink>, Option<&ParentLink>),
+    old: Option<&ParentLink>,
+    new: Option<&ParentLink>,
     path: ParentPath,
 ) -> Result<()> {
     if path == ParentPath::Direct {

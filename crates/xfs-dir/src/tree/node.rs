@@ -106,7 +106,8 @@ pub(super) fn make_root(
     edit: &mut BlockEdit<'_>,
     identity: &TreeIdentity,
     level: u16,
-    (hash, child): (u32, FileBlock),
+    hash: u32,
+    child: FileBlock,
 ) {
     edit.clear(0..HEADER);
     put_header(edit, identity, level, 1);

@@ -75,13 +75,7 @@ fn attribute_with_uncountable_extents_is_refused_before_any_change() {
         let mut tx = journal.begin(TransactionKind::SetAttr, blocks).unwrap();
         tx.join(root.log_item());
         let attribute = NewAttribute { namespace: Namespace::Trusted, name, value };
-        match set_attribute(&mut tx, &root, &attribute, SetMode::Either) {
-            Ok(()) => tx.commit().map(drop),
-            Err(error) => {
-                tx.cancel();
-                Err(error)
-            }
-        }
+        tx.commit_or_cancel(|tx| set_attribute(tx, &root, &attribute, SetMode::Either))
     };
     set(b"in a leaf", &[1; 500]).unwrap();
     set(b"in blocks of its own", &[2; 40_000]).unwrap();
@@ -157,7 +151,7 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
         }
         let blocks = parent_blocks(journal.geometry(), 255);
         let kind = TransactionKind::SetAttr;
-        captured.push(journal.resume(intent, works, (kind, blocks)).unwrap());
+        captured.push(journal.resume(intent, works, kind, blocks).unwrap());
     }
     for captured in captured {
         captured.finish(journal).unwrap();

@@ -191,7 +191,7 @@ impl Names {
             init_directory(&mut tx, &child, live.number())?;
             live.change(&mut tx, |core| core.nlink += 1);
         }
-        add_entry_at(&mut tx, &live, place, (made.number(), entry_type))?;
+        add_entry_at(&mut tx, &live, place, made.number(), entry_type)?;
         if self.has_parents() && !is_born_with_it {
             add_parent(&mut tx, &child, &link, self.path)?;
         }
@@ -220,7 +220,7 @@ impl Names {
             self.has_parents() && self.path == ParentPath::Direct && self.random.within(0..2) == 0;
         let file_type = if directory { FileType::Directory } else { FileType::Regular };
         let room = new_attribute_room(file_type, geometry);
-        first_parent((link.inode, link.generation), &link.name, room).filter(|_| may)
+        first_parent(link.inode, link.generation, &link.name, room).filter(|_| may)
     }
 
     fn hard_link(&mut self) -> Result<()> {

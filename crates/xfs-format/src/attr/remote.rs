@@ -128,12 +128,7 @@ pub struct RemoteIdentity {
 /// # Panics
 ///
 /// Panics if the part does not fit the block.
-pub fn encode(
-    bytes: &mut [u8],
-    at: DiskAddr,
-    identity: &RemoteIdentity,
-    (offset, part): (u32, &[u8]),
-) {
+pub fn encode(bytes: &mut [u8], at: DiskAddr, identity: &RemoteIdentity, offset: u32, part: &[u8]) {
     let header = RemoteHeaderDisk {
         magic: REMOTE_MAGIC.into(),
         offset: offset.into(),

@@ -196,7 +196,8 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
 /// `room` bytes.
 #[must_use]
 pub fn encode_first(
-    (namespace, name): (Namespace, &[u8]),
+    namespace: Namespace,
+    name: &[u8],
     value: &[u8],
     room: usize,
 ) -> Option<Arc<[u8]>> {

@@ -68,8 +68,8 @@ fn headers_round_trip() {
             let list = Agfl::decode(&stored, at(3)).unwrap();
             let blocks: Vec<AgBlock> =
                 list.blocks(agf.free_list).unwrap().map(Result::unwrap).collect();
-            let places = (agf.free_list.first, &blocks[..]);
-            agfl::encode(AgNumber(0), places, &geometry, &mut encoded);
+            let first = agf.free_list.first;
+            agfl::encode(AgNumber(0), first, &blocks, &geometry, &mut encoded);
             BlockKind::Agfl.seal(&mut encoded, list.lsn());
             assert_eq!(encoded, stored, "{name}");
         }

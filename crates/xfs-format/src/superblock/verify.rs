@@ -119,7 +119,8 @@ fn verify_power(
     field: &'static str,
     size: u32,
     log: u8,
-    (min, max): (u32, u32),
+    min: u32,
+    max: u32,
 ) -> Result<(), SuperblockCheck> {
     if !(min..=max).contains(&size) {
         return Err(SuperblockCheck::SizeRange { field, size, min, max });
@@ -134,13 +135,13 @@ fn verify_sizes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     let block_size = disk.block_size.get();
     let sector_size = u32::from(disk.sector_size.get());
     let inode_size = disk.inode_size.get();
-    verify_power("block size", block_size, disk.block_log, (MIN_BLOCK, MAX_BLOCK))?;
-    verify_power("sector size", sector_size, disk.sector_log, (MIN_SECTOR, MAX_SECTOR))?;
+    verify_power("block size", block_size, disk.block_log, MIN_BLOCK, MAX_BLOCK)?;
+    verify_power("sector size", sector_size, disk.sector_log, MIN_SECTOR, MAX_SECTOR)?;
     if sector_size > block_size {
         let (field, size) = ("sector size", sector_size);
         return Err(SuperblockCheck::SizeRange { field, size, min: MIN_SECTOR, max: block_size });
     }
-    verify_power("inode size", inode_size.into(), disk.inode_log, (MIN_INODE, MAX_INODE))?;
+    verify_power("inode size", inode_size.into(), disk.inode_log, MIN_INODE, MAX_INODE)?;
     let inodes = disk.inodes_per_block.get();
     let inodes_match = u32::from(inodes) * u32::from(inode_size) == block_size
         && disk.block_log.checked_sub(disk.inode_log) == Some(disk.inodes_per_block_log);
@@ -219,7 +220,7 @@ fn verify_log(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     let with_sectors =
         VersionFlags::from_bits_truncate(disk.version.get()).contains(VersionFlags::SECTOR);
     let sector_is_right = if with_sectors {
-        verify_power("log sector size", size.into(), log, (MIN_SECTOR, MAX_SECTOR)).is_ok()
+        verify_power("log sector size", size.into(), log, MIN_SECTOR, MAX_SECTOR).is_ok()
     } else {
         size == 0 && log == 0
     };

@@ -274,9 +274,11 @@ impl Server {
         let length = wanted.length.min(there).min(u64::from(u32::MAX) & !(COPY_BYTES - 1));
         let copied = match length {
             0 => 0,
-            _ => copy((&source, wanted.offset), (&target, wanted.offset_out), length, || {
-                reply.invalidate_contents(wanted.node_out);
-            })?,
+            _ => {
+                let from = FilePosition { file: &source, offset: wanted.offset };
+                let to = FilePosition { file: &target, offset: wanted.offset_out };
+                copy(from, to, length, || reply.invalidate_contents(wanted.node_out))?
+            }
         };
         if self.settings.durability == Durability::All {
             target.sync_all().map_err(errno)?;
@@ -286,20 +288,28 @@ impl Server {
     }
 }
 
+/// A position in an open file.
+#[derive(Clone, Copy)]
+struct FilePosition<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
 /// Copies a range by sharing its blocks, or else copies some of its bytes. Returns the number of
 /// bytes copied. Calls `note_part` if more bytes may have been copied, because the kernel drops
 /// only as many pages as the answer names.
 fn copy(
-    (source, from): (&File, u64),
-    (target, to): (&File, u64),
+    from: FilePosition<'_>,
+    to: FilePosition<'_>,
     length: u64,
     note_part: impl FnOnce(),
 ) -> Result<u64, Errno> {
-    let Err(error) = target.clone_range(to, source, from, length) else { return Ok(length) };
+    let cloned = to.file.clone_range(to.offset, from.file, from.offset, length);
+    let Err(error) = cloned else { return Ok(length) };
     if !is_refused(&error) {
         note_part();
     }
-    copy_bytes(source, from, target, to, length.min(COPY_BYTES))
+    copy_bytes(from, to, length.min(COPY_BYTES))
 }
 
 /// Returns whether an error of [`File::clone_range`] means that nothing was done: the files cannot
@@ -335,9 +345,9 @@ fn send_from_image(
 }
 
 /// Copies bytes, at most as many as fit in memory. Returns the number of bytes copied.
-fn copy_bytes(source: &File, from: u64, target: &File, to: u64, length: u64) -> Result<u64, Errno> {
+fn copy_bytes(from: FilePosition<'_>, to: FilePosition<'_>, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
-    let read = source.read_at(from, &mut bytes).map_err(errno)?;
+    let read = from.file.read_at(from.offset, &mut bytes).map_err(errno)?;
     let bytes = bytes.get(..read).unwrap_or_default();
-    target.write_at(to, bytes).map(|written| written as u64).map_err(errno)
+    to.file.write_at(to.offset, bytes).map(|written| written as u64).map_err(errno)
 }

@@ -22,6 +22,21 @@ const RENAME_WHITEOUT: u32 = 1 << 2;
 /// The permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
 
+/// The mode that a program asks for, and the file mode creation mask of the program.
+#[derive(Clone, Copy)]
+struct RequestedMode {
+    mode: u32,
+    umask: u32,
+}
+
+/// The new name of a rename.
+#[derive(Clone, Copy)]
+struct NewName<'a> {
+    /// The node of the directory.
+    directory: u64,
+    name: &'a OsStr,
+}
+
 impl Server {
     pub(super) fn lookup(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (name, context) = (request.name()?, self.context(request));
@@ -65,7 +80,8 @@ impl Server {
     ) -> Result<(), Errno> {
         let (name, target) = request.names()?;
         let kind = NewKind::Symlink(target.as_bytes());
-        self.make(request, name, &kind, (0o777, 0)).map(|node| reply.add(&self.entry_out(&node)))
+        self.make(request, name, &kind, RequestedMode { mode: 0o777, umask: 0 })
+            .map(|node| reply.add(&self.entry_out(&node)))
     }
 
     pub(super) fn make_directory(
@@ -74,7 +90,8 @@ impl Server {
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<MakeDirectoryIn>()?;
-        let made = self.make(request, name, &NewKind::Directory, (wanted.mode, wanted.umask))?;
+        let mode = RequestedMode { mode: wanted.mode, umask: wanted.umask };
+        let made = self.make(request, name, &NewKind::Directory, mode)?;
         reply.add(&self.entry_out(&made));
         Ok(())
     }
@@ -94,14 +111,16 @@ impl Server {
             Some(FileType::BlockDevice) => NewKind::BlockDevice(device),
             _ => return Err(Errno::INVAL),
         };
-        let made = self.make(request, name, &kind, (wanted.mode, wanted.umask))?;
+        let mode = RequestedMode { mode: wanted.mode, umask: wanted.umask };
+        let made = self.make(request, name, &kind, mode)?;
         reply.add(&self.entry_out(&made));
         Ok(())
     }
 
     pub(super) fn create(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<CreateIn>()?;
-        let made = self.make(request, name, &NewKind::Regular, (wanted.mode, wanted.umask))?;
+        let mode = RequestedMode { mode: wanted.mode, umask: wanted.umask };
+        let made = self.make(request, name, &NewKind::Regular, mode)?;
         self.answer_opened(&made, wanted.flags, reply)
     }
 
@@ -112,7 +131,8 @@ impl Server {
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<CreateIn>()?;
         let directory = self.context(request).node(request.node())?;
-        let creation = self.creation(request, &directory, (wanted.mode, wanted.umask));
+        let mode = RequestedMode { mode: wanted.mode, umask: wanted.umask };
+        let creation = self.creation(request, &directory, mode);
         let made = directory.create_unnamed(&creation).map_err(errno)?;
         let made = self.with_all_rights(made)?;
         self.answer_opened(&made, wanted.flags, reply)?;
@@ -133,10 +153,10 @@ impl Server {
         request: &Request<'_>,
         name: &OsStr,
         kind: &NewKind<'_>,
-        mode_and_umask: (u32, u32),
+        mode: RequestedMode,
     ) -> Result<Node, Errno> {
         let directory = self.context(request).node(request.node())?;
-        let creation = self.creation(request, &directory, mode_and_umask);
+        let creation = self.creation(request, &directory, mode);
         let made = directory.create(name, kind, &creation).map_err(errno)?;
         self.sync_if_required(&made)?;
         // Its mode applies to later callers.
@@ -147,7 +167,7 @@ impl Server {
         &self,
         request: &Request<'_>,
         directory: &Node,
-        (mode, umask): (u32, u32),
+        RequestedMode { mode, umask }: RequestedMode,
     ) -> CreateOptions {
         let owner = directory.metadata();
         CreateOptions {
@@ -192,7 +212,8 @@ impl Server {
 
     pub(super) fn rename_without_flags(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (wanted, from, to) = request.argument_and_names::<RenameIn>()?;
-        self.rename_to(request, from, (wanted.directory, to), RenameMode::Replace)
+        let to = NewName { directory: wanted.directory, name: to };
+        self.rename_to(request, from, to, RenameMode::Replace)
     }
 
     pub(super) fn rename(&self, request: &Request<'_>) -> Result<(), Errno> {
@@ -212,14 +233,14 @@ impl Server {
             }
             _ => return Err(Errno::INVAL),
         };
-        self.rename_to(request, from, (wanted.directory, to), mode)
+        self.rename_to(request, from, NewName { directory: wanted.directory, name: to }, mode)
     }
 
     fn rename_to(
         &self,
         request: &Request<'_>,
         from: &OsStr,
-        (directory, to): (u64, &OsStr),
+        NewName { directory, name: to }: NewName<'_>,
         mode: RenameMode,
     ) -> Result<(), Errno> {
         let replaced = match mode {

@@ -137,12 +137,13 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
             offset_bytes: place.offset_bytes,
         };
         items.push(LogItem::Inode(InodeItem { format, core, data: None, attr: None }));
-        let buffer = (place.cluster, (place.cluster_bytes / BASIC_BLOCK_BYTES) as u16);
-        items.push(buffer_item(buffer, BufferFlags::INODES | BufferType::Inodes.flags(), agi));
-        items.push(buffer_item(buffer, BufferFlags::CANCEL, &[]));
+        let (at, blocks) = (place.cluster, (place.cluster_bytes / BASIC_BLOCK_BYTES) as u16);
+        let flags = BufferFlags::INODES | BufferType::Inodes.flags();
+        items.push(buffer_item(at, blocks, flags, agi));
+        items.push(buffer_item(at, blocks, BufferFlags::CANCEL, &[]));
     }
     let at = geometry.header_disk_addr(AgNumber(0), AGI_SECTOR);
-    items.push(buffer_item((at, 1), BufferType::Agi.flags(), agi));
+    items.push(buffer_item(at, 1, BufferType::Agi.flags(), agi));
     items.push(LogItem::InodeCreate(InodeCreate {
         group: AgNumber(0),
         start: AgBlock(geometry.ag_blocks / 2),
@@ -157,7 +158,7 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
     items
 }
 
-fn buffer_item((at, blocks): (DiskAddr, u16), flags: BufferFlags, bytes: &[u8]) -> LogItem<'_> {
+fn buffer_item(at: DiskAddr, blocks: u16, flags: BufferFlags, bytes: &[u8]) -> LogItem<'_> {
     let pieces: Vec<_> = (!bytes.is_empty())
         .then_some(BufferRegion { offset_bytes: 0, bytes })
         .into_iter()

@@ -70,10 +70,10 @@ fn btree_written_by_the_kernel_is_walked() {
 fn btree_of_two_levels_is_walked() {
     let volume = Volume::new();
     volume.put_inode(&changed(FRAGMENTS, &[(ROOT_LEVEL, &[2]), (ROOT_POINTERS, &be(&[40]))]));
-    volume.put_btree_block(40, (1, 2), &node(&[(1, LEAF), (100, 41)]));
+    volume.put_btree_block(40, 1, 2, &node(&[(1, LEAF), (100, 41)]));
     let records: Vec<_> = (0..29).map(|index| (1 + index * 2, 500 + index, 1)).collect();
-    volume.put_btree_block(LEAF, (0, 29), &leaf(&records));
-    volume.put_btree_block(41, (0, 1), &leaf(&[(200, 700, 1)]));
+    volume.put_btree_block(LEAF, 0, 29, &leaf(&records));
+    volume.put_btree_block(41, 0, 1, &leaf(&[(200, 700, 1)]));
     volume.join_btree_blocks(LEAF, 41);
     let extents = walk(&volume).unwrap();
     assert_eq!(extents.len(), 30);
@@ -105,7 +105,7 @@ fn levels_that_do_not_fall_are_refused() {
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 0, expected: 1 });
     // A node that is its own child.
     volume.put_inode(&changed(FRAGMENTS, &[(ROOT_LEVEL, &[3])]));
-    volume.put_btree_block(LEAF, (2, 1), &node(&[(1, LEAF)]));
+    volume.put_btree_block(LEAF, 2, 1, &node(&[(1, LEAF)]));
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 2, expected: 1 });
 }
 
@@ -130,7 +130,7 @@ fn entries_outside_their_parent_are_refused() {
         [(ROOT_COUNT, &[2]), (ROOT_KEYS, &be(&[1, 9])), (ROOT_POINTERS, &be(&[LEAF, 40]))];
     volume.put_inode(&changed(FRAGMENTS, &changes));
     // Block 9 and those after it belong to the second child.
-    volume.put_btree_block(40, (0, 1), &leaf(&[(200, 700, 1)]));
+    volume.put_btree_block(40, 0, 1, &leaf(&[(200, 700, 1)]));
     volume.join_btree_blocks(LEAF, 40);
     check_walk(&volume, BtreeCheck::OutsideParent { index: 29 });
     let volume = Volume::new();
@@ -141,9 +141,9 @@ fn entries_outside_their_parent_are_refused() {
 #[test]
 fn leaves_out_of_order_are_refused() {
     let volume = Volume::new();
-    volume.put_btree_block(LEAF, (0, 0), &[]);
+    volume.put_btree_block(LEAF, 0, 0, &[]);
     check_walk(&volume, BtreeCheck::EmptyLeaf);
-    volume.put_btree_block(LEAF, (0, 1), &leaf(&[(1, 1 << 40, 1)]));
+    volume.put_btree_block(LEAF, 0, 1, &leaf(&[(1, 1 << 40, 1)]));
     let (file_block, start) = (FileBlock(1), FsBlock(1 << 40));
     check_walk(&volume, ExtentCheck::OutsideVolume { file_block, start, length_blocks: 1 });
 }
@@ -151,7 +151,7 @@ fn leaves_out_of_order_are_refused() {
 #[test]
 fn walk_after_an_error_ends() {
     let volume = Volume::new();
-    volume.put_btree_block(LEAF, (0, 0), &[]);
+    volume.put_btree_block(LEAF, 0, 0, &[]);
     let (inode, cache) = (volume.read(FRAGMENTS).unwrap(), volume.cache());
     let mut extents = inode.extents(&cache, ForkKind::Data);
     assert!(extents.next().unwrap().is_err());

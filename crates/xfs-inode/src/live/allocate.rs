@@ -16,9 +16,10 @@ use xfs_format::timestamp::Timestamp;
 use xfs_trans::{BlockReservation, Journal};
 
 use super::LiveInode;
+use super::file_range::{FileRange, RangeEdges};
 use super::map::map_blocks;
 use super::range::KeepSize;
-use super::write::{WriteOptions, blocks_of, check_end};
+use super::write::WriteOptions;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
@@ -37,9 +38,19 @@ impl LiveInode {
         keep_size: KeepSize,
         now: Timestamp,
     ) -> Result<()> {
-        self.check_regular()?;
-        check_end(journal.geometry(), range.end, 0)?;
-        let blocks = blocks_of(journal.geometry(), range.start, range.end);
+        let range = FileRange::of(self, journal.geometry(), range, RangeEdges::Anywhere)?;
+        self.allocate_range(journal, &range, keep_size, now)
+    }
+
+    /// Allocates the holes in a range that was checked, as [`allocate`](Self::allocate) does.
+    pub(super) fn allocate_range(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: &FileRange,
+        keep_size: KeepSize,
+        now: Timestamp,
+    ) -> Result<()> {
+        let (blocks, range) = (range.touched, &range.bytes);
         let reservation = self.reserve_holes(journal, blocks)?;
         let mut writer =
             self.writer(journal, WriteOptions { reservation, ..WriteOptions::at(now) });

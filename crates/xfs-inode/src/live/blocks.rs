@@ -33,7 +33,7 @@ impl LiveInode {
         {
             return Ok(buffer);
         }
-        let pieces = fork_block_extents(&self.inode(), tx.cache(), (fork, at), shape)?;
+        let pieces = fork_block_extents(&self.inode(), tx.cache(), fork, at, shape)?;
         let buffer = tx.read_mapped(&pieces, shape.kind)?;
         if fork == ForkKind::Data {
             self.recent.remember(at, &buffer);
@@ -89,7 +89,7 @@ impl LiveInode {
         at: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        let pieces = fork_block_extents(&self.inode(), tx.cache(), (fork, at), shape)?;
+        let pieces = fork_block_extents(&self.inode(), tx.cache(), fork, at, shape)?;
         tx.claim_mapped(&pieces, shape.kind)
     }
 

@@ -135,7 +135,7 @@ impl Writer<'_> {
         loop {
             let blocks = u64::from(wanted) + overhead;
             let staged =
-                with_allocation_transaction(journal, (blocks, &mut self.reservation), |tx| {
+                with_allocation_transaction(journal, blocks, &mut self.reservation, |tx| {
                     let place =
                         live.allocation_target(tx.geometry(), ForkKind::Data, old.file_block);
                     let request = SpaceRequest::new(place, 1, wanted);
@@ -168,7 +168,7 @@ impl Writer<'_> {
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let reserved = 2 * map_blocks(self.journal.geometry(), ForkKind::Data);
-        with_pool_transaction(self.journal, (reserved, &mut self.reservation), |tx| {
+        with_pool_transaction(self.journal, reserved, &mut self.reservation, |tx| {
             let mapping = live.find_joined(tx, ForkKind::Data, copy.file_block)?;
             let Mapping::Extent(old) = mapping else {
                 return Err(PosixError::InvalidArgument.into());

@@ -115,7 +115,7 @@ impl LiveInode {
                         let map = inode.extent_map(tx.cache(), ForkKind::Data)?;
                         map.iter().map(|extent| extent.file_block).collect()
                     };
-                    self.drop_blocks(tx, (ForkKind::Data, BlockKind::Symlink), &starts)
+                    self.drop_blocks(tx, ForkKind::Data, BlockKind::Symlink, &starts)
                 }
                 _ => self.unmap_all(tx, ForkKind::Data, BlockRange::between(FileBlock(0), LIMIT)),
             }
@@ -136,7 +136,7 @@ impl LiveInode {
         }
         with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
             tx.join(self.log_item());
-            self.drop_blocks(tx, (ForkKind::Attr, BlockKind::Attr), &tree)?;
+            self.drop_blocks(tx, ForkKind::Attr, BlockKind::Attr, &tree)?;
             if matches!(self.inode().fork(ForkKind::Attr), Fork::Absent) {
                 return Ok(());
             }
@@ -185,7 +185,8 @@ impl LiveInode {
     fn drop_blocks(
         &self,
         tx: &mut Transaction<'_>,
-        (fork, kind): (ForkKind, BlockKind),
+        fork: ForkKind,
+        kind: BlockKind,
         buffered: &Buffered,
     ) -> Result<()> {
         let mut rest = BlockRange::between(FileBlock(0), LIMIT);

@@ -175,7 +175,7 @@ impl LiveInode {
         match form.root {
             None if form.count * xfs_format::extent::EXTENT_BYTES > bytes && form.has_extents => {
                 let form = ForkForm { bytes, ..form };
-                self.change_form(tx, ForkKind::Data, form, (&MapChange::default(), 0))
+                self.change_form(tx, form, &MapChange::default(), 0)
             }
             _ => Ok(()),
         }

@@ -36,6 +36,8 @@ use crate::inode::Inode;
 /// The form of a fork.
 #[derive(Clone, Debug)]
 pub(super) struct ForkForm {
+    /// The fork that has this form.
+    pub(super) kind: ForkKind,
     /// The root of the fork's btree; `None` if the fork is not a btree.
     pub(super) root: Option<ForkRoot>,
     /// The number of extents.
@@ -57,7 +59,8 @@ impl ForkForm {
         };
         let has_extents = matches!(fork, Fork::Extents(_) | Fork::Btree(_));
         let count = usize::try_from(inode.core().fork_extents(kind)).unwrap_or(usize::MAX);
-        Ok(Self { root, count, bytes: fork_bytes(inode.core(), kind, geometry), has_extents })
+        let bytes = fork_bytes(inode.core(), kind, geometry);
+        Ok(Self { kind, root, count, bytes, has_extents })
     }
 }
 
@@ -112,7 +115,7 @@ impl LiveInode {
             return Ok(());
         }
         let form = ForkForm::of(&self.inode(), kind, tx.geometry())?;
-        self.change_form(tx, kind, form, (change, blocks))
+        self.change_form(tx, form, change, blocks)
     }
 
     /// Applies a change as [`change_map`](Self::change_map) does, to a fork whose length also
@@ -120,10 +123,11 @@ impl LiveInode {
     pub(super) fn change_form(
         &self,
         tx: &mut Transaction<'_>,
-        kind: ForkKind,
         form: ForkForm,
-        (change, blocks): (&MapChange, i64),
+        change: &MapChange,
+        blocks: i64,
     ) -> Result<()> {
+        let kind = form.kind;
         let count = form.count.saturating_add_signed(change.growth() as isize);
         let fits = count.saturating_mul(xfs_format::extent::EXTENT_BYTES) <= form.bytes;
         let (root, btree_blocks) = match (form.root, fits) {

@@ -22,9 +22,10 @@ use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
 use super::LiveInode;
+use super::file_range::{FileRange, RangeEdges};
 use super::map::map_blocks;
 use super::with_transaction::with_transaction;
-use super::write::{WriteOptions, blocks_of, check_end};
+use super::write::{WriteOptions, check_end};
 use crate::edit::BlockRange;
 
 /// Whether the size of a file may grow.
@@ -143,11 +144,8 @@ impl LiveInode {
         range: Range<u64>,
         now: Timestamp,
     ) -> Result<()> {
-        self.check_regular()?;
-        check_end(journal.geometry(), range.end, 0)?;
-        let whole = whole_blocks(journal.geometry(), &range);
-        self.zero_edges(journal, &range, whole, now)?;
-        self.free_range(journal, whole)?;
+        let range = FileRange::of(self, journal.geometry(), range, RangeEdges::Anywhere)?;
+        self.clear_range(journal, &range, now)?;
         self.change_alone(journal, now, |_| ())
     }
 
@@ -164,12 +162,9 @@ impl LiveInode {
         keep_size: KeepSize,
         now: Timestamp,
     ) -> Result<()> {
-        self.check_regular()?;
-        check_end(journal.geometry(), range.end, 0)?;
-        let whole = whole_blocks(journal.geometry(), &range);
-        self.zero_edges(journal, &range, whole, now)?;
-        self.free_range(journal, whole)?;
-        self.allocate(journal, range, keep_size, now)
+        let range = FileRange::of(self, journal.geometry(), range, RangeEdges::Anywhere)?;
+        self.clear_range(journal, &range, now)?;
+        self.allocate_range(journal, &range, keep_size, now)
     }
 
     /// Replaces the shared blocks of a range with blocks of the file's own.
@@ -184,9 +179,8 @@ impl LiveInode {
         range: Range<u64>,
         now: Timestamp,
     ) -> Result<()> {
-        self.check_regular()?;
-        check_end(journal.geometry(), range.end, 0)?;
-        let blocks = blocks_of(journal.geometry(), range.start, range.end);
+        let range = FileRange::of(self, journal.geometry(), range, RangeEdges::Anywhere)?;
+        let blocks = range.touched;
         let mut writer = self.writer(journal, WriteOptions::at(now));
         let mut rest = blocks;
         while let Some(shared) = self.first_shared(journal, rest)? {
@@ -245,22 +239,23 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Zeroes the bytes of a range that lie in blocks which stay.
-    pub(super) fn zero_edges(
+    /// Makes a range read as zeros: zeroes the bytes in blocks that stay, then frees the whole
+    /// blocks.
+    fn clear_range(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
-        range: &Range<u64>,
-        whole: BlockRange,
+        range: &FileRange,
         now: Timestamp,
     ) -> Result<()> {
-        let geometry = journal.geometry();
+        let (geometry, bytes, whole) = (journal.geometry(), &range.bytes, range.whole);
         if whole.is_empty() {
-            return self.zero_written(journal, range.start, range.end, now);
+            return self.zero_written(journal, bytes.start, bytes.end, now);
         }
         let start = geometry.blocks_to_bytes(whole.start.0).ok_or(PosixError::FileTooLarge)?;
         let end = geometry.blocks_to_bytes(whole.end().0).ok_or(PosixError::FileTooLarge)?;
-        self.zero_written(journal, range.start, start, now)?;
-        self.zero_written(journal, end, range.end, now)
+        self.zero_written(journal, bytes.start, start, now)?;
+        self.zero_written(journal, end, bytes.end, now)?;
+        self.free_range(journal, whole)
     }
 
     /// Changes the core in a transaction of its own, and updates the times of the contents.
@@ -280,9 +275,3 @@ impl LiveInode {
 
 /// The largest end of a file, in blocks.
 pub(super) const LIMIT: FileBlock = FileBlock(FILE_BLOCK_LIMIT);
-
-/// Returns the blocks that lie completely in a range.
-pub(super) fn whole_blocks(geometry: &Geometry, range: &Range<u64>) -> BlockRange {
-    let first = range.start.div_ceil(geometry.block_size.into());
-    BlockRange::between(FileBlock(first), geometry.file_block(range.end))
-}

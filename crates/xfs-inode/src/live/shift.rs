@@ -12,16 +12,17 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
+use xfs_format::FileBlock;
 use xfs_format::extent::Extent;
 use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
 use super::LiveInode;
+use super::file_range::{FileRange, RangeEdges};
 use super::map::map_blocks;
-use super::range::{LIMIT, whole_blocks};
+use super::range::LIMIT;
 use super::with_transaction::with_transaction;
 use super::write::check_end;
 use crate::edit::BlockRange;
@@ -41,8 +42,9 @@ impl LiveInode {
         range: Range<u64>,
         now: Timestamp,
     ) -> Result<()> {
-        self.check_regular()?;
-        let whole = aligned(journal.geometry(), &range)?;
+        let edges = RangeEdges::BetweenBlocks;
+        let FileRange { whole, bytes: range, .. } =
+            FileRange::of(self, journal.geometry(), range, edges)?;
         let size = self.inode().core().size;
         if range.end >= size {
             return Err(PosixError::InvalidArgument.into());
@@ -72,8 +74,9 @@ impl LiveInode {
         range: Range<u64>,
         now: Timestamp,
     ) -> Result<()> {
-        self.check_regular()?;
-        let whole = aligned(journal.geometry(), &range)?;
+        let edges = RangeEdges::BetweenBlocks;
+        let FileRange { whole, bytes: range, .. } =
+            FileRange::of(self, journal.geometry(), range, edges)?;
         let size = self.inode().core().size;
         if range.start >= size {
             return Err(PosixError::InvalidArgument.into());
@@ -123,15 +126,4 @@ impl LiveInode {
         self.take_extent(tx, ForkKind::Data, extent)?;
         self.put_extent(tx, ForkKind::Data, &Extent { file_block: to, ..*extent })
     }
-}
-
-/// The blocks of a nonempty range of whole blocks.
-fn aligned(geometry: &Geometry, range: &Range<u64>) -> Result<BlockRange> {
-    let block = u64::from(geometry.block_size);
-    let is_whole = range.start.is_multiple_of(block) && range.end.is_multiple_of(block);
-    if !is_whole || range.start >= range.end {
-        return Err(PosixError::InvalidArgument.into());
-    }
-    check_end(geometry, range.end, 0)?;
-    Ok(whole_blocks(geometry, range))
 }

@@ -11,6 +11,13 @@ use super::map::map_blocks;
 use crate::extent_map::Mapping;
 use crate::fork_block::BlockShape;
 
+/// A part of the target of a link.
+struct TargetPiece<'a> {
+    /// The position of the part in the target.
+    offset: usize,
+    bytes: &'a [u8],
+}
+
 impl LiveInode {
     /// Sets the target of a new link: in the inode if the target fits there, or else in blocks.
     ///
@@ -49,7 +56,12 @@ impl LiveInode {
             let room = ((extent.length_blocks as usize) << tx.geometry().block_log)
                 .saturating_sub(SYMLINK_HEADER_BYTES);
             let (piece, behind) = rest.split_at_checked(room).unwrap_or((rest, &[]));
-            self.write_target_piece(tx, next, extent.length_blocks, (offset, piece))?;
+            self.write_target_piece(
+                tx,
+                next,
+                extent.length_blocks,
+                TargetPiece { offset, bytes: piece },
+            )?;
             (rest, next) = (behind, extent.end());
         }
         self.change(tx, |core| core.size = target.len() as u64);
@@ -61,18 +73,20 @@ impl LiveInode {
         tx: &mut Transaction<'_>,
         at: FileBlock,
         length_blocks: u32,
-        (offset, piece): (usize, &[u8]),
+        piece: TargetPiece<'_>,
     ) -> Result<()> {
         let shape = BlockShape { length_blocks, kind: BlockKind::Symlink };
         let buffer = self.claim_fork_block(tx, ForkKind::Data, at, shape)?;
         let header = encode_header(
             tx.geometry(),
-            (self.number(), buffer.at()),
-            (offset as u32, piece.len() as u32),
+            self.number(),
+            buffer.at(),
+            piece.offset as u32,
+            piece.bytes.len() as u32,
         );
-        let end = SYMLINK_HEADER_BYTES + piece.len();
+        let end = SYMLINK_HEADER_BYTES + piece.bytes.len();
         tx.change(&buffer, 0..end, |bytes| {
-            for (into, from) in bytes.iter_mut().zip(header.iter().chain(piece)) {
+            for (into, from) in bytes.iter_mut().zip(header.iter().chain(piece.bytes)) {
                 *into = *from;
             }
         });

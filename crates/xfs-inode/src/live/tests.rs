@@ -4,5 +4,6 @@ mod crashes;
 mod faults;
 mod files;
 mod forms;
+mod ranges;
 mod threads;
 mod volume;

@@ -14,19 +14,20 @@ pub(crate) fn with_transaction<R>(
     blocks: u64,
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    end(journal.begin(kind, blocks)?, work)
+    journal.begin(kind, blocks)?.commit_or_cancel(work)
 }
 
 /// Runs `work`, which makes written data visible, as [`with_transaction`] does. The transaction may
 /// take blocks from the pool of a full volume.
 pub(crate) fn with_pool_transaction<R>(
     journal: &Arc<Journal>,
-    (blocks, reservation): (u64, &mut BlockReservation),
+    blocks: u64,
+    reservation: &mut BlockReservation,
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let from = (&mut *reservation, FallbackPool::Reserved);
-    let tx = journal.begin_reserved(TransactionKind::Write, blocks, from)?;
-    end(tx, |tx| {
+    let (kind, fallback) = (TransactionKind::Write, FallbackPool::Reserved);
+    let tx = journal.begin_reserved(kind, blocks, reservation, fallback)?;
+    tx.commit_or_cancel(|tx| {
         let answer = work(tx)?;
         tx.finish_deferred()?;
         tx.return_to(reservation);
@@ -34,33 +35,18 @@ pub(crate) fn with_pool_transaction<R>(
     })
 }
 
-fn end<'journal, R>(
-    mut tx: Transaction<'journal>,
-    work: impl FnOnce(&mut Transaction<'journal>) -> Result<R>,
-) -> Result<R> {
-    match work(&mut tx) {
-        Ok(answer) => {
-            tx.commit()?;
-            Ok(answer)
-        }
-        Err(error) => {
-            tx.cancel();
-            Err(error)
-        }
-    }
-}
-
 /// Runs `work` as [`with_transaction`] does. `work` must allocate before it changes anything. A
 /// failed allocation may have filled the free lists of groups; these consistent changes are
 /// committed.
 pub(crate) fn with_allocation_transaction<R>(
     journal: &Arc<Journal>,
-    (blocks, reservation): (u64, &mut BlockReservation),
+    blocks: u64,
+    reservation: &mut BlockReservation,
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let from = (&mut *reservation, FallbackPool::Free);
-    let tx = journal.begin_reserved(TransactionKind::Write, blocks, from)?;
-    end(tx, |tx| {
+    let (kind, fallback) = (TransactionKind::Write, FallbackPool::Free);
+    let tx = journal.begin_reserved(kind, blocks, reservation, fallback)?;
+    tx.commit_or_cancel(|tx| {
         let answer = match work(tx) {
             Err(Error::Posix(PosixError::NoSpace)) => None,
             answer => Some(answer?),

@@ -108,7 +108,7 @@ impl LiveInode {
         bytes: &[u8],
         now: Timestamp,
     ) -> Result<usize> {
-        self.write_with(journal, (offset, bytes), WriteOptions::at(now))
+        self.write_with(journal, offset, bytes, WriteOptions::at(now))
     }
 
     /// Writes as [`write_at`](Self::write_at) does, with options.
@@ -119,7 +119,8 @@ impl LiveInode {
     pub fn write_with(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
-        (offset, bytes): (u64, &[u8]),
+        offset: u64,
+        bytes: &[u8],
         terms: WriteOptions,
     ) -> Result<usize> {
         let mut writer = self.writer(journal, terms);
@@ -281,20 +282,21 @@ impl Writer<'_> {
     fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
-        let reserved = (blocks, &mut self.reservation);
-        let (written, length) = with_allocation_transaction(self.journal, reserved, |tx| {
-            MapCounts::of(tx.journal()).note(MapUse::Write);
-            let extent = live.take_space(tx, ForkKind::Data, hole)?;
-            let piece = clip(piece, &extent, tx.geometry());
-            let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
-            // Blocks that could not be written read as zeros.
-            let unwritten = written.is_err();
-            live.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
-            if !unwritten {
-                live.wrote(tx, Some(piece.end()), now);
-            }
-            Ok((written, piece.bytes.len()))
-        })?;
+        let reservation = &mut self.reservation;
+        let (written, length) =
+            with_allocation_transaction(self.journal, blocks, reservation, |tx| {
+                MapCounts::of(tx.journal()).note(MapUse::Write);
+                let extent = live.take_space(tx, ForkKind::Data, hole)?;
+                let piece = clip(piece, &extent, tx.geometry());
+                let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
+                // Blocks that could not be written read as zeros.
+                let unwritten = written.is_err();
+                live.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
+                if !unwritten {
+                    live.wrote(tx, Some(piece.end()), now);
+                }
+                Ok((written, piece.bytes.len()))
+            })?;
         written.map(|()| length)
     }
 
@@ -305,8 +307,8 @@ impl Writer<'_> {
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
         loop {
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-            let reserved = (range.length_blocks + overhead, &mut self.reservation);
-            let mapped = with_allocation_transaction(self.journal, reserved, |tx| {
+            let (blocks, reservation) = (range.length_blocks + overhead, &mut self.reservation);
+            let mapped = with_allocation_transaction(self.journal, blocks, reservation, |tx| {
                 self.live.map(tx, &request)
             });
             range = match mapped {
@@ -339,7 +341,7 @@ impl Writer<'_> {
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
-        with_pool_transaction(self.journal, (blocks, &mut self.reservation), |tx| {
+        with_pool_transaction(self.journal, blocks, &mut self.reservation, |tx| {
             live.convert(tx, BlockRange::of(extent), false)?;
             live.wrote(tx, end, now);
             Ok(())

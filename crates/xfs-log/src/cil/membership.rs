@@ -95,6 +95,13 @@ impl Members {
     }
 }
 
+/// An item and its state, which is read from the item once per commit.
+#[derive(Clone, Copy)]
+struct StatefulItem<'a> {
+    item: &'a Arc<dyn LogItem>,
+    state: &'a ItemState,
+}
+
 impl CilMembership {
     pub(super) fn new(number: u32, checkpoint: Arc<OpenCheckpoint>, mutant: ActiveMutant) -> Self {
         Self {
@@ -138,7 +145,7 @@ impl CilMembership {
         state.set_order(order);
         if state.sequence() != sequence {
             let location = self.members.arena.store(vector);
-            self.add((item, state), order, location, None);
+            self.add(StatefulItem { item, state }, order, location, None);
             item.pin();
             state.set_length_bytes(length as u64);
             return length;
@@ -159,7 +166,7 @@ impl CilMembership {
             let shared = self.new_vector(state);
             replace_shared(&shared, vector, order);
             self.note(member_ref, Disposition::Superseded);
-            self.add((item, state), order, VectorLocation::default(), Some(shared));
+            self.add(StatefulItem { item, state }, order, VectorLocation::default(), Some(shared));
         }
         growth
     }
@@ -181,7 +188,7 @@ impl CilMembership {
     /// Adds a member for an item.
     fn add(
         &mut self,
-        (item, state): (&Arc<dyn LogItem>, &ItemState),
+        StatefulItem { item, state }: StatefulItem<'_>,
         order: u64,
         location: VectorLocation,
         shared: Option<Arc<SharedVector>>,

@@ -12,7 +12,7 @@ use xfs_format::superblock::Unsupported;
 
 use super::{BACKOFF, Inner, Log};
 use crate::space::Urgency;
-use crate::ticket::Ticket;
+use crate::ticket::{LogUnits, Ticket};
 
 /// The number of the largest new transactions that fit the log: one can run while another is
 /// written and a third is not in place yet.
@@ -37,9 +37,8 @@ impl Log {
         let unit_bytes = self.unit_bytes(bytes)?;
         let most = space.size_bytes() / LARGEST_SHARE / unit_bytes;
         let steps = u64::from(steps).min(most).max(1) as u32;
-        Ticket::take(space, (unit_bytes, steps), Urgency::Begin, health, &|| {
-            self.inner.make_space()
-        })
+        let units = LogUnits { unit_bytes, steps };
+        Ticket::take(space, units, Urgency::Begin, health, &|| self.inner.make_space())
     }
 
     /// Returns the bytes of log that a transaction with up to `bytes` of items takes, if this log

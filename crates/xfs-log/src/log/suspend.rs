@@ -8,7 +8,7 @@ use xfs_buffer::Result;
 
 use super::{BACKOFF, Inner, Log};
 use crate::space::Urgency;
-use crate::ticket::Ticket;
+use crate::ticket::{LogUnits, Ticket};
 
 impl Log {
     /// Stops new transactions, waits until the running ones have ended, and makes them durable.
@@ -42,6 +42,7 @@ impl Log {
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;
-        Ticket::take(space, (unit_bytes, 1), Urgency::Roll, health, &|| self.inner.make_space())
+        let units = LogUnits { unit_bytes, steps: 1 };
+        Ticket::take(space, units, Urgency::Roll, health, &|| self.inner.make_space())
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
         // Decoding has compared the bitmap with the length.
         target.ok_or_else(wrong_type)?.copy_from_slice(piece);
     }
-    if is_part(buffer_type, (&bytes, format.at), store.geometry()) {
+    if is_part(buffer_type, &bytes, format.at, store.geometry()) {
         for piece in &item.pieces {
             store.write(format.at, piece.offset_bytes, piece.bytes)?;
         }
@@ -100,7 +100,7 @@ fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option
 
 /// Returns whether a buffer, after the change, is a part of a directory block that lies in several
 /// pieces.
-fn is_part(buffer_type: BufferType, (bytes, at): (&[u8], DiskAddr), geometry: &Geometry) -> bool {
+fn is_part(buffer_type: BufferType, bytes: &[u8], at: DiskAddr, geometry: &Geometry) -> bool {
     let whole = geometry.directory_block_size() as usize;
     if bytes.len() >= whole || !bytes.len().is_multiple_of(geometry.block_size as usize) {
         return false;

@@ -1,5 +1,7 @@
 //! Stripes, and the division of the data into allocation groups.
 
+use std::ops::RangeInclusive;
+
 use super::sizes::Sizes;
 use super::{GeometryError, TargetDevice, Warning};
 use crate::options::{Options, Size};
@@ -83,7 +85,8 @@ impl Groups {
     pub(super) fn new(
         options: &Options,
         target: &TargetDevice,
-        (sizes, stripe): (&Sizes, Stripe),
+        sizes: &Sizes,
+        stripe: Stripe,
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, GeometryError> {
         let block = u64::from(sizes.block);
@@ -122,7 +125,7 @@ impl Groups {
             return Err(GeometryError::GroupSize { blocks, min, max });
         }
         let groups = Self { data_blocks, blocks, count: data_blocks.div_ceil(blocks) };
-        let mut groups = groups.align(options, stripe, (min, max), warnings)?;
+        let mut groups = groups.align(options, stripe, &(min..=max), warnings)?;
         groups.drop_short_last(min);
         groups.verify(options.data.agcount.map(|count| count.number), min)?;
         Ok(groups)
@@ -134,7 +137,7 @@ impl Groups {
         self,
         options: &Options,
         stripe: Stripe,
-        (min, max): (u64, u64),
+        sizes: &RangeInclusive<u64>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, GeometryError> {
         let mut groups = self;
@@ -144,8 +147,8 @@ impl Groups {
         let was_told = options.data.agcount.is_some() || options.data.agsize.is_some();
         if !groups.blocks.is_multiple_of(stripe.unit) {
             let up = groups.blocks.next_multiple_of(stripe.unit);
-            let blocks = if up > max { up - stripe.unit } else { up };
-            if !(min..=max).contains(&blocks) {
+            let blocks = if up > *sizes.end() { up - stripe.unit } else { up };
+            if !sizes.contains(&blocks) {
                 let (blocks, unit) = (groups.blocks, stripe.unit);
                 return Err(GeometryError::GroupStripe { blocks, unit });
             }
@@ -159,7 +162,8 @@ impl Groups {
             warnings.push(Warning::GroupsOnOneDisk { better_blocks: groups.blocks - stripe.unit });
         } else if is_on_one_disk {
             let shorter = groups.blocks - stripe.unit;
-            groups.blocks = if shorter < min { groups.blocks + stripe.unit } else { shorter };
+            groups.blocks =
+                if shorter < *sizes.start() { groups.blocks + stripe.unit } else { shorter };
             groups.count = groups.data_blocks.div_ceil(groups.blocks);
         }
         Ok(groups)

@@ -38,16 +38,27 @@ const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
 #[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]
 const RESERVED_BLOCKS: u64 = 4;
 
+/// The data part of a volume, which is planned before its log.
+pub(super) struct DataPlan<'a> {
+    pub(super) sizes: &'a Sizes,
+    pub(super) stripe: Stripe,
+    pub(super) geometry: &'a Geometry,
+}
+
 impl LogPlan {
     pub(super) fn new(
         options: &Options,
         target: &TargetDevice,
-        (sizes, stripe, geometry): (&Sizes, Stripe, &Geometry),
+        DataPlan { sizes, stripe, geometry }: DataPlan<'_>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, GeometryError> {
         let is_external = is_external(options)?;
         let sector = sector_size(options, sizes, is_external)?;
-        let unit = unit(options, sizes, (stripe, sector, is_external), warnings)?;
+        let unit = match requested_unit(options, sizes)? {
+            Some(unit) => unit,
+            None if is_external => sector_unit(sector),
+            None => internal_unit(stripe, sizes.block.into(), sector, warnings),
+        };
         let min = minimum_log_blocks(geometry, unit_bytes(unit, sizes.block)).max(MIN_BLOCKS);
         let blocks = match options.log.size {
             None => None,
@@ -123,14 +134,8 @@ fn sector_size(options: &Options, sizes: &Sizes, is_external: bool) -> Result<u3
     Ok(value as u32)
 }
 
-/// Returns the stripe unit of the log in blocks: the requested one, or that of the data. With large
-/// sectors the stripe unit is one block, since a record must fill whole sectors.
-fn unit(
-    options: &Options,
-    sizes: &Sizes,
-    (stripe, sector, is_external): (Stripe, u32, bool),
-    warnings: &mut Vec<Warning>,
-) -> Result<u64, GeometryError> {
+/// Returns the requested stripe unit of the log in blocks.
+fn requested_unit(options: &Options, sizes: &Sizes) -> Result<Option<u64>, GeometryError> {
     let block = u64::from(sizes.block);
     let (option, value) = match (options.log.su, options.log.sunit) {
         (Some(_), Some(_)) => return Err(GeometryError::Exclusive("-l su", "-l sunit")),
@@ -139,14 +144,7 @@ fn unit(
             let overflow = GeometryError::Overflow { option: "-l sunit" };
             ("-l sunit", sunit.number.checked_mul(512).ok_or(overflow)?)
         }
-        (None, None) if !is_external && stripe.unit * block > MAX_UNIT_BYTES => {
-            let bytes = stripe.unit * block;
-            warnings.push(Warning::LogStripe { bytes, instead: DEFAULT_UNIT_BYTES });
-            // Larger blocks leave the log without a unit, as with mkfs.xfs.
-            return Ok(DEFAULT_UNIT_BYTES / block);
-        }
-        (None, None) if !is_external && stripe.unit != 0 => return Ok(stripe.unit),
-        (None, None) => return Ok(u64::from(sector > 512)),
+        (None, None) => return Ok(None),
     };
     if !value.is_multiple_of(block) {
         return Err(GeometryError::Multiple { option, value, unit: block, what: "the block size" });
@@ -154,7 +152,24 @@ fn unit(
     if !(block..=MAX_UNIT_BYTES).contains(&value) {
         return Err(GeometryError::Range { option, value, min: block, max: MAX_UNIT_BYTES });
     }
-    Ok(value / block)
+    Ok(Some(value / block))
+}
+
+/// Returns the stripe unit in blocks of an internal log without a requested one: that of the data.
+fn internal_unit(stripe: Stripe, block: u64, sector: u32, warnings: &mut Vec<Warning>) -> u64 {
+    let bytes = stripe.unit * block;
+    if bytes > MAX_UNIT_BYTES {
+        warnings.push(Warning::LogStripe { bytes, instead: DEFAULT_UNIT_BYTES });
+        // Larger blocks leave the log without a unit, as with mkfs.xfs.
+        return DEFAULT_UNIT_BYTES / block;
+    }
+    if stripe.unit == 0 { sector_unit(sector) } else { stripe.unit }
+}
+
+/// Returns the stripe unit in blocks of a log without a stripe. With large sectors it is one block,
+/// since a record must fill whole sectors.
+fn sector_unit(sector: u32) -> u64 {
+    u64::from(sector > 512)
 }
 
 fn whole_blocks(bytes: u64, block: u64, warnings: &mut Vec<Warning>) -> Result<u64, GeometryError> {

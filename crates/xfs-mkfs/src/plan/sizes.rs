@@ -27,11 +27,11 @@ const MIN_INODES_PER_BLOCK: u32 = 2;
 impl Sizes {
     pub(super) fn new(options: &Options, target: &TargetDevice) -> Result<Self, GeometryError> {
         let block = match options.block_size {
-            Some(size) => power_of_two("-b size", size, (1024, MAX_BLOCK))?,
+            Some(size) => power_of_two("-b size", size, 1024, MAX_BLOCK)?,
             None => DEFAULT_BLOCK,
         };
         let sector = match options.sector_size {
-            Some(size) => power_of_two("-s size", size, (512, MAX_SECTOR))?,
+            Some(size) => power_of_two("-s size", size, 512, MAX_SECTOR)?,
             None => target.sector_size.max(512),
         };
         if sector < target.sector_size {
@@ -45,7 +45,7 @@ impl Sizes {
         let directory_block = match options.directory_block_size {
             Some(size) => {
                 let min = block.max(DEFAULT_DIRECTORY_BLOCK);
-                power_of_two("-n size", size, (min, MAX_BLOCK))?
+                power_of_two("-n size", size, min, MAX_BLOCK)?
             }
             None => block.max(DEFAULT_DIRECTORY_BLOCK),
         };
@@ -80,14 +80,14 @@ impl Sizes {
 }
 
 fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
-    let bounds = (512, MAX_INODE.min(block / MIN_INODES_PER_BLOCK));
+    let (min, max) = (512, MAX_INODE.min(block / MIN_INODES_PER_BLOCK));
     match (options.inode.size, options.inode.perblock) {
         (Some(_), Some(_)) => Err(GeometryError::Exclusive("-i size", "-i perblock")),
-        (Some(size), None) => power_of_two("-i size", size, bounds),
+        (Some(size), None) => power_of_two("-i size", size, min, max),
         (None, Some(count)) => {
-            let max = block / bounds.0;
-            let count = power_of_two("-i perblock", count, (MIN_INODES_PER_BLOCK, max))?;
-            power_of_two("-i perblock", Size::bytes(u64::from(block / count)), bounds)
+            let most = block / min;
+            let count = power_of_two("-i perblock", count, MIN_INODES_PER_BLOCK, most)?;
+            power_of_two("-i perblock", Size::bytes(u64::from(block / count)), min, max)
         }
         (None, None) => Ok(DEFAULT_INODE),
     }
@@ -97,7 +97,8 @@ fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
 fn power_of_two(
     option: &'static str,
     size: Size,
-    (min, max): (u32, u32),
+    min: u32,
+    max: u32,
 ) -> Result<u32, GeometryError> {
     let value = size.number;
     let range = GeometryError::Range { option, value, min: min.into(), max: max.into() };

@@ -116,8 +116,7 @@ fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [
     BlockKind::Agi.seal(sector, LSN);
 
     let sector = next();
-    let blocks = (FREE_LIST_FIRST, &group.free_list[..]);
-    agfl::encode(group.number, blocks, geometry, sector);
+    agfl::encode(group.number, FREE_LIST_FIRST, &group.free_list, geometry, sector);
     BlockKind::Agfl.seal(sector, LSN);
 }
 

@@ -32,7 +32,7 @@ fn recorded(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     let (mut recorded, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);
     for (index, operation) in history.iter().enumerate() {
         let answer = model.perform(operation);
-        recorded.note((operation, &answer), &model, (index, index + 1));
+        recorded.note(operation, &answer, &model, index..index + 1);
         states.push(model.clone());
     }
     (recorded, states)
@@ -112,7 +112,7 @@ fn history_may_start_with_a_tree() {
     let (before, mut recorded) = (model.clone(), CrashHistory::new(model.clone()));
     for operation in [fsync("a"), create("c")] {
         let answer = model.perform(&operation);
-        recorded.note((&operation, &answer), &model, (0, 0));
+        recorded.note(&operation, &answer, &model, 0..0);
     }
     assert_eq!(recorded.judge(&tree(&before), 0, |_| Ok(Bytes::new(4096))), Ok(1));
 }

@@ -31,7 +31,7 @@ impl Model {
             }
             Operation::RemoveAttribute { path, name } => {
                 if let Some(kind) = LISTS.into_iter().find(|kind| kind.name() == name) {
-                    return self.set_list((path, kind), LIST_VERSION, &[]);
+                    return self.set_list(path, kind, LIST_VERSION, &[]);
                 }
                 let id = self.attribute_place(path, name, 0)?;
                 if !self.node(id)?.attributes.contains_key(name) {

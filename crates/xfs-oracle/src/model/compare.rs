@@ -62,7 +62,12 @@ impl Model {
             };
             compare_names(node, found, &place, &mut differences);
             if let ComparedPart::Everything { since } = part {
-                compare_contents(node, found, (&place, since), &mut differences);
+                compare_contents(
+                    node,
+                    found,
+                    NodeOrigin { place: &place, since },
+                    &mut differences,
+                );
             }
         }
         for path in shown.keys() {
@@ -118,15 +123,22 @@ fn compare_names(node: &Node, found: &view::InodeView, place: &str, differences:
     }
 }
 
+/// The path of a node, and a time before its creation.
+#[derive(Clone, Copy)]
+struct NodeOrigin<'a> {
+    place: &'a str,
+    since: Time,
+}
+
 fn compare_contents(
     node: &Node,
     found: &view::InodeView,
-    about: (&str, Time),
+    origin: NodeOrigin<'_>,
     differences: &mut Differences,
 ) {
-    let (place, since) = about;
-    compare_time("access", node.accessed, found.accessed, about, differences);
-    compare_time("modification", node.modified, found.modified, about, differences);
+    let NodeOrigin { place, since } = origin;
+    compare_time("access", node.accessed, found.accessed, origin, differences);
+    compare_time("modification", node.modified, found.modified, origin, differences);
     if found.changed < since {
         differences.add(format!("{place}: changed at {:?}, before its creation", found.changed));
     }
@@ -147,7 +159,7 @@ fn compare_time(
     name: &str,
     stamp: Stamp,
     found: Time,
-    (place, since): (&str, Time),
+    NodeOrigin { place, since }: NodeOrigin<'_>,
     differences: &mut Differences,
 ) {
     match stamp {

@@ -1,5 +1,7 @@
 //! The rules of contents: reading, writing, space, ranges of two files.
 
+use std::ops::Range;
+
 use rustix::io::Errno;
 
 use super::operation::{
@@ -83,7 +85,7 @@ impl Model {
             }
             Operation::Allocate { file, mode, offset, length } => {
                 let id = self.target(file, FileAccess::Write)?;
-                self.allocate(id, *mode, (*offset, *length))
+                self.allocate(id, *mode, *offset, *length)
             }
             Operation::Clone(ranges) => self.clone_range(ranges),
             Operation::Deduplicate(ranges) => self.deduplicate(ranges),
@@ -164,19 +166,14 @@ impl Model {
         numbers.iter().all(|number| number % self.features.block_bytes == 0)
     }
 
-    fn allocate(
-        &mut self,
-        id: NodeId,
-        mode: AllocationMode,
-        (offset, length): (u64, u64),
-    ) -> Answer {
+    fn allocate(&mut self, id: NodeId, mode: AllocationMode, offset: u64, length: u64) -> Answer {
         let size = self.contents(id)?.size();
         let end = match offset.checked_add(length) {
             _ if length == 0 => return Err(Errno::INVAL),
             Some(end) if end <= SIZE_MAX => end,
             _ => return Err(Errno::FBIG),
         };
-        if let Err(error) = self.allocate_space(id, mode, (offset, end), size) {
+        if let Err(error) = self.allocate_space(id, mode, offset..end, size) {
             self.touch_perhaps(id);
             return Err(error);
         }
@@ -194,9 +191,10 @@ impl Model {
         &mut self,
         id: NodeId,
         mode: AllocationMode,
-        (offset, end): (u64, u64),
+        range: Range<u64>,
         size: u64,
     ) -> Result<(), Errno> {
+        let Range { start: offset, end } = range;
         let length = end - offset;
         match mode {
             AllocationMode::Collapse => {
@@ -246,9 +244,9 @@ impl Model {
 
     /// Checks ranges as the kernel does before it shares blocks. Returns the length to share in
     /// bytes.
-    fn sharable(&self, ranges: &FileRanges, ids: (NodeId, NodeId)) -> Result<u64, Errno> {
+    fn sharable(&self, ranges: &FileRanges, source: NodeId, target: NodeId) -> Result<u64, Errno> {
         let (from, to) = (ranges.from_offset, ranges.to_offset);
-        let from_size = self.contents(ids.0)?.size();
+        let from_size = self.contents(source)?.size();
         let length = match ranges.length {
             0 if from > from_size => return Err(Errno::INVAL),
             0 => from_size - from,
@@ -266,7 +264,7 @@ impl Model {
             return Err(Errno::INVAL);
         }
         let whole = length.next_multiple_of(self.features.block_bytes);
-        if ids.0 == ids.1 && from < to + whole && to < from + whole {
+        if source == target && from < to + whole && to < from + whole {
             return Err(Errno::INVAL);
         }
         Ok(length)
@@ -274,7 +272,7 @@ impl Model {
 
     fn clone_range(&mut self, ranges: &FileRanges) -> Answer {
         let (from, to) = self.both(ranges, Abilities::REFLINK)?;
-        let length = self.sharable(ranges, (from, to))?;
+        let length = self.sharable(ranges, from, to)?;
         if length == 0 {
             return Ok(Outcome::Done);
         }
@@ -284,7 +282,7 @@ impl Model {
         }
         let part = self.contents(from)?.part(ranges.from_offset, length);
         self.access(from);
-        self.hand_on_hint((from, to), ranges, length)?;
+        self.hand_on_hint(from, to, ranges, length)?;
         self.contents_mut(to)?.paste(ranges.to_offset, &part);
         Ok(Outcome::Done)
     }
@@ -293,7 +291,8 @@ impl Model {
     /// has no such hint.
     fn hand_on_hint(
         &mut self,
-        (from, to): (NodeId, NodeId),
+        from: NodeId,
+        to: NodeId,
         ranges: &FileRanges,
         length: u64,
     ) -> Result<(), Errno> {
@@ -313,7 +312,7 @@ impl Model {
 
     fn deduplicate(&mut self, ranges: &FileRanges) -> Answer {
         let (from, to) = self.both(ranges, Abilities::REFLINK)?;
-        let length = self.sharable(ranges, (from, to))?;
+        let length = self.sharable(ranges, from, to)?;
         let end = ranges.to_offset.checked_add(length).ok_or(Errno::INVAL)?;
         if end > self.contents(to)?.size() {
             return Err(Errno::INVAL);
@@ -322,7 +321,7 @@ impl Model {
         let is_same = source.digest() == self.contents(to)?.part(ranges.to_offset, length).digest();
         self.access(from);
         if is_same {
-            self.hand_on_hint((from, to), ranges, length)?;
+            self.hand_on_hint(from, to, ranges, length)?;
         }
         Ok(Outcome::Compared(is_same))
     }

@@ -32,7 +32,8 @@ impl Model {
     /// Sets an access control list. A list without entries removes it.
     pub(super) fn set_list(
         &mut self,
-        (path, kind): (&str, ListKind),
+        path: &str,
+        kind: ListKind,
         version: u32,
         entries: &[ListEntry],
     ) -> Answer {

@@ -28,6 +28,13 @@ struct EntryLocation {
     node: Option<NodeId>,
 }
 
+/// A name that exists, and the node that it refers to.
+#[derive(Clone, Copy)]
+struct PresentName<'a> {
+    location: &'a EntryLocation,
+    id: NodeId,
+}
+
 impl EntryLocation {
     fn existing(&self) -> Result<NodeId, Errno> {
         self.node.ok_or(Errno::NOENT)
@@ -307,21 +314,23 @@ impl Model {
         self.may_remove(old.folder, source)?;
         match new.node {
             None => self.may_add(new.folder)?,
-            Some(target) => self.may_replace((&new, target), source, mode)?,
+            Some(target) => self.may_replace(&new, target, source, mode)?,
         }
         self.may_hold(new.folder, source)?;
         match (mode, new.node) {
             (RenameMode::Exchange, Some(target)) => {
                 // In an exchange, the project of the replaced node is not checked.
-                self.exchange_names((&old, source), (&new, target))
+                let old = PresentName { location: &old, id: source };
+                self.exchange_names(old, PresentName { location: &new, id: target })
             }
-            _ => self.move_name((&old, source), &new, mode),
+            _ => self.move_name(PresentName { location: &old, id: source }, &new, mode),
         }
     }
 
     fn may_replace(
         &self,
-        (new, target): (&EntryLocation, NodeId),
+        new: &EntryLocation,
+        target: NodeId,
         source: NodeId,
         mode: RenameMode,
     ) -> Result<(), Errno> {
@@ -355,44 +364,35 @@ impl Model {
         }
     }
 
-    fn exchange_names(
-        &mut self,
-        old: (&EntryLocation, NodeId),
-        new: (&EntryLocation, NodeId),
-    ) -> Answer {
-        self.leave(old.0, old.1)?;
-        self.leave(new.0, new.1)?;
-        self.enter(old.0, new.1)?;
-        self.enter(new.0, old.1)?;
-        for id in [old.1, new.1] {
+    fn exchange_names(&mut self, old: PresentName<'_>, new: PresentName<'_>) -> Answer {
+        self.leave(old.location, old.id)?;
+        self.leave(new.location, new.id)?;
+        self.enter(old.location, new.id)?;
+        self.enter(new.location, old.id)?;
+        for id in [old.id, new.id] {
             // Getting another parent counts as a change of a directory's contents.
-            if old.0.folder != new.0.folder && self.node(id)?.is_directory() {
+            if old.location.folder != new.location.folder && self.node(id)?.is_directory() {
                 self.modify(id)?;
             }
         }
         Ok(Outcome::Done)
     }
 
-    fn move_name(
-        &mut self,
-        old: (&EntryLocation, NodeId),
-        new: &EntryLocation,
-        mode: RenameMode,
-    ) -> Answer {
+    fn move_name(&mut self, old: PresentName<'_>, new: &EntryLocation, mode: RenameMode) -> Answer {
         if let Some(target) = new.node {
             self.leave(new, target)?;
             let node = self.change(target)?;
             node.links = if node.is_directory() { 0 } else { node.links - 1 };
             self.settle(target);
         }
-        self.leave(old.0, old.1)?;
-        self.enter(new, old.1)?;
+        self.leave(old.location, old.id)?;
+        self.enter(new, old.id)?;
         if mode == RenameMode::Whiteout {
             let node = Node::new(FileType::CharacterDevice.as_raw_mode(), Body::Special);
             // It inherits from the target's directory, not from its own.
             let node = self.inherit(new.folder, node)?;
             let whiteout = self.add(node);
-            self.enter(old.0, whiteout)?;
+            self.enter(old.location, whiteout)?;
         }
         Ok(Outcome::Done)
     }

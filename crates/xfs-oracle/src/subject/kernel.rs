@@ -114,9 +114,9 @@ impl Kernel {
         rustix::fs::open(self.path(path), flags, Mode::from_raw_mode(mode)).map(drop)
     }
 
-    fn make_node(&self, path: &str, mode: u32, device: (u32, u32)) -> Result<(), Errno> {
+    fn make_node(&self, path: &str, mode: u32, major: u32, minor: u32) -> Result<(), Errno> {
         let (kind, mode_bits) = (FileType::from_raw_mode(mode), Mode::from_raw_mode(mode & 0o7777));
-        let device = rustix::fs::makedev(device.0, device.1);
+        let device = rustix::fs::makedev(major, minor);
         rustix::fs::mknodat(CWD, self.path(path), kind, mode_bits, device)
     }
 
@@ -204,7 +204,9 @@ impl Kernel {
             Operation::MakeDirectory { path, mode } => {
                 rustix::fs::mkdir(self.path(path), Mode::from_raw_mode(*mode))
             }
-            Operation::MakeNode { path, mode, device } => self.make_node(path, *mode, *device),
+            Operation::MakeNode { path, mode, device: (major, minor) } => {
+                self.make_node(path, *mode, *major, *minor)
+            }
             Operation::Symlink { target, path } => {
                 rustix::fs::symlink(std::ffi::OsStr::from_bytes(target), self.path(path))
             }
@@ -392,7 +394,7 @@ fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
         file.read_exact_at(&mut buffer, at).map_err(errno)?;
         Ok(buffer)
     };
-    scan((offset, size), seek, read)
+    scan(offset, size, seek, read)
 }
 
 /// Returns the offset at which data begins, at or after `at`, or `None` if no data follows.

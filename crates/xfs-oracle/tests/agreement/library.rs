@@ -298,7 +298,7 @@ impl Library {
             buffer.truncate(read);
             Ok(buffer)
         };
-        scan((offset, size), seek, read)
+        scan(offset, size, seek, read)
     }
 
     fn clone_range(&self, ranges: &FileRanges) -> Result<()> {

@@ -150,7 +150,7 @@ fn perform(
             states.note_attempt(operation, &model, number);
             return Ok(());
         }
-        states.note((operation, &found), &model, (number, number + 1));
+        states.note(operation, &found, &model, number..number + 1);
     }
     Ok(())
 }

@@ -158,7 +158,7 @@ impl RecordedHistory {
             if expected != found {
                 return Err(format!("{operation:?} gave {found:?}, not {expected:?}"));
             }
-            states.note((&operation, &found), &model, (began, device.position()));
+            states.note(&operation, &found, &model, began..device.position());
             operations.push(operation);
         }
         let recording = device.recording();

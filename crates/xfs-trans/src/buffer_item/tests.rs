@@ -7,7 +7,8 @@ use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LogItem as Decode
 use xfs_format::{BlockKind, DiskAddr, StructureAddress};
 use xfs_log::{CheckpointEnd, LogItem, regions_of};
 
-use super::{BlockState, BufferItem, JoinOutcome, mark};
+use super::dirty::mark;
+use super::{BlockState, BufferItem, JoinOutcome};
 use crate::context::VolumeContext;
 use crate::testing;
 

@@ -98,3 +98,43 @@ fn blocks_taken_before_growth_are_returned_once() {
     counters.take_from_pool(60).unwrap();
     assert!(counters.take_from_pool(1).is_err());
 }
+
+#[test]
+fn growth_that_takes_more_than_is_free_takes_it_from_the_pool() {
+    let counters = free(30);
+    counters.set_pool(50);
+    counters.take(20).unwrap();
+    counters.grow(-25, 0);
+    assert_eq!(counters.counts().free_blocks, 0);
+    assert!(counters.take_from_pool(36).is_err(), "15 blocks of the pool have gone");
+    counters.take_from_pool(35).unwrap();
+    counters.give(35 + 20);
+    assert_eq!(counters.counts().free_blocks, 5);
+}
+
+#[test]
+fn growth_that_takes_more_than_the_pool_has_is_paid_by_returned_blocks() {
+    let counters = free(100);
+    counters.set_pool(50);
+    counters.take(100).unwrap();
+    counters.take_from_pool(40).unwrap();
+    counters.grow(-20, 0);
+    assert!(counters.take_from_pool(1).is_err());
+    counters.give(8);
+    assert!(counters.take_from_pool(1).is_err(), "two blocks are still owed");
+    counters.give(132);
+    assert_eq!(counters.counts().free_blocks, 80);
+    counters.take(80).unwrap();
+    counters.take_from_pool(50).unwrap();
+    assert!(counters.take_from_pool(1).is_err());
+}
+
+#[test]
+fn growth_with_a_smaller_pool_keeps_the_sum_of_blocks() {
+    let counters = free(100);
+    counters.set_pool(10);
+    counters.grow(400, -30);
+    assert_eq!(counters.counts().free_blocks, 100 + 400 + 10 - 30);
+    assert!(counters.take_from_pool(481).is_err());
+    counters.take_from_pool(480).unwrap();
+}

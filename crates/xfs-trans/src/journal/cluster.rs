@@ -66,7 +66,7 @@ impl InodeCluster {
             // before it released the record.
             fence(Ordering::Acquire);
             let verify = journal.cache.verify_context();
-            InodeRecord::read((number, place), &self.buffer, &self.item, &verify)
+            InodeRecord::read(number, place, &self.buffer, &self.item, &verify)
         };
         let record = self.item.records().find_or_add(index, make)?;
         // Checked after the record was found or added. A cluster is marked as freed before its
@@ -98,7 +98,8 @@ impl InodeCluster {
     pub fn share_inodes(
         &self,
         journal: &Journal,
-        (first, wanted): (InodeNumber, u64),
+        first: InodeNumber,
+        wanted: u64,
         show: impl FnMut(Arc<InodeRecord>, Option<InodeImage>),
     ) -> bool {
         let Some((first_index, _)) = self.place(journal, first) else { return true };
@@ -111,7 +112,7 @@ impl InodeCluster {
             // As in `inode`.
             fence(Ordering::Acquire);
             let verify = journal.cache.verify_context();
-            InodeRecord::read_shared((number_of(index), place), &self.buffer, &self.item, &verify)
+            InodeRecord::read_shared(number_of(index), place, &self.buffer, &self.item, &verify)
                 .ok()
         };
         self.item.records().share_each(indexes, make, show);

@@ -80,7 +80,8 @@ impl Journal {
         self: &Arc<Self>,
         intent: &OpenIntent,
         works: Vec<Box<dyn Deferred>>,
-        (kind, blocks): (TransactionKind, u64),
+        kind: TransactionKind,
+        blocks: u64,
     ) -> Result<Captured> {
         let reservation = self.reservation(kind);
         let tx = Transaction::begin_for_recovery(self, reservation, blocks)?;

@@ -10,6 +10,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgNumber, BlockKind, InodeNumber};
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::testing::{change_core, crashed, is_clean, make, open, recover};
@@ -176,6 +177,33 @@ fn cancel_of_a_dirty_inode_shuts_the_volume_down_and_loses_the_change() {
     assert!(journal.begin(TransactionKind::Write, 0).is_err());
     let (recovered, _) = recover(&crashed(&device));
     assert_eq!(root(&recovered).core().unwrap().uid, 0);
+}
+
+#[test]
+fn commit_or_break_commits_a_result_and_cancels_a_break() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let broken = begin(&journal).commit_or_break(|tx| {
+        tx.join(&record);
+        Ok(ControlFlow::<u8, ()>::Break(3))
+    });
+    assert_eq!(broken.unwrap(), ControlFlow::Break(3));
+    assert!(!journal.is_shut_down(), "the cancelled transaction was clean");
+    let done = begin(&journal).commit_or_break(|tx| {
+        tx.join(&record);
+        change_core(tx, &record, |core| core.uid = 5);
+        Ok(ControlFlow::<(), u8>::Continue(7))
+    });
+    assert_eq!(done.unwrap(), ControlFlow::Continue(7));
+    assert_eq!(record.core().unwrap().uid, 5);
+    let failed = begin(&journal).commit_or_break(|tx| {
+        tx.join(&record);
+        change_core(tx, &record, |core| core.uid = 6);
+        Err::<ControlFlow<()>, _>(PosixError::NotFound.into())
+    });
+    assert!(matches!(failed, Err(Error::Posix(PosixError::NotFound))));
+    assert!(journal.is_shut_down(), "the cancelled transaction was dirty");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! blocks that an operation reserves for lists. An operation knows how much it needs only once the
 //! inode is latched. Does **not** own the meaning of a list ([`Acl`]).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
@@ -132,17 +133,16 @@ impl Mount {
     ) -> Result<T> {
         let mut room = ListRoom::default();
         loop {
-            let mut tx = self.begin_with_lists(kind, blocks, room)?;
-            match operate(&mut tx, room) {
-                Ok(Outcome::Done(value)) => return tx.commit().map(|_| value),
-                Ok(Outcome::RetryWith(needed)) => {
-                    tx.cancel();
-                    room = needed;
-                }
-                Err(error) => {
-                    tx.cancel();
-                    return Err(error);
-                }
+            let tx = self.begin_with_lists(kind, blocks, room)?;
+            let ended = tx.commit_or_break(|tx| {
+                Ok(match operate(tx, room)? {
+                    Outcome::Done(value) => ControlFlow::Continue(value),
+                    Outcome::RetryWith(needed) => ControlFlow::Break(needed),
+                })
+            })?;
+            match ended {
+                ControlFlow::Continue(value) => return Ok(value),
+                ControlFlow::Break(needed) => room = needed,
             }
         }
     }
@@ -185,7 +185,7 @@ impl OpContext<'_> {
                 // The on-disk form is larger than the caller's. Check its size only after the
                 // permission check.
                 let _latch = file.live().log_item().latch().shared();
-                self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
+                self.check_attribute(file, Namespace::Trusted, kind.name(), purpose)?;
             }
             let value = encoded?;
             return self.put_attribute(file, &attribute(kind, &value), SetMode::Either, purpose);
@@ -200,7 +200,7 @@ impl OpContext<'_> {
         let blocks = xfs_dir::attribute_blocks(self.mount.geometry(), kind.name().len(), 0);
         self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().log_item());
-            self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
+            self.check_attribute(file, Namespace::Trusted, kind.name(), purpose)?;
             check_undelegated(file)?;
             let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;
             if was_there || purpose.sets_bits() {

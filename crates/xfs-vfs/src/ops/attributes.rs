@@ -16,7 +16,7 @@ use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::mode_bits;
 use crate::op_context::OpContext;
-use crate::permission::{AttributeUse, CAPABILITIES, Caller};
+use crate::permission::{AttributeUse, CAPABILITIES, Caller, QualifiedName};
 use crate::watch::WatchEvents;
 
 /// The longest value of an attribute, in bytes.
@@ -78,17 +78,11 @@ impl OpContext<'_> {
         let now = self.mount.clock.now();
         file.forget_rights();
         let along = move |core: &mut InodeCore| (core.mode, core.change_time) = (mode_after, now);
-        let set = self
-            .check_attribute(file, (attribute.namespace, attribute.name), purpose)
-            .and_then(|()| check_undelegated(file))
-            .and_then(|()| {
-                xfs_dir::set_attribute_along(&mut tx, file.live(), attribute, mode, along)
-            });
-        if let Err(error) = set {
-            tx.cancel();
-            return Err(error);
-        }
-        tx.commit()?;
+        tx.commit_or_cancel(|tx| {
+            self.check_attribute(file, attribute.namespace, attribute.name, purpose)?;
+            check_undelegated(file)?;
+            xfs_dir::set_attribute_along(tx, file.live(), attribute, mode, along)
+        })?;
         self.mount.notify(file, WatchEvents::ATTRIB);
         Ok(())
     }
@@ -98,7 +92,8 @@ impl OpContext<'_> {
     pub(crate) fn check_attribute(
         &self,
         file: &CachedInode,
-        (namespace, name): (Namespace, &[u8]),
+        namespace: Namespace,
+        name: &[u8],
         purpose: Purpose,
     ) -> Result<()> {
         let core = file.core();
@@ -112,8 +107,9 @@ impl OpContext<'_> {
         }
         match purpose {
             Purpose::Value => self.caller.check_attribute(
-                (self.mount.journal.cache(), &file.live().inode()),
-                (namespace, name),
+                self.mount.journal.cache(),
+                &file.live().inode(),
+                QualifiedName { namespace, name },
                 AttributeUse::Change,
             ),
             Purpose::List { .. } => self.caller.check_owner(&core),
@@ -131,7 +127,7 @@ impl OpContext<'_> {
         self.undelegated(&[file], || {
             self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
                 tx.join(file.live().log_item());
-                self.check_attribute(file, (namespace, name), Purpose::Value)?;
+                self.check_attribute(file, namespace, name, Purpose::Value)?;
                 check_undelegated(file)?;
                 if !take_attribute(tx, file, namespace, name)? {
                     return Err(PosixError::NoAttribute.into());

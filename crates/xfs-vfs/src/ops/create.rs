@@ -52,13 +52,14 @@ impl<'a> NewInode<'a> {
     /// The directory is latched.
     fn inheriting(
         tx: &Transaction<'_>,
-        (directory, caller): (&CachedInode, Caller<'_>),
-        (kind, creation): (&'a NewKind<'a>, &CreateOptions),
-        nlink: u32,
+        directory: &CachedInode,
+        caller: Caller<'_>,
+        kind: &'a NewKind<'a>,
+        creation: &CreateOptions,
     ) -> Result<Self> {
         let creation = caller.creation(kind.file_type(), creation, || directory.core());
         let (lists, mode) = NewLists::inherited(tx, directory, kind.file_type(), &creation)?;
-        Ok(Self { lists, ..Self::plain(kind, CreateOptions { mode, ..creation }, nlink) })
+        Ok(Self { lists, ..Self::plain(kind, CreateOptions { mode, ..creation }, 1) })
     }
 }
 
@@ -93,8 +94,7 @@ impl<'a> OpContext<'a> {
                 check_gains_link(directory.live().inode().core())?;
             }
             check_target(directory, kind)?;
-            let mut new_inode =
-                NewInode::inheriting(tx, (directory, self.caller), (kind, creation), 1)?;
+            let mut new_inode = NewInode::inheriting(tx, directory, self.caller, kind, creation)?;
             if let Some(needed) = new_inode.lists.lacks_room(room) {
                 return Ok(Outcome::RetryWith(needed));
             }
@@ -135,7 +135,9 @@ impl<'a> OpContext<'a> {
         self.check_owner(creation)?;
         let made = self.make_unnamed(directory, |tx| {
             self.check_adds(directory)?;
-            NewInode::inheriting(tx, (directory, self.caller), (&NewKind::Regular, creation), 0)
+            let kind = &NewKind::Regular;
+            let new_inode = NewInode::inheriting(tx, directory, self.caller, kind, creation)?;
+            Ok(NewInode { nlink: 0, ..new_inode })
         })?;
         made.set_awaits_name(true);
         Ok(made)
@@ -216,7 +218,7 @@ impl<'a> OpContext<'a> {
         }
         let room = new_attribute_room(file_type, self.mount.geometry());
         let generation = directory.live().inode().core().generation;
-        xfs_dir::first_parent((directory.number(), generation), name, room)
+        xfs_dir::first_parent(directory.number(), generation, name, room)
     }
 
     /// Allocates an inode and fills it. `None`: the volume has no space for an inode.
@@ -275,8 +277,8 @@ impl<'a> OpContext<'a> {
             let inode = live.inode();
             (inode.file_type(), inode.core().birth_time)
         };
-        let meaning = (live.number(), EntryType::of(file_type));
-        xfs_dir::add_entry_at(tx, directory.live(), place, meaning)?;
+        let entry_type = EntryType::of(file_type);
+        xfs_dir::add_entry_at(tx, directory.live(), place, live.number(), entry_type)?;
         directory.live().change(tx, |core| {
             (core.modify_time, core.change_time) = (now, now);
             core.nlink += u32::from(file_type == FileType::Directory);

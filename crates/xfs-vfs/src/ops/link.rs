@@ -41,7 +41,7 @@ impl OpContext<'_> {
                 file.set_awaits_name(false);
             }
             let entry_type = EntryType::of(file.live().inode().file_type());
-            xfs_dir::add_entry_at(tx, directory.live(), place, (file.number(), entry_type))?;
+            xfs_dir::add_entry_at(tx, directory.live(), place, file.number(), entry_type)?;
             let now = self.mount.clock.now();
             directory.live().change(tx, |core| (core.modify_time, core.change_time) = (now, now));
             file.live().change(tx, |core| {

@@ -13,7 +13,7 @@ use crate::inode_ref::InodeRef;
 use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::link_counts::{check_loses_child, check_loses_name};
-use crate::mount::{Mount, end, join_all};
+use crate::mount::{Mount, join_all};
 use crate::op_context::OpContext;
 use crate::requests::Removal;
 use crate::watch::WatchEvents;
@@ -123,7 +123,7 @@ impl<'c> OpContext<'c> {
         let Some(tx) = self.mount.with_room(|| self.mount.journal.begin_removal(blocks))? else {
             return Ok(None);
         };
-        end(tx, |tx| {
+        tx.commit_or_cancel(|tx| {
             let Some(place) = self.check_request(tx, request)? else { return Ok(Some(false)) };
             if !request.is_last() || !child.claim() {
                 return Ok(None);

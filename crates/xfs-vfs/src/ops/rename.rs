@@ -37,6 +37,7 @@ pub struct EntryName<'a> {
 }
 
 /// A rename after the lookup of its names.
+#[derive(Clone, Copy)]
 struct KnownRename<'a> {
     from: EntryName<'a>,
     to: EntryName<'a>,
@@ -73,16 +74,18 @@ impl<'c> OpContext<'c> {
                 RenameMode::Whiteout => self.make_whiteout(to.directory).map(Some),
                 _ => Ok(None),
             };
+            let replaced = entry_in(&target);
+            let rename =
+                KnownRename { from, to, child: &child, target: replaced, whiteout: None, mode };
             let renamed = whiteout.and_then(|whiteout| {
-                let (target, hider) = (entry_in(&target), entry_in(&whiteout));
-                let rename = KnownRename { from, to, child: &child, target, whiteout: hider, mode };
-                let files = [Some(&**child.inode()), target];
+                let rename = KnownRename { whiteout: entry_in(&whiteout), ..rename };
+                let files = [Some(&**child.inode()), rename.target];
                 let files: Vec<_> = files.into_iter().flatten().collect();
                 self.undelegated(&files, || self.rename_known(&rename))
             });
             if let Ok(true) = renamed {
-                self.count_renamed(&child, entry_in(&target), mode);
-                self.notify_renamed(&child, entry_in(&target), (from, to), mode);
+                self.count_renamed(&rename);
+                self.notify_renamed(&rename);
             }
             drop(child);
             target.into_iter().for_each(InodeRef::finish);
@@ -94,7 +97,8 @@ impl<'c> OpContext<'c> {
 
     /// Counts the names that were added and removed. A name that means another file afterwards is
     /// still the same entry, and not counted, as in the kernel's counters.
-    fn count_renamed(&self, child: &CachedInode, target: Option<&CachedInode>, mode: RenameMode) {
+    fn count_renamed(&self, rename: &KnownRename<'_>) {
+        let KnownRename { child, target, mode, .. } = *rename;
         let is_same = target.is_some_and(|target| target.number() == child.number());
         if is_same || mode == RenameMode::Exchange {
             return;
@@ -108,21 +112,15 @@ impl<'c> OpContext<'c> {
     }
 
     /// Sends the events of a rename to watches.
-    fn notify_renamed(
-        &self,
-        child: &CachedInode,
-        target: Option<&CachedInode>,
-        (from, to): (EntryName<'_>, EntryName<'_>),
-        mode: RenameMode,
-    ) {
+    fn notify_renamed(&self, rename: &KnownRename<'_>) {
+        let KnownRename { from, to, child, target, mode, .. } = *rename;
         if target.is_some_and(|target| target.number() == child.number()) {
             return;
         }
-        let (here, there) = ((from.directory, from.name), (to.directory, to.name));
-        self.mount.notify_move(child, here, there);
+        self.mount.notify_move(child, from, to);
         match target {
             Some(target) if mode == RenameMode::Exchange => {
-                self.mount.notify_move(target, there, here)
+                self.mount.notify_move(target, to, from)
             }
             Some(target) => self.mount.notify(target, WatchEvents::ATTRIB),
             None => {}

@@ -261,14 +261,15 @@ fn lookup_of_a_reused_number_is_not_found() {
     check(|context, root| {
         let other = make(context, root, "other", &NewKind::Regular);
         drop(make(context, root, "file", &NewKind::Regular));
-        let seen = (root.find(&context.mount.journal, b"file").unwrap().0, root.change_count());
+        let (number, _) = root.find(&context.mount.journal, b"file").unwrap();
+        let changes = root.change_count();
         context.remove(root, b"file", Removal::File).unwrap();
         let pipe = make(context, root, "pipe", &NewKind::Fifo);
-        assert_eq!(pipe.number(), seen.0, "the number was not used again");
-        let taken = context.mount.take_named(root, b"file", seen);
+        assert_eq!(pipe.number(), number, "the number was not used again");
+        let taken = context.mount.take_named(root, b"file", number, changes);
         assert_eq!(posix(taken), PosixError::NotFound);
         drop(make(context, root, "file", &NewKind::Regular));
-        assert!(context.mount.take_named(root, b"file", seen).unwrap().is_none());
+        assert!(context.mount.take_named(root, b"file", number, changes).unwrap().is_none());
         drop(pipe);
         drop(other);
     });

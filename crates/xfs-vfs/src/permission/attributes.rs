@@ -12,6 +12,15 @@ use crate::mode_bits::STICKY;
 /// Name of the security attribute that gives capabilities to a process executing the file.
 pub(crate) const CAPABILITIES: &[u8] = b"capability";
 
+/// The name of an attribute on disk, with its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QualifiedName<'a> {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The name within the namespace.
+    pub name: &'a [u8],
+}
+
 /// The access to an attribute that a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeUse {
@@ -26,8 +35,9 @@ impl Caller<'_> {
     #[doc(alias = "xattr_permission")]
     pub fn check_attribute(
         self,
-        (cache, inode): (&BufferCache, &Inode),
-        (namespace, name): (Namespace, &[u8]),
+        cache: &BufferCache,
+        inode: &Inode,
+        QualifiedName { namespace, name }: QualifiedName<'_>,
         wanted: AttributeUse,
     ) -> Result<()> {
         if self.credentials().is_none() {

@@ -69,6 +69,13 @@ pub(crate) struct TextArea {
     pub(crate) bottom: f64,
 }
 
+/// A point of the view box.
+#[derive(Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
 /// The end at which a text is anchored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextAnchor {
@@ -87,12 +94,12 @@ pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
         r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}, {unit}, by {}">"#,
         escape(chart.places_are)
     ));
-    drawing.text((LEFT, 18.0), TextAnchor::Start, "title", chart.title);
-    drawing.text((LEFT, TOP - 12.0), TextAnchor::Start, "unit", chart.unit);
+    drawing.text(Point { x: LEFT, y: 18.0 }, TextAnchor::Start, "title", chart.title);
+    drawing.text(Point { x: LEFT, y: TOP - 12.0 }, TextAnchor::Start, "unit", chart.unit);
     axes(&mut drawing, chart, &scale);
     let ends = chart.lines.iter().map(|line| end(line, &scale));
     let wanted: Vec<f64> = ends.collect();
-    let places = spread(&wanted, TEXT_HEIGHT, (TOP, BOTTOM));
+    let places = spread(&wanted, TEXT_HEIGHT, TOP, BOTTOM);
     // The first line is drawn last, on top.
     for ((line, at), name_at) in chart.lines.iter().zip(&wanted).zip(&places).rev() {
         draw_line(&mut drawing, chart, line, &scale);
@@ -103,7 +110,12 @@ pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
             RIGHT + 8.0
         ));
         let class = format!("name {}", line.class);
-        drawing.text((RIGHT + 11.0, name_at + 4.0), TextAnchor::Start, &class, line.name);
+        drawing.text(
+            Point { x: RIGHT + 11.0, y: name_at + 4.0 },
+            TextAnchor::Start,
+            &class,
+            line.name,
+        );
     }
     drawing.put("</svg>".to_owned());
     drawing
@@ -113,14 +125,19 @@ fn axes(drawing: &mut Drawing, chart: &Chart<'_>, scale: &AxisScale) {
     for tick in scale.ticks() {
         let y = scale.y_of(tick);
         drawing.put(format!(r#"<path class="grid" d="M{LEFT} {y:.1}H{RIGHT}"/>"#));
-        drawing.text((LEFT - 8.0, y + 4.0), TextAnchor::End, "tick", &short(tick));
+        drawing.text(Point { x: LEFT - 8.0, y: y + 4.0 }, TextAnchor::End, "tick", &short(tick));
     }
     for (number, place) in chart.places.iter().enumerate() {
         let x = x_of(number, chart.places.len());
-        drawing.text((x, BOTTOM + 18.0), TextAnchor::Middle, "tick", place);
+        drawing.text(Point { x, y: BOTTOM + 18.0 }, TextAnchor::Middle, "tick", place);
     }
     let middle = f64::midpoint(LEFT, RIGHT);
-    drawing.text((middle, BOTTOM + 38.0), TextAnchor::Middle, "unit", chart.places_are);
+    drawing.text(
+        Point { x: middle, y: BOTTOM + 38.0 },
+        TextAnchor::Middle,
+        "unit",
+        chart.places_are,
+    );
 }
 
 fn draw_line(drawing: &mut Drawing, chart: &Chart<'_>, line: &ChartLine<'_>, scale: &AxisScale) {
@@ -155,7 +172,7 @@ impl Drawing {
         self.svg.push('\n');
     }
 
-    fn text(&mut self, (x, y): (f64, f64), anchor: TextAnchor, class: &str, text: &str) {
+    fn text(&mut self, Point { x, y }: Point, anchor: TextAnchor, class: &str, text: &str) {
         let width = text.chars().count() as f64 * LETTER_WIDTH;
         let (word, left) = match anchor {
             TextAnchor::Start => ("start", x),
@@ -215,7 +232,7 @@ fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
 
 /// Moves values that are closer than `gap` apart, keeping their order. Values move no further than
 /// needed, and stay between `top` and `bottom`.
-fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
+fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();
     order.sort_by(|one, other| at(one).total_cmp(&at(other)));

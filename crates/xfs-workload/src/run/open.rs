@@ -61,12 +61,12 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
         for _ in 0..plan.runs {
             for variant in plan.variants(&[Variant::LockPointer]) {
                 session.begin(SECTION, variant, *threads)?;
-                let id = (variant, *threads, opens);
+                let opening = Opening { variant, threads: *threads, opens };
                 match &plan.kernel {
                     Some(path) if variant == Variant::Kernel => {
-                        by_kernel(session, path, &work, id)?;
+                        by_kernel(session, path, &work, opening)?;
                     }
-                    _ => by_library(session, &work, id)?,
+                    _ => by_library(session, &work, opening)?,
                 }
             }
         }
@@ -74,17 +74,26 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
+/// Opens to measure.
+#[derive(Clone, Copy)]
+struct Opening {
+    variant: Variant,
+    threads: usize,
+    /// The number of opens of each thread.
+    opens: u64,
+}
+
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
     work: &Work,
-    id: (Variant, usize, u64),
+    opening: Opening,
 ) -> Result<(), WorkloadError> {
     let mut directory = KernelDirectory::open(path)?;
     fill(&mut directory, work)?;
     let open = |path: &Path| File::open(path).map(drop).map_err(WorkloadError::file(path));
     for ((_, step), number) in PLACES.into_iter().zip(0..) {
-        each(session, id, (step, path_of(path, work, number)), &open)?;
+        each(session, opening, step, &path_of(path, work, number), &open)?;
     }
     directory.close()
 }
@@ -92,17 +101,17 @@ fn by_kernel(
 fn by_library(
     session: &mut Session<'_>,
     work: &Work,
-    id: (Variant, usize, u64),
+    opening: Opening,
 ) -> Result<(), WorkloadError> {
-    let store = session.store(id.0, work.total())?;
-    let mut library = Library::open(store, id.0.options())?;
+    let store = session.store(opening.variant, work.total())?;
+    let mut library = Library::open(store, opening.variant.options())?;
     fill(&mut library, work)?;
     library.cool()?;
     let volume = library.volume();
     let open = |path: &Path| Ok(volume.open_file_read_only(path).map(drop)?);
     for ((_, step), file) in PLACES.into_iter().zip(files_at_places(volume, work)?) {
         match file {
-            Some((_node, path)) => each(session, id, (step, path), &open)?,
+            Some((_node, path)) => each(session, opening, step, &path, &open)?,
             None => session.collected.note(step, "no inode was allocated at that position"),
         }
     }
@@ -140,11 +149,12 @@ fn path_of(above: &Path, work: &Work, number: u64) -> PathBuf {
 /// Opens a file `opens` times in each thread.
 fn each(
     session: &mut Session<'_>,
-    (variant, threads, opens): (Variant, usize, u64),
-    (step, path): (&str, PathBuf),
+    Opening { variant, threads, opens }: Opening,
+    step: &str,
+    path: &Path,
     open: &(dyn Fn(&Path) -> Result<(), WorkloadError> + Sync),
 ) -> Result<(), WorkloadError> {
-    let (performed, counted) = repeat(threads, opens, || open(&path))?;
+    let (performed, counted) = repeat(threads, opens, || open(path))?;
     let id = MeasurementId { section: SECTION, step, variant, threads };
     session.record(&id, performed, RunDetails { counted, ..RunDetails::default() })
 }

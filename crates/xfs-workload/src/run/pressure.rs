@@ -79,7 +79,7 @@ fn by_library(
         let buffers = usize::try_from(BUFFER_BYTES * work.total()).unwrap_or(usize::MAX);
         let options = variant.options().cached_inodes(inodes).cache_bytes(buffers);
         let mut library = Library::open(session.store(variant, work.total())?, options)?;
-        visit(session, &mut library, (variant, room), work, |_, library| {
+        visit(session, &mut library, Visit { variant, room }, work, |_, library| {
             Ok((library.perform(WorkStep::Visit, work)?, None))
         })?;
         library.close()?;
@@ -100,9 +100,13 @@ fn by_kernel(
     }
     session.begin(SECTION, Variant::Kernel, work.threads)?;
     let mut directory = KernelDirectory::open(path)?;
-    visit(session, &mut directory, (Variant::Kernel, InodeRoom::All), work, |_, directory| {
-        Ok((directory.perform(WorkStep::Visit, work)?, None))
-    })?;
+    visit(
+        session,
+        &mut directory,
+        Visit { variant: Variant::Kernel, room: InodeRoom::All },
+        work,
+        |_, directory| Ok((directory.perform(WorkStep::Visit, work)?, None)),
+    )?;
     directory.close()?;
     Ok(bounds)
 }
@@ -122,17 +126,23 @@ fn bounded(
     let room = if left.is_some() { InodeRoom::Tenth } else { InodeRoom::All };
     let mut directory = KernelDirectory::open(path)?;
     let mut taken = None;
-    let visited = visit(session, &mut directory, (Variant::Kernel, room), work, |session, _| {
-        let limit = left.map(|(found, bytes)| found.limit(bytes));
-        let visited = worker::visit(worker, limit, path, work, &|| session.watcher.is_over())?;
-        let footprint = match left {
-            Some(_) => visited.footprint,
-            None => visited.footprint.check_counted(work.total())?,
-        };
-        taken = Some(footprint);
-        let bytes = left.map_or(footprint.inodes_bytes, |(_, bytes)| bytes);
-        Ok((visited.performed, Some(bytes)))
-    });
+    let visited = visit(
+        session,
+        &mut directory,
+        Visit { variant: Variant::Kernel, room },
+        work,
+        |session, _| {
+            let limit = left.map(|(found, bytes)| found.limit(bytes));
+            let visited = worker::visit(worker, limit, path, work, &|| session.watcher.is_over())?;
+            let footprint = match left {
+                Some(_) => visited.footprint,
+                None => visited.footprint.check_counted(work.total())?,
+            };
+            taken = Some(footprint);
+            let bytes = left.map_or(footprint.inodes_bytes, |(_, bytes)| bytes);
+            Ok((visited.performed, Some(bytes)))
+        },
+    );
     directory.close()?;
     match visited {
         Err(WorkloadError::Unavailable { why, .. }) => {
@@ -143,12 +153,19 @@ fn bounded(
     }
 }
 
+/// Lookups to measure.
+#[derive(Clone, Copy)]
+struct Visit {
+    variant: Variant,
+    room: InodeRoom,
+}
+
 /// Creates the files, runs `look` with cold caches, and records the result. `look` also returns the
 /// memory for inodes, if known.
 fn visit<T: WorkTarget>(
     session: &mut Session<'_>,
     target: &mut T,
-    (variant, room): (Variant, InodeRoom),
+    Visit { variant, room }: Visit,
     work: &Work,
     look: impl FnOnce(&Session<'_>, &mut T) -> Result<(Performed, Option<u64>), WorkloadError>,
 ) -> Result<(), WorkloadError> {

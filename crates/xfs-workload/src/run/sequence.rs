@@ -41,6 +41,13 @@ pub(super) const MARKS: Sequence = Sequence {
     wants: |_, _| true,
 };
 
+/// A step of a variant.
+#[derive(Clone, Copy)]
+struct MeasuredStep {
+    variant: Variant,
+    step: WorkStep,
+}
+
 impl Sequence {
     /// Runs the sequence for each number of threads.
     pub(super) fn run(
@@ -63,7 +70,8 @@ impl Sequence {
                     let mut target = session.target(variant, &work)?;
                     target.prepare(&work)?;
                     for step in self.steps {
-                        self.perform(session, &mut *target, (variant, *step), &work)?;
+                        let measured = MeasuredStep { variant, step: *step };
+                        self.perform(session, &mut *target, measured, &work)?;
                     }
                     target.close()?;
                 }
@@ -76,7 +84,7 @@ impl Sequence {
         &self,
         session: &mut Session<'_>,
         target: &mut dyn WorkTarget,
-        (variant, step): (Variant, WorkStep),
+        MeasuredStep { variant, step }: MeasuredStep,
         work: &Work,
     ) -> Result<(), WorkloadError> {
         let is_wanted = (self.wants)(session, step) && concerns(variant, step);

@@ -44,7 +44,7 @@ pub(super) fn find(
             return Err(Corruption::new(Structure::Btree, StructureAddress::Disk(at), check).into());
         }
         if level == 0 {
-            let found = find_in_leaf(&node, &of_group, (at, block), &is_wanted)?;
+            let found = find_in_leaf(&node, &of_group, at, block, &is_wanted)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -58,7 +58,8 @@ pub(super) fn find(
 fn find_in_leaf(
     leaf: &BtreeBlock<'_>,
     group: &Group<'_>,
-    (at, block): (DiskAddr, AgBlock),
+    at: DiskAddr,
+    block: AgBlock,
     is_wanted: impl Fn(&Rmap) -> bool,
 ) -> Result<Option<Rmap>> {
     for record in leaf.records() {

@@ -142,14 +142,18 @@ impl Shortfalls {
 }
 
 /// The path of a file, and the record of its shortfalls.
-type Notes<'a> = (&'a [u8], &'a mut Shortfalls);
+pub(super) struct AttributeNotes<'a> {
+    /// The path of the file.
+    pub(super) path: &'a [u8],
+    pub(super) shortfalls: &'a mut Shortfalls,
+}
 
 /// Sets all properties except flags of an open file or directory.
 pub(super) fn apply_to_open<S: Source>(
     file: impl AsFd,
     source: &S,
     facts: &Facts,
-    (path, notes): Notes<'_>,
+    AttributeNotes { path, shortfalls: notes }: AttributeNotes<'_>,
 ) {
     let file = file.as_fd();
     let (uid, gid) = owner(facts);
@@ -159,9 +163,9 @@ pub(super) fn apply_to_open<S: Source>(
         let set = rustix::fs::fsetxattr(file, name, &attribute.value, XattrFlags::empty());
         notes.check(set, attribute_kind(&attribute.name), path);
     }
-    let mode = permitted_mode(facts, has_owner, (path, notes));
+    let mode = permitted_mode(facts, has_owner, AttributeNotes { path, shortfalls: notes });
     notes.check(rustix::fs::fchmod(file, mode), Property::Permissions, path);
-    set_project(file, facts, (path, notes));
+    set_project(file, facts, AttributeNotes { path, shortfalls: notes });
     notes.check(rustix::fs::futimens(file, &times(facts)), Property::Times, path);
 }
 
@@ -170,7 +174,7 @@ pub(super) fn apply_by_name<S: Source>(
     staged: &StagedEntry<'_>,
     source: &S,
     facts: &Facts,
-    (path, notes): Notes<'_>,
+    AttributeNotes { path, shortfalls: notes }: AttributeNotes<'_>,
 ) {
     let (directory, name) = staged.place();
     let (uid, gid) = owner(facts);
@@ -185,7 +189,7 @@ pub(super) fn apply_by_name<S: Source>(
         notes.check(set, attribute_kind(&attribute.name), path);
     }
     if facts.kind() != FileKind::Symlink {
-        let mode = permitted_mode(facts, has_owner, (path, notes));
+        let mode = permitted_mode(facts, has_owner, AttributeNotes { path, shortfalls: notes });
         // The staged file was just created and is no link, so following links would change nothing.
         let set = rustix::fs::chmodat(directory, name, mode, AtFlags::empty());
         notes.check(set, Property::Permissions, path);
@@ -207,7 +211,11 @@ fn owner(facts: &Facts) -> (Option<Uid>, Option<Gid>) {
 
 /// Returns the mode for a file, without set-uid and set-gid bits if the owner could not be set.
 /// These bits would grant the rights of a user whom the image does not name.
-fn permitted_mode(facts: &Facts, has_owner: bool, (path, notes): Notes<'_>) -> Mode {
+fn permitted_mode(
+    facts: &Facts,
+    has_owner: bool,
+    AttributeNotes { path, shortfalls: notes }: AttributeNotes<'_>,
+) -> Mode {
     const SET_ID: u32 = 0o6000;
     let mut mode = facts.mode & 0o7777;
     if !has_owner && facts.kind() != FileKind::Directory && mode & SET_ID != 0 {
@@ -237,7 +245,11 @@ fn times(facts: &Facts) -> Timestamps {
     }
 }
 
-fn set_project(file: BorrowedFd<'_>, facts: &Facts, (path, notes): Notes<'_>) {
+fn set_project(
+    file: BorrowedFd<'_>,
+    facts: &Facts,
+    AttributeNotes { path, shortfalls: notes }: AttributeNotes<'_>,
+) {
     if facts.project != 0 {
         let set = project::set(file, facts.project, facts.xflags);
         notes.check(set, Property::Project, path);
@@ -266,7 +278,11 @@ fn flags(facts: &Facts) -> IFlags {
 
 /// Sets the inode flags of a file. Afterwards an immutable file cannot be changed, renamed or
 /// linked.
-pub(super) fn apply_flags(file: impl AsFd, facts: &Facts, (path, notes): Notes<'_>) {
+pub(super) fn apply_flags(
+    file: impl AsFd,
+    facts: &Facts,
+    AttributeNotes { path, shortfalls: notes }: AttributeNotes<'_>,
+) {
     let (file, flags) = (file.as_fd(), flags(facts));
     let set = rustix::fs::ioctl_getflags(file)
         .and_then(|before| rustix::fs::ioctl_setflags(file, before | flags));

@@ -68,7 +68,7 @@ fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
         offset = range.start;
         while offset < range.end.min(end) {
             interrupt::check().map_err(WriteFailure::All)?;
-            let bytes = read_chunk(source, (offset, range.end.min(end)), &mut buffer)?;
+            let bytes = read_chunk(source, offset, range.end.min(end), &mut buffer)?;
             if bytes.is_empty() {
                 return Ok(offset);
             }
@@ -101,7 +101,7 @@ fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
             let first = data.start - data.start % CHUNK_BYTES as u64;
             offset = offset.max(first);
         }
-        let bytes = read_chunk(source, (offset, end), &mut buffer)?;
+        let bytes = read_chunk(source, offset, end, &mut buffer)?;
         if bytes.is_empty() {
             return Ok(offset);
         }
@@ -123,7 +123,8 @@ fn chunk_bytes<S: Source>(source: &S, of_unknown: usize) -> usize {
 /// length has become shorter.
 fn read_chunk<'b, S: Source>(
     source: &S,
-    (offset, end): (u64, u64),
+    offset: u64,
+    end: u64,
     buffer: &'b mut [u8],
 ) -> Result<&'b [u8], WriteFailure> {
     let wanted = (end - offset).min(buffer.len() as u64) as usize;

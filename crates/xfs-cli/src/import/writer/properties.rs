@@ -52,7 +52,8 @@ impl ImageWriter<'_> {
     /// the file cannot have is reported; a full volume ends the run.
     pub(super) fn apply(
         &mut self,
-        (node, path): (&Node, &[u8]),
+        node: &Node,
+        path: &[u8],
         facts: &Facts,
         attributes: Vec<Result<NamedValue, Failure>>,
     ) -> Result<(), WriteFailure> {

@@ -29,6 +29,13 @@ pub(super) struct NewName<'a> {
     pub(super) present: Option<Node>,
 }
 
+/// The name of a file that is replaced, and its path for messages.
+pub(crate) struct ReplacedName<'a> {
+    pub(crate) directory: &'a Node,
+    pub(crate) name: &'a OsStr,
+    pub(crate) path: &'a [u8],
+}
+
 /// A file that is being written and is not complete yet.
 pub(super) struct StagedNode<'a> {
     new_name: &'a NewName<'a>,

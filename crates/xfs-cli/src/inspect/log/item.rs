@@ -29,15 +29,15 @@ pub(super) fn describe(item: &LogItem<'_>) -> Fields {
         }
         LogItem::Rmap(list) => {
             let entries = list.extents.iter().map(|e| {
-                let owner = ("owner", Value::number(e.owner));
-                mapped(owner, e.offset.0, extent(e.start, e.length_blocks), e.flags)
+                let extent = extent(e.start, e.length_blocks);
+                mapped("owner", e.owner, e.offset.0, extent, e.flags)
             });
             intent(list.id, entries.collect())
         }
         LogItem::Map(list) => {
             let entries = list.extents.iter().map(|e| {
-                let inode = ("inode", Value::number(e.inode.0));
-                mapped(inode, e.offset.0, extent(e.start, e.length_blocks), e.flags)
+                let extent = extent(e.start, e.length_blocks);
+                mapped("inode", e.inode.0, e.offset.0, extent, e.flags)
             });
             intent(list.id, entries.collect())
         }
@@ -109,8 +109,8 @@ fn flagged(mut fields: Fields, flags: u32) -> Fields {
     fields
 }
 
-fn mapped(owner: (&'static str, Value), offset: u64, extent: Fields, flags: u32) -> Fields {
-    let mut fields = vec![owner, ("offset", Value::number(offset))];
+fn mapped(owner: &'static str, number: u64, offset: u64, extent: Fields, flags: u32) -> Fields {
+    let mut fields = vec![(owner, Value::number(number)), ("offset", Value::number(offset))];
     fields.extend(extent);
     flagged(fields, flags)
 }

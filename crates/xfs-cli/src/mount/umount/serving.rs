@@ -153,7 +153,7 @@ impl Serving {
         let sandbox = SandboxWhen::Auto;
         let namespaces = Namespaces::make(sandbox);
         let clean =
-            inside((sandbox, &namespaces), || Some(devices.describe().ok()?.log?.ok()?.clean));
+            inside(sandbox, &namespaces, || Some(devices.describe().ok()?.log?.ok()?.clean));
         match clean {
             Ok(Some(true)) => Ending::Well,
             Ok(Some(false)) => Ending::LogDirty,

@@ -39,13 +39,14 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             }
         };
         let cookie = self.cookie(index, offset)?;
-        self.insert_in_tree(path, (name_hash(entry.name), cookie.0))
+        self.insert_in_tree(path, name_hash(entry.name), cookie.0)
     }
 
     fn insert_in_tree(
         &mut self,
         mut path: TreePath<S::Block>,
-        (hash, cookie): (u32, u32),
+        hash: u32,
+        cookie: u32,
     ) -> Result<()> {
         let counts = self.store.view(&path.leaf, leaf::LeafCounts::of);
         if !counts.has_room(0) {
@@ -68,7 +69,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             leaf::initialise(edit, LEAFN_MAGIC, &identity);
             leaf::append(edit, &upper);
         });
-        path.insert_right(self.store, (right_at, &right))?;
+        path.insert_right(self.store, right_at, &right)?;
         if upper.first().is_some_and(|(first, _)| *first < hash) {
             path.go_right(right_at, right);
         }

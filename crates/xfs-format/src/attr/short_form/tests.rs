@@ -59,11 +59,11 @@ fn encode_first_writes_the_bytes_of_encode() {
         let value_of = AttrValue::Local(value);
         let expected = encode(&[AttrEntry { namespace, name, value: value_of }]).unwrap();
         let room = expected.len();
-        assert_eq!(encode_first((namespace, name), value, room).as_deref(), Some(&*expected));
-        assert_eq!(encode_first((namespace, name), value, room - 1), None, "the room is too small");
+        assert_eq!(encode_first(namespace, name, value, room).as_deref(), Some(&*expected));
+        assert_eq!(encode_first(namespace, name, value, room - 1), None, "the room is too small");
     }
-    assert_eq!(encode_first((Namespace::Parent, &longest), b"", 4096), None);
-    assert_eq!(encode_first((Namespace::Parent, b"n"), &longest, 4096), None);
+    assert_eq!(encode_first(Namespace::Parent, &longest, b"", 4096), None);
+    assert_eq!(encode_first(Namespace::Parent, b"n", &longest, 4096), None);
 }
 
 #[test]

@@ -59,8 +59,8 @@ impl Volume {
                     xfs_alloc::resume(journal.geometry(), promise).unwrap().unwrap()
                 })
             });
-            let budget = (TransactionKind::Truncate, 200);
-            captured.push(journal.resume(&open, works.collect(), budget).unwrap());
+            let (kind, works) = (TransactionKind::Truncate, works.collect());
+            captured.push(journal.resume(&open, works, kind, 200).unwrap());
         }
         for captured in captured {
             captured.finish(&journal).unwrap();

@@ -213,12 +213,12 @@ fn failed_work_shuts_the_volume_down_and_is_left_for_recovery() {
     assert_eq!(payloads, [extent(100), count(7)]);
     assert_eq!(root(&recovered).core().unwrap().uid, 3);
     let call_log = CallLog::default();
-    let reservation = (xfs_format::reservation::TransactionKind::Truncate, 0);
+    let kind = xfs_format::reservation::TransactionKind::Truncate;
     let mut captured = Vec::new();
     for (open, name) in open.iter().zip(["a", "b"]) {
         let mut task = Task::new(name, open.payloads().first().cloned(), &call_log);
         task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &call_log)];
-        captured.push(recovered.resume(open, vec![task.boxed()], reservation).unwrap());
+        captured.push(recovered.resume(open, vec![task.boxed()], kind, 0).unwrap());
     }
     assert_eq!(calls(&call_log), "a b");
     for captured in captured {

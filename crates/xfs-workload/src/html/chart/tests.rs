@@ -82,9 +82,9 @@ fn axis_ends_at_a_round_number() {
 
 #[test]
 fn close_values_are_spread_in_order() {
-    let placed = spread(&[50.0, 51.0, 49.0], TEXT_HEIGHT, (0.0, 300.0));
+    let placed = spread(&[50.0, 51.0, 49.0], TEXT_HEIGHT, 0.0, 300.0);
     assert!(placed[2] < placed[0] && placed[0] < placed[1]);
     assert!(placed[0] - placed[2] >= TEXT_HEIGHT);
-    let low = spread(&[299.0, 299.0, 299.0], TEXT_HEIGHT, (0.0, 300.0));
+    let low = spread(&[299.0, 299.0, 299.0], TEXT_HEIGHT, 0.0, 300.0);
     assert_eq!(low, [300.0 - 2.0 * TEXT_HEIGHT, 300.0 - TEXT_HEIGHT, 300.0]);
 }

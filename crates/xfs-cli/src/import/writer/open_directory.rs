@@ -1,0 +1,44 @@
+//! Directories that are being filled.
+
+use ferroxfs::Node;
+
+use super::WriteFailure;
+use crate::failure::Failure;
+use crate::file::facts::Facts;
+use crate::file::source::{NamedValue, Source};
+
+/// A directory that is being filled.
+pub(crate) struct OpenDirectory {
+    pub(crate) directory: Node,
+    pub(super) facts: Facts,
+    pub(super) attributes: Vec<Result<NamedValue, Failure>>,
+    /// Whether this run created the directory. An existing one keeps its attributes without
+    /// `is_archive`.
+    pub(super) is_new: bool,
+}
+
+impl OpenDirectory {
+    /// Returns an existing directory.
+    pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
+        Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
+    }
+}
+
+/// A directory that is being filled, and its remaining entries.
+pub(super) struct ImageLevel<S: Source> {
+    pub(super) entered: OpenDirectory,
+    pub(super) entries: S::Entries,
+    pub(super) path: Vec<u8>,
+}
+
+impl<S: Source> ImageLevel<S> {
+    /// Opens the entries of the source.
+    pub(super) fn enter(
+        entered: OpenDirectory,
+        path: Vec<u8>,
+        source: &S,
+    ) -> Result<Self, WriteFailure> {
+        let entries = source.entries().map_err(WriteFailure::Source)?;
+        Ok(Self { entered, entries, path })
+    }
+}

@@ -1,0 +1,65 @@
+//! The range of a file that an operation changes.
+//!
+//! Owns: the checks that come before every change of a range, and the blocks of the range. Does
+//! **not** own permission, the lock of the file, the flush of buffered bytes and the break of
+//! leases: the caller has done these. An operation reserves its own blocks, because each one needs
+//! another number.
+
+use core::ops::Range;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::{FileBlock, Geometry};
+
+use super::LiveInode;
+use super::write::{blocks_of, check_end};
+use crate::edit::BlockRange;
+
+/// The positions at which a range may begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RangeEdges {
+    /// At any byte.
+    Anywhere,
+    /// At the boundaries of blocks. The range must not be empty.
+    BetweenBlocks,
+}
+
+/// A range of a regular file that an operation may change.
+#[derive(Clone, Debug)]
+pub(super) struct FileRange {
+    /// The bytes of the range.
+    pub(super) bytes: Range<u64>,
+    /// The blocks that lie completely in the range.
+    pub(super) whole: BlockRange,
+    /// The blocks that hold bytes of the range.
+    pub(super) touched: BlockRange,
+}
+
+impl FileRange {
+    /// Checks the range of an operation on a file, before anything changes.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::IsDirectory`] and [`PosixError::InvalidArgument`] for a file that is not
+    /// regular, and for edges that are not allowed; [`PosixError::FileTooLarge`].
+    pub(super) fn of(
+        live: &LiveInode,
+        geometry: &Geometry,
+        bytes: Range<u64>,
+        edges: RangeEdges,
+    ) -> Result<Self> {
+        live.check_regular()?;
+        if edges == RangeEdges::BetweenBlocks && !is_of_whole_blocks(geometry, &bytes) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        check_end(geometry, bytes.end, 0)?;
+        let touched = blocks_of(geometry, bytes.start, bytes.end);
+        let first = FileBlock(bytes.start.div_ceil(geometry.block_size.into()));
+        let whole = BlockRange::between(first, geometry.file_block(bytes.end));
+        Ok(Self { bytes, whole, touched })
+    }
+}
+
+fn is_of_whole_blocks(geometry: &Geometry, bytes: &Range<u64>) -> bool {
+    let block = u64::from(geometry.block_size);
+    bytes.start.is_multiple_of(block) && bytes.end.is_multiple_of(block) && !bytes.is_empty()
+}

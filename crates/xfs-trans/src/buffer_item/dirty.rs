@@ -1,0 +1,86 @@
+//! The part of a buffer that is not in place.
+//!
+//! Owns: the dirty chunks of each extent, and the state of the blocks. Does **not** own the lock
+//! that protects them, or the invariants of the item ([`buffer_item`](super)).
+
+use std::ops::Range;
+
+use xfs_buffer::Buffer;
+use xfs_format::log_item::{BufferFormat, CHUNK_BYTES};
+
+use super::BlockState;
+
+/// The part of a buffer that is not in place.
+pub(super) struct DirtyState {
+    /// The buffer. `None` while it has no bytes to log or to write (I2).
+    pub(super) buffer: Option<Buffer>,
+    /// The dirty chunks of each extent of the buffer.
+    pub(super) pieces: Box<[BufferFormat]>,
+    /// Whether the buffer is tracked without being logged (I5).
+    pub(super) ordered: bool,
+    pub(super) blocks: BlockState,
+    /// Whether the buffer was freed with inodes in it: see [`ends_inodes`](super::BufferItem::ends_inodes).
+    pub(super) ends_inodes: bool,
+    /// Whether a transaction holds the buffer.
+    pub(super) joined: bool,
+    /// The number of checkpoints that hold the buffer and have not ended.
+    pub(super) pins: u32,
+    /// Whether a checkpoint that held the buffer was lost, so that the buffer must never be
+    /// written.
+    pub(super) lost: bool,
+}
+
+impl DirtyState {
+    /// Marks bytes of the buffer as dirty, in each of its extents that they touch.
+    pub(super) fn mark(&mut self, range: &Range<usize>) {
+        let mut start = 0;
+        for piece in &mut self.pieces {
+            let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
+            let inside = range.start.max(start)..range.end.min(start + length);
+            if inside.start < inside.end {
+                mark(&mut piece.bitmap, inside.start - start..inside.end - start);
+            }
+            start += length;
+        }
+    }
+
+    /// Marks the blocks as used before a change is logged: a freed buffer was claimed again.
+    pub(super) fn revive(&mut self, buffer: &Buffer) {
+        (self.blocks, self.ends_inodes) = (BlockState::Used, false);
+        if self.buffer.is_none() {
+            self.buffer = Some(buffer.clone());
+        }
+    }
+
+    /// Records that the changes of a step are in the log.
+    pub(super) fn note_committed(&mut self) {
+        if self.blocks == BlockState::Freed {
+            self.blocks = BlockState::FreedInLog;
+        }
+    }
+
+    /// Records that there is nothing left to write.
+    pub(super) fn clean(&mut self) {
+        self.forget_chunks();
+        self.ordered = false;
+    }
+
+    /// Clears the dirty chunks, so that none of them is logged any more.
+    pub(super) fn forget_chunks(&mut self) {
+        for piece in &mut self.pieces {
+            piece.bitmap.fill(0);
+        }
+    }
+}
+
+/// Sets the bits of the chunks that a range touches. The range is not empty.
+pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
+    let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
+    assert!(last / 32 < bitmap.len(), "a buffer has a bit for each of its chunks (I1)");
+    let words = bitmap.iter_mut().enumerate().take(last / 32 + 1).skip(first / 32);
+    for (index, word) in words {
+        let from = if index == first / 32 { first % 32 } else { 0 };
+        let to = if index == last / 32 { last % 32 } else { 31 };
+        *word |= u32::MAX << from & u32::MAX >> (31 - to);
+    }
+}
