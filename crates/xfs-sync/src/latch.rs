@@ -156,6 +156,13 @@ impl<S: Scope> Latch<S> {
         self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
     }
 
+    /// Returns whether a thread sleeps until the latch is released. The answer may be outdated
+    /// already. For diagnostics and tests.
+    #[must_use]
+    pub fn has_waiters(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & WAITING != 0
+    }
+
     /// Shares the latch until the guard is dropped.
     #[inline]
     pub fn shared(&self) -> SharedLatch<'_, S> {

@@ -39,24 +39,26 @@ pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
 
 impl GroupSpace {
     /// Brings the free list to its required length. Excess blocks are freed in a later step;
-    /// missing ones are allocated, as far as the group has any.
+    /// missing ones are allocated, as far as the group has any. Returns whether any was allocated.
     #[doc(alias = "xfs_alloc_fix_freelist")]
-    pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
+    pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<bool> {
         while self.agf.free_list.count > needed(&self.agf, &self.state.heights) {
             let block = self.take_from_list(tx)?;
             let block = self.fs_block(tx, block);
             tx.defer(FreeWork::of_free_list(block).boxed());
         }
+        let mut has_taken = false;
         loop {
             // Taking blocks can add levels to the btrees, and a higher btree needs a longer list.
             let missing =
                 needed(&self.agf, &self.state.heights).saturating_sub(self.agf.free_list.count);
             if missing == 0 {
-                return Ok(());
+                return Ok(has_taken);
             }
             let Some(found) = Search::new(tx, self).for_free_list(missing)? else {
-                return Ok(());
+                return Ok(has_taken);
             };
+            has_taken = true;
             let (from, range) = found;
             self.take_free(tx, from, range.clone())?;
             self.add_mapping(tx, &OwnedExtent::new(ExtentOwner::GROUP, range.clone()))?;

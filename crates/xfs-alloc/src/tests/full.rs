@@ -1,13 +1,12 @@
 //! Volumes filled to the last block and emptied again, by one and by several threads.
 
-use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, InodeNumber};
+use xfs_trans::Journal;
 use xfs_trans::testing::make_sized;
-use xfs_trans::{Journal, Transaction};
 
 use super::model::Model;
 use super::space::{GEOMETRIES, MIB, TestVolume};
@@ -125,32 +124,4 @@ fn volume_filled_and_emptied_by_threads_equals_the_model() {
             assert_eq!(journal.counts().free_blocks, free, "{options}");
         }
     }
-}
-
-/// The holder of a lower group's header releases it, though it may wait for a slow device first.
-#[test]
-fn allocation_in_a_held_lower_group_succeeds_after_its_release() {
-    const SLOW: Duration = Duration::from_millis(400);
-    let journal = open(&make_sized(64 * MIB, "-d agcount=2"), 1);
-    let begin = || journal.begin(TransactionKind::Write, 64).unwrap();
-    let take = |tx: &mut Transaction<'_>, group| {
-        let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(group)), 1, 1);
-        allocate_extent(tx, &request).unwrap().expect("the group has room")
-    };
-    let both_hold = Barrier::new(2);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut tx = begin();
-            take(&mut tx, 0);
-            both_hold.wait();
-            std::thread::sleep(SLOW);
-            tx.commit().unwrap();
-        });
-        let mut tx = begin();
-        take(&mut tx, 1);
-        both_hold.wait();
-        take(&mut tx, 0);
-        tx.commit().unwrap();
-    });
-    assert!(!journal.is_shut_down());
 }
