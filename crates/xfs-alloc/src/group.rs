@@ -154,7 +154,10 @@ impl GroupSpace {
         range: Range<u32>,
         (owner, purpose): (Option<ExtentOwner>, Option<Purpose>),
     ) -> Result<()> {
-        self.fill_free_list(tx)?;
+        if purpose.is_some() {
+            self.shorten_free_list(tx)?;
+        }
+        self.lengthen_free_list(tx)?;
         if let Some(owner) = owner {
             self.remove_mapping(tx, &OwnedExtent::new(owner, range.clone()))?;
         }
