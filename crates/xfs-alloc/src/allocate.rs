@@ -12,18 +12,44 @@
 //!    does not have to go to a second group half way. A group whose header another thread holds is
 //!    skipped without a wait, so that concurrent writers spread over the groups.
 //! 2. The same, but the thread waits for held headers.
-//! 3. A group must have only what is requested. The round is repeated as long as a group could not
-//!    be asked.
+//! 3. No group has everything. The step first secures several groups that have everything together
+//!    ([`secure`]). Then a group must have only what is requested.
 //!
-//! Waiting is safe for groups at or above the highest group whose header the step keeps. A lower
-//! group is only tried, because its holder may be waiting for our group. Two steps can be in that
-//! state at once if each needs a second group, which happens only on a volume where no group has
-//! everything that a step may need. Neither could continue then, so one of them is refused after
-//! [`PATIENCE`].
-
-use std::time::{Duration, Instant};
+//! # Waiting
+//!
+//! A thread sleeps on the latch of a header, without a limit of time, and the release of the header
+//! wakes it. Two invariants make a limit unnecessary:
+//!
+//! - **I1** A step waits only for headers above all headers that it keeps. A lower header is only
+//!   tried. `transaction/headers.rs` of `xfs-trans` has the argument that no deadlock is possible.
+//! - **I2** A step that keeps the free-space header of a group has all the blocks that it may still
+//!   allocate in the groups that it keeps, or it keeps all groups. So it never needs a header that
+//!   it may not wait for.
+//!
+//! I2 holds from the first allocation of a step on. In rounds 1 and 2 the group has everything. In
+//! round 3 the step keeps no free-space header yet. [`secure`] then latches groups in ascending
+//! order before anything in them changes. Later allocations of the step find their blocks in these
+//! groups, because no other thread can take blocks from a latched group.
+//!
+//! "Everything" has a margin of one length of the free list for each group. A list holds the blocks
+//! that the btrees of the group take in the worst case of one change (I2 of
+//! [`group`](crate::group)).
+//!
+//! A btree that is half changed therefore gets its block, however long another thread keeps its
+//! group. If a step keeps all groups and finds nothing, the volume has no such block.
+//!
+//! | step | AGFs that it keeps before its first allocation | that allocation |
+//! |---|---|---|
+//! | maps blocks of a file, a directory or attributes | none | rounds 1 to 3 |
+//! | splits a block of a file's btree | none, or those of round 3 | rounds 1 to 3 |
+//! | makes inodes | none; rolled if a free list was filled in vain | the AGI's group, last |
+//! | frees an inode | none | the AGI's group, the rest secured |
+//! | does deferred work in a group | none; requeued at a held lower group | none |
+//!
+//! "Last" is [`SpaceRequest::at_end_of_step`].
 
 use xfs_buffer::Result;
+use xfs_format::agf::AGF_SECTOR;
 use xfs_format::{AgNumber, FsBlock, Geometry};
 use xfs_trans::Transaction;
 
@@ -53,6 +79,8 @@ pub enum AllocationTarget {
 pub struct SpaceRequest {
     target: AllocationTarget,
     wanted: GroupRequest,
+    /// Whether the step allocates nothing in other groups after this.
+    is_last: bool,
 }
 
 impl SpaceRequest {
@@ -66,7 +94,7 @@ impl SpaceRequest {
     pub const fn new(target: AllocationTarget, minimum: u32, maximum: u32) -> Self {
         assert!(minimum > 0, "something is asked for");
         assert!(minimum <= maximum, "from the minimum to the maximum");
-        Self { target, wanted: GroupRequest::blocks(minimum, maximum) }
+        Self { target, wanted: GroupRequest::blocks(minimum, maximum), is_last: false }
     }
 
     /// Requests blocks for metadata, with their reverse mapping.
@@ -102,13 +130,15 @@ impl SpaceRequest {
         self.wanted.minimum_left = minimum_left;
         self
     }
-}
 
-/// The time for which groups that another thread holds are tried again. A holder gives its group
-/// back long before that: it waits at most for the device and the log.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The time between two rounds.
-const PAUSE: Duration = Duration::from_millis(1);
+    /// Declares that the step allocates nothing in other groups after this request, which names a
+    /// group. So nothing has to be secured for the rest of the step (I2).
+    #[must_use]
+    pub(crate) const fn at_end_of_step(mut self) -> Self {
+        self.is_last = true;
+        self
+    }
+}
 
 /// The treatment of a group whose header another thread holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,6 +147,22 @@ enum Patience {
     Try,
     /// Wait for the header, unless the group lies below one that the step keeps.
     Wait,
+}
+
+/// The treatment of a group that is latched and has nothing for a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    /// Release the header, if nothing in the group has changed.
+    Release,
+    /// Keep the header, because the step may need the blocks of the group for other requests (I2).
+    Keep,
+}
+
+impl Otherwise {
+    /// Keeps a group that the step keeps already.
+    fn of(tx: &Transaction<'_>, number: AgNumber) -> Self {
+        if tx.keeps_space() && keeps(tx, number) { Self::Keep } else { Self::Release }
+    }
 }
 
 /// The result of an attempt in one group.
@@ -129,6 +175,9 @@ enum GroupOutcome {
 
 /// Allocates blocks. Returns `None` if no group that the request allows has enough of them; then
 /// the free list of a group may have been filled, but nothing else has changed.
+///
+/// A request for one group also returns `None` if the step may not wait for that group (I1). That
+/// happens only if the step keeps the free-space header of a higher group.
 ///
 /// The transaction has reserved the blocks. The allocation counts them as used.
 ///
@@ -157,9 +206,9 @@ pub fn allocate_extent(
     };
     let at_home = GroupRequest { near, ..request.wanted };
     if !is_everywhere {
-        return insist(tx, || std::iter::once((first, at_home)));
+        return allocate_at_home(tx, first, &at_home, request.is_last);
     }
-    let left = u32::try_from(tx.blocks_left()).unwrap_or(u32::MAX);
+    let left = needed_in_total(tx);
     let wanted = |total: u32| {
         from_group(geometry, first).map(move |group| {
             let near = if group == first { near } else { Near::Anywhere };
@@ -179,7 +228,28 @@ pub fn allocate_extent(
             }
         }
     }
-    insist(tx, || wanted(0))
+    let was_secured = tx.keeps_space();
+    if !was_secured {
+        secure(tx, &request.wanted, None)?;
+    }
+    // The groups that the step keeps are asked without a wait.
+    for patience in [Patience::Try, Patience::Wait] {
+        for (group, wanted) in wanted(0) {
+            if let GroupOutcome::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    debug_assert!(
+        !was_secured || !request.wanted.is_single_block() || keeps_all_groups(tx),
+        "I2: a step that keeps a group has the blocks that it may still allocate"
+    );
+    Ok(None)
+}
+
+/// Returns the blocks that the transaction may still need.
+fn needed_in_total(tx: &Transaction<'_>) -> u32 {
+    u32::try_from(tx.blocks_left()).unwrap_or(u32::MAX)
 }
 
 /// Returns all groups, starting with `first`.
@@ -188,41 +258,99 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// Tries these groups until one has the blocks. Returns `None` once each has been asked for them,
-/// or after `PATIENCE` if a group stays held.
-fn insist<I: Iterator<Item = (AgNumber, GroupRequest)>>(
+/// Allocates in the group that the request names. Unless the request is the last of the step, the
+/// blocks that the step may need after it are secured first (I2).
+fn allocate_at_home(
     tx: &mut Transaction<'_>,
-    groups: impl Fn() -> I,
+    number: AgNumber,
+    wanted: &GroupRequest,
+    is_last: bool,
 ) -> Result<Option<BlockExtent>> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let mut is_held = false;
-        for (group, wanted) in groups() {
-            match allocate_in(tx, group, &wanted, Patience::Wait)? {
-                GroupOutcome::Extent(found) => return Ok(Some(found)),
-                GroupOutcome::Nothing => {}
-                GroupOutcome::Held => is_held = true,
-            }
-        }
-        if !is_held || Instant::now() >= end {
-            return Ok(None);
-        }
-        std::thread::sleep(PAUSE);
+    let mut otherwise = Otherwise::of(tx, number);
+    let Some(mut group) = GroupSpace::open(tx, number)? else { return Ok(None) };
+    if !is_last && !tx.keeps_space() && !group.has_all(wanted, needed_in_total(tx)) {
+        group.leave(tx);
+        secure(tx, wanted, Some(number))?;
+        let kept = GroupSpace::open(tx, number)?;
+        group = kept.expect("the group that a request names is among those secured (I2)");
+        otherwise = Otherwise::Keep;
+    }
+    match take(tx, group, wanted, Patience::Wait, otherwise)? {
+        GroupOutcome::Extent(found) => Ok(Some(found)),
+        GroupOutcome::Nothing | GroupOutcome::Held => Ok(None),
     }
 }
 
-/// Allocates in one group. If only busy blocks are left, forces the log and searches once more.
+/// Latches groups, in ascending order, until they have all blocks together that the transaction may
+/// still need, and one of them can serve the request; or until all groups are latched. They stay
+/// latched until the end of the step. The step keeps no free-space header before. A request that
+/// names a group can be served only there.
+fn secure(tx: &mut Transaction<'_>, wanted: &GroupRequest, named: Option<AgNumber>) -> Result<()> {
+    debug_assert!(!tx.keeps_space(), "I1: groups are secured before one is kept");
+    let (mut missing_blocks, mut is_servable) = (tx.blocks_left(), false);
+    let mut without_blocks = Vec::new();
+    for number in tx.geometry().groups() {
+        let may_serve = named.is_none_or(|named| named == number);
+        if missing_blocks == 0 && !may_serve {
+            continue;
+        }
+        let group = GroupSpace::open(tx, number)?;
+        let group = group.expect("groups are latched in ascending order (I1)");
+        is_servable |= may_serve && (named.is_some() || group.can_afford(wanted));
+        let blocks = group.blocks_for_sure();
+        missing_blocks = missing_blocks.saturating_sub(blocks.into());
+        if blocks > 0 || named == Some(number) {
+            group.close(tx);
+        } else {
+            without_blocks.push(group);
+        }
+        if missing_blocks == 0 && is_servable {
+            without_blocks.into_iter().for_each(|group| group.leave(tx));
+            return Ok(());
+        }
+    }
+    // Not enough: only with every group latched is it certain that the volume has no more.
+    without_blocks.into_iter().for_each(|group| group.close(tx));
+    Ok(())
+}
+
+/// Whether the step keeps the free-space headers of all groups.
+fn keeps_all_groups(tx: &Transaction<'_>) -> bool {
+    tx.geometry().groups().all(|group| keeps(tx, group))
+}
+
+/// Whether the step keeps the free-space header of a group.
+fn keeps(tx: &Transaction<'_>, group: AgNumber) -> bool {
+    tx.holds(tx.geometry().header_disk_addr(group, AGF_SECTOR))
+}
+
+/// Allocates in one group.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
     wanted: &GroupRequest,
     patience: Patience,
 ) -> Result<GroupOutcome> {
+    let otherwise = Otherwise::of(tx, number);
     let opened = match patience {
         Patience::Try => GroupSpace::try_open(tx, number)?,
         Patience::Wait => GroupSpace::open(tx, number)?,
     };
-    let Some(mut group) = opened else { return Ok(GroupOutcome::Held) };
+    match opened {
+        Some(group) => take(tx, group, wanted, patience, otherwise),
+        None => Ok(GroupOutcome::Held),
+    }
+}
+
+/// Allocates in a group that is latched. If only busy blocks are left, forces the log and searches
+/// once more.
+fn take(
+    tx: &mut Transaction<'_>,
+    mut group: GroupSpace,
+    wanted: &GroupRequest,
+    patience: Patience,
+    otherwise: Otherwise,
+) -> Result<GroupOutcome> {
     let mut found = group.allocate(tx, wanted)?;
     if found == SearchResult::Busy && patience != Patience::Try && group.await_busy(tx)? {
         found = group.allocate(tx, wanted)?;
@@ -230,10 +358,12 @@ fn allocate_in(
     if let SearchResult::Extent { range, .. } = found {
         let extent = group.extent(tx, range);
         group.close(tx);
-        Ok(GroupOutcome::Extent(extent))
-    } else {
-        // Nothing of the group is needed any more, unless its free list was filled.
-        group.leave(tx);
-        Ok(GroupOutcome::Nothing)
+        return Ok(GroupOutcome::Extent(extent));
     }
+    match otherwise {
+        Otherwise::Keep => group.close(tx),
+        // The header stays latched if the free list was filled.
+        Otherwise::Release => group.leave(tx),
+    }
+    Ok(GroupOutcome::Nothing)
 }

@@ -17,8 +17,8 @@
 //!
 //! # Lock order
 //!
-//! AGI before AGF of a group, groups ascending within a step; the header of a group below the
-//! highest that the step has latched is only tried. Everything below the AGF (free list, btree
+//! All AGIs before all AGFs, each in the order of the groups; a lower header than the highest that
+//! the step keeps is only tried ([`GroupHeader`]). Everything below the AGF (free list, btree
 //! blocks) belongs to the holder of its latch, and is latched when it is changed, so that it is
 //! written whole.
 
@@ -39,7 +39,7 @@ use xfs_format::{
     AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FsBlock, Geometry, Structure,
     StructureAddress,
 };
-use xfs_trans::Transaction;
+use xfs_trans::{GroupHeader, Transaction};
 
 pub(crate) use refcounts::CountChange;
 pub(crate) use reverse_map::OwnedExtent;
@@ -70,10 +70,10 @@ pub(crate) struct GroupSpace {
 }
 
 impl GroupSpace {
-    /// Latches the header of a group. Returns `None` if the group lies below another that this step
-    /// has latched, and another thread holds the header.
+    /// Latches the header of a group. Returns `None` if another thread holds the header, and the
+    /// step may not wait for it because it keeps that of a higher group.
     pub(crate) fn open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
-        if tx.group_mark().is_some_and(|mark| number < mark) {
+        if !tx.may_wait_for(GroupHeader::Space(number)) {
             return Self::try_open(tx, number);
         }
         let (at, bytes) = Self::place(tx, number);
@@ -104,7 +104,7 @@ impl GroupSpace {
 
     /// Writes the fields back. The latch stays with the transaction.
     pub(crate) fn close(self, tx: &mut Transaction<'_>) {
-        tx.mark_group(self.number);
+        tx.keep_header(GroupHeader::Space(self.number));
         debug_assert_eq!(
             Agf::decode(&self.header.bytes(), self.header.at(), tx.geometry()).ok().as_ref(),
             Some(&self.stored),
@@ -127,12 +127,15 @@ impl GroupSpace {
         tx: &mut Transaction<'_>,
         wanted: &GroupRequest,
     ) -> Result<SearchResult> {
-        if self.affordable(wanted).is_none() {
+        let Some(mut affordable) = self.affordable(wanted) else {
             return Ok(SearchResult::Nothing);
+        };
+        if self.fill_free_list(tx)? {
+            // Filling the list has taken blocks and may have added a level to a btree.
+            let Some(left) = self.affordable(wanted) else { return Ok(SearchResult::Nothing) };
+            affordable = left;
         }
-        self.fill_free_list(tx)?;
-        // Filling the list has taken blocks and may have added a level to a btree.
-        let Some(wanted) = self.affordable(wanted) else { return Ok(SearchResult::Nothing) };
+        let wanted = affordable;
         let found = self.search(tx, &wanted)?;
         if let SearchResult::Extent { from, range } = &found {
             self.take_free(tx, *from, range.clone())?;
@@ -152,7 +155,10 @@ impl GroupSpace {
         owner: Option<ExtentOwner>,
         purpose: Option<Purpose>,
     ) -> Result<()> {
-        self.fill_free_list(tx)?;
+        if purpose.is_some() {
+            self.shorten_free_list(tx)?;
+        }
+        self.lengthen_free_list(tx)?;
         if let Some(owner) = owner {
             self.remove_mapping(tx, &OwnedExtent::new(owner, range.clone()))?;
         }

@@ -18,6 +18,9 @@
 //!   may have changed the btree. An operation on a btree takes its path away, under the latch of
 //!   the AGI, and puts it back only if nothing has failed. So the blocks on the path are those of
 //!   the btree. They were checked against each other on the first descent, and need no second one.
+//! - **I6** A step that has changed something latches an AGI only if it may wait for it: the AGIs
+//!   come in the order of the groups, and before any AGF. Operations that change two unlinked lists
+//!   begin with the lower inode number.
 //!
 //! # What is shared
 //!
@@ -27,8 +30,10 @@
 //!
 //! # Lock order
 //!
-//! Inodes, then the AGI of a group, then the buffers of inode clusters, then its AGF. The AGI of a
-//! group below the highest that the step has latched is only tried.
+//! Inodes, then AGIs in the order of the groups, then the buffers of inode clusters, then AGFs in
+//! the order of the groups. A lower header than the highest that the step keeps is only tried
+//! ([`GroupHeader`](xfs_trans::GroupHeader)). So a step that keeps an AGI may wait for the AGF of
+//! any group.
 
 mod allocate;
 mod bulk;

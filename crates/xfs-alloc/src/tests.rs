@@ -4,6 +4,7 @@ mod conversions;
 mod full;
 mod model;
 mod space;
+mod waiting;
 
 use std::sync::Arc;
 

@@ -218,6 +218,13 @@ impl Buffer {
         self.0.latch.is_locked_exclusive()
     }
 
+    /// Returns whether a thread sleeps until the latch is released. The answer may be outdated
+    /// already. For diagnostics and tests.
+    #[must_use]
+    pub fn has_waiters(&self) -> bool {
+        self.0.latch.has_waiters()
+    }
+
     /// Returns the attachment. Returns `None` if the buffer has none, or if the attachment is not a
     /// `T`.
     #[must_use]

@@ -158,6 +158,13 @@ impl<S: Scope> Latch<S> {
         self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
     }
 
+    /// Returns whether a thread sleeps until the latch is released. The answer may be outdated
+    /// already. For diagnostics and tests.
+    #[must_use]
+    pub fn has_waiters(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & WAITING != 0
+    }
+
     /// Waits until the latch can be shared, and shares it until the guard is dropped.
     #[inline]
     pub fn shared(&self) -> SharedLatch<'_, S> {

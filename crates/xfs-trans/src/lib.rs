@@ -26,4 +26,4 @@ pub use counters::Counts;
 pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
 pub use intent_payload::{AttrPayload, IntentPayload};
 pub use journal::{InodeCluster, Journal, OpenIntent, TransactionCounts, Upkeep};
-pub use transaction::{Captured, CommittedChain, Deferred, Finish, Transaction};
+pub use transaction::{Captured, CommittedChain, Deferred, Finish, GroupHeader, Transaction};

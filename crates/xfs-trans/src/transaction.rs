@@ -26,6 +26,7 @@
 
 mod buffers;
 mod deferred;
+mod headers;
 mod inodes;
 mod kept;
 mod space;
@@ -34,8 +35,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, Error, Result};
+use xfs_format::Geometry;
 use xfs_format::reservation::Reservation;
-use xfs_format::{AgNumber, Geometry};
 use xfs_log::{LogItem, Shutdown, Ticket};
 
 use crate::journal::{EMPTY, Journal, SYNCHRONOUS, unencodable};
@@ -46,6 +47,7 @@ use kept::TransactionLists;
 use space::CounterChanges;
 
 pub use deferred::{Captured, Deferred, Finish};
+pub use headers::GroupHeader;
 
 /// A call that is made when a step has been committed.
 type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
@@ -72,7 +74,8 @@ pub struct Transaction<'journal> {
     space: CounterChanges,
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
-    group_mark: Option<AgNumber>,
+    /// The highest header of a group that this step keeps.
+    highest_header: Option<GroupHeader>,
     /// The number of rolls so far.
     step: u64,
     /// Whether the commit forces the log before it returns.
@@ -160,7 +163,7 @@ impl<'journal> Transaction<'journal> {
             space: CounterChanges::new(blocks),
             deferred: DeferredWork::default(),
             on_commit: Vec::new(),
-            group_mark: None,
+            highest_header: None,
             step: 0,
             synchronous: false,
             committed: CommittedChain { sequence: 0 },
@@ -213,19 +216,6 @@ impl<'journal> Transaction<'journal> {
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
-    }
-
-    /// Returns the highest group whose headers this step has latched. The headers of lower groups
-    /// may only be latched by trying.
-    #[doc(alias = "t_highest_agno")]
-    #[must_use]
-    pub const fn group_mark(&self) -> Option<AgNumber> {
-        self.group_mark
-    }
-
-    /// Records that a header of this group was latched.
-    pub fn mark_group(&mut self, group: AgNumber) {
-        self.group_mark = self.group_mark.max(Some(group));
     }
 
     /// Commits this step and begins the next step of the chain. Joined inodes and held buffers stay
@@ -355,7 +345,7 @@ impl<'journal> Transaction<'journal> {
             call(&committed);
         }
         self.space.settle(&self.journal.counters);
-        self.group_mark = None;
+        self.highest_header = None;
         self.buffers.end_step();
         match end {
             StepEnd::Roll => self.inodes.end_step(),

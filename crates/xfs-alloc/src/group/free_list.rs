@@ -39,24 +39,42 @@ pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
 
 impl GroupSpace {
     /// Brings the free list to its required length. Excess blocks are freed in a later step;
-    /// missing ones are allocated, as far as the group has any.
+    /// missing ones are allocated, as far as the group has any. Returns whether any was allocated.
     #[doc(alias = "xfs_alloc_fix_freelist")]
-    pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
+    pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<bool> {
+        self.shorten_free_list(tx)?;
+        self.lengthen_free_list(tx)
+    }
+
+    pub(super) fn shorten_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
         while self.agf.free_list.count > needed(&self.agf, &self.state.heights) {
             let block = self.take_from_list(tx)?;
             let block = self.fs_block(tx, block);
             tx.defer(FreeWork::of_free_list(block).boxed());
         }
+        Ok(())
+    }
+
+    /// Allocates the blocks that the free list lacks, as far as the group has any. Returns whether
+    /// any was allocated.
+    ///
+    /// A step that frees an excess block of the list only lengthens the list. Suppose that free
+    /// extents of one block just fill the leaves of the btrees. Then that free can split the
+    /// leaves, and the longer list that two levels require joins them again. Excess blocks are the
+    /// result. If their free made more of them, the chain would have no end.
+    pub(super) fn lengthen_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<bool> {
+        let mut has_taken = false;
         loop {
             // Taking blocks can add levels to the btrees, and a higher btree needs a longer list.
             let missing =
                 needed(&self.agf, &self.state.heights).saturating_sub(self.agf.free_list.count);
             if missing == 0 {
-                return Ok(());
+                return Ok(has_taken);
             }
             let Some(found) = Search::new(tx, self).for_free_list(missing)? else {
-                return Ok(());
+                return Ok(has_taken);
             };
+            has_taken = true;
             let (from, range) = found;
             self.take_free(tx, from, range.clone())?;
             self.add_mapping(tx, &OwnedExtent::new(ExtentOwner::GROUP, range.clone()))?;

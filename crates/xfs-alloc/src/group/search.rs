@@ -55,8 +55,8 @@ pub(crate) struct GroupRequest {
     pub(crate) purpose: Option<Purpose>,
     /// Blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
-    /// Blocks that the group must be able to give in total: everything that the transaction may
-    /// still need.
+    /// Blocks that the group must be able to give in total, even if its btrees grow meanwhile:
+    /// everything that the transaction may still need. 0 demands no more than this request.
     pub(crate) total: u32,
 }
 
@@ -73,6 +73,15 @@ impl GroupRequest {
             minimum_left: 0,
             total: 0,
         }
+    }
+
+    /// Whether any usable block of a group serves the request.
+    pub(crate) fn is_single_block(&self) -> bool {
+        self.minimum == 1
+            && self.alignment == 1
+            && self.minimum_left == 0
+            && self.purpose == Some(Purpose::File)
+            && !matches!(self.near, Near::Exactly(_))
     }
 
     /// Returns the length of a free extent in which the minimum fits at any alignment of its start.
@@ -113,9 +122,32 @@ impl GroupSpace {
         let budget = u64::from(agf.free_blocks) + u64::from(listed.min(needed));
         let spoken_for = u64::from(kept) + u64::from(needed) + u64::from(wanted.minimum_left);
         let available = u32::try_from(budget.checked_sub(spoken_for)?).unwrap_or(u32::MAX);
+        let total = match wanted.total {
+            0 => 0,
+            total => total.saturating_add(needed),
+        };
         let least = wanted.least();
-        (least <= longest && least.max(wanted.total) <= available)
+        (least <= longest && least.max(total) <= available)
             .then(|| GroupRequest { maximum: wanted.maximum.min(available), ..*wanted })
+    }
+
+    /// Whether the group can give the minimum of a request now.
+    pub(crate) fn can_afford(&self, wanted: &GroupRequest) -> bool {
+        self.affordable(wanted).is_some()
+    }
+
+    /// Whether the group can give `total` blocks in addition to what a request leaves free, or not
+    /// even the minimum of the request. In the second case an allocation changes nothing.
+    pub(crate) fn has_all(&self, wanted: &GroupRequest, total: u32) -> bool {
+        !self.can_afford(wanted) || self.can_afford(&GroupRequest { total, ..*wanted })
+    }
+
+    /// Returns the number of blocks that the group can give to files even if its btrees grow
+    /// meanwhile.
+    pub(crate) fn blocks_for_sure(&self) -> u32 {
+        let needed = free_list::needed(&self.agf, &self.state.heights);
+        let all = self.affordable(&GroupRequest::blocks(1, u32::MAX));
+        all.map_or(0, |all| all.maximum.saturating_sub(needed))
     }
 
     /// Searches for the blocks of a request.

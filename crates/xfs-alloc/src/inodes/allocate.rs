@@ -8,7 +8,7 @@ use xfs_format::agi::AgiCheck;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk};
 use xfs_format::{AgInode, AgNumber, Geometry, InodeNumber, RoCompatFeatures};
-use xfs_trans::{InodeRecord, Transaction};
+use xfs_trans::{GroupHeader, InodeRecord, Transaction};
 
 use super::group::{ChunkEditor, GroupInodes};
 use super::state::InodeGroups;
@@ -56,7 +56,7 @@ enum InodeOutcome {
     /// The group has no free inode and no room for a chunk.
     Full,
     /// Another thread holds the group, and the step may not wait for it.
-    Busy,
+    Held,
 }
 
 /// Allocates an inode for a file or directory in `parent`.
@@ -90,14 +90,14 @@ pub fn allocate_inode(
         }
         match allocate_in(tx, number, near.filter(|_| number == home))? {
             InodeOutcome::Taken(inode) => return taken(tx, number, inode),
-            InodeOutcome::Busy => passed_over = true,
+            InodeOutcome::Held => passed_over = true,
             InodeOutcome::Full => {}
         }
     }
     if !passed_over {
         return Err(PosixError::NoSpace.into());
     }
-    // The second round is in order and waits, which a step may do that holds no header yet.
+    // The second round is in order and waits, which a step may do that keeps no header yet.
     tx.roll()?;
     for number in (0..groups).map(AgNumber) {
         if let InodeOutcome::Taken(inode) =
@@ -146,10 +146,14 @@ fn allocate_in(
     number: AgNumber,
     near: Option<AgInode>,
 ) -> Result<InodeOutcome> {
-    let Some(mut group) = GroupInodes::open(tx, number)? else { return Ok(InodeOutcome::Busy) };
+    let Some(mut group) = GroupInodes::open(tx, number)? else { return Ok(InodeOutcome::Held) };
     if group.agi.free_count == 0 {
         if !group.add_chunk(tx)? {
             group.leave(tx);
+            if tx.keeps_space() {
+                // The free list was filled in vain. The next step may wait for any header again.
+                tx.roll()?;
+            }
             return Ok(InodeOutcome::Full);
         }
         group.store(tx);
@@ -157,7 +161,7 @@ fn allocate_in(
         // I3: the chunk is committed before one of its inodes is taken.
         tx.roll()?;
         tx.unhold(&group.header);
-        tx.mark_group(number);
+        tx.keep_header(GroupHeader::Inodes(number));
     }
     let inode = group.take_inode(tx, near)?;
     group.close(tx);

@@ -11,7 +11,7 @@ use xfs_format::{
     AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber,
     Structure, StructureAddress,
 };
-use xfs_trans::Transaction;
+use xfs_trans::{GroupHeader, Transaction};
 
 use super::state::{InodeGroupState, InodeGroups, SavedPaths};
 use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
@@ -35,26 +35,25 @@ pub(super) struct GroupInodes<'journal> {
 pub(super) type ChunkEditor<'t, 'journal, F> = Editor<F, Anchored<'t, 'journal, AgiAnchor<'t>>>;
 
 impl<'journal> GroupInodes<'journal> {
-    /// Latches the header of a group. Returns `None` if the group lies below another that this step
-    /// has latched, and another thread holds the header.
+    /// Latches the header of a group. Returns `None` if another thread holds the header, and the
+    /// step may not wait for it because it keeps a higher header.
     pub(super) fn open(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Option<Self>> {
-        if tx.group_mark().is_none_or(|mark| number >= mark) {
-            return Self::wait(tx, number).map(Some);
+        debug_assert!(
+            !tx.keeps_space() || holds(tx, number),
+            "I6: inode headers come before space headers"
+        );
+        if tx.may_wait_for(GroupHeader::Inodes(number)) {
+            let header = InodeGroups::header(tx.journal(), number)?;
+            tx.join_buffer(&header)?;
+            return Self::latched(tx, number, header).map(Some);
         }
         let (at, bytes) = place(tx, number);
         let header = tx.try_read(at, bytes, BlockKind::Agi)?;
         header.map(|header| Self::latched(tx, number, header)).transpose()
     }
 
-    /// Latches the header of a group, and waits for it in any case.
-    fn wait(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Self> {
-        let header = InodeGroups::header(tx.journal(), number)?;
-        tx.join_buffer(&header)?;
-        Self::latched(tx, number, header)
-    }
-
     fn latched(tx: &mut Transaction<'journal>, number: AgNumber, header: Buffer) -> Result<Self> {
-        tx.mark_group(number);
+        tx.keep_header(GroupHeader::Inodes(number));
         let agi = AgiFields::decode(&header.bytes(), header.at(), tx.geometry())?;
         let state = InodeGroups::of(tx.journal()).group(number);
         let state = state.ok_or_else(|| corrupt(number, BtreeCheck::Outside))?;
@@ -65,10 +64,14 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Latches the header of the group that an inode lies in.
     ///
-    /// A transaction that has latched a header of a higher group, but has changed nothing, ends its
-    /// step before it waits. A transaction that has changed something cannot: its change of the
-    /// inode must be atomic with that. It waits anyway, so callers come here before they latch any
-    /// other header of a group.
+    /// Callers come here before they latch any header that the step may not wait after (I6): the
+    /// change of the inode must be atomic with the other changes of the step, so a held header
+    /// leaves no way out. A transaction that has changed nothing ends its step and then waits.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the transaction has changed something, keeps a higher header, and another thread
+    /// holds this one.
     pub(super) fn of_inode(
         tx: &mut Transaction<'journal>,
         inode: InodeNumber,
@@ -77,13 +80,20 @@ impl<'journal> GroupInodes<'journal> {
             Corruption::new(Structure::Inode, StructureAddress::Inode(inode), BtreeCheck::Outside)
         };
         let (number, inode) = tx.geometry().split_inode(inode).ok_or_else(outside)?;
+        debug_assert!(
+            !tx.is_dirty() || tx.may_wait_for(GroupHeader::Inodes(number)) || holds(tx, number),
+            "I6: inode headers come first, in the order of the groups"
+        );
         if let Some(group) = Self::open(tx, number)? {
             return Ok((group, inode));
         }
-        if !tx.is_dirty() {
-            tx.roll()?;
-        }
-        Ok((Self::wait(tx, number)?, inode))
+        assert!(
+            !tx.is_dirty(),
+            "I6: a step latches inode headers in order, before it changes more"
+        );
+        tx.roll()?;
+        let group = Self::open(tx, number)?;
+        Ok((group.expect("a step that keeps no header waits for any (I6)"), inode))
     }
 
     /// Writes back the fields that have changed. Work on the group continues.
@@ -209,6 +219,11 @@ impl<'journal> GroupInodes<'journal> {
 fn place(tx: &Transaction<'_>, number: AgNumber) -> (DiskAddr, u32) {
     let geometry = tx.geometry();
     (geometry.header_disk_addr(number, AGI_SECTOR), geometry.sector_size)
+}
+
+/// Whether the transaction holds the header of a group.
+fn holds(tx: &Transaction<'_>, number: AgNumber) -> bool {
+    tx.holds(place(tx, number).0)
 }
 
 #[cold]

@@ -1,20 +1,23 @@
 //! Volumes filled to the last block and emptied again, by one and by several threads.
 
-use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::iter::from_fn;
+use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::reservation::TransactionKind;
-use xfs_format::{AgNumber, FileBlock, InodeNumber};
+use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber};
+use xfs_testkit::Prng;
+use xfs_trans::Journal;
 use xfs_trans::testing::make_sized;
-use xfs_trans::{Journal, Transaction};
 
 use super::model::Model;
 use super::space::{GEOMETRIES, MIB, TestVolume};
+use super::waiting::ends;
 use crate::testing::open;
 use crate::{
-    AllocationTarget, BlockExtent, FileMapping, Purpose, SpaceRequest, allocate_extent, defer_free,
-    defer_map, defer_unmap,
+    AgHeaders, AllocationTarget, BlockExtent, FileMapping, Purpose, SpaceRequest, allocate_extent,
+    defer_free, defer_map, defer_unmap,
 };
 
 /// One thread's file, which takes as many blocks as it can get.
@@ -127,30 +130,51 @@ fn volume_filled_and_emptied_by_threads_equals_the_model() {
     }
 }
 
-/// The holder of a lower group's header releases it, though it may wait for a slow device first.
+/// Free extents of one block each just fill the leaves of the btrees. Freeing an excess block of
+/// the free list then splits a leaf, and the longer list that this requires joins the leaves again.
 #[test]
-fn allocation_in_a_held_lower_group_succeeds_after_its_release() {
-    const SLOW: Duration = Duration::from_millis(400);
-    let journal = open(&make_sized(64 * MIB, "-d agcount=2"), 1);
-    let begin = || journal.begin(TransactionKind::Write, 64).unwrap();
-    let take = |tx: &mut Transaction<'_>, group| {
-        let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(group)), 1, 1);
-        allocate_extent(tx, &request).unwrap().expect("the group has room")
-    };
-    let both_hold = Barrier::new(2);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut tx = begin();
-            take(&mut tx, 0);
-            both_hold.wait();
-            std::thread::sleep(SLOW);
-            tx.commit().unwrap();
-        });
-        let mut tx = begin();
-        take(&mut tx, 1);
-        both_hold.wait();
-        take(&mut tx, 0);
+fn chain_of_frees_ends_where_the_free_list_splits_and_joins_a_leaf() {
+    ends(check_chains_at_a_full_leaf);
+}
+
+fn check_chains_at_a_full_leaf() {
+    /// The records of a leaf of 1 KiB.
+    const LEAF_RECORDS: usize = 121;
+    let options = "-b size=1k -d agcount=1 -m rmapbt=0,reflink=0";
+    let journal = open(&make_sized(16 * MIB, options), 1);
+    let take = |most: u32| {
+        let mut tx = journal.begin_from_pool(TransactionKind::Write, most.into()).ok()?;
+        let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(0)), most, most);
+        let extent = allocate_extent(&mut tx, &request).unwrap();
         tx.commit().unwrap();
+        extent
+    };
+    let extents: Vec<_> = [4096, 64, 1].iter().flat_map(|most| from_fn(|| take(*most))).collect();
+    // Every second block, so that no two of them join.
+    let apart = extents.iter().flat_map(|extent| {
+        (0..extent.length_blocks).step_by(2).map(|index| FsBlock(extent.start.0 + u64::from(index)))
     });
-    assert!(!journal.is_shut_down());
+    let mut used: VecDeque<_> = apart.collect();
+    let (mut random, mut free_count) = (Prng::new(7), 0);
+    for _ in 0..6000 {
+        let count = random.within(1..5);
+        if free_count < LEAF_RECORDS - 10
+            || (free_count < LEAF_RECORDS + 4 && random.within(0..2) == 0)
+        {
+            let mut tx = journal.begin(TransactionKind::Truncate, 0).unwrap();
+            for start in used.drain(..count) {
+                defer_free(&mut tx, BlockExtent { start, length_blocks: 1 }, None, Purpose::File);
+            }
+            tx.commit().unwrap();
+            free_count += count;
+        } else {
+            let taken = (0..count).map_while(|_| take(1));
+            used.extend(taken.map(|extent| extent.start));
+            free_count -= count;
+        }
+    }
+    AgHeaders::read(journal.cache(), AgNumber(0))
+        .unwrap()
+        .verify_counters(journal.cache())
+        .unwrap();
 }

@@ -123,6 +123,11 @@ impl JoinedBuffers {
         self.0.capacity()
     }
 
+    /// Returns the first sector and the kind of each buffer.
+    pub(super) fn places(&self) -> impl Iterator<Item = (DiskAddr, BlockKind)> {
+        self.0.iter().map(|joined| (joined.buffer.at(), joined.buffer.kind()))
+    }
+
     fn add(&mut self, buffer: &Buffer, item: Arc<BufferItem>, claimed: bool) {
         if self.0.capacity() == 0 {
             self.0.reserve(INITIAL_CAPACITY);
@@ -236,6 +241,12 @@ impl Transaction<'_> {
                 JoinOutcome::Gone => buffer.unlatch(),
             }
         }
+    }
+
+    /// Returns whether the transaction holds a buffer that starts at `at`.
+    #[must_use]
+    pub fn holds(&self, at: DiskAddr) -> bool {
+        self.buffers.places().any(|(place, _)| place == at)
     }
 
     /// Joins a buffer that the caller already has, without a lookup. The caller ensures that the

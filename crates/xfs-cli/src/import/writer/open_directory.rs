@@ -12,19 +12,19 @@ pub(crate) struct OpenDirectory {
     pub(crate) directory: Node,
     pub(super) facts: Facts,
     pub(super) attributes: Vec<Result<NamedValue, Failure>>,
-    /// Whether this run created the directory. An existing one keeps its attributes without
-    /// `is_archive`.
+    /// Whether this run created the directory. A directory that existed keeps its attributes,
+    /// unless `WriterOptions::is_archive` is set.
     pub(super) is_new: bool,
 }
 
 impl OpenDirectory {
-    /// Returns an existing directory.
+    /// Begins to fill a directory that existed before this run.
     pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
         Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
     }
 }
 
-/// A directory that is being filled, and its remaining entries.
+/// A directory that is being filled, and those entries of its source that are still to be written.
 pub(super) struct ImageLevel<S: Source> {
     pub(super) entered: OpenDirectory,
     pub(super) entries: S::Entries,
@@ -32,7 +32,7 @@ pub(super) struct ImageLevel<S: Source> {
 }
 
 impl<S: Source> ImageLevel<S> {
-    /// Opens the entries of the source.
+    /// Opens the entries of the source directory.
     pub(super) fn enter(
         entered: OpenDirectory,
         path: Vec<u8>,

@@ -1,0 +1,78 @@
+//! The order in which a step latches the headers of groups.
+//!
+//! Owns: the order, and the highest header that the step keeps. Does **not** own the latches
+//! ([`buffers`](super::buffers)), nor the answer to a header that another thread holds: a lower
+//! header is only tried, and the layers above decide what they do without it.
+//!
+//! # Invariants
+//!
+//! - **I1** A step waits for a header only if the header lies above every header that the step
+//!   keeps. All inode headers lie below all free-space headers, and within each kind the groups
+//!   ascend.
+//!
+//! # No deadlock
+//!
+//! Suppose that steps wait for each other's headers in a circle. Each step in the circle waits for
+//! a header that the next one keeps. By I1 that header lies above all headers of the waiting step.
+//! So along the circle the headers only ascend, and the first would lie above itself. Threads that
+//! latch a header without a step (readers of inode chunks, the thread that writes in place) latch
+//! one header and wait for no other.
+
+use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Geometry};
+
+use super::Transaction;
+
+/// The header of a group, ordered as a step latches headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupHeader {
+    /// The AGI, which leads to the inodes of the group.
+    Inodes(AgNumber),
+    /// The AGF, which leads to the space of the group.
+    Space(AgNumber),
+}
+
+impl Transaction<'_> {
+    /// Returns whether this step may wait for a header (I1). If not, the step may only try it.
+    #[must_use]
+    pub fn may_wait_for(&self, header: GroupHeader) -> bool {
+        let may_wait = self.highest_header.is_none_or(|highest| header >= highest);
+        debug_assert!(
+            !may_wait || self.latched_headers().all(|latched| latched <= header),
+            "I1: a step waits only for headers above those that it keeps"
+        );
+        may_wait
+    }
+
+    /// Records that this step keeps a header.
+    pub fn keep_header(&mut self, header: GroupHeader) {
+        self.highest_header = self.highest_header.max(Some(header));
+    }
+
+    /// Returns whether this step keeps the free-space header of a group.
+    #[must_use]
+    pub const fn keeps_space(&self) -> bool {
+        matches!(self.highest_header, Some(GroupHeader::Space(_)))
+    }
+
+    /// Returns the headers among the latched buffers.
+    fn latched_headers(&self) -> impl Iterator<Item = GroupHeader> {
+        let geometry = self.geometry();
+        self.buffers.places().filter_map(|(at, kind)| {
+            let group = group_of(geometry, at)?;
+            match kind {
+                BlockKind::Agi => Some(GroupHeader::Inodes(group)),
+                BlockKind::Agf => Some(GroupHeader::Space(group)),
+                _ => None,
+            }
+        })
+    }
+}
+
+/// Returns the group that a sector lies in.
+fn group_of(geometry: &Geometry, at: DiskAddr) -> Option<AgNumber> {
+    let sectors = geometry.ag_block_disk_addr(AgNumber(1), AgBlock(0)).0;
+    u32::try_from(at.0.checked_div(sectors)?).ok().map(AgNumber)
+}
+
+#[cfg(test)]
+mod tests;
