@@ -20,7 +20,6 @@ use xfs_vfs::{
 };
 
 use crate::Result;
-use crate::errno::to_io_error;
 use crate::node::Node;
 use description::Description;
 
@@ -404,13 +403,13 @@ impl File {
 
 impl Read for File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.read_at(self.position, buffer).map_err(to_io_error)?;
+        let read = self.read_at(self.position, buffer)?;
         self.position += read as u64;
         Ok(read)
     }
 
     fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let read = self.read_vectored_at(self.position, buffers).map_err(to_io_error)?;
+        let read = self.read_vectored_at(self.position, buffers)?;
         self.position += read as u64;
         Ok(read)
     }
@@ -418,13 +417,13 @@ impl Read for File {
 
 impl Write for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.write_at(self.position, bytes).map_err(to_io_error)?;
+        let written = self.write_at(self.position, bytes)?;
         self.position += written as u64;
         Ok(written)
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let written = self.write_vectored_at(self.position, slices).map_err(to_io_error)?;
+        let written = self.write_vectored_at(self.position, slices)?;
         self.position += written as u64;
         Ok(written)
     }
@@ -432,7 +431,7 @@ impl Write for File {
     /// Writes buffered bytes to the device. [`File::sync_all`] makes them durable.
     fn flush(&mut self) -> io::Result<()> {
         match self.node.writable() {
-            Ok((mount, entry)) => mount.contents(entry).write_back().map_err(to_io_error),
+            Ok((mount, entry)) => mount.contents(entry).write_back().map_err(io::Error::from),
             Err(_) => Ok(()),
         }
     }

@@ -16,7 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Owns: opening, path resolution, handles, tree walks, and the one table from errors to errno.
+//! Owns: opening, path resolution, handles and tree walks.
 //! Does **not** own: operations (`xfs-vfs`), the on-disk form of anything, terminals, exit codes.
 //!
 //! # Changes
@@ -39,8 +39,8 @@
 //!
 //! # Errors
 //!
-//! ENOENT and other errno names stand for the [`PosixError`] to which [`errno()`] gives that
-//! number. Each operation lists its own. Every operation that reads can also return the device's
+//! ENOENT and other errno names stand for the [`PosixError`] whose
+//! [`errno`](PosixError::errno) is that number. Each operation lists its own. Every operation that reads can also return the device's
 //! error ([`Error::Io`]) and damage ([`Error::Corrupt`], EUCLEAN). Every change can also return:
 //!
 //! - EROFS on a volume that is open for reading.
@@ -69,7 +69,6 @@ struct Readme;
 mod attributes;
 mod change;
 mod directory;
-mod errno;
 mod extents;
 mod file;
 mod inode_paths;
@@ -86,7 +85,6 @@ mod watch;
 
 pub use attributes::Attribute;
 pub use directory::{DirEntry, ListingProgress, ReadDir, ReadDirPlus};
-pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
 pub use file::{AllocateMode, DirectAlignment, ExtentLoan, File, LockOwner, RangeMode};
 pub use inode_paths::{InodePaths, Parent};

@@ -20,7 +20,6 @@ use xfs_format::{Geometry, InodeNumber, Superblock, Uuid};
 use xfs_log::LogState;
 use xfs_vfs::{Capabilities, Credentials, Metadata, UuidChange};
 
-use crate::errno::to_io_error;
 use crate::inode_paths::{self, InodePaths};
 use crate::node::Node;
 use crate::open::{OpenError, OpenOptions};
@@ -347,7 +346,7 @@ impl Volume {
     /// reason as its source. Memory grows with the contents: a sparse file of a petabyte ends with
     /// an error of the allocator.
     pub fn read(&self, path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
-        let mut file = self.open_file_read_only(path).map_err(to_io_error)?;
+        let mut file = self.open_file_read_only(path)?;
         let mut contents = Vec::new();
         file.read_to_end(&mut contents)?;
         Ok(contents)

@@ -11,6 +11,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,13 @@ pub struct WalkError {
     /// The error.
     #[source]
     pub source: Error,
+}
+
+/// Keeps the error, and with it the path, as the source.
+impl From<WalkError> for io::Error {
+    fn from(error: WalkError) -> Self {
+        Self::new(Self::from_raw_os_error(error.source.errno()).kind(), error)
+    }
 }
 
 /// An iterator over a tree; see [`Volume::walk`](crate::Volume::walk).

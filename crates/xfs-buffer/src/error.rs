@@ -1,5 +1,7 @@
 //! The error of every layer above the devices.
 
+mod errno;
+
 use std::io;
 
 use thiserror::Error;
@@ -44,7 +46,7 @@ pub struct IoError {
     pub source: io::Error,
 }
 
-/// The POSIX error cases. `ferroxfs` maps each to its errno.
+/// The POSIX error cases, each with its [errno](Self::errno).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PosixError {
     /// ENOENT.

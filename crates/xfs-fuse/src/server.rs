@@ -402,7 +402,7 @@ fn errno(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_)) {
         tracing::error!(%error, "a request failed");
     }
-    Errno::from_raw_os_error(ferroxfs::errno(&error))
+    Errno::from_raw_os_error(error.errno())
 }
 
 fn now() -> Timestamp {

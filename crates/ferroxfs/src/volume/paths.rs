@@ -12,7 +12,6 @@ use xfs_buffer::{Error, PosixError};
 use xfs_vfs::{Access, CreateOptions, NewKind, RenameMode};
 
 use super::Volume;
-use crate::errno::to_io_error;
 use crate::file::File;
 use crate::node::Node;
 use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
@@ -95,9 +94,9 @@ impl Volume {
     ///
     /// As [`create_file`](Self::create_file) and [`File::write_at`], as an [`std::io::Error`].
     pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> std::io::Result<()> {
-        let mut file = self.create_file(path).map_err(to_io_error)?;
+        let mut file = self.create_file(path)?;
         file.write_all(contents.as_ref())?;
-        file.close().map_err(to_io_error)
+        file.close().map_err(std::io::Error::from)
     }
 
     /// Makes a directory.

@@ -7,7 +7,7 @@ use xfs_vfs::{
     WatchEvents,
 };
 
-use crate::{OpenOptions, Volume, errno};
+use crate::{OpenOptions, Volume};
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
@@ -98,7 +98,7 @@ fn subtree_watch_without_parent_pointers_is_refused() {
     let volume = volume("-n parent=0");
     let root = volume.root().unwrap();
     let refused = root.watch(WatchEvents::all(), Scope::Subtree).err().unwrap();
-    assert_eq!(errno(&refused), 95);
+    assert_eq!(refused.errno(), 95);
     root.watch(WatchEvents::all(), Scope::Inode).unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::{Error, OpenError, OpenOptions, Volume, errno};
+use ferroxfs::{Error, OpenError, OpenOptions, Volume};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind, golden};
 
 use super::everything::{Shown, read_everything};
@@ -26,7 +26,7 @@ fn open(device: &Arc<FailingDevice>) -> Result<Volume, OpenError> {
 
 fn check_eio(error: &Error) {
     assert!(matches!(error, Error::Io(_)), "{error}");
-    assert_eq!(errno(error), EIO, "{error}");
+    assert_eq!(error.errno(), EIO, "{error}");
 }
 
 /// Checks that nothing wrong is shown.

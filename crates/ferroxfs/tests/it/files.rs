@@ -126,7 +126,7 @@ fn attributes_have_their_linux_names_and_values() {
     assert_eq!(names("/attr-node").len(), 120);
     assert!(names("/acl").iter().any(|name| name == "system.posix_acl_access"));
     let missing = volume.lookup("/acl").unwrap().attribute(OsStr::new("user.none"));
-    assert_eq!(ferroxfs::errno(&missing.unwrap_err()), 61);
+    assert_eq!(missing.unwrap_err().errno(), 61);
 }
 
 #[test]

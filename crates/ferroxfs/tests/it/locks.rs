@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ferroxfs::{
     Acl, AclKind, CreateOptions, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange,
     Node, OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SetAttributes, SetMode,
-    SharedDevice, Volume, Wait, Waiter, errno,
+    SharedDevice, Volume, Wait, Waiter,
 };
 use xfs_trans::testing::make_with;
 
@@ -33,7 +33,7 @@ fn reading(volume: &Volume) -> File {
 }
 
 fn code<T: std::fmt::Debug>(result: ferroxfs::Result<T>) -> i32 {
-    errno(&result.unwrap_err())
+    result.unwrap_err().errno()
 }
 
 type Told = mpsc::Receiver<Option<LeaseMode>>;
@@ -99,7 +99,7 @@ fn deadlock_between_files_is_detected() {
                 let waiter = &waiters[process as usize - 1];
                 let (mine, lock) = (if process == 1 { &file } else { &other }, &lock);
                 scope.spawn(move || {
-                    let end = lock(wanted, process, Wait::For(waiter)).map_err(|e| errno(&e));
+                    let end = lock(wanted, process, Wait::For(waiter)).map_err(|e| e.errno());
                     mine.release_process(process).unwrap();
                     end
                 })

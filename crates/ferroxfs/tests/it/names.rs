@@ -70,7 +70,7 @@ fn lookup_below_a_file_is_not_a_directory() {
         for path in ["/file/x", "/file/", "/file/."] {
             for _ in 0..3 {
                 let error = volume.lookup(path).unwrap_err();
-                assert_eq!(ferroxfs::errno(&error), 20, "ENOTDIR: {path}");
+                assert_eq!(error.errno(), 20, "ENOTDIR: {path}");
             }
         }
     });

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use ferroxfs::format::acl::{AclEntry, AclTag, encode_posix_xattr};
-use ferroxfs::{CreateOptions, NewKind, SetAttributes, SetMode, Volume, errno};
+use ferroxfs::{CreateOptions, NewKind, SetAttributes, SetMode, Volume};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 use rustix::io::Errno;
 use xfs_oracle::harness::{TrialError, patiently};
@@ -168,7 +168,7 @@ fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
             node.set_attributes(&SetAttributes { mode: Some(*mode), ..SetAttributes::default() })
         }),
     };
-    done.map_or_else(|error| errno(&error), |()| 0)
+    done.map_or_else(|error| error.errno(), |()| 0)
 }
 
 /// Returns mode and lists of every file below a directory, by path.

@@ -110,7 +110,7 @@ fn on_ours(volume: &Volume, case: &Case, umask: u16) -> Result<Answer, TrialErro
         Some(actor) => perform(&volume.as_user(actor.credentials()?)),
         None => perform(volume),
     };
-    Ok(answer.map_err(|error| ferroxfs::errno(&error)))
+    Ok(answer.map_err(|error| error.errno()))
 }
 
 /// Returns the state of each case as the kernel shows it.

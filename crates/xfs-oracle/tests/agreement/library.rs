@@ -6,7 +6,7 @@ use std::io::{IoSlice, IoSliceMut};
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{
     AllocateMode, CreateOptions, Error, File, FileType, NewKind, Node, RangeMode, SetAttributes,
-    Timestamp, Volume, errno,
+    Timestamp, Volume,
 };
 use rustix::io::Errno;
 use xfs_oracle::model::{
@@ -452,5 +452,5 @@ fn number(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_) | Error::Io(_) | Error::Shutdown) {
         eprintln!("the library says: {error}");
     }
-    Errno::from_raw_os_error(errno(&error))
+    Errno::from_raw_os_error(error.errno())
 }
