@@ -66,6 +66,7 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod api;
 mod attributes;
 mod change;
 mod directory;
@@ -75,48 +76,27 @@ mod inode_paths;
 mod node;
 mod open;
 mod resolve;
-mod scratch;
+pub mod scratch;
 mod space;
-mod statistics;
+pub mod stats;
 mod volume;
 mod volume_ref;
 mod walk;
-mod watch;
+pub mod watch;
 
-pub use attributes::Attribute;
-pub use directory::{DirEntry, ListingProgress, ReadDir, ReadDirPlus};
-pub use extents::{FileExtent, FileExtents};
-pub use file::{AllocateMode, DirectAlignment, ExtentLoan, File, LockOwner, RangeMode};
-pub use inode_paths::{InodePaths, Parent};
-pub use node::{InodeView, Node};
-pub use open::{Description, Devices, OpenError, OpenOptions};
-pub use scratch::{ScratchEntry, ScratchNode, ScratchVolume};
+pub use api::{admin, attr, bench, contents, device, dir, error, lock, raw};
+
+pub use directory::{DirEntry, ReadDir};
+pub use file::File;
+pub use node::Node;
+pub use open::{OpenError, OpenOptions};
 pub use space::Space;
-pub use statistics::{
-    AttributeOperations, Buffers, Checkpoints, DirectoryOperations, ExtentMaps, FileLocks,
-    InodeLookups, InodesInMemory, LogSpace, LogUse, RememberedNames, Statistics, Transactions,
-    WriteBack,
-};
-pub use volume::{GrowError, Volume};
-pub use volume_ref::Staleness;
+pub use volume::Volume;
 pub use walk::{Walk, WalkEntry, WalkError};
-pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};
-pub use xfs_device::{BlockDevice, DeviceError, Durability, FindError, SharedDevice};
-pub use xfs_dir::{Cookie, ParentPath, SetMode};
-pub use xfs_format as format;
-pub use xfs_format::inode::FileType;
-pub use xfs_format::superblock::Label;
+pub use xfs_buffer::{Error, IoError, PosixError, Result};
+pub use xfs_format::inode::{DeviceNumber, FileType};
 pub use xfs_format::timestamp::Timestamp;
-pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock, Uuid};
-pub use xfs_icache::{CacheCounts, InodeIndex, WalkFilter};
-pub use xfs_locks::{
-    HeldLock, LeaseKind, LeaseMode, LockMode, LockRange, Notify, OpenMode, Opens, Owner, Wait,
-    Waiter,
-};
-pub use xfs_log as log;
-pub use xfs_trans::Upkeep;
+pub use xfs_format::{Corruption, Geometry, InodeNumber};
 pub use xfs_vfs::{
-    Access, Acl, AclKind, BulkPath, Capabilities, CreateOptions, Credentials, InodeChunkUse,
-    LateTimes, LockCheck, Metadata, NewKind, RenameMode, Scope, SetAttributes, UuidChange, Watch,
-    WatchEvent, WatchEvents,
+    Access, Capabilities, CreateOptions, Credentials, Metadata, NewKind, RenameMode, SetAttributes,
 };

@@ -35,7 +35,7 @@ use crate::{Error, File, ReadDir, Result};
 ///
 /// Cloning is cheap and gives the same volume. A volume that is open for reading closes with its
 /// last clone, [`Node`] or [`File`], and starts no threads. One that is open for writing has
-/// threads that write its log, force it regularly ([`Upkeep`](crate::Upkeep)) and free removed
+/// threads that write its log, force it regularly ([`Upkeep`](crate::admin::Upkeep)) and free removed
 /// files, and is closed by [`close`](Self::close). Every method may be called from any thread.
 ///
 /// # Paths
@@ -190,7 +190,7 @@ impl Volume {
 
     /// Changes the UUID, on a volume that may be in use, and returns the new one. Changes wait for
     /// a moment meanwhile, as for [`freeze`](Self::freeze). It is durable on return.
-    /// [`Devices::set_uuid`](crate::Devices::set_uuid) does it on a volume that is not open.
+    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) does it on a volume that is not open.
     ///
     /// # Errors
     ///

@@ -4,7 +4,9 @@ use xfs_buffer::PosixError;
 use xfs_format::IncompatFeatures;
 use xfs_format::superblock::Unsupported;
 use xfs_icache::Mark;
-use xfs_vfs::{Access, Capabilities, Scope, Watch, WatchEvents};
+use xfs_vfs::{Access, Capabilities};
+
+pub use xfs_vfs::{Scope, Watch, WatchEvent, WatchEvents};
 
 use crate::Result;
 use crate::node::Node;

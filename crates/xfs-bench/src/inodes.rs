@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ferroxfs::{
-    BulkPath, CreateOptions, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
-};
+use ferroxfs::admin::BulkPath;
+use ferroxfs::bench::InodeIndex;
+use ferroxfs::stats::Statistics;
+use ferroxfs::{CreateOptions, InodeNumber, NewKind, OpenOptions, Volume};
 use xfs_oracle::{Mount, Xfsprogs};
 use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
 

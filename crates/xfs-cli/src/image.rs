@@ -12,8 +12,11 @@ mod paths;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::log::{LogDevice, LogState, Summary};
-use ferroxfs::{Devices, OpenError, OpenOptions, Staleness, Timestamp, Uuid, UuidChange};
+use ferroxfs::admin::RecoverySummary;
+use ferroxfs::admin::{Staleness, Uuid, UuidChange};
+use ferroxfs::device::Devices;
+use ferroxfs::raw::log::{LogDevice, LogState};
+use ferroxfs::{OpenError, OpenOptions, Timestamp};
 
 use crate::cli::options::GlobalOptions;
 use crate::failure::{Failure, Missing};
@@ -127,7 +130,7 @@ impl Image {
     }
 
     /// Describes the volume without reading files.
-    pub(crate) fn describe(&self) -> Result<ferroxfs::Description, Failure> {
+    pub(crate) fn describe(&self) -> Result<ferroxfs::device::Description, Failure> {
         let description = self.devices.describe().map_err(OpenError::Volume);
         description.map_err(|error| open_failure(&self.path, &error))
     }

@@ -26,7 +26,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
+use ferroxfs::raw::format::superblock::SUPERBLOCK_MAGIC;
 use xfs_device::{DeviceError, DeviceFailure, FileDevice, share_bytes};
 
 use crate::exit::Exit;

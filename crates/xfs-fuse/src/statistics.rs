@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use ferroxfs::Statistics as VolumeFigures;
+use ferroxfs::stats::Statistics as VolumeFigures;
 use rustix::io::Errno;
 use xfs_sync::{AtomicU64, Ordering, Slot, SlotCounters, Slots};
 

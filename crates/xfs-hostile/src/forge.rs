@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Node, OpenOptions, Volume};
 use xfs_format::{AgNumber, BlockKind, DiskAddr, FileBlock, InodeNumber};
 use xfs_inode::Mapping;

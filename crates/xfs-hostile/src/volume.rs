@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Error, FileType, Node, OpenError, OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
 use xfs_format::btree::BtreeFormat;

@@ -14,7 +14,7 @@ use xfs_vfs::InodeRef;
 use super::Volume;
 use crate::Result;
 use crate::node::Node;
-use crate::statistics::Statistics;
+use crate::stats::Statistics;
 
 impl Volume {
     /// Calls `f` with each cached inode, until it stops the walk. No lock is held: `f` may use this

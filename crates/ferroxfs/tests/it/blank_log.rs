@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::Check;
-use ferroxfs::{Error, OpenError, OpenOptions, SharedDevice, Volume};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::error::Check;
+use ferroxfs::{Error, OpenError, OpenOptions, Volume};
 use xfs_device::Durability;
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{is_clean, make, superblock};

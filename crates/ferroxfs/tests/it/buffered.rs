@@ -3,11 +3,12 @@
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::sync::Arc;
 
-use ferroxfs::format::inode::{ExtendedFlags, ForkKind, InodeFlags2};
-use ferroxfs::{
-    AllocateMode, Error, File, OpenOptions, PosixError, RangeMode, SetAttributes, SharedDevice,
-    Timestamp, Volume,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::format::inode::InodeFlags2;
+use ferroxfs::{Error, File, OpenOptions, PosixError, SetAttributes, Timestamp, Volume};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RecordingDevice, Request, RequestKind};
 use xfs_trans::testing::{is_clean, make_sized, make_with};
 
@@ -30,7 +31,7 @@ fn pattern(from: u64, length: usize) -> Vec<u8> {
 /// Returns the file's extents: offset, length, and whether unwritten.
 fn extents(file: &File) -> Vec<(u64, u64, bool)> {
     let extents = file.node().extents(ForkKind::Data);
-    let extent = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
+    let extent = |extent: ferroxfs::Result<ferroxfs::contents::FileExtent>| {
         let extent = extent.unwrap();
         (extent.offset_bytes, extent.length_bytes, extent.unwritten)
     };
@@ -446,7 +447,7 @@ fn large_cow_hint_copies_blocks_around_a_write() {
     two.node().set_attributes(&hint).unwrap();
     two.write_at(100_000, b"ten bytes!").unwrap();
     two.sync_all().unwrap();
-    let own = |extent: &ferroxfs::FileExtent| !extent.shared;
+    let own = |extent: &ferroxfs::contents::FileExtent| !extent.shared;
     let found = two.node().extents(ForkKind::Data).map(Result::unwrap).filter(own);
     let found: Vec<_> = found.map(|extent| (extent.offset_bytes, extent.length_bytes)).collect();
     assert_eq!(found, [(64 << 10, 64 << 10)]);

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::format::{BlockKind, DiskAddr};
-use ferroxfs::{Error, OpenOptions, Staleness, Volume};
+use ferroxfs::admin::Staleness;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::error::DiskAddr;
+use ferroxfs::raw::format::BlockKind;
+use ferroxfs::{Error, OpenOptions, Volume};
 use xfs_testkit::{Image, golden};
 
 use super::{open, volume};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{OpenOptions, SharedDevice, Volume};
+use ferroxfs::contents::ForkKind;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_testkit::{RecordingDevice, Request};
 use xfs_trans::testing::make_sized;
 

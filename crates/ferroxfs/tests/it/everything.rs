@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Error, FileType, Node, Result, Volume};
 
 /// Everything that could be read from a volume.

@@ -5,8 +5,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{FileExtent, FileType, OpenOptions, Volume};
+use ferroxfs::contents::FileExtent;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::{FileType, OpenOptions, Volume};
 use xfs_trans::testing::make;
 
 use super::volume;

@@ -1,9 +1,10 @@
 //! Tests what the flags of a file forbid, and which flags are possible.
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, Capabilities, CreateOptions, Credentials, Error, File, Metadata, NewKind, Node,
-    OpenOptions, PosixError, RangeMode, Result, SetAttributes, Timestamp, Volume,
+    Capabilities, CreateOptions, Credentials, Error, File, Metadata, NewKind, Node, OpenOptions,
+    PosixError, Result, SetAttributes, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 

@@ -10,7 +10,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ferroxfs::{BlockDevice, CreateOptions, NewKind, Node, OpenOptions, SharedDevice, Upkeep};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::{BlockDevice, SharedDevice};
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions};
 use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 

@@ -6,10 +6,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use ferroxfs::log::Shutdown;
-use ferroxfs::{
-    Error, LeaseKind, LeaseMode, OpenOptions, PosixError, SharedDevice, Timestamp, Upkeep, Volume,
-};
+use ferroxfs::admin::Shutdown;
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::lock::{LeaseKind, LeaseMode};
+use ferroxfs::{Error, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_testkit::RecordingDevice;
 use xfs_trans::testing::{crashed, is_clean, make};
 

@@ -3,10 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, NewKind, OpenOptions, PosixError, RangeMode, SetMode,
-    Volume,
-};
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{CreateOptions, Error, File, NewKind, OpenOptions, PosixError, Volume};
 use xfs_device::SharedDevice;
 use xfs_dir::{ParentLink, ParentPath, remove_entry, remove_parent};
 use xfs_format::InodeNumber;

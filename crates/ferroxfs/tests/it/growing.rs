@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use ferroxfs::{Error, GrowError, Label, OpenOptions, PosixError, SharedDevice, Volume};
+use ferroxfs::admin::{GrowError, Label};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{Error, OpenOptions, PosixError, Volume};
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{is_clean, make_sized, superblock};
 

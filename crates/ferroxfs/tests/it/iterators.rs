@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{
-    BulkPath, CacheCounts, Error, InodeNumber, NewKind, OpenOptions, PosixError, Scope,
-    ScratchVolume, Volume, WalkFilter, WatchEvents,
-};
+use ferroxfs::admin::{BulkPath, CacheCounts, WalkFilter};
+use ferroxfs::scratch::ScratchVolume;
+use ferroxfs::watch::{Scope, WatchEvents};
+use ferroxfs::{Error, InodeNumber, NewKind, OpenOptions, PosixError, Volume};
 use xfs_testkit::Prng;
 use xfs_trans::testing::{is_clean, make};
 

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::acl::{AclEntry, AclTag};
-use ferroxfs::format::reservation::minimum_log_blocks;
+use ferroxfs::attr::{Acl, AclKind, SetMode};
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::format::reservation::minimum_log_blocks;
 use ferroxfs::{
-    Acl, AclKind, AllocateMode, CreateOptions, NewKind, Node, OpenOptions, PosixError, RangeMode,
-    RenameMode, SetAttributes, SetMode, SharedDevice, Volume,
+    CreateOptions, NewKind, Node, OpenOptions, PosixError, RenameMode, SetAttributes, Volume,
 };
 use xfs_trans::testing::{make_sized, superblock};
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::format::acl::{AclEntry, AclTag};
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::{Acl, AclKind};
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::device::SharedDevice;
 use ferroxfs::{
-    Acl, AclKind, CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, SetAttributes,
-    SharedDevice, Volume,
+    CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, SetAttributes, Volume,
 };
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{make_with, superblock};

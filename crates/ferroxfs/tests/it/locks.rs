@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use ferroxfs::attr::{Acl, AclKind, SetMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::lock::{
+    LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, OpenMode, Opens, Owner, Wait, Waiter,
+};
 use ferroxfs::{
-    Acl, AclKind, CreateOptions, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange,
-    Node, OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SetAttributes, SetMode,
-    SharedDevice, Volume, Wait, Waiter,
+    CreateOptions, Error, File, Node, OpenOptions, PosixError, RenameMode, SetAttributes, Volume,
 };
 use xfs_trans::testing::make_with;
 

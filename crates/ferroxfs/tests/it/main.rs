@@ -41,8 +41,10 @@ mod writing;
 
 use std::sync::Arc;
 
-use ferroxfs::format::{InodeNumber, Lsn, inode};
-use ferroxfs::{Durability, OpenOptions, SharedDevice, Volume};
+use ferroxfs::InodeNumber;
+use ferroxfs::device::{Durability, SharedDevice};
+use ferroxfs::raw::format::{Lsn, inode};
+use ferroxfs::{OpenOptions, Volume};
 use xfs_testkit::{Image, golden};
 
 /// Opens the golden image.

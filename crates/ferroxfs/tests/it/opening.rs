@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::superblock::Unsupported;
-use ferroxfs::format::{BlockKind, DiskAddr};
+use ferroxfs::error::DiskAddr;
+use ferroxfs::error::Unsupported;
+use ferroxfs::raw::format::BlockKind;
 use ferroxfs::{Error, OpenError, OpenOptions};
 use xfs_testkit::{Image, golden};
 

@@ -5,10 +5,12 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ferroxfs::format::acl::{AclEntry, AclTag};
+use ferroxfs::admin::{BulkPath, WalkFilter};
+use ferroxfs::attr::{Acl, AclKind, SetMode};
+use ferroxfs::attr::{AclEntry, AclTag};
 use ferroxfs::{
-    Access, Acl, AclKind, BulkPath, Capabilities, CreateOptions, Credentials, Error, InodeNumber,
-    NewKind, OpenOptions, PosixError, SetAttributes, SetMode, Volume, WalkFilter,
+    Access, Capabilities, CreateOptions, Credentials, Error, InodeNumber, NewKind, OpenOptions,
+    PosixError, SetAttributes, Volume,
 };
 use xfs_trans::testing::make_with;
 

@@ -1,10 +1,9 @@
 //! Tests set-ID bits and file capabilities, and which owners are possible.
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AllocateMode, CreateOptions, LateTimes, NewKind, PosixError, RangeMode, SetAttributes, SetMode,
-    Volume,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, LateTimes, RangeMode};
+use ferroxfs::{CreateOptions, NewKind, PosixError, SetAttributes, Volume};
 
 use crate::writing::{PLAIN, check, posix};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::{CreateOptions, File, OpenOptions, PosixError, SetMode, Timestamp, Volume};
+use ferroxfs::attr::SetMode;
+use ferroxfs::{CreateOptions, File, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_device::SharedDevice;
 use xfs_testkit::{Prng, RequestKind, ScheduledDevice, Scheduler};
 use xfs_trans::testing::{is_clean, make_sized};

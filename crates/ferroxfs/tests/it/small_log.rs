@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::{CreateOptions, NewKind, OpenOptions, RenameMode, SetMode, SharedDevice, Volume};
+use ferroxfs::attr::SetMode;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, RenameMode, Volume};
 use xfs_format::reservation::minimum_log_blocks;
 use xfs_log::find_head_and_tail;
 use xfs_testkit::Prng;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{
-    AllocateMode, Error, File, OpenOptions, RangeMode, SetAttributes, SharedDevice, Upkeep, Volume,
-};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{Error, File, OpenOptions, SetAttributes, Volume};
 use xfs_testkit::{
     Atomicity, FailingDevice, Fault, Persistence, PowerCuts, RecordingDevice, Request, RequestKind,
     ScheduledDevice,
@@ -34,7 +35,7 @@ fn volume_with_files() -> SharedDevice {
 /// Returns the position of the bytes of a file.
 fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     let extents = file.node().extents(ForkKind::Data);
-    let place = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
+    let place = |extent: ferroxfs::Result<ferroxfs::contents::FileExtent>| {
         let extent = extent.unwrap();
         extent.device_offset_bytes..extent.device_offset_bytes + extent.length_bytes
     };

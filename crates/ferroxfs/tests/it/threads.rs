@@ -52,6 +52,6 @@ fn handles_are_send_and_sync() {
     check::<ferroxfs::Volume>();
     check::<ferroxfs::Node>();
     check::<ferroxfs::File>();
-    check::<ferroxfs::Watch>();
-    check::<ferroxfs::ScratchVolume>();
+    check::<ferroxfs::watch::Watch>();
+    check::<ferroxfs::scratch::ScratchVolume>();
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::{BlockKind, DiskAddr};
-use ferroxfs::{BlockDevice, OpenOptions};
+use ferroxfs::OpenOptions;
+use ferroxfs::device::BlockDevice;
+use ferroxfs::error::DiskAddr;
+use ferroxfs::raw::format::BlockKind;
 use xfs_testkit::{Image, RecordingDevice, golden};
 
 use super::everything::read_everything;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{OpenOptions, SharedDevice, Upkeep, Volume};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_trans::testing::{crashed, make};
 
 const SOON: Duration = Upkeep::SHORTEST;

@@ -5,10 +5,15 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags, InodeFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::format::inode::InodeFlags;
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, FileType, InodeNumber, NewKind, Node, OpenOptions,
-    PosixError, RangeMode, RenameMode, SetAttributes, SetMode, SharedDevice, Timestamp, Volume,
+    CreateOptions, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError,
+    RenameMode, SetAttributes, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 

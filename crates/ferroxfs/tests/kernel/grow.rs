@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use ferroxfs::format::superblock::Superblock;
+use ferroxfs::raw::Superblock;
 use ferroxfs::{OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
 use xfs_oracle::harness::{TrialError, patiently};
@@ -77,7 +77,7 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
         let mut sector = vec![0; geometry.sector_size as usize];
         let offset = at.byte_offset().ok_or_else(|| failed("no such place"))?;
         volume.device().read_at(offset, &mut sector).map_err(failed)?;
-        let place = ferroxfs::format::StructureAddress::Disk(at);
+        let place = ferroxfs::error::StructureAddress::Disk(at);
         let found = Superblock::decode(&sector, place).map_err(failed)?;
         let is_copy = group.0 > 0;
         let counts = if is_copy {
@@ -87,7 +87,7 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
         };
         let (inode_count, free_inodes, free_blocks) = counts;
         Ok(Superblock {
-            lsn: ferroxfs::format::Lsn(0),
+            lsn: ferroxfs::raw::format::Lsn(0),
             inode_count,
             free_inodes,
             free_blocks,
@@ -100,8 +100,8 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
 fn headers(volume: &Volume) -> Result<Vec<AgHeaders>, TrialError> {
     let read = |group| {
         let mut headers = AgHeaders::read(volume.cache(), group).map_err(failed)?;
-        headers.agf.lsn = ferroxfs::format::Lsn(0);
-        headers.agi.lsn = ferroxfs::format::Lsn(0);
+        headers.agf.lsn = ferroxfs::raw::format::Lsn(0);
+        headers.agi.lsn = ferroxfs::raw::format::Lsn(0);
         Ok(headers)
     };
     volume.geometry().groups().map(read).collect()

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::{Label, OpenError, OpenOptions, SharedDevice, Uuid, UuidChange, Volume};
+use ferroxfs::admin::{Label, Uuid, UuidChange};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenError, OpenOptions, Volume};
 use xfs_device::{OpenOptions as DeviceOptions, open_device};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};

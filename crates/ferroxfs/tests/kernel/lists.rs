@@ -6,8 +6,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use ferroxfs::format::acl::{AclEntry, AclTag, encode_posix_xattr};
-use ferroxfs::{CreateOptions, NewKind, SetAttributes, SetMode, Volume};
+use ferroxfs::attr::SetMode;
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::raw::format::acl::encode_posix_xattr;
+use ferroxfs::{CreateOptions, NewKind, SetAttributes, Volume};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 use rustix::io::Errno;
 use xfs_oracle::harness::{TrialError, patiently};
@@ -45,7 +47,7 @@ fn list(permissions: [u16; 6], more: u32) -> Vec<u8> {
 }
 
 fn plain(mode: u16) -> Vec<u8> {
-    encode_posix_xattr(ferroxfs::Acl::of_mode(mode).entries())
+    encode_posix_xattr(ferroxfs::attr::Acl::of_mode(mode).entries())
 }
 
 fn steps() -> Vec<Step> {

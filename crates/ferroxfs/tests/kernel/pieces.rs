@@ -6,8 +6,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{AllocateMode, NewKind, OpenOptions, RangeMode, Volume};
+use ferroxfs::contents::ForkKind;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{NewKind, OpenOptions, Volume};
 use rustix::fs::FallocateFlags;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Image, Xfsprogs, ready};

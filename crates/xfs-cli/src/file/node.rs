@@ -53,7 +53,7 @@ pub(crate) fn target(node: &Node) -> Result<Option<Vec<u8>>, Failure> {
 
 /// Returns all attributes of a node with their values.
 pub(crate) fn attributes(node: &Node) -> Vec<Result<NamedValue, Failure>> {
-    let with_value = |attribute: ferroxfs::Attribute| {
+    let with_value = |attribute: ferroxfs::attr::Attribute| {
         let value = node.attribute(&attribute.name).map_err(|error| {
             let name = crate::terminal::names::in_message(attribute.name.as_bytes());
             Failure::from(error).about(&format!("attribute {name}"))

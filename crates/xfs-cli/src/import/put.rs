@@ -6,10 +6,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, FileType, Metadata, NewKind, Node, PosixError,
-    RangeMode, SetAttributes,
+    CreateOptions, Error, File, FileType, Metadata, NewKind, Node, PosixError, SetAttributes,
 };
 
 use crate::cli::{GlobalOptions, PutArguments};

@@ -28,7 +28,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use ferroxfs::format::inode::DeviceNumber;
+use ferroxfs::DeviceNumber;
 use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, SetAttributes};
 
 use crate::exit::Exit;

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process that serves.
 pub(super) struct ServeVolume {
-    pub(super) devices: ferroxfs::Devices,
+    pub(super) devices: ferroxfs::device::Devices,
     pub(super) device: PathBuf,
     pub(super) folder: PathBuf,
     pub(super) options: MountOptions,

@@ -20,7 +20,7 @@ use crate::text::size;
 const MAX_NAMES: usize = 10_000;
 
 struct Complete {
-    devices: Option<ferroxfs::Devices>,
+    devices: Option<ferroxfs::device::Devices>,
     line: CompletionLine,
     /// Names that are listed already. A mounted image is listed through its folder, which is up to
     /// date.
@@ -102,7 +102,7 @@ impl CompletionLine {
     }
 
     /// Opens the image, even if it is in use: a stale name does no harm.
-    fn open(&self) -> Option<ferroxfs::Devices> {
+    fn open(&self) -> Option<ferroxfs::device::Devices> {
         let image = self.image.as_deref().filter(|image| image.exists())?;
         self.options().open_devices(image).or_else(|_| self.live().open_devices(image)).ok()
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use ferroxfs::log::Summary;
+use ferroxfs::admin::RecoverySummary;
 
 use crate::cli::{GlobalOptions, RecoverArguments};
 use crate::exit::Exit;

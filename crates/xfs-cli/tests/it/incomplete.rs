@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::process::Output;
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Node, OpenOptions, Volume};
 use xfs_testkit::golden;
 

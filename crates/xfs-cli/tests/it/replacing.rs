@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::{Metadata, SetAttributes, Volume};
 
 use crate::changing::VolumeDir;

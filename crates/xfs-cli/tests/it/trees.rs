@@ -1,7 +1,7 @@
 //! Commands that walk a tree: the failure of one file does not stop the others.
 
-use ferroxfs::format::BlockKind;
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::raw::format::BlockKind;
 use ferroxfs::{CreateOptions, NewKind, SetAttributes, Volume};
 
 use xfs_testkit::golden;

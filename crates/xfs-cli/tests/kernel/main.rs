@@ -21,7 +21,7 @@ use std::process::{Command, ExitCode, Output};
 use std::sync::{Mutex, PoisonError};
 
 use ferroxfs::SetAttributes;
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
 use serde_json::Value;
 use tempfile::TempDir;
 use xfs_oracle::harness::{Trial, TrialError, run};

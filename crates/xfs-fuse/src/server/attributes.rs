@@ -1,6 +1,7 @@
 //! The attributes that `stat` shows, and changing them.
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::{File, Metadata, Node, SetAttributes, Timestamp};
 use rustix::io::Errno;
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AllocateMode, Capabilities, Error, ExtentLoan, File, LateTimes, Node, PosixError, RangeMode,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, ExtentLoan, LateTimes, RangeMode};
+use ferroxfs::{Capabilities, Error, File, Node, PosixError};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 

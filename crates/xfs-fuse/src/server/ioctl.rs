@@ -1,9 +1,10 @@
 //! The ioctl calls that the kernel passes on: flags of files, trimming, the label, shutting the
 //! volume down.
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::log::Shutdown;
-use ferroxfs::{Capabilities, Label, Metadata, SetAttributes};
+use ferroxfs::admin::Label;
+use ferroxfs::admin::Shutdown;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::{Capabilities, Metadata, SetAttributes};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::FileType;
+use ferroxfs::FileType;
 use ferroxfs::{CreateOptions, Error, NewKind, Node, PosixError, RenameMode};
 use rustix::fs::OFlags;
 use rustix::io::Errno;

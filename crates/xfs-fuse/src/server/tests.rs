@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    CreateOptions, NewKind, OpenOptions, PosixError, SetAttributes, SetMode, SharedDevice, Upkeep,
-};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, PosixError, SetAttributes};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Capabilities, SetAttributes, SetMode};
+use ferroxfs::attr::SetMode;
+use ferroxfs::{Capabilities, SetAttributes};
 use rustix::io::Errno;
 
 use super::{Server, errno};

@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::Statistics;
+use ferroxfs::stats::Statistics;
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Operation, RenameMode, SetMode};
 use xfs_oracle::{Kernel, Mount, Subject, ready_with_programs};

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, FileType, NewKind, Node, RangeMode, SetAttributes,
-    Timestamp, Volume,
+    CreateOptions, Error, File, FileType, NewKind, Node, SetAttributes, Timestamp, Volume,
 };
 use rustix::io::Errno;
 use xfs_oracle::model::{
@@ -143,9 +144,9 @@ impl Library {
 
     fn set_attribute(&self, path: &str, name: &str, value: &[u8], mode: SetMode) -> Result<()> {
         let mode = match mode {
-            SetMode::Either => ferroxfs::SetMode::Either,
-            SetMode::Create => ferroxfs::SetMode::Create,
-            SetMode::Replace => ferroxfs::SetMode::Replace,
+            SetMode::Either => ferroxfs::attr::SetMode::Either,
+            SetMode::Create => ferroxfs::attr::SetMode::Create,
+            SetMode::Replace => ferroxfs::attr::SetMode::Replace,
         };
         self.node(path)?.set_attribute(OsStr::new(name), value, mode).map_err(number)
     }

@@ -3,10 +3,9 @@
 //! One file takes all blocks, and frees some of them at many offsets. It then stays unchanged: it
 //! is immutable, and empty in the model.
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, NewKind, PosixError, RangeMode, SetAttributes, Volume,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{CreateOptions, Error, File, NewKind, PosixError, SetAttributes, Volume};
 use xfs_oracle::FileFlags;
 use xfs_oracle::model::{AllocationMode, FileTarget, Model, NodeSettings, Operation};
 

@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::{SharedDevice, Superblock, Volume};
+use ferroxfs::Volume;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::Superblock;
 use xfs_device::{FileDevice, WindowDevice};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};

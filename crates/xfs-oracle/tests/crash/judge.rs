@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::{SharedDevice, Volume};
+use ferroxfs::Volume;
+use ferroxfs::device::SharedDevice;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::Bytes;
 use xfs_oracle::{CrashHistory, Differences, Image, OracleError, Tree};

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Superblock, Volume};
+use ferroxfs::raw::Superblock;
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Features, Operation};
 use xfs_oracle::{Geometry, Subject, Tree, guarded, ready_with_programs};

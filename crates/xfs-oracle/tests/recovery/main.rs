@@ -18,8 +18,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ferroxfs::log::{LogReader, find_head_and_tail};
-use ferroxfs::{Devices, OpenError, OpenOptions};
+use ferroxfs::device::Devices;
+use ferroxfs::raw::log::{LogReader, find_head_and_tail};
+use ferroxfs::{OpenError, OpenOptions};
 use xfs_device::{FileDevice, SharedDevice};
 use xfs_oracle::harness::{Trial, TrialError, patiently, run};
 use xfs_oracle::model::{Abilities, Features};

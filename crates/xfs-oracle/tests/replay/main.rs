@@ -32,7 +32,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 
-use ferroxfs::{OpenOptions, SharedDevice, Upkeep, Volume};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 use xfs_oracle::{Differences, Image, Tree, ready};
 use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
@@ -299,7 +301,7 @@ fn check_prefix(
 }
 
 /// Writes a device to a file, with holes for zeros.
-fn save(device: &dyn ferroxfs::BlockDevice, path: &Path) -> Result<Image, TrialError> {
+fn save(device: &dyn ferroxfs::device::BlockDevice, path: &Path) -> Result<Image, TrialError> {
     const STEP: usize = 64 << 10;
     let file = Open::new().write(true).create_new(true).open(path).map_err(text)?;
     file.set_len(device.length_bytes()).map_err(text)?;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, NewKind, Node, PosixError, RangeMode, RenameMode,
-    SetAttributes, SetMode, Timestamp, Volume,
+    CreateOptions, Error, NewKind, Node, PosixError, RenameMode, SetAttributes, Timestamp, Volume,
 };
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;

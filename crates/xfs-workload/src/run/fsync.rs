@@ -17,7 +17,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{OpenOptions, SetAttributes, Upkeep};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::{OpenOptions, SetAttributes};
 
 use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;

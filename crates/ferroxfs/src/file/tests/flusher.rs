@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use xfs_trans::testing::{crashed, make_sized};
 use xfs_vfs::{Mount, Remaining};
 
-use crate::{File, OpenOptions, SharedDevice, Timestamp, Volume};
+use crate::device::SharedDevice;
+use crate::{File, OpenOptions, Timestamp, Volume};
 
 /// Time after which a wait counts as lost.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -10,8 +10,9 @@ use xfs_format::InodeNumber;
 use xfs_trans::testing::make_with;
 use xfs_vfs::{BulkPath, CreateOptions, NewKind, SetAttributes};
 
-use crate::log::Shutdown;
-use crate::{Durability, Error, Metadata, OpenOptions, SharedDevice, Volume};
+use crate::admin::Shutdown;
+use crate::device::{Durability, SharedDevice};
+use crate::{Error, Metadata, OpenOptions, Volume};
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 const FILES: usize = 300;

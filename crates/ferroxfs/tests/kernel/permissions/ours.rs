@@ -3,10 +3,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::watch::{Scope, WatchEvents};
 use ferroxfs::{
-    Access, AllocateMode, CreateOptions, NewKind, Node, PosixError, RangeMode, Result, Scope,
-    SetAttributes, SetMode, Timestamp, Volume, WatchEvents,
+    Access, CreateOptions, NewKind, Node, PosixError, Result, SetAttributes, Timestamp, Volume,
 };
 
 use super::operation::{CAPABLE, Made, Operation};

@@ -1,6 +1,6 @@
 //! File flags as text: `SCHILY.fflags`, as libarchive and star write them.
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
 
 /// The names of flags of XFS. libarchive writes the names of BSD where they exist.
 const FLAGS: [(&str, ExtendedFlags); 13] = [

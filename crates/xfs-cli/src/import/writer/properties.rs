@@ -4,10 +4,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AclKind, CreateOptions, Error, Node, PosixError, SetAttributes, SetMode, Timestamp,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::{AclKind, SetMode};
+use ferroxfs::{CreateOptions, Error, Node, PosixError, SetAttributes, Timestamp};
 
 use super::{ImageWriter, WriteFailure};
 use crate::failure::Failure;

@@ -141,7 +141,7 @@ fn image_entry(node: &Node) -> Entry {
     }
     let attributes = node.attributes().into_iter().map(Result::unwrap);
     let attributes = attributes.filter(|attribute| is_compared(attribute.name.as_bytes()));
-    let with_value = |attribute: ferroxfs::Attribute| {
+    let with_value = |attribute: ferroxfs::attr::Attribute| {
         let value = node.attribute(&attribute.name).unwrap();
         (attribute.name.into_vec(), value)
     };

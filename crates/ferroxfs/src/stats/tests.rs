@@ -2,8 +2,10 @@ use xfs_dir::SetMode;
 use xfs_trans::testing::make_with;
 use xfs_vfs::{CreateOptions, NewKind, RenameMode};
 
-use crate::statistics::RememberedNames;
-use crate::{Label, LockMode, LockOwner, LockRange, OpenOptions, Wait};
+use crate::OpenOptions;
+use crate::admin::Label;
+use crate::lock::{LockMode, LockOwner, LockRange, Wait};
+use crate::stats::RememberedNames;
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 
