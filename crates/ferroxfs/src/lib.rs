@@ -21,7 +21,7 @@
 //!
 //! # Changes
 //!
-//! A volume that was [opened for writing](Volume::open_writable) is changed inode by inode through
+//! A volume that was [opened for writing](OpenOptions::write) is changed inode by inode through
 //! [`Node`], by path through [`Volume`], and in the contents of a [`File`]. Unless an operation
 //! says otherwise:
 //!

@@ -1,7 +1,7 @@
 //! Opening a volume: from a path to a verified superblock and the state of the log.
 //!
 //! All files and devices are opened here, before anything of the volume is read. A caller may drop
-//! its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
+//! its privileges between [`OpenOptions::open_devices`] and [`Devices::open`].
 
 mod error;
 mod identity;
@@ -37,7 +37,20 @@ const MAX_SECTOR_BYTES: usize = 32 << 10;
 /// The default time that a lease holder has, as in the kernel.
 const LEASE_GRACE: Duration = Duration::from_secs(45);
 
-/// Options of opening a volume.
+/// Options of opening a volume, in the style of [`std::fs::OpenOptions`].
+///
+/// A volume is opened for reading, unless [`write`](Self::write) asks for more. Then its log is
+/// replayed onto the disk first, and work that a crash left open is finished.
+///
+/// ```
+/// # let (_folder, image) = xfs_trans::testing::make_file();
+/// use ferroxfs::OpenOptions;
+///
+/// let volume = OpenOptions::new().write(true).open(&image)?;
+/// volume.write("/note", b"kept")?;
+/// volume.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     selection: Selection,
@@ -129,11 +142,11 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the devices exclusively and for writing, as [`Devices::recover`] and
-    /// [`Devices::writable_volume`] need them.
+    /// Opens the volume for writing, and its devices exclusively. [`Devices::recover`] and
+    /// [`Devices::set_uuid`] need it too.
     #[must_use]
-    pub fn writable(mut self, writable: bool) -> Self {
-        self.writes = writable;
+    pub fn write(mut self, write: bool) -> Self {
+        self.writes = write;
         self
     }
 
@@ -226,22 +239,37 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the volume at `path`, for writing.
+    /// Opens the volume in an image file or on a block device.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`] and [`Devices::writable_volume`].
-    pub fn open_writable(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
-        self.clone().writable(true).open_devices(path)?.writable_volume()
+    /// See [`OpenError`]. A volume of a kind that is only read is refused for writing, with nothing
+    /// changed.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
+        self.open_devices(path)?.open()
     }
 
-    /// Opens the volume at `path`, for reading.
+    /// Opens the volume on the caller's device, which starts with the superblock.
+    ///
+    /// ```
+    /// # let (_folder, image) = xfs_trans::testing::make_file();
+    /// use std::sync::Arc;
+    ///
+    /// use ferroxfs::OpenOptions;
+    /// use ferroxfs::device::MemoryDevice;
+    ///
+    /// let device = Arc::new(MemoryDevice::new(std::fs::read(&image)?));
+    /// let volume = OpenOptions::new().write(true).open_device(device)?;
+    /// volume.create_dir("/only-in-memory")?;
+    /// volume.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
-        self.open_devices(path)?.volume()
+    /// As [`open`](Self::open).
+    pub fn open_device(&self, device: SharedDevice) -> Result<Volume, OpenError> {
+        self.with_devices(device, None).open()
     }
 
     /// Opens and locks the files that `path` and the options name, and finds the filesystem,
@@ -305,12 +333,16 @@ impl Devices {
         Ok(Description { start: self.start, superblock, refusal, log })
     }
 
-    /// Opens the volume for reading.
+    /// Opens the volume, for writing if the [options](OpenOptions::write) say so.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
-    pub fn volume(&self) -> Result<Volume, OpenError> {
+    /// As [`OpenOptions::open`].
+    pub fn open(&self) -> Result<Volume, OpenError> {
+        if self.options.writes { self.open_to_write() } else { self.open_to_read() }
+    }
+
+    fn open_to_read(&self) -> Result<Volume, OpenError> {
         let Description { superblock, refusal, log, .. } = self.describe()?;
         let as_it_is = self.options.no_recovery || self.options.live;
         match refusal {

@@ -63,16 +63,6 @@ impl Volume {
         OpenOptions::new().open(path)
     }
 
-    /// Opens the volume in an image file or on a block device for writing, with the default
-    /// [`OpenOptions`].
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`].
-    pub fn open_writable(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        OpenOptions::new().open_writable(path)
-    }
-
     /// Writes everything in place and marks the log clean. A volume that is dropped instead is left
     /// as by a crash: the next open recovers all durable changes.
     ///

@@ -141,7 +141,7 @@ fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError>
     if !status.success() {
         return Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status });
     }
-    let volume = Volume::open_writable(&image).map_err(BenchError::Open)?;
+    let volume = OpenOptions::new().write(true).open(&image).map_err(BenchError::Open)?;
     in_parallel(groups, |thread| -> Result<(), BenchError> {
         let root = volume.root()?;
         let directory =
@@ -164,7 +164,7 @@ fn measure(image: &Path, way: ListingWay, threads: usize) -> Result<InodesOutcom
         _ => InodeIndex::ByGroup,
     };
     let options = OpenOptions::new().inode_index(index).cached_inodes(u64::from(u32::MAX));
-    let volume = options.open_writable(image).map_err(BenchError::Open)?;
+    let volume = options.write(true).open(image).map_err(BenchError::Open)?;
     if way == ListingWay::Close {
         return close(volume, threads);
     }

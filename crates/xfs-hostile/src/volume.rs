@@ -91,7 +91,7 @@ pub fn survey(image: Image) -> Result<Survey, OpenError> {
     if let Ok(description) = devices.describe() {
         black_box(format!("{:?}", description.superblock));
     }
-    let volume = devices.volume()?;
+    let volume = devices.open()?;
     let mut survey = Survey::default();
     let space = volume.space();
     survey.keep(space);

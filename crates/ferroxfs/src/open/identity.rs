@@ -26,7 +26,7 @@ use super::{Devices, OpenError, read_superblock};
 
 impl Devices {
     /// Changes the UUID of the volume and returns the new one. The devices must have been opened
-    /// [`writable`](super::OpenOptions::writable). A dirty log is recovered first. It is durable on
+    /// [to write](super::OpenOptions::write). A dirty log is recovered first. It is durable on
     /// return; a crash leaves the old UUID or the new one.
     ///
     /// # Errors

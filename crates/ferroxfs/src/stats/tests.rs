@@ -11,8 +11,8 @@ const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask:
 
 #[test]
 fn operations_by_name_are_counted() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     let before = volume.statistics().unwrap();
     root.create("one", &NewKind::Regular, &PLAIN).unwrap();
@@ -38,8 +38,8 @@ fn operations_by_name_are_counted() {
 
 #[test]
 fn rename_counts_added_and_removed_entries() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     for name in ["a", "b", "c", "d"] {
         root.create(name, &NewKind::Regular, &PLAIN).unwrap();
@@ -61,8 +61,8 @@ fn rename_counts_added_and_removed_entries() {
 
 #[test]
 fn changes_count_extents_transactions_and_log_writes() {
-    let options = OpenOptions::new().writable(true).join_writes(false).cached_inodes(16);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).join_writes(false).cached_inodes(16);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
     let before = volume.statistics().unwrap();
@@ -109,8 +109,8 @@ fn changes_count_extents_transactions_and_log_writes() {
 
 #[test]
 fn cached_names_and_held_locks_are_counted() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     root.create("one", &NewKind::Regular, &PLAIN).unwrap();
     let names = || {

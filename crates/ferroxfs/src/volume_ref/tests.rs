@@ -13,7 +13,7 @@ use crate::{Credentials, OpenOptions, Volume};
 
 fn volume() -> Volume {
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-    devices.volume().unwrap()
+    devices.open().unwrap()
 }
 
 /// Runs an operation twice, so that all it needs is cached, and counts the second run.
@@ -41,8 +41,8 @@ fn lookup_writes_nothing_shared() {
 /// lookup does.
 #[test]
 fn cached_path_costs_a_user_no_more_than_root() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
     let somebody = volume.as_user(Credentials::new(1000, 1000));
     let walk = |volume: &Volume| {
@@ -61,8 +61,8 @@ fn cached_path_costs_a_user_no_more_than_root() {
 /// A lookup that does not follow the last link uses the same cached names.
 #[test]
 fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
     volume.symlink("c", "/a/b/link").unwrap();
     let walk = |find: &dyn Fn() -> crate::Result<crate::Node>| {

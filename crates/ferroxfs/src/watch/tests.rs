@@ -12,8 +12,8 @@ use crate::{OpenOptions, Volume};
 const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
 fn volume(options: &str) -> Volume {
-    let open = OpenOptions::new().writable(true);
-    open.with_devices(make_with(options), None).writable_volume().unwrap()
+    let open = OpenOptions::new().write(true);
+    open.open_device(make_with(options)).unwrap()
 }
 
 /// Returns the kinds and names of the waiting events.

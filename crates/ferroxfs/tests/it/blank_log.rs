@@ -10,13 +10,13 @@ use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{is_clean, make, superblock};
 
 fn open(device: &SharedDevice) -> Result<Volume, OpenError> {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume()
+    let options = OpenOptions::new().write(true);
+    options.open_device(Arc::clone(device))
 }
 
 fn reading(device: &SharedDevice, no_recovery: bool) -> Result<Volume, OpenError> {
     let options = OpenOptions::new().no_recovery(no_recovery);
-    options.with_devices(Arc::clone(device), None).volume()
+    options.open_device(Arc::clone(device))
 }
 
 /// Zeroes the log, as dd would.

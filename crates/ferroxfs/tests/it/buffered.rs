@@ -16,11 +16,11 @@ const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
 fn options() -> OpenOptions {
-    OpenOptions::new().writable(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
+    OpenOptions::new().write(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
 }
 
 fn open(device: &SharedDevice) -> Volume {
-    options().with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options().open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns bytes that identify their offset.
@@ -112,7 +112,7 @@ fn volume_sync_writes_buffered_bytes() {
         .collect();
     volume.sync().unwrap();
     let crashed = xfs_trans::testing::crashed(&device);
-    let again = OpenOptions::new().with_devices(crashed, None).volume().unwrap();
+    let again = OpenOptions::new().open_device(crashed).unwrap();
     for number in 0..files.len() {
         check_pattern(&again.open_file(format!("file {number}")).unwrap(), 100 * number as u64);
     }
@@ -210,7 +210,7 @@ fn full_volume_refuses_the_write_itself() {
         file.close().unwrap();
     }
     volume.close().unwrap();
-    let again = OpenOptions::new().with_devices(device, None).volume().unwrap();
+    let again = OpenOptions::new().open_device(device).unwrap();
     for (name, size) in ["one", "two", "three"].iter().zip(sizes) {
         check_pattern(&again.open_file(name).unwrap(), size);
     }
@@ -515,7 +515,7 @@ fn large_file_starts_at_a_stripe() {
 fn slices_reach_the_device_in_one_request() {
     let device = Arc::new(RecordingDevice::new(make_with("")));
     let recorded: SharedDevice = device.clone();
-    let volume = options().with_devices(recorded, None).writable_volume().unwrap();
+    let volume = options().open_device(recorded).unwrap();
     let file = volume.create_file("file").unwrap();
     file.write_at(0, &pattern(0, 20_000)).unwrap();
     file.sync_all().unwrap();

@@ -21,7 +21,7 @@ fn device(nth: u64, persistence: Persistence) -> Arc<FailingDevice> {
 }
 
 fn open(device: &Arc<FailingDevice>) -> Result<Volume, OpenError> {
-    OpenOptions::new().with_devices(Arc::<FailingDevice>::clone(device), None).volume()
+    OpenOptions::new().open_device(Arc::<FailingDevice>::clone(device))
 }
 
 fn check_eio(error: &Error) {

@@ -66,8 +66,8 @@ fn contiguous_bytes_are_lent_as_one_extent() {
 
 #[test]
 fn lent_extent_is_not_freed() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make(), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make()).unwrap();
     volume.write("/file", [7; 100_000]).unwrap();
     let (reader, writer) = (volume.open_file("/file").unwrap(), volume.open_file("/file").unwrap());
     let is_given_back = AtomicBool::new(false);

@@ -15,8 +15,8 @@ const BLOCK: u64 = 4096;
 
 fn open() -> Volume {
     let device = make_with("-l size=16m -i exchange=1");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    options.writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    options.open().unwrap()
 }
 
 /// Returns a file with `size` bytes and these flags.
@@ -166,8 +166,8 @@ fn directory_may_inherit_realtime_without_the_device() {
 #[test]
 fn realtime_hint_must_be_aligned_without_the_device() {
     let device = make_with("-b size=1024 -l size=16m -i exchange=1");
-    let options = || OpenOptions::new().writable(true).with_devices(device.clone(), None);
-    let volume = options().writable_volume().unwrap();
+    let options = || OpenOptions::new().write(true).with_devices(device.clone(), None);
+    let volume = options().open().unwrap();
     let inherit = Some(ExtendedFlags::RTINHERIT);
     let changes = |xflags, kib: u64| SetAttributes {
         xflags,
@@ -209,7 +209,7 @@ fn realtime_hint_must_be_aligned_without_the_device() {
         let Metadata { xflags, extent_size_hint_bytes, .. } = node.metadata();
         (xflags.contains(ExtendedFlags::EXTSZINHERIT), extent_size_hint_bytes)
     };
-    let volume = options().writable_volume().unwrap();
+    let volume = options().open().unwrap();
     let second = volume.lookup("second").unwrap();
     assert_eq!(hint(&second), (false, 0));
     for kind in [NewKind::Directory, NewKind::Regular] {

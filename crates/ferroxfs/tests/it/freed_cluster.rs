@@ -92,8 +92,8 @@ fn freed_cluster_holds_the_tail_until_durable() {
     let device: SharedDevice = Arc::<Gated>::clone(&gated);
     // Nothing else forces the log, so the last changes are not durable yet.
     let options =
-        OpenOptions::new().writable(true).upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST));
-    let volume = options.with_devices(device, None).writable_volume().unwrap();
+        OpenOptions::new().write(true).upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST));
+    let volume = options.open_device(device).unwrap();
     let root = volume.root().unwrap();
     fill(&root, "a", FREED);
     root.sync().unwrap();
@@ -109,7 +109,7 @@ fn freed_cluster_holds_the_tail_until_durable() {
     volume.close().unwrap();
 
     let crashed: SharedDevice = Arc::new(MemoryDevice::from_bytes(&shot).unwrap());
-    let volume = options.with_devices(crashed, None).writable_volume().unwrap();
+    let volume = options.open_device(crashed).unwrap();
     let root = volume.root().unwrap();
     let found: Vec<Node> =
         root.entries().unwrap().map(|entry| entry.unwrap().node().unwrap()).collect();

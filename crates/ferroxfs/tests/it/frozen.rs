@@ -22,14 +22,14 @@ const THREADS: usize = 4;
 
 /// Opens a volume whose background work runs as often as possible.
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let options = options.upkeep(Upkeep::new(Upkeep::SHORTEST, Upkeep::SHORTEST));
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Opens a copy of the device for reading.
 fn copy(device: &SharedDevice) -> Volume {
-    OpenOptions::new().with_devices(crashed(device), None).volume().unwrap()
+    OpenOptions::new().open_device(crashed(device)).unwrap()
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn shutdown_of_a_frozen_volume_fails_waiters_after_the_thaw() {
 
 #[test]
 fn freeze_of_a_read_only_volume_is_refused() {
-    let volume = OpenOptions::new().with_devices(make(), None).volume().unwrap();
+    let volume = OpenOptions::new().open_device(make()).unwrap();
     for refused in [volume.freeze(), volume.thaw()] {
         assert!(matches!(refused, Err(Error::Posix(PosixError::ReadOnly))));
     }

@@ -71,8 +71,8 @@ fn empty(volume: &Volume, directory: &str) {
 fn check(options: &str) {
     let device = make_sized(VOLUME_BYTES, options);
     let open = || {
-        let options = OpenOptions::new().writable(true);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let mut volume = open();
     let directories: Vec<_> = (0..THREADS).map(|number| format!("/directory {number}")).collect();
@@ -131,8 +131,8 @@ const FILE_BYTES: u64 = 32 << 10;
 #[test]
 fn blocks_of_a_removed_file_are_available_at_once() {
     let device = make_sized(VOLUME_BYTES, "-i exchange=1");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    let volume = options.writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    let volume = options.open().unwrap();
     for round in 0..2 * ACTS.len() {
         let [small, other, shared] = ["/small", "/other", "/shared"].map(|path| {
             volume.write(path, vec![5; FILE_BYTES as usize]).unwrap();
@@ -167,8 +167,8 @@ fn blocks_of_a_removed_file_are_available_at_once() {
 fn allocation_without_room_changes_nothing() {
     const HOLES: u64 = 3000;
     let device = make_sized(VOLUME_BYTES, "-b size=1024 -d agcount=2");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    let volume = options.writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    let volume = options.open().unwrap();
     let available = || volume.space().unwrap().available_blocks;
     let mode = RangeMode::Allocate(AllocateMode::Extend);
     let [file, other] = ["/file", "/other"].map(|path| {
@@ -262,18 +262,18 @@ fn full_volume_is_recovered() {
     let base = make_sized(VOLUME_BYTES, "-b size=4k -d agcount=1 -n parent=1 -l size=16m");
     let device = Arc::new(CowDevice::new(base));
     let shared: SharedDevice = Arc::clone(&device) as _;
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let devices = options.with_devices(Arc::clone(&shared), None);
-    let volume = devices.writable_volume().unwrap();
+    let volume = devices.open().unwrap();
     let (folder, files) = populate(&volume);
     fill_to_the_last_block(&volume);
     volume.close().unwrap();
 
     cut_with_promises(&device, folder, &files);
-    let read_only = OpenOptions::new().with_devices(Arc::clone(&shared), None).volume().unwrap();
+    let read_only = OpenOptions::new().open_device(Arc::clone(&shared)).unwrap();
     assert_eq!(read_only.node(files[0]).unwrap().parents().unwrap().len(), 1);
     drop(read_only);
-    let volume = devices.writable_volume().unwrap();
+    let volume = devices.open().unwrap();
     for file in &files {
         assert_eq!(volume.node(*file).unwrap().parents().unwrap().len(), 1);
     }

@@ -150,8 +150,8 @@ fn concurrent_walks_over_a_volume_miss_no_held_inode() {
     let device = make();
     let open = || {
         // The bound is so small that reclaim runs too.
-        let options = OpenOptions::new().writable(true).cached_inodes(100);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true).cached_inodes(100);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let volume = open();
     (0..KEPT).for_each(|file| volume.write(format!("/kept{file}"), b"kept").unwrap());

@@ -38,8 +38,8 @@ fn longest_list() -> Acl {
 }
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true).with_devices(Arc::clone(device), None);
-    options.writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).with_devices(Arc::clone(device), None);
+    options.open().unwrap()
 }
 
 /// Leaves only single free blocks, so that a value takes one extent for each of its blocks. Chunks

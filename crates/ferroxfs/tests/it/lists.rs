@@ -23,8 +23,8 @@ const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask:
 const LENGTHS: [u32; 2] = [25, 300];
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns a list with `users` users and this mask.

@@ -19,8 +19,8 @@ const SIZE: &str = "-d size=64m --unsupported";
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().lease_grace(Duration::from_millis(200)).writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().lease_grace(Duration::from_millis(200)).write(true);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 fn with_file(act: impl FnOnce(&Volume)) {

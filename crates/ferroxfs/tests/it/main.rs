@@ -55,7 +55,7 @@ fn volume() -> Volume {
 /// Writes a number into the core of an inode on a closed volume, at an offset.
 fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
     let devices = OpenOptions::new().with_devices(Arc::clone(device), None);
-    let volume = devices.volume().expect("the image opens");
+    let volume = devices.open().expect("the image opens");
     let (geometry, place) = (volume.geometry(), volume.geometry().inode_location(number).unwrap());
     let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
     let mut bytes = vec![0; geometry.inode_size as usize];
@@ -68,5 +68,5 @@ fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
 
 fn open(image: Image) -> Volume {
     let devices = OpenOptions::new().with_devices(Arc::new(image), None);
-    devices.volume().expect("the image opens")
+    devices.open().expect("the image opens")
 }

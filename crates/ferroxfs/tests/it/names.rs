@@ -7,9 +7,9 @@ use ferroxfs::{OpenOptions, PosixError, RenameMode, Volume};
 use xfs_trans::testing::make_with;
 
 fn with_volume(act: impl FnOnce(&Volume)) {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let device = make_with("-d size=64m --unsupported");
-    let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
+    let volume = options.open_device(Arc::clone(&device)).unwrap();
     act(&volume);
     volume.close().unwrap();
 }

@@ -9,9 +9,9 @@ const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask:
 
 /// Makes a directory with a file, an empty directory, a file, links to each, and a dangling link.
 fn with_volume(act: impl FnOnce(&Volume)) {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let device = make_with("-d size=64m --unsupported");
-    let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
+    let volume = options.open_device(Arc::clone(&device)).unwrap();
     volume.create_dir_all("/d/below").unwrap();
     volume.create_dir("/e").unwrap();
     volume.write("/f", "contents").unwrap();

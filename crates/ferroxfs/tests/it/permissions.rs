@@ -18,8 +18,8 @@ const ALICE: u32 = 1000;
 const BOB: u32 = 1001;
 
 fn volume() -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(make_with(""), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(make_with("")).unwrap()
 }
 
 fn user(volume: &Volume, uid: u32) -> Volume {
@@ -223,12 +223,12 @@ fn write_only_file_is_not_readable() {
 fn read_only_volume_checks_rights() {
     let device = make_with("");
     let options = || OpenOptions::new().with_devices(Arc::clone(&device), None);
-    let writable = OpenOptions::new().writable(true).with_devices(Arc::clone(&device), None);
-    let volume = writable.writable_volume().unwrap();
+    let writable = OpenOptions::new().write(true).with_devices(Arc::clone(&device), None);
+    let volume = writable.open().unwrap();
     give(&volume, "/home", 0o750, ALICE);
     volume.write("/home/file", "contents").unwrap();
     volume.close().unwrap();
-    let volume = options().volume().unwrap();
+    let volume = options().open().unwrap();
     assert_eq!(user(&volume, ALICE).read("/home/file").unwrap(), b"contents");
     let bob = user(&volume, BOB);
     assert_eq!(refused(bob.open_file("/home/file")), PosixError::AccessDenied);

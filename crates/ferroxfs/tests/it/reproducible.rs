@@ -84,7 +84,7 @@ fn bytes_after(options: &OpenOptions, seed: Option<u64>) -> Vec<u8> {
             }
         };
         let letting_go = scheduler.map(|scheduler| scope.spawn(|| let_go(scheduler, &done)));
-        let volume = options.with_devices(used, None).writable_volume().unwrap();
+        let volume = options.open_device(used).unwrap();
         work(&volume);
         volume.close().unwrap();
         done.store(true, Ordering::SeqCst);
@@ -105,7 +105,7 @@ fn let_go(mut scheduler: Scheduler, done: &AtomicBool) {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions::new().writable(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
+    OpenOptions::new().write(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
 }
 
 #[track_caller]

@@ -24,8 +24,8 @@ fn cycle(device: &SharedDevice) -> u32 {
 }
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true).with_devices(Arc::clone(device), None);
-    options.writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).with_devices(Arc::clone(device), None);
+    options.open().unwrap()
 }
 
 /// Makes one step of a thread, in its own directory and in the shared one.
@@ -90,7 +90,7 @@ fn check_wraps(features: &str, wraps: u32) {
         }
     });
     volume.close().unwrap();
-    let again = OpenOptions::new().with_devices(Arc::clone(&device), None).volume().unwrap();
+    let again = OpenOptions::new().open_device(Arc::clone(&device)).unwrap();
     for entry in again.root().unwrap().entries().unwrap() {
         let directory = again.root().unwrap().lookup(entry.unwrap().name()).unwrap();
         for entry in directory.entries().unwrap() {

@@ -19,8 +19,8 @@ const LENGTH: usize = 20_000;
 /// Opens a volume whose changes become durable only on request.
 fn open(device: &SharedDevice) -> Volume {
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
-    let options = OpenOptions::new().writable(true).upkeep(seldom);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).upkeep(seldom);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns a closed volume with a file of ones.

@@ -18,8 +18,8 @@ const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, uma
 const FILES: usize = 150;
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 fn journal(device: &SharedDevice) -> Arc<Journal> {
@@ -89,7 +89,7 @@ fn damaged_unlinked_inode_blocks_no_other_list() {
         damage(&device, &geometry, inode);
     }
 
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let summary = options.with_devices(Arc::clone(&device), None).recover().unwrap().unwrap();
     assert_eq!(summary.unlinked + summary.unlinked_damaged, FILES as u64);
     // A damaged inode loses the inodes after it on its list, and no others.

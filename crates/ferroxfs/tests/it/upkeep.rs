@@ -14,16 +14,16 @@ const SOON: Duration = Upkeep::SHORTEST;
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> OpenOptions {
-    OpenOptions::new().writable(true).upkeep(Upkeep::new(SOON, SOON))
+    OpenOptions::new().write(true).upkeep(Upkeep::new(SOON, SOON))
 }
 
 fn open(device: &SharedDevice, options: &OpenOptions) -> Volume {
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns whether a file would survive a crash now.
 fn survives(device: &SharedDevice, path: &str) -> bool {
-    let copy = OpenOptions::new().with_devices(crashed(device), None).volume();
+    let copy = OpenOptions::new().open_device(crashed(device));
     // The copy may be taken while a record is being written, as a crash may come then.
     copy.is_ok_and(|volume| volume.lookup(path).is_ok())
 }

@@ -23,11 +23,11 @@ pub(crate) const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 7, gid
 
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().fixed_time(Timestamp::new(1_700_000_000, 5).unwrap());
-    options.writable(true).with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options.write(true).open_device(Arc::clone(device)).unwrap()
 }
 
 fn reopen(device: &SharedDevice) -> Volume {
-    OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap()
+    OpenOptions::new().open_device(Arc::clone(device)).unwrap()
 }
 
 /// Changes a new volume, closes it, and reads it on a volume that is open for reading.
@@ -274,8 +274,8 @@ fn changed_attributes_of_inodes_are_read_back() {
 #[test]
 fn creation_of_a_file_changes_the_times_of_its_directory() {
     let device = make_with("");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    let volume = options.writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    let volume = options.open().unwrap();
     let root = volume.lookup("/").unwrap();
     let plain = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
     for name in ["a", "b"] {
@@ -407,8 +407,8 @@ fn times_out_of_range_are_clamped() {
     for (options, first, last) in ranges {
         let device = make_with(options);
         let late = Timestamp::new(i64::MAX, 999_999_999).unwrap();
-        let options = OpenOptions::new().fixed_time(late).writable(true);
-        let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
+        let options = OpenOptions::new().fixed_time(late).write(true);
+        let volume = options.open_device(Arc::clone(&device)).unwrap();
         volume.write("/file", b"contents").unwrap();
         let changes = SetAttributes {
             accessed: Timestamp::new(i64::MIN, 5),

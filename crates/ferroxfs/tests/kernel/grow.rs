@@ -18,7 +18,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
     let image = geometry.make(folder.path())?;
-    let reading = options(&image).writable(false);
+    let reading = options(&image).write(false);
     let volume = patiently(|| reading.open(&image.data)).map_err(failed)?;
     let (has, group) = (volume.geometry().data_blocks, u64::from(volume.geometry().ag_blocks));
     let block = u64::from(volume.geometry().block_size);
@@ -51,7 +51,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
 }
 
 fn by_us(image: &Image, wanted: u64) -> Result<(), TrialError> {
-    let volume = patiently(|| options(image).open_writable(&image.data)).map_err(failed)?;
+    let volume = patiently(|| options(image).open(&image.data)).map_err(failed)?;
     volume.grow(Some(wanted)).map_err(failed)?;
     volume.close().map_err(failed)
 }
@@ -109,7 +109,7 @@ fn headers(volume: &Volume) -> Result<Vec<AgHeaders>, TrialError> {
 
 fn compare(ours: &Image, kernel: &Image) -> Result<(), TrialError> {
     let open = |image: &Image| {
-        let options: OpenOptions = options(image).writable(false);
+        let options: OpenOptions = options(image).write(false);
         patiently(|| options.open(&image.data)).map_err(failed)
     };
     let (ours, kernel) = (open(ours)?, open(kernel)?);

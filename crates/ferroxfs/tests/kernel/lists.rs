@@ -9,7 +9,7 @@ use std::path::Path;
 use ferroxfs::attr::SetMode;
 use ferroxfs::attr::{AclEntry, AclTag};
 use ferroxfs::raw::format::acl::encode_posix_xattr;
-use ferroxfs::{CreateOptions, NewKind, SetAttributes, Volume};
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, SetAttributes, Volume};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 use rustix::io::Errno;
 use xfs_oracle::harness::{TrialError, patiently};
@@ -213,7 +213,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let expected: Vec<i32> = steps.iter().map(|step| on_kernel(mount.path(), step)).collect();
     let expected_facts = facts_of(mount.path())?;
     mount.unmount()?;
-    let volume = patiently(|| Volume::open_writable(&ours.data)).map_err(failed)?;
+    let volume = patiently(|| OpenOptions::new().write(true).open(&ours.data)).map_err(failed)?;
     for (index, (step, expected)) in steps.iter().zip(expected).enumerate() {
         let found = on_ours(&volume, umask, step);
         if found != expected {

@@ -15,7 +15,7 @@ mod pieces;
 use std::io;
 use std::process::{Command, ExitCode};
 
-use ferroxfs::{CreateOptions, Error, NewKind, PosixError, Volume};
+use ferroxfs::{CreateOptions, Error, NewKind, OpenOptions, PosixError, Volume};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, guarded, ready};
 
@@ -64,19 +64,19 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 4 } else { 2 };
     for _ in 0..rounds {
         let before = judge(&image)?;
-        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
         on_threads(&volume, fill)?;
         volume.close().map_err(failed)?;
         let left = judge(&image)?;
         if left > LEFT_BLOCKS {
             return Err(failed(format!("{left} blocks of {before} are left")));
         }
-        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
         // The first half of the files.
         on_threads(&volume, |volume, directory| empty(volume, directory, 2))?;
         volume.close().map_err(failed)?;
         judge(&image)?;
-        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
         on_threads(&volume, |volume, directory| empty(volume, directory, 1))?;
         volume.close().map_err(failed)?;
         judge(&image)?;

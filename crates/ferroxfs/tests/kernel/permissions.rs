@@ -17,7 +17,7 @@ mod scene;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::Volume;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_oracle::harness::{TrialError, patiently, seeds};
 use xfs_oracle::{Geometry, Random, ready};
 
@@ -88,7 +88,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let expected = Outcomes { answers, facts: facts(mount.path(), &cases)? };
     mount.unmount()?;
 
-    let volume = patiently(|| Volume::open_writable(&ours.data)).map_err(failed)?;
+    let volume = patiently(|| OpenOptions::new().write(true).open(&ours.data)).map_err(failed)?;
     let umask = umask()?;
     let answers =
         cases.iter().map(|case| on_ours(&volume, case, umask)).collect::<Result<_, _>>()?;

@@ -56,7 +56,7 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr)));
     }
-    let volume = Volume::open_writable(path).map_err(failed)?;
+    let volume = OpenOptions::new().write(true).open(path).map_err(failed)?;
     for directory in ["/from", "/to"] {
         volume.create_dir(directory).map_err(failed)?;
     }
@@ -109,7 +109,7 @@ fn crash_kernel(image: &Image) -> Result<(), TrialError> {
 
 /// We move the names. The image is then in the state after a crash.
 fn crash_ours(image: &Image) -> Result<Image, TrialError> {
-    let volume = Volume::open_writable(&image.data).map_err(failed)?;
+    let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
     let [from, to] = ["/from", "/to"].map(|path| volume.lookup(path));
     let (from, to) = (from.map_err(failed)?, to.map_err(failed)?);
     for number in 0..FILES {
@@ -126,7 +126,7 @@ fn crash_ours(image: &Image) -> Result<Image, TrialError> {
 
 /// Recovers the volume, and checks it by xfs_repair and the kernel.
 fn judge(image: &Image, what: &str) -> Result<(), TrialError> {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let devices = options.open_devices(&image.data).map_err(failed)?;
     let recovered = devices.recover().map_err(|error| failed(format!("{what}: {error}")))?;
     if recovered.is_none() {

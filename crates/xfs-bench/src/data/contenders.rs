@@ -75,7 +75,7 @@ impl DataContender for Library {
 
     fn reopen(&mut self) -> Result<(), BenchError> {
         self.close_volume()?;
-        let volume = Volume::open_writable(&self.image)?;
+        let volume = ferroxfs::OpenOptions::new().write(true).open(&self.image)?;
         let root = volume.root()?;
         for index in 0..self.count {
             let name = format!("file{index}");

@@ -125,9 +125,9 @@ impl Run for ServeVolume {
         let namespaces = Namespaces::make(sandbox);
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside((sandbox, &namespaces), || readable(devices.volume(), &device))
+            true => inside((sandbox, &namespaces), || readable(devices.open(), &device))
                 .map_err(|failure| about_image(failure, &device))?,
-            false => readable(devices.writable_volume(), &device),
+            false => readable(devices.open(), &device),
         };
         drop(opening);
         let volume = volume?;

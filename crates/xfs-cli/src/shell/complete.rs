@@ -52,7 +52,7 @@ pub(crate) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
 impl Run for Complete {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { devices, line, words } = *self;
-        let words = words.or_else(|| line.names(&devices?.volume().ok()?).ok());
+        let words = words.or_else(|| line.names(&devices?.open().ok()?).ok());
         for word in words.unwrap_or_default() {
             console.out().write_all(&word)?;
             console.out().write_all(b"\n")?;

@@ -57,7 +57,7 @@ fn is_whole(node: &Node, length: u64) -> bool {
 fn everything_whose_blocks_exist_is_found() {
     let whole = lines(&shared().run(&["find", "image"]));
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-    let volume = devices.volume().unwrap();
+    let volume = devices.open().unwrap();
     for length in LENGTHS {
         let output = cut(length).run(&["--no-recovery", "find", "image"]);
         assert_eq!(output.status.code(), Some(5), "{length}: {}", transcript(&output));
@@ -73,7 +73,7 @@ fn everything_whose_blocks_exist_is_found() {
 #[test]
 fn contents_are_complete_or_reported_missing() {
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-    let volume = devices.volume().unwrap();
+    let volume = devices.open().unwrap();
     for length in LENGTHS {
         let (place, reachable) = (cut(length), reachable(&volume, length));
         for path in ["/short/a", "/short/ccc", "/files/original", "/files/sparse", "/attr-node"] {

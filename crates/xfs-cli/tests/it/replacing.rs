@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 
 use ferroxfs::attr::ExtendedFlags;
-use ferroxfs::{Metadata, SetAttributes, Volume};
+use ferroxfs::{Metadata, OpenOptions, SetAttributes, Volume};
 
 use crate::changing::VolumeDir;
 
 /// Changes files of an image.
 fn change(place: &VolumeDir, image: &str, files: &[(&str, SetAttributes)]) {
-    let volume = Volume::open_writable(place.path(image)).unwrap();
+    let volume = OpenOptions::new().write(true).open(place.path(image)).unwrap();
     for (path, changes) in files {
         volume.lookup_no_follow(path).unwrap().set_attributes(changes).unwrap();
     }
@@ -374,7 +374,7 @@ fn put_keeps_blocks_shared_with_other_files() {
     let old = vec![7; 100 << 20];
     place.put("volume:/f", &old);
     place.check(&["touch", "volume:/clone"]);
-    let volume = Volume::open_writable(place.path("volume")).unwrap();
+    let volume = OpenOptions::new().write(true).open(place.path("volume")).unwrap();
     let [file, clone] = ["/f", "/clone"].map(|path| volume.lookup(path).unwrap().open().unwrap());
     clone.clone_range(0, &file, 0, 0).unwrap();
     drop((file, clone));

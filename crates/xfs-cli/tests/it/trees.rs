@@ -2,7 +2,7 @@
 
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::raw::format::BlockKind;
-use ferroxfs::{CreateOptions, NewKind, SetAttributes, Volume};
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, SetAttributes, Volume};
 
 use xfs_testkit::golden;
 
@@ -10,7 +10,7 @@ use crate::changing::VolumeDir;
 use crate::{shared, transcript};
 
 fn set_flags(place: &VolumeDir, path: &str, flags: ExtendedFlags) {
-    let volume = Volume::open_writable(place.path("image")).unwrap();
+    let volume = OpenOptions::new().write(true).open(place.path("image")).unwrap();
     let changes = SetAttributes { xflags: Some(flags), ..SetAttributes::default() };
     volume.lookup_no_follow(path).unwrap().set_attributes(&changes).unwrap();
     volume.close().unwrap();
@@ -91,7 +91,7 @@ fn a_link_that_is_named_is_removed_alone() {
 fn wide_and_deep_trees_are_changed_and_removed_whole() {
     const DEPTH: usize = 3000;
     let place = VolumeDir::new();
-    let volume = Volume::open_writable(place.path("image")).unwrap();
+    let volume = OpenOptions::new().write(true).open(place.path("image")).unwrap();
     let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
     let wide = volume.root().unwrap().create("wide", &NewKind::Directory, &creation).unwrap();
     for number in 0..3000 {

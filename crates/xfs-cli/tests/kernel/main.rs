@@ -183,7 +183,7 @@ fn flagged_files_keep_their_names() -> Result<(), TrialError> {
     const FILES: usize = 300;
     let (_folder, image) = volume()?;
     let (_other, from) = volume()?;
-    let volume = ferroxfs::Volume::open_writable(&from.data).unwrap();
+    let volume = ferroxfs::OpenOptions::new().write(true).open(&from.data).unwrap();
     let immutable =
         SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
     volume.create_dir("d").unwrap();

@@ -124,7 +124,7 @@ fn who_uses_an_image_is_not_waited_for() -> Result<(), TrialError> {
     check_refusal(&volume, "rw");
     volume.unmount();
 
-    let library = ferroxfs::Volume::open_writable(&volume.image.data).unwrap();
+    let library = ferroxfs::OpenOptions::new().write(true).open(&volume.image.data).unwrap();
     check_refusal(&volume, "rw");
     library.close().unwrap();
     volume.check()

@@ -27,8 +27,8 @@ pub(super) fn server(device: SharedDevice) -> Server {
 }
 
 fn server_with(device: SharedDevice, settings: Settings) -> Server {
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    Server::new(options.writable_volume().unwrap(), settings).unwrap()
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    Server::new(options.open().unwrap(), settings).unwrap()
 }
 
 /// Creates a file with this text in the root.
@@ -525,9 +525,9 @@ fn seek_reports_no_holes_while_another_handle_writes() {
 fn fdatasync_of_an_overwrite_writes_no_log_record() {
     // The background threads make nothing durable during the test.
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
-    let options = OpenOptions::new().writable(true).upkeep(seldom);
+    let options = OpenOptions::new().write(true).upkeep(seldom);
     let options = options.with_devices(make_with("-l size=16m"), None);
-    let server = Server::new(options.writable_volume().unwrap(), Settings::default()).unwrap();
+    let server = Server::new(options.open().unwrap(), Settings::default()).unwrap();
     put(&server, "file", "contents");
     server.volume.sync().unwrap();
     let node = lookup(&server, "file").node;

@@ -37,7 +37,8 @@ pub(crate) fn check(volume: &Volume, _: usize) -> Result<(), TrialError> {
     std::fs::create_dir(&mine).map_err(text)?;
     let copy = image.copy(&mine)?;
 
-    let open = || patiently(|| ferroxfs::Volume::open_writable(&copy.data)).map_err(text);
+    let open =
+        || patiently(|| ferroxfs::OpenOptions::new().write(true).open(&copy.data)).map_err(text);
     let mount = image.mount(&["noatime"])?;
     let stat = statistics_file(&mount)?;
     let (mut kernel, opened) = (Kernel::new(mount.path()), open()?);

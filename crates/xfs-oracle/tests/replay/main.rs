@@ -142,8 +142,8 @@ fn check_every_item() -> Result<(), TrialError> {
     let device: SharedDevice = make_sized(VOLUME_BYTES, EVERY_FEATURE);
     // The log must not be written while it is copied.
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
-    let options = OpenOptions::new().writable(true).upkeep(seldom);
-    let volume = options.with_devices(device.clone(), None).writable_volume().map_err(text)?;
+    let options = OpenOptions::new().write(true).upkeep(seldom);
+    let volume = options.open_device(device.clone()).map_err(text)?;
     let mut missing = INTENTS.to_vec();
     for _ in 0..MOST_ROUNDS {
         while_syncing(&volume, || every_kind(&volume))?;
@@ -159,7 +159,7 @@ fn check_every_item() -> Result<(), TrialError> {
 }
 
 fn open(device: SharedDevice) -> Result<Volume, TrialError> {
-    OpenOptions::new().writable(true).with_devices(device, None).writable_volume().map_err(text)
+    OpenOptions::new().write(true).open_device(device).map_err(text)
 }
 
 /// Performs random operations on the volume, and sometimes closes and reopens it. Returns the
@@ -258,7 +258,7 @@ fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
 fn recover_by_us(device: SharedDevice, path: &Path) -> Result<Tree, TrialError> {
     open(Arc::clone(&device))?.close().map_err(text)?;
     check_repair(&save(&*device, path)?, "our recovery")?;
-    let volume = OpenOptions::new().with_devices(device, None).volume().map_err(text)?;
+    let volume = OpenOptions::new().open_device(device).map_err(text)?;
     ours::walk(&volume).map_err(text)
 }
 

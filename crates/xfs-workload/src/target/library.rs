@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use ferroxfs::format::{AgInode, AgNumber};
-use ferroxfs::{
-    BulkPath, Cookie, CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume,
-};
+use ferroxfs::admin::BulkPath;
+use ferroxfs::admin::{AgInode, AgNumber};
+use ferroxfs::dir::Cookie;
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume};
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
 use super::{Cold, Performed, WorkTarget, check_walk};
@@ -40,7 +40,7 @@ impl Library {
     ///
     /// The error of opening the volume.
     pub fn open(store: Store, options: OpenOptions) -> Result<Self, WorkloadError> {
-        let mut library = Self { store, options: options.writable(true), volume: None };
+        let mut library = Self { store, options: options.write(true), volume: None };
         library.reopen()?;
         Ok(library)
     }
@@ -57,7 +57,7 @@ impl Library {
 
     fn reopen(&mut self) -> Result<(), WorkloadError> {
         let devices = self.options.with_devices(self.store.device(), None);
-        self.volume = Some(devices.writable_volume()?);
+        self.volume = Some(devices.open()?);
         Ok(())
     }
 

@@ -28,8 +28,8 @@ fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
 /// nothing is buffered. It frees those blocks.
 #[test]
 fn file_closed_during_a_flush_keeps_no_preallocation() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let file = volume.create_file("file").unwrap();
     let hint = SetAttributes { extent_size_hint_bytes: Some(64 << 10), ..SetAttributes::default() };
     file.node().set_attributes(&hint).unwrap();
@@ -56,8 +56,8 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
 fn close_returns_the_error_of_a_flush_just_before() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));
     let shared: SharedDevice = Arc::clone(&failing) as _;
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(shared, None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(shared).unwrap();
     drop(volume.create_file("file").unwrap());
     let node = volume.lookup("file").unwrap();
     let (mount, entry) = node.writable().unwrap();

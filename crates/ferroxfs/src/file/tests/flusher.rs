@@ -15,8 +15,8 @@ const MIB: u64 = 1 << 20;
 
 /// Opens a volume whose passes the test makes itself.
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true).fixed_time(Timestamp::default());
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).fixed_time(Timestamp::default());
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 fn make() -> (SharedDevice, Volume) {
@@ -27,7 +27,7 @@ fn make() -> (SharedDevice, Volume) {
 
 /// Returns the contents of a file after a crash.
 fn survives(device: &SharedDevice, path: &str) -> Vec<u8> {
-    let copy = OpenOptions::new().with_devices(crashed(device), None).volume().unwrap();
+    let copy = OpenOptions::new().open_device(crashed(device)).unwrap();
     copy.read(path).unwrap_or_default()
 }
 

@@ -22,8 +22,8 @@ fn volume() -> Volume {
 }
 
 fn volume_with(format: &str) -> Volume {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(format), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with(format)).unwrap();
     fill(&volume);
     volume
 }
@@ -126,15 +126,15 @@ fn listing_with_metadata_agrees_with_stat() {
 fn listing_of_a_read_only_volume_agrees_with_stat() {
     let device: SharedDevice = make_with("");
     let open =
-        |writable| OpenOptions::new().writable(writable).with_devices(Arc::clone(&device), None);
-    let volume = open(true).writable_volume().unwrap();
+        |writable| OpenOptions::new().write(writable).with_devices(Arc::clone(&device), None);
+    let volume = open(true).open().unwrap();
     fill(&volume);
     let root = volume.root().unwrap();
     (20..240).step_by(3).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
     root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
     drop(root);
     volume.close().unwrap();
-    let volume = open(false).volume().unwrap();
+    let volume = open(false).open().unwrap();
     check_listed(&volume);
     let root = volume.root().unwrap();
     let listed = root.entries_with_metadata_from(Cookie::START).unwrap();
@@ -174,9 +174,7 @@ impl BlockDevice for Reads {
 #[test]
 fn listing_with_metadata_reads_each_cluster_once() {
     let device = make_with("");
-    let open = |device: SharedDevice| {
-        OpenOptions::new().writable(true).with_devices(device, None).writable_volume().unwrap()
-    };
+    let open = |device: SharedDevice| OpenOptions::new().write(true).open_device(device).unwrap();
     let volume = open(Arc::clone(&device));
     fill(&volume);
     volume.close().unwrap();
@@ -283,8 +281,8 @@ fn bulkstat_counts_each_inode_it_visits() {
 fn bulkstat_past_the_cache_reads_no_buffer() {
     let device = make_with("");
     let open = || {
-        let options = OpenOptions::new().writable(true);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let volume = open();
     let root = volume.root().unwrap();
@@ -367,8 +365,8 @@ fn bulkstat_during_changes_shows_all_kept_files() {
 fn damaged_inode_is_the_only_error_of_bulkstat() {
     let device = make_with("");
     let open = || {
-        let options = OpenOptions::new().writable(true);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let (number, at) = {
         let volume = open();

@@ -13,8 +13,8 @@ const FILES: usize = 24;
 
 /// Returns a volume with files, all of one group, and their numbers.
 fn volume() -> (Volume, Vec<InodeNumber>) {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     let make =
         |number| root.create(format!("file{number}"), &NewKind::Regular, &PLAIN).unwrap().number();
