@@ -6,10 +6,12 @@
 
 pub mod admin;
 pub mod attr;
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod contents;
 pub mod device;
 pub mod dir;
 pub mod error;
 pub mod lock;
+#[cfg(feature = "raw")]
 pub mod raw;

@@ -157,7 +157,7 @@ impl File {
     #[must_use]
     pub fn direct_alignment(&self) -> DirectAlignment {
         let geometry = self.node.cache().geometry();
-        let shares = self.node.inode().core().flags2.contains(InodeFlags2::REFLINK);
+        let shares = self.node.view().core().flags2.contains(InodeFlags2::REFLINK);
         let offset_bytes = if shares { geometry.block_size } else { geometry.sector_size };
         DirectAlignment { memory_bytes: 1, offset_bytes }
     }
@@ -195,7 +195,7 @@ impl File {
                 let read = |inode: &Inode| inode.read_at(cache, offset, buffer);
                 mount.contents(entry).read_with(offset, length, read)
             }
-            Err(_) => self.node.inode().read_at(self.node.cache(), offset, buffer),
+            Err(_) => self.node.view().read_at(self.node.cache(), offset, buffer),
         }
     }
 
@@ -229,7 +229,7 @@ impl File {
     /// EOPNOTSUPP for data on a realtime device; EUCLEAN for a corrupt volume.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
-        self.node.inode().seek_data(self.node.cache(), offset)
+        self.node.view().seek_data(self.node.cache(), offset)
     }
 
     /// Returns the first byte at or after `offset` that is in a hole; the end of the file is one.
@@ -240,7 +240,7 @@ impl File {
     /// As [`seek_data`](Self::seek_data).
     pub fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
-        self.node.inode().seek_hole(self.node.cache(), offset)
+        self.node.view().seek_hole(self.node.cache(), offset)
     }
 
     /// Locks the contents of a file that may change, with all buffered bytes on the device.

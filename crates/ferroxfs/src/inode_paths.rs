@@ -75,7 +75,7 @@ pub(crate) fn parents(node: &Node) -> Result<Vec<Parent>> {
         generation: link.generation,
         name: OsString::from_vec(link.name.into()),
     };
-    Parents::new(node.cache(), &node.inode()).map(|link| link.map(to_public)).collect()
+    Parents::new(node.cache(), &node.view()).map(|link| link.map(to_public)).collect()
 }
 
 /// Returns every path of `node`.
@@ -130,7 +130,7 @@ fn ascend(volume: &Arc<VolumeRef>, start: InodeNumber, generation: u32) -> Resul
             return Err(cycle(at).into());
         }
         let node = volume.node(at)?;
-        if node.inode().core().generation != generation {
+        if node.view().core().generation != generation {
             return Err(PosixError::Stale.into());
         }
         let mut links = parents(&node)?.into_iter();

@@ -84,7 +84,11 @@ mod volume_ref;
 mod walk;
 pub mod watch;
 
-pub use api::{admin, attr, bench, contents, device, dir, error, lock, raw};
+#[cfg(feature = "bench")]
+pub use api::bench;
+#[cfg(feature = "raw")]
+pub use api::raw;
+pub use api::{admin, attr, contents, device, dir, error, lock};
 
 pub use directory::{DirEntry, ReadDir};
 pub use file::File;

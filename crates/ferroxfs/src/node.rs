@@ -43,8 +43,12 @@ enum Source {
     Live(InodeRef),
 }
 
-/// A view of an inode. Nothing changes the inode while the view exists: keep it short, and take no
+/// A view of an in-core inode. Nothing changes the inode while the view exists: keep it short, and take no
 /// second view of the same inode meanwhile.
+#[cfg_attr(
+    not(feature = "raw"),
+    expect(unreachable_pub, reason = "the feature `raw` makes it public")
+)]
 pub struct InodeView<'a>(View<'a>);
 
 enum View<'a> {
@@ -129,8 +133,8 @@ impl Node {
     /// file.
     pub(crate) fn check(&self, wanted: Access) -> Result<()> {
         match self.caller().credentials() {
-            Some(me) => me.check(self.cache(), &self.inode(), wanted),
-            None if wanted.contains(Access::WRITE) => check_not_immutable(self.inode().core()),
+            Some(me) => me.check(self.cache(), &self.view(), wanted),
+            None if wanted.contains(Access::WRITE) => check_not_immutable(self.view().core()),
             None => Ok(()),
         }
     }
@@ -151,7 +155,7 @@ impl Node {
         }
         match self.caller().credentials() {
             Some(_) => self.check(wanted),
-            None => Credentials::root().check(self.cache(), &self.inode(), wanted),
+            None => Credentials::root().check(self.cache(), &self.view(), wanted),
         }
     }
 
@@ -162,7 +166,7 @@ impl Node {
     ///
     /// EPERM.
     pub fn check_owner(&self) -> Result<()> {
-        self.caller().check_owner(self.inode().core())
+        self.caller().check_owner(self.view().core())
     }
 
     /// Returns the reference to the cached inode, if it may change.
@@ -195,8 +199,7 @@ impl Node {
     }
 
     /// Returns a view of the in-core inode.
-    #[must_use]
-    pub fn inode(&self) -> InodeView<'_> {
+    pub(crate) fn view(&self) -> InodeView<'_> {
         InodeView(match &self.inode {
             Source::Still(_, inode) => View::Still(inode),
             Source::Live(inode_ref) => {
@@ -220,21 +223,11 @@ impl Node {
     pub fn metadata(&self) -> Metadata {
         let geometry = self.cache().geometry();
         let buffered = self.writable().ok().and_then(|(_, entry)| entry.known_contents()?.shown());
-        let mut metadata = Metadata::new(&self.inode(), geometry);
+        let mut metadata = Metadata::new(&self.view(), geometry);
         if let Some(buffered) = buffered {
             buffered.add_to(&mut metadata, geometry);
         }
         metadata
-    }
-
-    /// Returns the address of the cache line that each open and close reads, for benchmarks of its
-    /// neighbours. `None` on a volume that is open for reading, where that line is never written.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn memory_address(&self) -> Option<usize> {
-        let line =
-            |inode_ref: &InodeRef| std::ptr::from_ref(inode_ref.inode().marks()).addr() & !63;
-        self.inode_ref().map(line)
     }
 
     /// Returns the type of the file.
@@ -300,7 +293,7 @@ impl Node {
         if self.file_type() != FileType::Symlink {
             return Err(PosixError::InvalidArgument.into());
         }
-        self.inode().read_target(self.cache()).map(OsString::from_vec)
+        self.view().read_target(self.cache()).map(OsString::from_vec)
     }
 
     /// Returns an access control list. `None`: there is none, and the permission bits decide alone.
@@ -310,14 +303,14 @@ impl Node {
     /// EUCLEAN for a corrupt volume.
     #[doc(alias = "xfs_get_acl")]
     pub fn acl(&self, kind: AclKind) -> Result<Option<Acl>> {
-        Acl::read(self.cache(), &self.inode(), kind)
+        Acl::read(self.cache(), &self.view(), kind)
     }
 
     /// Checks that the caller may search this directory.
     fn check_searchable(&self) -> Result<()> {
         let Some(me) = self.caller().credentials() else { return Ok(()) };
         self.in_directory(|_| Ok(()))?;
-        let inode = self.inode();
+        let inode = self.view();
         if let Some(inode_ref) = self.inode_ref()
             && inode_ref.inode().rights().is_none()
             && Acl::read(self.cache(), &inode, AclKind::Access)?.is_none()
@@ -332,7 +325,7 @@ impl Node {
         &self,
         look: impl FnOnce(&Directory<'_>) -> Result<T>,
     ) -> Result<T> {
-        look(&Directory::new(self.cache(), &self.inode())?)
+        look(&Directory::new(self.cache(), &self.view())?)
     }
 }
 

@@ -59,11 +59,11 @@ pub struct OpenOptions {
     log_device: Option<PathBuf>,
     cache_bytes: usize,
     writes: bool,
-    options: MountOptions,
+    pub(crate) options: MountOptions,
     cached_inodes: u64,
-    inode_index: InodeIndex,
+    pub(crate) inode_index: InodeIndex,
     discards: bool,
-    log_slots: Option<usize>,
+    pub(crate) log_slots: Option<usize>,
 }
 
 impl Default for OpenOptions {
@@ -196,46 +196,11 @@ impl OpenOptions {
         self
     }
 
-    /// Sets how parent pointers are written. For benchmarks only.
-    #[must_use]
-    pub fn parent_path(mut self, path: ParentPath) -> Self {
-        self.options.parents = path;
-        self
-    }
-
     /// Sets how many unreferenced inodes stay cached on a volume that is open for writing: about 2
     /// KiB each.
     #[must_use]
     pub fn cached_inodes(mut self, most: u64) -> Self {
         self.cached_inodes = most;
-        self
-    }
-
-    /// Sets whether there is a list of all cached inodes. For benchmarks only.
-    #[must_use]
-    pub fn inode_index(mut self, index: InodeIndex) -> Self {
-        self.inode_index = index;
-        self
-    }
-
-    /// Sets how many lists the log gathers commits in: by default two for each processor. With 1
-    /// all threads share one. For benchmarks only. With a [`fixed_time`](Self::fixed_time) there is
-    /// one.
-    ///
-    /// # Panics
-    ///
-    /// With 0.
-    #[must_use]
-    pub fn log_slots(mut self, slots: usize) -> Self {
-        assert!(slots > 0, "a log has at least one slot");
-        self.log_slots = Some(slots);
-        self
-    }
-
-    /// Sets how an open and a close learn whether a file has locks. For benchmarks only.
-    #[must_use]
-    pub fn lock_check(mut self, check: LockCheck) -> Self {
-        self.options.lock_check = check;
         self
     }
 
@@ -326,7 +291,7 @@ impl Devices {
     /// # Errors
     ///
     /// The superblock may be unreadable, corrupt, or of version 4.
-    pub fn describe(&self) -> Result<Description, Error> {
+    pub(crate) fn description(&self) -> Result<Description, Error> {
         let superblock = read_superblock(&self.data)?;
         let refusal = superblock.refusal(Access::Read);
         let log = self.log_state(&superblock);
@@ -343,7 +308,7 @@ impl Devices {
     }
 
     fn open_to_read(&self) -> Result<Volume, OpenError> {
-        let Description { superblock, refusal, log, .. } = self.describe()?;
+        let Description { superblock, refusal, log, .. } = self.description()?;
         let as_it_is = self.options.no_recovery || self.options.live;
         match refusal {
             Some(Unsupported::NeedsRepair) if self.options.no_recovery => {}
@@ -423,7 +388,7 @@ impl Devices {
             options: self.options.clone(),
         };
         recovered.recover()?;
-        let Description { superblock, log, .. } = recovered.describe()?;
+        let Description { superblock, log, .. } = recovered.description()?;
         let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
         let cache = recovered.cache(recovered.data.clone(), &superblock);
         cache.set_log_head(state.head);
@@ -436,7 +401,7 @@ impl Devices {
     }
 
     fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {
-        let log = self.log(superblock).ok_or(OpenError::LogDeviceMissing)?;
+        let log = self.log_of(superblock).ok_or(OpenError::LogDeviceMissing)?;
         let log = log.map_err(OpenError::Log)?;
         let _span = tracing::info_span!("replay").entered();
         xfs_log::replay(self.data.clone(), &log, superblock).map_err(|error| match error {
@@ -447,7 +412,7 @@ impl Devices {
 
     /// Returns the log of the volume with this superblock, for reading. `None`: it is external and
     /// its device was not given.
-    pub fn log(&self, superblock: &Superblock) -> Option<Result<LogDevice, Error>> {
+    pub(crate) fn log_of(&self, superblock: &Superblock) -> Option<Result<LogDevice, Error>> {
         let device =
             if superblock.has_external_log() { self.log.clone()? } else { self.data.clone() };
         Some(LogDevice::new(device, superblock))
@@ -455,7 +420,7 @@ impl Devices {
 
     /// Returns the state of the log. `None`: it is external and its device was not given.
     fn log_state(&self, superblock: &Superblock) -> Option<Result<LogState, Error>> {
-        let log = self.log(superblock)?;
+        let log = self.log_of(superblock)?;
         Some(log.and_then(|log| xfs_log::find_head_and_tail(&log)))
     }
 }
@@ -468,8 +433,13 @@ fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError>
 
 /// Properties of a volume that are known without reading its files.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "raw"),
+    expect(unreachable_pub, reason = "the feature `raw` makes it public")
+)]
 pub struct Description {
     /// The byte of the file or disk at which the volume starts: 0 unless it is in a partition.
+    #[cfg_attr(not(feature = "raw"), expect(dead_code, reason = "the feature `raw` shows it"))]
     pub start: u64,
     /// The superblock.
     pub superblock: Superblock,

@@ -13,11 +13,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xfs_alloc::InodeState;
-use xfs_buffer::{BufferCache, PosixError};
+use xfs_buffer::PosixError;
 use xfs_device::BlockDevice;
 use xfs_format::superblock::Label;
-use xfs_format::{Geometry, InodeNumber, Superblock, Uuid};
-use xfs_log::LogState;
+use xfs_format::{Geometry, InodeNumber, Uuid};
 use xfs_vfs::{Capabilities, Credentials, Metadata, UuidChange};
 
 use crate::inode_paths::{self, InodePaths};
@@ -93,7 +92,7 @@ impl Volume {
     ///
     /// An open file stays open, whatever becomes of its mode. Operations on the volume as a whole
     /// need [`Capabilities::SYS_ADMIN`]. This separates the users of a program; it does not confine
-    /// the program itself, which can use [`device`](Self::device) or [`cache`](Self::cache).
+    /// the program itself, which can use the [`device`](Self::device).
     ///
     /// It uses some memory for each processor: keep it as long as it is needed.
     #[must_use]
@@ -110,34 +109,16 @@ impl Volume {
         Self(Arc::new(VolumeShards::new(core, findings)))
     }
 
-    /// Returns the superblock as it was read when the volume was opened.
-    #[must_use]
-    pub fn superblock(&self) -> &Superblock {
-        &self.volume_ref().superblock
-    }
-
     /// Returns the sizes of the volume, which change when it [grows](Self::grow).
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.volume_ref().cache.geometry()
     }
 
-    /// Returns the buffer cache: metadata by disk address, for tools that look below files.
-    #[must_use]
-    pub fn cache(&self) -> &Arc<BufferCache> {
-        &self.volume_ref().cache
-    }
-
     /// Returns the data device.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.volume_ref().cache.device()
-    }
-
-    /// Returns the state of the log when the volume was opened. `None`: its device was not given.
-    #[must_use]
-    pub fn log_state(&self) -> Option<&LogState> {
-        self.volume_ref().log.as_ref()
     }
 
     /// Returns the current label.
@@ -148,7 +129,7 @@ impl Volume {
     pub fn label(&self) -> Result<Label> {
         match &self.volume_ref().threads {
             Some(threads) => threads.mount().label(),
-            None => Ok(self.superblock().label),
+            None => Ok(self.volume_ref().superblock.label),
         }
     }
 
@@ -174,7 +155,7 @@ impl Volume {
     pub fn uuid(&self) -> Result<Uuid> {
         match &self.volume_ref().threads {
             Some(threads) => threads.mount().uuid(),
-            None => Ok(self.superblock().uuid),
+            None => Ok(self.volume_ref().superblock.uuid),
         }
     }
 
@@ -215,6 +196,12 @@ impl Volume {
         space::count(self.volume_ref())
     }
 
+    /// Returns the inode number of the root directory.
+    #[must_use]
+    pub fn root_number(&self) -> InodeNumber {
+        self.volume_ref().superblock.root_inode
+    }
+
     /// Returns the root directory.
     ///
     /// # Errors
@@ -234,7 +221,7 @@ impl Volume {
     #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
-        match xfs_alloc::inode_state(self.cache(), number)? {
+        match xfs_alloc::inode_state(&self.volume_ref().cache, number)? {
             InodeState::Allocated => self.volume_ref().node(number),
             InodeState::Free | InodeState::Absent => Err(PosixError::NotFound.into()),
         }

@@ -121,7 +121,7 @@ impl Image {
     }
 
     /// Describes the volume without reading files.
-    pub(crate) fn describe(&self) -> Result<ferroxfs::device::Description, Failure> {
+    pub(crate) fn describe(&self) -> Result<ferroxfs::raw::Description, Failure> {
         let description = self.devices.describe().map_err(OpenError::Volume);
         description.map_err(|error| open_failure(&self.path, &error))
     }

@@ -222,7 +222,7 @@ impl Server {
     }
 
     fn root(&self) -> InodeNumber {
-        self.volume.superblock().root_inode
+        self.volume.root_number()
     }
 
     /// Makes a change durable if the settings require it.

@@ -54,7 +54,7 @@ impl Devices {
 
     /// Ends the clean log in a record with this UUID.
     fn end_log_for(&self, superblock: &Superblock, uuid: Uuid) -> Result<(), OpenError> {
-        let log = self.log(superblock).ok_or(OpenError::LogDeviceMissing)?;
+        let log = self.log_of(superblock).ok_or(OpenError::LogDeviceMissing)?;
         log.and_then(|log| xfs_log::end_clean_log(log, uuid)).map_err(OpenError::Log)
     }
 

@@ -85,7 +85,7 @@ impl Devices {
             return Err(OpenError::Volume(corruption.into()));
         }
         let open_log = || {
-            let log = self.log(&superblock).ok_or(OpenError::LogDeviceMissing)?;
+            let log = self.log_of(&superblock).ok_or(OpenError::LogDeviceMissing)?;
             log.map_err(OpenError::Log)
         };
         let log = open_log()?;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use ferroxfs::Space;
-use ferroxfs::device::Description;
+use ferroxfs::raw::Description;
 use ferroxfs::raw::Superblock;
 
 use crate::cli::{GlobalOptions, InfoArguments};
