@@ -185,7 +185,7 @@ impl File {
     /// - Those of writing [buffered bytes](Self#buffered-bytes) in the range.
     /// - The device's error.
     /// - EUCLEAN for a corrupt structure of the volume.
-    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.check_readable()?;
         self.check_alignment(offset, buffer.len())?;
         match self.node.writable() {
@@ -205,10 +205,10 @@ impl File {
     ///
     /// As [`read_at`](Self::read_at), if nothing was read before it.
     #[doc(alias = "preadv")]
-    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         let mut done = 0;
         for buffer in buffers {
-            let read = match self.read_at(offset + done as u64, buffer) {
+            let read = match self.read_at(buffer, offset + done as u64) {
                 Err(_) if done > 0 => break,
                 read => read?,
             };
@@ -263,7 +263,7 @@ impl File {
     /// - ENOSPC, if nothing was written before it.
     /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
     ///   change](crate#errors).
-    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
         self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.write_mode())
     }
 
@@ -275,7 +275,7 @@ impl File {
     /// # Errors
     ///
     /// As [`write_at`](Self::write_at), except EPERM. Bytes that were written before an error stay.
-    pub fn write_back_at(&self, offset: u64, bytes: &[u8], times: LateTimes) -> Result<()> {
+    pub fn write_back_at(&self, bytes: &[u8], offset: u64, times: LateTimes) -> Result<()> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let slices = std::iter::once(rest);
@@ -294,7 +294,7 @@ impl File {
     ///
     /// As [`write_at`](Self::write_at), if nothing was written before it.
     #[doc(alias = "pwritev")]
-    pub fn write_vectored_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<usize> {
+    pub fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         let length = slices.iter().map(|slice| slice.len()).sum();
         self.write_slices(offset, length, slices.iter().map(|slice| &**slice), self.write_mode())
     }
@@ -403,13 +403,13 @@ impl File {
 
 impl Read for File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.read_at(self.position, buffer)?;
+        let read = self.read_at(buffer, self.position)?;
         self.position += read as u64;
         Ok(read)
     }
 
     fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let read = self.read_vectored_at(self.position, buffers)?;
+        let read = self.read_vectored_at(buffers, self.position)?;
         self.position += read as u64;
         Ok(read)
     }
@@ -417,13 +417,13 @@ impl Read for File {
 
 impl Write for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.write_at(self.position, bytes)?;
+        let written = self.write_at(bytes, self.position)?;
         self.position += written as u64;
         Ok(written)
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let written = self.write_vectored_at(self.position, slices)?;
+        let written = self.write_vectored_at(slices, self.position)?;
         self.position += written as u64;
         Ok(written)
     }

@@ -253,7 +253,7 @@ fn contents(node: &Node, survey: &mut Survey) {
     let size = node.metadata().size;
     let mut buffer = vec![0; 8192];
     for offset in [0, size / 2, size.saturating_sub(4096), size, u64::MAX - 4096, u64::MAX] {
-        let read = file.read_at(offset, &mut buffer);
+        let read = file.read_at(&mut buffer, offset);
         survey.keep(read);
     }
     let mut offset = 0;

@@ -66,9 +66,9 @@ fn changes_count_extents_transactions_and_log_writes() {
     let root = volume.root().unwrap();
     let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
     let before = volume.statistics().unwrap();
-    file.write_at(0, b"first").unwrap();
-    file.write_at(1 << 20, b"second").unwrap();
-    file.read_at(0, &mut [0; 5]).unwrap();
+    file.write_at(b"first", 0).unwrap();
+    file.write_at(b"second", 1 << 20).unwrap();
+    file.read_at(&mut [0; 5], 0).unwrap();
     file.set_len(1).unwrap();
     let after = volume.statistics().unwrap();
     let (maps, was) = (after.extent_maps, before.extent_maps);

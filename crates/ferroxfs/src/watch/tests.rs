@@ -34,7 +34,7 @@ fn watches_of_directory_and_file_report_all_changes() {
     let of_root = root.watch(WatchEvents::all(), Scope::Inode).unwrap();
     let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap();
     let of_file = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
-    file.open().unwrap().write_at(0, b"contents").unwrap();
+    file.open().unwrap().write_at(b"contents", 0).unwrap();
     file.set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
     root.link(&file, "other").unwrap();
     root.rename("other", &root, "moved", RenameMode::Replace).unwrap();
@@ -209,7 +209,7 @@ fn unnamed_file_is_watched_while_open() {
     let free = free_blocks(&volume);
     let file = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     let watch = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
-    file.open().unwrap().write_at(0, &[1; 10_000]).unwrap();
+    file.open().unwrap().write_at(&[1; 10_000], 0).unwrap();
     assert!(!watch.is_closed() && free_blocks(&volume) < free);
     drop(file);
     assert_eq!(free_blocks(&volume), free);

@@ -85,7 +85,7 @@ fn contents(node: &Node, hasher: &mut DefaultHasher) -> Result<()> {
         at = start;
         while at < end {
             let wanted = (end - at).min(buffer.len() as u64) as usize;
-            let read = file.read_at(at, &mut buffer[..wanted])?;
+            let read = file.read_at(&mut buffer[..wanted], at)?;
             if read == 0 {
                 return Ok(());
             }

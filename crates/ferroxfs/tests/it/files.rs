@@ -48,7 +48,7 @@ fn file_is_read_and_searched_at_any_offset() {
     assert_eq!(file.seek_hole(1 << 20).unwrap(), None);
     let long = volume.open_file("/files/long").unwrap();
     assert_eq!(long.seek_hole(6 << 60).unwrap(), Some(6 << 60));
-    assert_eq!(long.read_at((7 << 60) - 3, &mut four).unwrap(), 3);
+    assert_eq!(long.read_at(&mut four, (7 << 60) - 3).unwrap(), 3);
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn open() -> Volume {
 fn file(volume: &Volume, size: u64, flags: ExtendedFlags) -> File {
     let node = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     let file = node.open().unwrap();
-    file.write_at(0, &vec![1; size as usize]).unwrap();
+    file.write_at(&vec![1; size as usize], 0).unwrap();
     set(file.node(), flags).unwrap();
     file
 }
@@ -67,8 +67,8 @@ fn check_append_only(volume: &Volume, size: u64) {
     assert_eq!(fixed.metadata().size, size);
     fixed.change_range(size..size + BLOCK, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
     assert_eq!(fixed.metadata().size, size + BLOCK);
-    fixed.write_at(size + BLOCK, b"more").unwrap();
-    check_refused(fixed.write_at(0, b"less"), PosixError::NotPermitted);
+    fixed.write_at(b"more", size + BLOCK).unwrap();
+    check_refused(fixed.write_at(b"less", 0), PosixError::NotPermitted);
 }
 
 #[test]

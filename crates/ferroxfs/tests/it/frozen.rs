@@ -87,7 +87,7 @@ fn reads_on_a_frozen_volume_write_nothing() {
     volume.freeze().unwrap();
     let before = recording.position();
     let mut bytes = [0; BUFFERED_BYTES];
-    assert_eq!(ahead.read_at(5, &mut bytes).unwrap(), BUFFERED_BYTES);
+    assert_eq!(ahead.read_at(&mut bytes, 5).unwrap(), BUFFERED_BYTES);
     assert_eq!(volume.read_dir("/").unwrap().count(), 1);
     volume.root().unwrap().note_access(Timestamp::default()).unwrap();
     ahead.sync_all().unwrap();

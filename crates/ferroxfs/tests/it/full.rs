@@ -113,7 +113,7 @@ type Act = fn(&File, &File) -> Result<(), Error>;
 
 /// Operations that take space, on two files with the same contents.
 const ACTS: [Act; 10] = [
-    |file, _| file.write_at(0, &[3; 1 << 20]).map(|written| assert!(written > 0)),
+    |file, _| file.write_at(&[3; 1 << 20], 0).map(|written| assert!(written > 0)),
     |file, _| file.change_range(0..VOLUME_BYTES / 2, RangeMode::Allocate(AllocateMode::Extend)),
     |file, _| file.change_range(100..1 << 20, RangeMode::Zero(AllocateMode::Extend)),
     |file, _| file.change_range(4096..8192, RangeMode::Punch),
@@ -176,7 +176,7 @@ fn allocation_without_room_changes_nothing() {
         volume.open_file(path).unwrap()
     });
     for hole in 0..HOLES {
-        file.write_at(2048 * hole, &[3; 1024]).unwrap();
+        file.write_at(&[3; 1024], 2048 * hole).unwrap();
     }
     file.sync_all().unwrap();
     let refused = |end| {
@@ -224,7 +224,7 @@ fn fill_to_the_last_block(volume: &Volume) {
     assert!(fill(volume, "/") > 0);
     let file = volume.open_file("/file 0").unwrap();
     let end = file.metadata().size;
-    let blocks = (0..).map(|block| file.write_at(end + (block << 12), &[9; 4096]));
+    let blocks = (0..).map(|block| file.write_at(&[9; 4096], end + (block << 12)));
     let refused = blocks.take(100_000).find_map(Result::err);
     assert!(matches!(refused, Some(Error::Posix(PosixError::NoSpace))), "{refused:?}");
 }

@@ -179,7 +179,7 @@ fn concurrent_walks_over_a_scratch_volume_miss_no_held_inode() {
         let (from, to) = (&folders[prng.within(0..2)], &folders[prng.within(0..2)]);
         let name = format!("name{}", prng.within(0..NAMES));
         let done = match prng.within(0..4) {
-            0 | 1 => from.create(&name, &NewKind::Regular).and_then(|node| node.write_at(9, b"x")),
+            0 | 1 => from.create(&name, &NewKind::Regular).and_then(|node| node.write_at(b"x", 9)),
             2 => from.rename(&name, to, format!("name{}", prng.within(0..NAMES))),
             _ => from.remove(&name),
         };

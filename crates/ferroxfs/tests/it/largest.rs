@@ -139,14 +139,14 @@ fn check_contents(volume: &Volume, features: &str) {
     let block = u64::from(volume.geometry().block_size);
     let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());
     for number in 0..60 {
-        one.write_at(number * 2 * block, &[1; 100]).unwrap();
+        one.write_at(&[1; 100], number * 2 * block).unwrap();
     }
     one.change_range(0..4 * block, RangeMode::Zero(AllocateMode::Extend)).unwrap();
     one.change_range(0..2 * block, RangeMode::Insert).unwrap();
     one.change_range(0..2 * block, RangeMode::Collapse).unwrap();
     if !features.contains("reflink=0") {
         two.clone_range(0, &one, 0, 0).unwrap();
-        two.write_at(block, &[2; 5000]).unwrap();
+        two.write_at(&[2; 5000], block).unwrap();
         two.change_range(0..20 * block, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
     }
     if features.contains("exchange=1") {

@@ -138,7 +138,7 @@ fn file_open_for_reading_is_not_written() {
     with_file(|volume| {
         let file = reading(volume);
         assert_eq!(file.opens().unwrap(), Opens { reads: 1, writes: 0 });
-        assert_eq!(code(file.write_at(0, b"x")), 9, "EBADF");
+        assert_eq!(code(file.write_at(b"x", 0)), 9, "EBADF");
         assert_eq!(code(file.set_len(0)), 9);
         assert_eq!(volume.read("/file").unwrap(), b"contents");
     });
@@ -222,7 +222,7 @@ fn layout_is_recalled_before_a_write() {
     with_file(|volume| {
         let (file, holder) = (volume.open_file("/file").unwrap(), reading(volume));
         let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
-        file.write_at(0, b"C").unwrap();
+        file.write_at(b"C", 0).unwrap();
         assert_eq!(told.recv(), Ok(None));
         assert_eq!(holder.lease(LeaseKind::Layout).unwrap(), None);
     });
@@ -263,7 +263,7 @@ fn layout_granted_during_a_write_is_recalled() {
         let file = volume.open_file("/file").unwrap();
         volume.freeze().unwrap();
         let writer = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| file.write_at(0, b"C"));
+            let writer = scope.spawn(|| file.write_at(b"C", 0));
             std::thread::sleep(Duration::from_millis(100));
             let holder = reading(volume);
             let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
@@ -368,7 +368,7 @@ fn check_freed_after_threads_read_it(make: impl FnOnce(&Volume) -> Node) {
                         std::thread::yield_now();
                     }
                     let file = volume.node_trusted(number).unwrap().open().unwrap();
-                    file.read_at(0, &mut [0; 100]).unwrap();
+                    file.read_at(&mut [0; 100], 0).unwrap();
                     drop(file);
                     turn.store(now + 1, Ordering::Release);
                 }
@@ -400,7 +400,7 @@ fn unnamed_file_is_freed_after_sharded_reads() {
     check_freed_after_threads_read_it(|volume| {
         let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
         let node = volume.root().unwrap().create_unnamed(&creation).unwrap();
-        node.open().unwrap().write_at(0, &[1; 1 << 16]).unwrap();
+        node.open().unwrap().write_at(&[1; 1 << 16], 0).unwrap();
         node
     });
 }

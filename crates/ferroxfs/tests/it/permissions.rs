@@ -196,7 +196,7 @@ fn open_file_stays_usable_after_a_change_of_rights() {
     let alice = user(&volume, ALICE);
     let file = alice.open_file("/file").unwrap();
     set(0o4600);
-    file.write_at(0, b"C").unwrap();
+    file.write_at(b"C", 0).unwrap();
     assert_eq!(node.metadata().mode & 0o7777, 0o600);
     assert_eq!(refused(alice.open_file("/file")), PosixError::AccessDenied);
 }
@@ -212,8 +212,8 @@ fn write_only_file_is_not_readable() {
     assert_eq!(refused(node.open()), PosixError::AccessDenied);
     assert_eq!(refused(node.open_read_only()), PosixError::AccessDenied);
     let file = node.open_write_only().unwrap();
-    assert_eq!(refused(file.read_at(0, &mut [0; 4])), PosixError::BadDescriptor);
-    file.write_at(0, b"C").unwrap();
+    assert_eq!(refused(file.read_at(&mut [0; 4], 0)), PosixError::BadDescriptor);
+    file.write_at(b"C", 0).unwrap();
     file.close().unwrap();
     assert_eq!(volume.read("/box/file").unwrap(), b"Contents");
 }

@@ -26,7 +26,7 @@ fn write_or_new_owner_removes_capabilities() {
             .set_attributes(&SetAttributes { mode: Some(0o6755), ..SetAttributes::default() })
             .unwrap();
         let changes: [(&str, &dyn Fn()); 4] = [
-            ("write", &|| assert_eq!(program.open().unwrap().write_at(0, b"new").unwrap(), 3)),
+            ("write", &|| assert_eq!(program.open().unwrap().write_at(b"new", 0).unwrap(), 3)),
             ("truncate", &|| program.open().unwrap().set_len(1).unwrap()),
             ("allocate", &|| {
                 let mode = RangeMode::Allocate(AllocateMode::KeepSize);
@@ -49,7 +49,7 @@ fn write_or_new_owner_removes_capabilities() {
             .set_attributes(&SetAttributes { mode: Some(0o6750), ..SetAttributes::default() })
             .unwrap();
         // These bytes were written before the file got its capabilities.
-        program.open().unwrap().write_back_at(0, b"older", LateTimes::Told).unwrap();
+        program.open().unwrap().write_back_at(b"older", 0, LateTimes::Told).unwrap();
     };
     let look = |volume: &Volume| {
         let program = volume.lookup("/program").unwrap();

@@ -39,7 +39,7 @@ fn work(volume: &Volume) {
                 let end = handle.metadata().size;
                 for (part, bytes) in vec![number as u8; length].chunks(9000).enumerate() {
                     let at = end + 9000 * part as u64;
-                    ignore_refusal(handle.write_at(at, bytes).map(drop));
+                    ignore_refusal(handle.write_at(bytes, at).map(drop));
                 }
                 open.push(handle);
                 if open.len() > OPEN {

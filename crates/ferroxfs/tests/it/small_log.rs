@@ -56,7 +56,7 @@ fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
         _ => {
             if let Ok(file) = volume.open_file(format!("/own{thread}/{name}")) {
                 for piece in 0..20 {
-                    file.write_at(piece * 16_384, &[1; 100]).unwrap();
+                    file.write_at(&[1; 100], piece * 16_384).unwrap();
                 }
                 file.set_len(prng.within(0..100_000) as u64).unwrap();
             }

@@ -96,7 +96,7 @@ fn written_contents_are_read_back() {
         let mut file = volume.open_file("/text").unwrap();
         file.seek(SeekFrom::Start(4_000_000)).unwrap();
         file.write_all(b"in between").unwrap();
-        file.write_at(20_000_000, b"behind a hole").unwrap();
+        file.write_at(b"behind a hole", 20_000_000).unwrap();
         file.sync_all().unwrap();
     };
     let look = |volume: &Volume| {
@@ -183,7 +183,7 @@ fn open_file_stays_when_its_name_is_removed() {
     volume.remove_file("/file").unwrap();
     assert_eq!(file.metadata().nlink, 0);
     let mut byte = [0];
-    assert_eq!(file.read_at(1000, &mut byte).unwrap(), 1);
+    assert_eq!(file.read_at(&mut byte, 1000).unwrap(), 1);
     assert_eq!(byte, [7]);
     let unnamed = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     volume.root().unwrap().link(&unnamed, "named").unwrap();
@@ -359,7 +359,7 @@ fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     let volume = open(&device);
     let file = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN).unwrap();
     for block in 0..40 {
-        file.open().unwrap().write_at(block * 8192, b"a block of its own").unwrap();
+        file.open().unwrap().write_at(b"a block of its own", block * 8192).unwrap();
     }
     drop(file);
     volume.close().unwrap();
@@ -372,7 +372,7 @@ fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     let file = volume.lookup("file").unwrap();
     assert_eq!(file.attribute("user.first".as_ref()).unwrap(), [7; 120]);
     let mut bytes = [0; 18];
-    file.open().unwrap().read_at(39 * 8192, &mut bytes).unwrap();
+    file.open().unwrap().read_at(&mut bytes, 39 * 8192).unwrap();
     assert_eq!(&bytes, b"a block of its own");
 }
 
@@ -384,7 +384,7 @@ fn deduplication_leaves_the_times() {
     let root = volume.root().unwrap();
     let [one, two] = ["one", "two"].map(|name| {
         let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
-        file.write_at(0, &[3; 8192]).unwrap();
+        file.write_at(&[3; 8192], 0).unwrap();
         file
     });
     let past = Timestamp::new(1_000_000_000, 0);
@@ -489,7 +489,7 @@ fn every_change_raises_the_change_count() {
         file.set_attribute("user.name", b"value", SetMode::Either).unwrap();
     });
     rises(&file, "write", &|| {
-        assert_eq!(file.open().unwrap().write_at(0, b"bytes").unwrap(), 5);
+        assert_eq!(file.open().unwrap().write_at(b"bytes", 0).unwrap(), 5);
     });
     rises(&file, "link", &|| root.link(&file, "other").unwrap());
     rises(&root, "create", &|| volume.write("/another", b"").unwrap());

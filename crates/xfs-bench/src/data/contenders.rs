@@ -58,13 +58,13 @@ impl Library {
 
 impl DataContender for Library {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
-        let written = self.file(file).write_at(offset, bytes)?;
+        let written = self.file(file).write_at(bytes, offset)?;
         assert_eq!(written, bytes.len(), "the volume has room");
         Ok(())
     }
 
     fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError> {
-        let read = self.file(file).read_at(offset, bytes)?;
+        let read = self.file(file).read_at(bytes, offset)?;
         assert_eq!(read, bytes.len(), "the file is as long as it was written");
         Ok(())
     }

@@ -182,7 +182,7 @@ fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     while offset < length {
-        let read = staged.read_at(offset, &mut buffer)?;
+        let read = staged.read_at(&mut buffer, offset)?;
         if read == 0 {
             break;
         }

@@ -35,7 +35,7 @@ fn server_with(device: SharedDevice, settings: Settings) -> Server {
 pub(super) fn put(server: &Server, name: &str, contents: &str) {
     let root = server.volume.root().unwrap();
     let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
-    assert_eq!(file.write_at(0, contents.as_bytes()).unwrap(), contents.len());
+    assert_eq!(file.write_at(contents.as_bytes(), 0).unwrap(), contents.len());
 }
 
 fn request(opcode: Opcode, node: u64, body: &[u8]) -> Vec<u8> {
@@ -469,7 +469,7 @@ fn partly_shared_range_invalidates_the_kernels_pages() {
     // With no free block, sharing fails, and the existing blocks are overwritten.
     let filler = server.volume.create_file("/filler").unwrap();
     let mut at = 0;
-    while let Ok(written @ 1..) = filler.write_at(at, &vec![1; 1 << 20]) {
+    while let Ok(written @ 1..) = filler.write_at(&vec![1; 1 << 20], at) {
         at += written as u64;
     }
     let (copied, stale_contents) = copy(&server, 8192);

@@ -211,7 +211,7 @@ impl Library {
         let mut buffer = vec![0; length as usize];
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match file.read_at(offset + done as u64, rest).map_err(number)? {
+            match file.read_at(rest, offset + done as u64).map_err(number)? {
                 0 => break,
                 count => done += count,
             }
@@ -223,7 +223,7 @@ impl Library {
         let file = self.file(target, FileAccess::Write)?;
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-            match file.write_at(offset + done as u64, rest).map_err(number)? {
+            match file.write_at(rest, offset + done as u64).map_err(number)? {
                 0 => return Err(Errno::NOSPC),
                 count => done += count,
             }
@@ -256,7 +256,7 @@ impl Library {
             pieces.push(IoSlice::new(piece));
             rest = after;
         }
-        let written = file.write_vectored_at(offset, &pieces).map_err(number)?;
+        let written = file.write_vectored_at(&pieces, offset).map_err(number)?;
         if written != total {
             return Err(Errno::NOSPC);
         }
@@ -282,7 +282,7 @@ impl Library {
             pieces.push(IoSliceMut::new(piece));
             rest = after;
         }
-        let read = file.read_vectored_at(offset, &mut pieces).map_err(number)?;
+        let read = file.read_vectored_at(&mut pieces, offset).map_err(number)?;
         Ok(bytes(buffer.get(..read).unwrap_or_default()))
     }
 
@@ -295,7 +295,7 @@ impl Library {
         };
         let read = |at, length: u64| {
             let mut buffer = vec![0; length as usize];
-            let read = file.read_at(at, &mut buffer).map_err(number)?;
+            let read = file.read_at(&mut buffer, at).map_err(number)?;
             buffer.truncate(read);
             Ok(buffer)
         };

@@ -131,7 +131,7 @@ fn contents(node: &Node) -> Result<Contents> {
         while at < end {
             let wanted = (end - at).min(buffer.len() as u64) as usize;
             let part = buffer.get_mut(..wanted).unwrap_or_default();
-            let read = file.read_at(at, part)?;
+            let read = file.read_at(part, at)?;
             assert_ne!(read, 0, "a read within the file returned no bytes");
             contents.update(at, part.get(..read).unwrap_or_default());
             at += read as u64;

@@ -173,7 +173,7 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
         }
         _ => {
             let bytes = vec![at as u8 | 1; prng.within(1..MOST_BYTES)];
-            file.write_at(at, &bytes).map(drop)
+            file.write_at(&bytes, at).map(drop)
         }
     }
 }
@@ -187,9 +187,9 @@ pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
             root.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())
         });
         let (here, there) = (here?, there?);
-        here.write_at(0, &[1; MOST_BYTES])?;
+        here.write_at(&[1; MOST_BYTES], 0)?;
         there.clone_range(0, &here, 0, 0)?;
-        there.write_at(8192, &[2; 4096])?;
+        there.write_at(&[2; 4096], 8192)?;
         here.exchange_range(0, &there, 0, 0)?;
         drop((here, there));
         // The parent pointers of such names do not fit in the inode.

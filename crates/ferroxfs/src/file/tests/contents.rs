@@ -40,7 +40,7 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
     for round in 0..ROUNDS {
         let file = volume.open_file("file").unwrap();
         file.set_len(0).unwrap();
-        file.write_at(0, b"bytes").unwrap();
+        file.write_at(b"bytes", 0).unwrap();
         assert!(contents.is_buffered());
         flush_beside(&contents, || drop(file));
         let left = node.metadata().blocks;
@@ -65,7 +65,7 @@ fn close_returns_the_error_of_a_flush_just_before() {
     for round in 0..ROUNDS / 4 {
         let file = volume.open_file("file").unwrap();
         volume.sync().unwrap();
-        file.write_at(0, b"bytes").unwrap();
+        file.write_at(b"bytes", 0).unwrap();
         let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
         failing.set_fault(Some(fault));
         let told = flush_beside(&contents, || file.close());

@@ -59,7 +59,7 @@ fn bulkstat_agrees_with_stat() {
     let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
     let buffered = volume.open_file("/file9").unwrap();
     for round in 0..3 {
-        buffered.write_at(round * 1000, &[7; 1000]).unwrap();
+        buffered.write_at(&[7; 1000], round * 1000).unwrap();
         volume.lookup(format!("/file{round}")).unwrap().set_attributes(&changes).unwrap();
         if round == 1 {
             volume.sync().unwrap();
@@ -97,7 +97,7 @@ fn listing_with_metadata_agrees_with_stat() {
         let buffered = volume.open_file("/file9").unwrap();
         root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
         for round in 0..4 {
-            buffered.write_at(round * 1000, &[7; 1000]).unwrap();
+            buffered.write_at(&[7; 1000], round * 1000).unwrap();
             volume
                 .lookup(format!("/file{}", round + 250))
                 .unwrap()

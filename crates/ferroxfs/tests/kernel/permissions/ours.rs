@@ -37,7 +37,7 @@ fn make(volume: &Volume, path: &Path, found: &Found) -> Result<()> {
     };
     let node = volume.create_node(path, &kind, &creation(mode, 0))?;
     if found.kind == Kind::Regular {
-        node.open()?.write_at(0, &CONTENTS)?;
+        node.open()?.write_at(&CONTENTS, 0)?;
     }
     let (uid, gid) = (Some(found.uid), Some(found.gid));
     node.set_attributes(&SetAttributes { uid, gid, ..SetAttributes::default() })?;
@@ -185,7 +185,7 @@ fn on_contents(volume: &Volume, folder: &Path, node: &Node, operation: &Operatio
         Operation::OpenToWrite => node.open().map(drop),
         Operation::OpenToWriteOnly => node.open_write_only().map(drop),
         Operation::OpenQuietly => node.open_read_only().and_then(|_| node.check_owner()),
-        Operation::Write => node.open()?.write_at(0, b"x").map(drop),
+        Operation::Write => node.open()?.write_at(b"x", 0).map(drop),
         Operation::Truncate => node.open()?.set_len(1),
         Operation::Allocate => {
             node.open()?.change_range(0..8192, RangeMode::Allocate(AllocateMode::Extend))

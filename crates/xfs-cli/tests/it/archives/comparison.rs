@@ -134,7 +134,7 @@ fn image_entry(node: &Node) -> Entry {
         let file = node.open_read_only().unwrap();
         let mut read = 0;
         while read < contents.len() {
-            read += file.read_at(read as u64, &mut contents[read..]).unwrap();
+            read += file.read_at(&mut contents[read..], read as u64).unwrap();
         }
     } else {
         contents.clear();
