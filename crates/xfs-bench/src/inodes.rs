@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ferroxfs::admin::BulkPath;
 use ferroxfs::bench::InodeIndex;
-use ferroxfs::stats::Statistics;
+use ferroxfs::stats::VolumeStats;
 use ferroxfs::{CreateOptions, InodeNumber, NewKind, OpenOptions, Volume};
 use xfs_oracle::{Mount, Xfsprogs};
 use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
@@ -83,7 +83,7 @@ struct InodesOutcome {
     inodes: u64,
     time: Duration,
     /// The statistics of our volume.
-    statistics: Statistics,
+    statistics: VolumeStats,
     /// Resident memory in bytes. For a listing, at the end of the timed part. For an eviction,
     /// before that part.
     memory_bytes: u64,
@@ -230,7 +230,7 @@ fn measure_kernel(image: &Path, threads: usize) -> Result<InodesOutcome, BenchEr
     let start = Instant::now();
     let inodes = directory.bulkstat(threads)?;
     let time = start.elapsed();
-    Ok(InodesOutcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
+    Ok(InodesOutcome { inodes, time, statistics: VolumeStats::default(), memory_bytes: 0 })
 }
 
 /// Returns the resident memory of this process, or 0 if unknown.

@@ -5,7 +5,7 @@ use xfs_vfs::{CreateOptions, NewKind, RenameMode};
 use crate::OpenOptions;
 use crate::admin::Label;
 use crate::lock::{LockMode, LockOwner, LockRange, Wait};
-use crate::stats::RememberedNames;
+use crate::stats::DentryCacheStats;
 
 const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 
@@ -114,7 +114,8 @@ fn cached_names_and_held_locks_are_counted() {
     let root = volume.root().unwrap();
     root.create("one", &NewKind::Regular, &PLAIN).unwrap();
     let names = || {
-        let RememberedNames { remembered, absent } = volume.statistics().unwrap().names;
+        let DentryCacheStats { cached: remembered, negative: absent } =
+            volume.statistics().unwrap().dentries;
         (remembered, absent)
     };
     // The second lookup of a name caches it.
