@@ -15,6 +15,7 @@ const TRUSTED: &[u8] = b"trusted.";
 
 /// One extended attribute, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Attribute {
     /// The Linux name, with its namespace: `user.`, `trusted.`, `security.` or `system.`.
     pub name: OsString,

@@ -13,6 +13,7 @@ use crate::node::Node;
 
 /// A contiguous part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileExtent {
     /// Its start in the file.
     pub offset_bytes: u64,

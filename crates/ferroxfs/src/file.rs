@@ -72,6 +72,7 @@ pub struct File {
 /// The units of direct reads and writes, which bypass the memory of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "STATX_DIOALIGN")]
+#[non_exhaustive]
 pub struct DirectAlignment {
     /// Of the address in memory: any address will do.
     pub memory_bytes: u32,

@@ -33,6 +33,7 @@ const MAX_DEPTH: usize = 1 << 14;
 
 /// A directory that holds an inode, and the name in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Parent {
     /// The directory.
     pub directory: InodeNumber,
@@ -44,6 +45,7 @@ pub struct Parent {
 
 /// Every path of an inode, and errors on the way.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct InodePaths {
     /// Paths from the root, each beginning with `/`, in the order of their bytes. Empty for an
     /// inode that no directory holds.

@@ -14,7 +14,7 @@ use xfs_inode::{Inode, InodeGuard};
 use xfs_sync::{Object, SharedLatch};
 use xfs_vfs::{
     Access, Acl, AclKind, Activity, CachedInode, Caller, Credentials, Metadata, Mount, OpContext,
-    check_not_immutable,
+    check_access, check_not_immutable, metadata_of_inode, read_acl,
 };
 
 use crate::volume_ref::{InodeRef, VolumeRef};
@@ -133,7 +133,7 @@ impl Node {
     /// file.
     pub(crate) fn check(&self, wanted: Access) -> Result<()> {
         match self.caller().credentials() {
-            Some(me) => me.check(self.cache(), &self.view(), wanted),
+            Some(me) => check_access(me, self.cache(), &self.view(), wanted),
             None if wanted.contains(Access::WRITE) => check_not_immutable(self.view().core()),
             None => Ok(()),
         }
@@ -155,7 +155,7 @@ impl Node {
         }
         match self.caller().credentials() {
             Some(_) => self.check(wanted),
-            None => Credentials::root().check(self.cache(), &self.view(), wanted),
+            None => check_access(&Credentials::root(), self.cache(), &self.view(), wanted),
         }
     }
 
@@ -223,7 +223,7 @@ impl Node {
     pub fn metadata(&self) -> Metadata {
         let geometry = self.cache().geometry();
         let buffered = self.writable().ok().and_then(|(_, entry)| entry.known_contents()?.shown());
-        let mut metadata = Metadata::new(&self.view(), geometry);
+        let mut metadata = metadata_of_inode(&self.view(), geometry);
         if let Some(buffered) = buffered {
             buffered.add_to(&mut metadata, geometry);
         }
@@ -303,7 +303,7 @@ impl Node {
     /// EUCLEAN for a corrupt volume.
     #[doc(alias = "xfs_get_acl")]
     pub fn acl(&self, kind: AclKind) -> Result<Option<Acl>> {
-        Acl::read(self.cache(), &self.view(), kind)
+        read_acl(self.cache(), &self.view(), kind)
     }
 
     /// Checks that the caller may search this directory.
@@ -313,11 +313,11 @@ impl Node {
         let inode = self.view();
         if let Some(inode_ref) = self.inode_ref()
             && inode_ref.inode().rights().is_none()
-            && Acl::read(self.cache(), &inode, AclKind::Access)?.is_none()
+            && read_acl(self.cache(), &inode, AclKind::Access)?.is_none()
         {
             inode_ref.inode().note_rights(inode.core().into());
         }
-        me.check(self.cache(), &inode, Access::EXECUTE)
+        check_access(me, self.cache(), &inode, Access::EXECUTE)
     }
 
     /// Runs `look` on this directory, which does not change meanwhile.

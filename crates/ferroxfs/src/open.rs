@@ -223,7 +223,7 @@ impl OpenOptions {
     /// use ferroxfs::OpenOptions;
     /// use ferroxfs::device::MemoryDevice;
     ///
-    /// let device = Arc::new(MemoryDevice::new(std::fs::read(&image)?));
+    /// let device = Arc::new(MemoryDevice::from_bytes(&std::fs::read(&image)?)?);
     /// let volume = OpenOptions::new().write(true).open_device(device)?;
     /// volume.create_dir("/only-in-memory")?;
     /// volume.close()?;
@@ -437,6 +437,7 @@ fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError>
     not(feature = "raw"),
     expect(unreachable_pub, reason = "the feature `raw` makes it public")
 )]
+#[non_exhaustive]
 pub struct Description {
     /// The byte of the file or disk at which the volume starts: 0 unless it is in a partition.
     #[cfg_attr(not(feature = "raw"), expect(dead_code, reason = "the feature `raw` shows it"))]

@@ -66,6 +66,7 @@ pub struct ScratchNode {
 
 /// An entry of a directory of a [`ScratchVolume`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScratchEntry {
     /// The name.
     pub name: OsString,

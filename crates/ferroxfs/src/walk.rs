@@ -23,6 +23,7 @@ use crate::{Error, FileType};
 
 /// One file of a walk.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WalkEntry {
     /// Its path, beginning with the path that the walk was given.
     pub path: PathBuf,
@@ -35,6 +36,7 @@ pub struct WalkEntry {
 /// An error of a walk.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
+#[non_exhaustive]
 pub struct WalkError {
     /// The path that the error is about: a file that could not be read, or a directory whose
     /// listing is not complete.

@@ -4,7 +4,7 @@ use xfs_buffer::PosixError;
 use xfs_format::IncompatFeatures;
 use xfs_format::superblock::Unsupported;
 use xfs_icache::Mark;
-use xfs_vfs::{Access, Capabilities};
+use xfs_vfs::{Access, Capabilities, begin_watch};
 
 pub use xfs_vfs::{Scope, Watch, WatchEvent, WatchEvents};
 
@@ -38,7 +38,7 @@ impl Node {
                 return Err(PosixError::NotDirectory.into());
             }
         }
-        Ok(Watch::begin(self.volume_ref().weak_mount(), entry, events, scope))
+        Ok(begin_watch(self.volume_ref().weak_mount(), entry, events, scope))
     }
 
     /// Keeps this inode cached until the volume is closed.

@@ -21,7 +21,7 @@ use crate::error::BenchError;
 /// Page size of this machine, the unit of /proc.
 const PAGE_BYTES: u64 = 4096;
 /// Mode and owner of files and directories.
-const CREATION: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o755);
 
 /// Arguments of the inodes benchmark.
 #[derive(clap::Args)]

@@ -13,6 +13,7 @@ pub enum Tag {
 
 /// Which inodes the safe iterator shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WalkFilter {
     /// All inodes in memory, except those that are on their way out.
     Cached,

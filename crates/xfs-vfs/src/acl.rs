@@ -164,19 +164,19 @@ impl Acl {
             |check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check);
         Ok(Self::new(entries).map_err(corrupt)?)
     }
+}
 
-    /// Reads a list of an inode, which does not change meanwhile. `None`: it has none.
-    pub fn read(
-        cache: &xfs_buffer::BufferCache,
-        inode: &Inode,
-        kind: AclKind,
-    ) -> Result<Option<Self>> {
-        if !inode.core().has_attr_fork() {
-            return Ok(None);
-        }
-        let value = Attributes::new(cache, inode).find(Namespace::Trusted, kind.name())?;
-        value.map(|value| Self::decode(&value, inode.number())).transpose()
+/// Reads a list of an inode, which does not change meanwhile. `None`: it has none.
+pub fn read_acl(
+    cache: &xfs_buffer::BufferCache,
+    inode: &Inode,
+    kind: AclKind,
+) -> Result<Option<Acl>> {
+    if !inode.core().has_attr_fork() {
+        return Ok(None);
     }
+    let value = Attributes::new(cache, inode).find(Namespace::Trusted, kind.name())?;
+    value.map(|value| Acl::decode(&value, inode.number())).transpose()
 }
 
 /// Returns the shift in the mode at which the permission bits show an entry, if they do.

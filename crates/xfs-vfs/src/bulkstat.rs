@@ -27,7 +27,7 @@ use xfs_icache::{BulkRequest, Keep};
 use crate::contents::Contents;
 use crate::inode_ref::InodeRef;
 use crate::kind::CachedInode;
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, metadata_of_inode};
 use crate::mount::Mount;
 
 /// Chunks that are looked up at once.
@@ -37,6 +37,7 @@ const CHUNKS_OF_64_NUMBERS: usize = 2;
 
 /// How bulkstat reads inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BulkPath {
     /// From the cache where they are cached, and from their clusters otherwise. Nothing is inserted
     /// into the cache.
@@ -50,6 +51,7 @@ pub enum BulkPath {
 /// Which inodes of a chunk exist and are in use.
 #[doc(alias = "xfs_inumbers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InodeChunkUse {
     /// The first of 64 numbers.
     pub start: InodeNumber,
@@ -257,7 +259,7 @@ impl GroupBulkstat<'_> {
         let skipped = (first.0 - start.0) as u32;
         let mut visit = |first: InodeNumber, inodes: u64| {
             self.mount.inode_cache.bulk_visit(BulkRequest { first, inodes, freed }, |live| {
-                let metadata = Metadata::new(&live.inode(), self.mount.geometry());
+                let metadata = metadata_of_inode(&live.inode(), self.mount.geometry());
                 found.inodes.push((live.number(), Ok(metadata)));
             })
         };
@@ -350,7 +352,7 @@ fn metadata(mount: &Mount, entry: &CachedInode) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();
     let _latch = live.log_item().latch().shared();
-    let mut metadata = Metadata::new(&live.inode(), mount.geometry());
+    let mut metadata = metadata_of_inode(&live.inode(), mount.geometry());
     if let Some(buffered) = buffered {
         buffered.add_to(&mut metadata, mount.geometry());
     }

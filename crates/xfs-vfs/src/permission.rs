@@ -19,7 +19,7 @@ use xfs_format::inode::{InodeCore, InodeFlags};
 use xfs_icache::Rights;
 use xfs_inode::Inode;
 
-use crate::acl::{Acl, AclKind};
+use crate::acl::{Acl, AclKind, read_acl};
 use crate::credentials::{Capabilities, Credentials};
 use crate::mode_bits;
 
@@ -93,14 +93,30 @@ impl<'a> Caller<'a> {
     }
 }
 
+/// Checks the access of a user to a file. An immutable file cannot be written by any caller.
+pub fn check_access(
+    me: &Credentials,
+    cache: &BufferCache,
+    inode: &Inode,
+    wanted: Access,
+) -> Result<()> {
+    me.check(cache, inode, wanted)
+}
+
+/// Returns whether mode bits or capabilities grant an access to a file without a list.
+pub fn grants_without_list(me: &Credentials, file: Rights, wanted: Access) -> bool {
+    let Ok(may) = me.may(file, wanted, || Ok::<_, Infallible>(None));
+    may
+}
+
 impl Credentials {
     /// Checks access to a file. An immutable file cannot be written by any caller.
-    pub fn check(&self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
+    pub(crate) fn check(&self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
         let core = inode.core();
         if wanted.contains(Access::WRITE) && core.flags.contains(InodeFlags::IMMUTABLE) {
             return Err(PosixError::NotPermitted.into());
         }
-        let list = || Acl::read(cache, inode, AclKind::Access);
+        let list = || read_acl(cache, inode, AclKind::Access);
         match self.may(core.into(), wanted, list)? {
             true => Ok(()),
             false => Err(PosixError::AccessDenied.into()),
@@ -117,12 +133,6 @@ impl Credentials {
         list: impl FnOnce() -> Result<Option<Acl>, E>,
     ) -> Result<bool, E> {
         Ok(self.is_granted(file, wanted, list)? || self.overrides(file, wanted))
-    }
-
-    /// Returns whether mode bits or capabilities grant an access to a file without a list.
-    pub fn grants_without_list(&self, file: Rights, wanted: Access) -> bool {
-        let Ok(may) = self.may(file, wanted, || Ok::<_, Infallible>(None));
-        may
     }
 
     /// A list with an empty mask is ignored, and the permission bits decide. Linux does that

@@ -7,7 +7,7 @@ use crate::admin::Label;
 use crate::lock::{LockMode, LockOwner, LockRange, Wait};
 use crate::stats::DentryCacheStats;
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o600);
 
 #[test]
 fn operations_by_name_are_counted() {

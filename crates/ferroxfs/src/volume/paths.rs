@@ -18,12 +18,12 @@ use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
 use crate::{FileType, Result};
 
 /// For files that are made by path.
-const FILE: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const FILE: CreateOptions = CreateOptions::new(0o644);
 /// For directories that are made by path.
-const DIRECTORY: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const DIRECTORY: CreateOptions = CreateOptions::new(0o755);
 /// The most rounds in which other callers make and remove the same file.
 const MOST_RACES: u32 = 100;
-const LINK: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const LINK: CreateOptions = CreateOptions::new(0o777);
 
 impl Volume {
     /// Opens a regular file. It is made if it does not exist, and truncated if it does. A link in

@@ -9,7 +9,7 @@ use xfs_vfs::{
 
 use crate::{OpenOptions, Volume};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o700);
 
 fn volume(options: &str) -> Volume {
     let open = OpenOptions::new().write(true);
@@ -35,7 +35,7 @@ fn watches_of_directory_and_file_report_all_changes() {
     let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap();
     let of_file = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
     file.open().unwrap().write_at(b"contents", 0).unwrap();
-    file.set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
+    file.set_attributes(&SetAttributes::new().mode(0o600)).unwrap();
     root.link(&file, "other").unwrap();
     root.rename("other", &root, "moved", RenameMode::Replace).unwrap();
     root.remove_file("moved").unwrap();

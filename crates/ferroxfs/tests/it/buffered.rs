@@ -90,7 +90,11 @@ fn other_operations_see_buffered_bytes() {
     let past = Timestamp::new(1_000_000_000, 0);
     file.write_at(&pattern(100_008, 5), 100_008).unwrap();
     file.node()
-        .set_attributes(&SetAttributes { modified: past, ..SetAttributes::default() })
+        .set_attributes(&{
+            let mut changes = SetAttributes::new();
+            changes.modified = past;
+            changes
+        })
         .unwrap();
     file.sync_all().unwrap();
     assert_eq!(Some(file.metadata().modified), past, "a late write changed the time");
@@ -408,10 +412,7 @@ fn cow_hint_without_reflinks_is_refused() {
     let device = make_with("-m reflink=0");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
-    let hint = |bytes| SetAttributes {
-        cow_extent_size_hint_bytes: Some(bytes),
-        ..SetAttributes::default()
-    };
+    let hint = |bytes| SetAttributes::new().cow_extent_size_hint_bytes(bytes);
     for node in [file.node(), &volume.lookup("/").unwrap()] {
         let refused = node.set_attributes(&hint(64 << 10)).unwrap_err();
         assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
@@ -427,7 +428,7 @@ fn cow_hint_without_reflinks_is_refused() {
 fn dax_flag_of_other_kinds_is_refused() {
     let volume = open(&make_with(""));
     volume.symlink("target", "/link").unwrap();
-    let changes = SetAttributes { xflags: Some(ExtendedFlags::DAX), ..SetAttributes::default() };
+    let changes = SetAttributes::new().xflags(ExtendedFlags::DAX);
     let refused = volume.lookup_no_follow("/link").unwrap().set_attributes(&changes).unwrap_err();
     assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
     volume.write("/file", b"").unwrap();
@@ -442,8 +443,7 @@ fn large_cow_hint_copies_blocks_around_a_write() {
     let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
     one.write_at(&pattern(0, 256 << 10), 0).unwrap();
     two.clone_range(0, &one, 0, 0).unwrap();
-    let hint =
-        SetAttributes { cow_extent_size_hint_bytes: Some(64 << 10), ..SetAttributes::default() };
+    let hint = SetAttributes::new().cow_extent_size_hint_bytes(64 << 10);
     two.node().set_attributes(&hint).unwrap();
     two.write_at(b"ten bytes!", 100_000).unwrap();
     two.sync_all().unwrap();
@@ -466,11 +466,8 @@ fn extents_follow_the_size_hint() {
     let device = make_with("");
     let volume = open(&device);
     volume.create_dir("folder").unwrap();
-    let hint = SetAttributes {
-        xflags: Some(ExtendedFlags::EXTSZINHERIT),
-        extent_size_hint_bytes: Some(64 << 10),
-        ..SetAttributes::default()
-    };
+    let hint =
+        SetAttributes::new().xflags(ExtendedFlags::EXTSZINHERIT).extent_size_hint_bytes(64 << 10);
     volume.lookup("folder").unwrap().set_attributes(&hint).unwrap();
     let file = volume.create_file("folder/file").unwrap();
     assert_eq!(file.metadata().extent_size_hint_bytes, 64 << 10, "the hint was not inherited");

@@ -3,7 +3,7 @@
 use ferroxfs::{CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, Volume};
 use xfs_trans::testing::{is_clean, make, make_with};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o700);
 
 fn open() -> Volume {
     let options = OpenOptions::new().write(true);

@@ -16,7 +16,7 @@ use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions};
 use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
-const CREATION: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o700);
 /// Sixteen chunks less the three inodes of a new volume. Any other inode in a chunk would stay, and
 /// would hold the tail itself. So would a block of the directory that only the first checkpoint has
 /// logged, so the names are short.

@@ -18,7 +18,7 @@ use xfs_trans::testing::{JournalParts, make_sized, parts};
 const VOLUME_BYTES: u64 = 48 << 20;
 const THREADS: usize = 4;
 const ROUNDS: usize = 2;
-const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o600).uid(1).gid(1);
 
 /// Returns whether there was room.
 fn had_room(result: Result<(), Error>) -> bool {

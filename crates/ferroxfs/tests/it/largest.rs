@@ -14,7 +14,7 @@ use ferroxfs::{
 use xfs_trans::testing::{make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 640 << 20;
-const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o777);
 /// Entries of the longest list.
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute.
@@ -87,13 +87,7 @@ fn check_heirs(top: &Node, list: &Acl) {
     }
     let unnamed = top.create_unnamed(&PLAIN).unwrap();
     top.link(&unnamed, long('u')).unwrap();
-    unnamed
-        .set_attributes(&SetAttributes {
-            mode: Some(0o640),
-            uid: Some(5),
-            ..SetAttributes::default()
-        })
-        .unwrap();
+    unnamed.set_attributes(&SetAttributes::new().mode(0o640).uid(5)).unwrap();
     unnamed.set_acl(AclKind::Access, None).unwrap();
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }

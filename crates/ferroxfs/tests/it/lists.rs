@@ -16,7 +16,7 @@ use xfs_trans::testing::{make_with, superblock};
 
 const FILES: usize = 12;
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o777);
 
 /// The numbers of users that the lists name: short enough for a leaf, and long enough for blocks of
 /// their own.
@@ -104,13 +104,7 @@ fn chmod_changes_list_and_bits_together() {
     for users in LENGTHS {
         check(
             |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap(),
-            |node| {
-                node.set_attributes(&SetAttributes {
-                    mode: Some(0o640),
-                    ..SetAttributes::default()
-                })
-                .unwrap()
-            },
+            |node| node.set_attributes(&SetAttributes::new().mode(0o640)).unwrap(),
         );
     }
 }
@@ -212,6 +206,8 @@ fn list_without_permission_is_refused_before_its_length() {
     };
     assert_eq!(set(), PosixError::ValueTooLong);
     let fixed = Some(ExtendedFlags::IMMUTABLE);
-    node.set_attributes(&SetAttributes { xflags: fixed, ..SetAttributes::default() }).unwrap();
+    let mut changes = SetAttributes::new();
+    changes.xflags = fixed;
+    node.set_attributes(&changes).unwrap();
     assert_eq!(set(), PosixError::NotPermitted);
 }

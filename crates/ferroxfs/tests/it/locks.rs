@@ -170,9 +170,7 @@ fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;
     let changes: [(&str, Change); 8] = [
         ("chmod", |volume| {
-            volume
-                .lookup("/file")?
-                .set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() })
+            volume.lookup("/file")?.set_attributes(&SetAttributes::new().mode(0o600))
         }),
         ("link", |volume| volume.hard_link("/file", "/link")),
         ("rename", |volume| volume.rename("/file", "/moved")),
@@ -398,7 +396,7 @@ fn removed_file_is_freed_after_sharded_reads() {
 #[test]
 fn unnamed_file_is_freed_after_sharded_reads() {
     check_freed_after_threads_read_it(|volume| {
-        let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions::new(0o600);
         let node = volume.root().unwrap().create_unnamed(&creation).unwrap();
         node.open().unwrap().write_at(&[1; 1 << 16], 0).unwrap();
         node
@@ -411,7 +409,7 @@ fn delegation_is_recalled_without_a_latch() {
         type Act = fn(&Volume);
         let acts: [Act; 4] = [
             |volume| {
-                let changes = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+                let changes = SetAttributes::new().mode(0o600);
                 volume.lookup("/file").unwrap().set_attributes(&changes).unwrap();
             },
             |volume| {

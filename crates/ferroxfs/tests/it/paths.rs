@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferroxfs::{CreateOptions, NewKind, OpenOptions, PosixError, Result, Volume};
 use xfs_trans::testing::make_with;
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o640);
 
 /// Makes a directory with a file, an empty directory, a file, links to each, and a dangling link.
 fn with_volume(act: impl FnOnce(&Volume)) {

@@ -28,7 +28,7 @@ fn user(volume: &Volume, uid: u32) -> Volume {
 
 /// Makes a directory that a user owns.
 fn give(volume: &Volume, path: &str, mode: u16, uid: u32) {
-    let creation = CreateOptions { mode, uid, gid: uid, umask: 0 };
+    let creation = CreateOptions::new(mode).uid(uid).gid(uid);
     volume.create_node(path, &NewKind::Directory, &creation).unwrap();
 }
 
@@ -45,7 +45,7 @@ fn created_file_belongs_to_its_user() {
     let volume = volume();
     give(&volume, "/home", 0o755, ALICE);
     let alice = user(&volume, ALICE);
-    let root = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    let root = CreateOptions::new(0o600);
     let made = alice.create_node("/home/file", &NewKind::Regular, &root).unwrap();
     assert_eq!((made.metadata().uid, made.metadata().gid), (ALICE, ALICE));
     assert_eq!(refused(user(&volume, BOB).open_file("/home/file")), PosixError::AccessDenied);
@@ -66,7 +66,7 @@ fn node_handed_to_another_user_has_their_rights() {
     assert!(home.acting_as(&alice).unwrap().lookup(name).is_ok());
     let of_bob = home.acting_as(&bob).unwrap();
     assert_eq!(refused(of_bob.lookup(name)), PosixError::AccessDenied);
-    let changes = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o777);
     assert_eq!(refused(of_bob.set_attributes(&changes)), PosixError::NotPermitted);
     // A node can go back to root, but not to another volume.
     assert!(of_bob.acting_as(&volume).unwrap().lookup(name).is_ok());
@@ -84,7 +84,7 @@ fn cached_path_follows_changed_rights() {
     volume.create_file("/a/b/file").unwrap();
     let bob = user(&volume, BOB);
     let set = |mode| {
-        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(mode);
         volume.lookup("/a").unwrap().set_attributes(&changes).unwrap();
     };
     let list = |permissions| {
@@ -112,7 +112,7 @@ fn cached_path_follows_changed_rights() {
         volume.lookup("/a").unwrap().set_acl(AclKind::Access, None).unwrap();
         set(0o755);
     }
-    let owner = |uid| SetAttributes { uid: Some(uid), ..SetAttributes::default() };
+    let owner = |uid| SetAttributes::new().uid(uid);
     set(0o700);
     volume.lookup("/a").unwrap().set_attributes(&owner(BOB)).unwrap();
     assert_eq!(may(), [true; 3]);
@@ -173,10 +173,10 @@ fn handles_act_as_the_user_of_their_volume() {
     give(&volume, "/home", 0o755, ALICE);
     let bob = user(&volume, BOB);
     let home = bob.root().unwrap().lookup(OsStr::new("home")).unwrap();
-    let creation = CreateOptions { mode: 0o600, uid: ALICE, gid: ALICE, umask: 0 };
+    let creation = CreateOptions::new(0o600).uid(ALICE).gid(ALICE);
     let clone = home.clone();
     assert_eq!(refused(clone.create("x", &NewKind::Regular, &creation)), PosixError::AccessDenied);
-    let changes = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o777);
     assert_eq!(refused(home.set_attributes(&changes)), PosixError::NotPermitted);
     assert_eq!(refused(home.parent().unwrap().remove_dir("home")), PosixError::AccessDenied);
     let entry = bob.read_dir("/").unwrap().next().unwrap().unwrap();
@@ -188,10 +188,7 @@ fn open_file_stays_usable_after_a_change_of_rights() {
     let volume = volume();
     volume.write("/file", "contents").unwrap();
     let node = volume.lookup("/file").unwrap();
-    let set = |mode| {
-        node.set_attributes(&SetAttributes { mode: Some(mode), ..SetAttributes::default() })
-            .unwrap()
-    };
+    let set = |mode| node.set_attributes(&SetAttributes::new().mode(mode)).unwrap();
     set(0o4666);
     let alice = user(&volume, ALICE);
     let file = alice.open_file("/file").unwrap();
@@ -206,7 +203,7 @@ fn write_only_file_is_not_readable() {
     let volume = volume();
     give(&volume, "/box", 0o777, ALICE);
     volume.write("/box/file", "contents").unwrap();
-    let changes = SetAttributes { mode: Some(0o222), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o222);
     volume.lookup("/box/file").unwrap().set_attributes(&changes).unwrap();
     let node = user(&volume, BOB).lookup("/box/file").unwrap();
     assert_eq!(refused(node.open()), PosixError::AccessDenied);

@@ -18,7 +18,7 @@ const FILES: usize = 300;
 /// Handles that are open at once. Their files are removed meanwhile.
 const OPEN: usize = 8;
 
-const CREATION: CreateOptions = CreateOptions { mode: 0o644, uid: 1, gid: 2, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o644).uid(1).gid(2);
 
 /// Changes a volume by a random sequence from the seed. Handles are dropped, also the last ones of
 /// unlinked files, and nothing is synced.

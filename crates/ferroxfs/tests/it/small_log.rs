@@ -16,7 +16,7 @@ const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
 /// Steps after which a thread checks the log.
 const STEPS: u32 = 50;
-const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o644);
 
 /// Returns the cycle of the log.
 fn cycle(device: &SharedDevice) -> u32 {

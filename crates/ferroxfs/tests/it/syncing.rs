@@ -145,9 +145,7 @@ fn change_before_new_times_survives_after_sync_data() {
     let change = |_: &Volume, file: &File| {
         file.set_len(15_000).unwrap();
         file.write_at(&[2; 100], 0).unwrap();
-        file.node()
-            .set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() })
-            .unwrap();
+        file.node().set_attributes(&SetAttributes::new().mode(0o600)).unwrap();
         file.write_at(&[2; 100], 5000).unwrap();
     };
     let expected = ones(|bytes| {

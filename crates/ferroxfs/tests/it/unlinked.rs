@@ -13,7 +13,7 @@ use xfs_testkit::CowDevice;
 use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
 
-const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o600).uid(1).gid(1);
 /// More files than lists, so that some lists have two inodes.
 const FILES: usize = 150;
 

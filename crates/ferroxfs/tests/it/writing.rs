@@ -19,7 +19,7 @@ use xfs_trans::testing::make_with;
 
 use crate::forge;
 
-pub(crate) const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 7, gid: 8, umask: 0 };
+pub(crate) const PLAIN: CreateOptions = CreateOptions::new(0o640).uid(7).gid(8);
 
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().fixed_time(Timestamp::new(1_700_000_000, 5).unwrap());
@@ -154,8 +154,9 @@ fn renames_move_names_and_files() {
         a.rename("other", &b, "file", RenameMode::Exchange).unwrap();
         let root = volume.root().unwrap();
         let mode = Some(root.metadata().mode & 0o7777 | 0o2000);
-        root.set_attributes(&SetAttributes { mode, gid: Some(77), ..SetAttributes::default() })
-            .unwrap();
+        let mut changes = SetAttributes::new().gid(77);
+        changes.mode = mode;
+        root.set_attributes(&changes).unwrap();
         b.rename("c", &root, "up", RenameMode::Whiteout).unwrap();
     };
     let look = |volume: &Volume| {
@@ -251,14 +252,8 @@ fn shortened_attributes_move_back_into_the_inode() {
 fn changed_attributes_of_inodes_are_read_back() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
-        let changes = SetAttributes {
-            mode: Some(0o2750),
-            uid: Some(1),
-            gid: Some(2),
-            project_id: Some(3),
-            modified: Timestamp::new(17, 18),
-            ..SetAttributes::default()
-        };
+        let mut changes = SetAttributes::new().mode(0o2750).uid(1).gid(2).project_id(3);
+        changes.modified = Timestamp::new(17, 18);
         volume.lookup("/directory").unwrap().set_attributes(&changes).unwrap();
         volume.write("/directory/file", b"").unwrap();
     };
@@ -277,7 +272,7 @@ fn creation_of_a_file_changes_the_times_of_its_directory() {
     let options = OpenOptions::new().write(true).with_devices(device, None);
     let volume = options.open().unwrap();
     let root = volume.lookup("/").unwrap();
-    let plain = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+    let plain = CreateOptions::new(0o644);
     for name in ["a", "b"] {
         let file = root.create(name, &NewKind::Regular, &plain).unwrap().metadata();
         let directory = root.metadata();
@@ -389,7 +384,11 @@ fn deduplication_leaves_the_times() {
     });
     let past = Timestamp::new(1_000_000_000, 0);
     two.node()
-        .set_attributes(&SetAttributes { modified: past, ..SetAttributes::default() })
+        .set_attributes(&{
+            let mut changes = SetAttributes::new();
+            changes.modified = past;
+            changes
+        })
         .unwrap();
     let before = two.metadata();
     assert!(two.deduplicate(0, &one, 0, 8192).unwrap());
@@ -410,12 +409,10 @@ fn times_out_of_range_are_clamped() {
         let options = OpenOptions::new().fixed_time(late).write(true);
         let volume = options.open_device(Arc::clone(&device)).unwrap();
         volume.write("/file", b"contents").unwrap();
-        let changes = SetAttributes {
-            accessed: Timestamp::new(i64::MIN, 5),
-            modified: Timestamp::new(last, 999_999_999),
-            created: Timestamp::new(first, 0),
-            ..SetAttributes::default()
-        };
+        let mut changes = SetAttributes::new();
+        changes.accessed = Timestamp::new(i64::MIN, 5);
+        changes.modified = Timestamp::new(last, 999_999_999);
+        changes.created = Timestamp::new(first, 0);
         volume.lookup("/file").unwrap().set_attributes(&changes).unwrap();
         volume.create_dir("/directory").unwrap();
         volume.close().unwrap();
@@ -456,7 +453,8 @@ fn new_file_inherits_from_its_directory() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
         let xflags = Some(ExtendedFlags::FILESTREAM | ExtendedFlags::NODUMP);
-        let changes = SetAttributes { xflags, ..SetAttributes::default() };
+        let mut changes = SetAttributes::new();
+        changes.xflags = xflags;
         volume.lookup("/directory").unwrap().set_attributes(&changes).unwrap();
         volume.write("/directory/file", b"").unwrap();
         volume.create_dir("/directory/below").unwrap();
@@ -483,7 +481,7 @@ fn every_change_raises_the_change_count() {
         change();
         assert!(count(node) > before, "{what}: still {before}");
     };
-    let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    let mode = SetAttributes::new().mode(0o600);
     rises(&file, "chmod", &|| file.set_attributes(&mode).unwrap());
     rises(&file, "setxattr", &|| {
         file.set_attribute("user.name", b"value", SetMode::Either).unwrap();
@@ -651,7 +649,9 @@ fn directory_with_nosymlinks_refuses_links() {
         let root = volume.root().unwrap();
         let folder = root.create("folder", &NewKind::Directory, &PLAIN).unwrap();
         let xflags = Some(ExtendedFlags::NOSYMLINKS);
-        folder.set_attributes(&SetAttributes { xflags, ..SetAttributes::default() }).unwrap();
+        let mut changes = SetAttributes::new();
+        changes.xflags = xflags;
+        folder.set_attributes(&changes).unwrap();
         let link = |target| folder.create("link", &NewKind::Symlink(target), &PLAIN);
         assert_eq!(posix(link(b"to")), PosixError::NotPermitted);
         assert_eq!(posix(link(&[b'x'; 1024])), PosixError::NameTooLong);

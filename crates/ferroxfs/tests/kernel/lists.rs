@@ -152,7 +152,7 @@ fn on_kernel(root: &Path, step: &Step) -> i32 {
 
 fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
     let make = |path: &str, kind: &NewKind<'_>, mode| {
-        let creation = CreateOptions { mode, uid: 0, gid: 0, umask };
+        let creation = CreateOptions::new(mode).umask(umask);
         volume.create_node(path, kind, &creation).map(drop)
     };
     let done = match step {
@@ -166,9 +166,9 @@ fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
         Step::Remove(path, kind) => {
             volume.lookup_no_follow(path).and_then(|node| node.remove_attribute(*kind))
         }
-        Step::ChangeMode(path, mode) => volume.lookup(path).and_then(|node| {
-            node.set_attributes(&SetAttributes { mode: Some(*mode), ..SetAttributes::default() })
-        }),
+        Step::ChangeMode(path, mode) => volume
+            .lookup(path)
+            .and_then(|node| node.set_attributes(&SetAttributes::new().mode(*mode))),
     };
     done.map_or_else(|error| error.errno(), |()| 0)
 }

@@ -22,7 +22,7 @@ use xfs_oracle::{Geometry, Image, guarded, ready};
 const THREADS: usize = 4;
 /// Blocks that may be left when nothing fits any more: the reservation of one change of names.
 const LEFT_BLOCKS: u64 = 100;
-const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o600).uid(1).gid(1);
 
 fn main() -> ExitCode {
     let trials = |name, geometries: &'static [&str], body: Body| {

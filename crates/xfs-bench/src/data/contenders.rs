@@ -82,7 +82,7 @@ impl DataContender for Library {
             let node = match root.lookup(name.as_ref()) {
                 Ok(node) => node,
                 Err(_) => {
-                    let creation = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+                    let creation = CreateOptions::new(0o644);
                     root.create(&name, &NewKind::Regular, &creation)?
                 }
             };

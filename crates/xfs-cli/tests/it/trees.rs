@@ -11,7 +11,7 @@ use crate::{shared, transcript};
 
 fn set_flags(place: &VolumeDir, path: &str, flags: ExtendedFlags) {
     let volume = OpenOptions::new().write(true).open(place.path("image")).unwrap();
-    let changes = SetAttributes { xflags: Some(flags), ..SetAttributes::default() };
+    let changes = SetAttributes::new().xflags(flags);
     volume.lookup_no_follow(path).unwrap().set_attributes(&changes).unwrap();
     volume.close().unwrap();
 }
@@ -92,7 +92,7 @@ fn wide_and_deep_trees_are_changed_and_removed_whole() {
     const DEPTH: usize = 3000;
     let place = VolumeDir::new();
     let volume = OpenOptions::new().write(true).open(place.path("image")).unwrap();
-    let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(0o755);
     let wide = volume.root().unwrap().create("wide", &NewKind::Directory, &creation).unwrap();
     for number in 0..3000 {
         let kind = if number % 3 == 0 { NewKind::Directory } else { NewKind::Regular };

@@ -184,8 +184,7 @@ fn flagged_files_keep_their_names() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let (_other, from) = volume()?;
     let volume = ferroxfs::OpenOptions::new().write(true).open(&from.data).unwrap();
-    let immutable =
-        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
+    let immutable = SetAttributes::new().xflags(ExtendedFlags::IMMUTABLE);
     volume.create_dir("d").unwrap();
     volume.write("d/first", "contents").unwrap();
     for number in 0..FILES {

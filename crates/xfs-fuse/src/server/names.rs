@@ -150,12 +150,10 @@ impl Server {
         (mode, umask): (u32, u32),
     ) -> CreateOptions {
         let owner = directory.metadata();
-        CreateOptions {
-            mode: (mode & PERMISSION_BITS) as u16,
-            umask: umask as u16,
-            uid: if self.settings.uid.is_some() { owner.uid } else { request.uid() },
-            gid: if self.settings.gid.is_some() { owner.gid } else { request.gid() },
-        }
+        CreateOptions::new((mode & PERMISSION_BITS) as u16)
+            .umask(umask as u16)
+            .uid(if self.settings.uid.is_some() { owner.uid } else { request.uid() })
+            .gid(if self.settings.gid.is_some() { owner.gid } else { request.gid() })
     }
 
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {

@@ -20,7 +20,7 @@ use crate::transport::wire::{
 };
 use crate::transport::{Handler, Reply, Request};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o644);
 
 pub(super) fn server(device: SharedDevice) -> Server {
     server_with(device, Settings::default())
@@ -383,7 +383,7 @@ fn unknown_caller_has_ordinary_permissions() {
     let server = server_with(make_with("-l size=16m"), settings);
     let root = server.volume.root().unwrap();
     for (name, uid) in [("mine", 0), ("theirs", 1000)] {
-        let creation = CreateOptions { mode: 0o600, uid, ..PLAIN };
+        let creation = CreateOptions::new(0o600).uid(uid);
         root.create(name, &NewKind::Regular, &creation).unwrap();
     }
     drop(root);
@@ -566,8 +566,7 @@ fn page_write_succeeds_whatever_happened_since() {
     let file = server.volume.lookup("file").unwrap();
     let capable = [&[0, 0, 0, 2], [0; 16].as_slice()].concat();
     file.set_attribute("security.capability", &capable, SetMode::Create).unwrap();
-    let immutable =
-        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
+    let immutable = SetAttributes::new().xflags(ExtendedFlags::IMMUTABLE);
     file.set_attributes(&immutable).unwrap();
     let before = file.metadata().modified;
     let write = |write_flags| {
@@ -587,7 +586,7 @@ fn page_write_succeeds_whatever_happened_since() {
 fn append_only_file_cannot_be_mapped_shared() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
-    let append = SetAttributes { xflags: Some(ExtendedFlags::APPEND), ..SetAttributes::default() };
+    let append = SetAttributes::new().xflags(ExtendedFlags::APPEND);
     server.volume.lookup("file").unwrap().set_attributes(&append).unwrap();
     let node = lookup(&server, "file").node;
     let is_direct = |flags| open(&server, node, flags).flags & OPEN_DIRECT_IO != 0;

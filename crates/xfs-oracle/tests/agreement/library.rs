@@ -156,20 +156,20 @@ impl Library {
     }
 
     fn change_mode(&self, path: &str, mode: u32) -> Result<()> {
-        self.change(path, &SetAttributes { mode: Some(mode as u16), ..SetAttributes::default() })
+        self.change(path, &SetAttributes::new().mode(mode as u16))
     }
 
     fn change_owner(&self, path: &str, uid: u32, gid: u32) -> Result<()> {
-        self.change(
-            path,
-            &SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() },
-        )
+        self.change(path, &SetAttributes::new().uid(uid).gid(gid))
     }
 
     fn set_times(&self, path: &str, times: [Option<Time>; 2]) -> Result<()> {
         let stamp = |time: Time| Timestamp::new(time.seconds, time.nanoseconds);
         let [accessed, modified] = times.map(|time| time.and_then(stamp));
-        self.change(path, &SetAttributes { accessed, modified, ..SetAttributes::default() })
+        let mut changes = SetAttributes::new();
+        changes.accessed = accessed;
+        changes.modified = modified;
+        self.change(path, &changes)
     }
 
     fn set_flags(&self, path: &str, settings: &NodeSettings) -> Result<()> {
@@ -186,13 +186,11 @@ impl Library {
         if !extent && settings.extent_size != 0 || !cow && settings.cow_extent_size != 0 {
             return Err(Errno::INVAL);
         }
-        let changes = SetAttributes {
-            project_id: Some(settings.project_id),
-            xflags: Some(ExtendedFlags::from_bits_retain(settings.flags.bits())),
-            extent_size_hint_bytes: Some(settings.extent_size.into()),
-            cow_extent_size_hint_bytes: Some(settings.cow_extent_size.into()),
-            ..SetAttributes::default()
-        };
+        let changes = SetAttributes::new()
+            .project_id(settings.project_id)
+            .xflags(ExtendedFlags::from_bits_retain(settings.flags.bits()))
+            .extent_size_hint_bytes(settings.extent_size.into())
+            .cow_extent_size_hint_bytes(settings.cow_extent_size.into());
         node.set_attributes(&changes).map_err(number)
     }
 
@@ -432,7 +430,7 @@ impl Subject for Library {
 }
 
 fn creation(mode: u32) -> CreateOptions {
-    CreateOptions { mode: (mode & 0o7777) as u16, uid: 0, gid: 0, umask: 0 }
+    CreateOptions::new((mode & 0o7777) as u16)
 }
 
 fn range_mode(mode: AllocationMode) -> RangeMode {

@@ -59,7 +59,7 @@ struct EntryLocation {
 /// Creates the directories for all operations. A step is one operation, so that a cut in its middle
 /// leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
-    let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(0o755);
     for number in 1..=DIRECTORIES {
         volume.root()?.create(format!("d{number}"), &NewKind::Directory, &creation)?;
     }
@@ -105,7 +105,7 @@ fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
         2 => NewKind::Directory,
         _ => NewKind::Regular,
     };
-    let creation = CreateOptions { mode: 0o640, uid: number, gid: 7, umask: 0 };
+    let creation = CreateOptions::new(0o640).uid(number).gid(7);
     location.directory.create(location.name, &kind, &creation).map(drop)
 }
 
@@ -149,11 +149,9 @@ fn change(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let location = location(volume, prng)?;
     let file = location.directory.lookup(location.name.as_ref())?;
     let time = Timestamp::new(i64::from(number), 9);
-    file.set_attributes(&SetAttributes {
-        uid: Some(number),
-        modified: time,
-        ..SetAttributes::default()
-    })
+    let mut changes = SetAttributes::new().uid(number);
+    changes.modified = time;
+    file.set_attributes(&changes)
 }
 
 fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
@@ -181,7 +179,7 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 /// Performs operations that together log every kind of intent, many times.
 pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
     let root = volume.root()?;
-    let creation = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(0o640);
     for _ in 0..20 {
         let [here, there] = ["here", "there"].map(|name| {
             root.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())

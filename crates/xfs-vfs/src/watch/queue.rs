@@ -59,6 +59,7 @@ pub enum Scope {
 
 /// An event. It is sent when its operation was committed, which need not be durable yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WatchEvent {
     /// The kind of the event: one flag.
     pub event: WatchEvents,

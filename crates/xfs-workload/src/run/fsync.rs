@@ -230,7 +230,7 @@ impl LibraryFiles<'_> {
 
 impl FsyncFiles for LibraryFiles<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
-        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(mode);
         Ok(self.node(number)?.set_attributes(&changes)?)
     }
 

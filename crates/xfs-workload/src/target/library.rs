@@ -23,8 +23,8 @@ use crate::work::{Work, WorkStep};
 const MODE: u16 = 0o600;
 /// The permissions after a change.
 const CHANGED_MODE: u16 = 0o400;
-const CREATION: CreateOptions = CreateOptions { mode: MODE, uid: 0, gid: 0, umask: 0 };
-const FOLDER: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(MODE);
+const FOLDER: CreateOptions = CreateOptions::new(0o700);
 
 /// A volume of ours.
 pub struct Library {
@@ -229,8 +229,7 @@ fn perform(step: WorkStep, leaves: &[Node], work: &Work) -> ferroxfs::Result<()>
             WorkStep::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
             WorkStep::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
             WorkStep::Change => {
-                let changes =
-                    SetAttributes { mode: Some(CHANGED_MODE), ..SetAttributes::default() };
+                let changes = SetAttributes::new().mode(CHANGED_MODE);
                 leaf.lookup(name.as_ref())?.set_attributes(&changes)?;
             }
             WorkStep::Remove => {

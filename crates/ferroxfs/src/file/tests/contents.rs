@@ -31,7 +31,7 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
     let options = OpenOptions::new().write(true);
     let volume = options.open_device(make_with("")).unwrap();
     let file = volume.create_file("file").unwrap();
-    let hint = SetAttributes { extent_size_hint_bytes: Some(64 << 10), ..SetAttributes::default() };
+    let hint = SetAttributes::new().extent_size_hint_bytes(64 << 10);
     file.node().set_attributes(&hint).unwrap();
     drop(file);
     let node = volume.lookup("file").unwrap();

@@ -14,7 +14,7 @@ use crate::admin::Shutdown;
 use crate::device::{Durability, SharedDevice};
 use crate::{Error, Metadata, OpenOptions, Volume};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o600);
 const FILES: usize = 300;
 
 fn volume() -> Volume {
@@ -56,7 +56,7 @@ fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
 #[test]
 fn bulkstat_agrees_with_stat() {
     let volume = volume();
-    let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o640);
     let buffered = volume.open_file("/file9").unwrap();
     for round in 0..3 {
         buffered.write_at(&[7; 1000], round * 1000).unwrap();
@@ -93,7 +93,7 @@ fn listing_with_metadata_agrees_with_stat() {
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
         let root = volume.root().unwrap();
-        let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(0o640);
         let buffered = volume.open_file("/file9").unwrap();
         root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
         for round in 0..4 {
@@ -199,7 +199,7 @@ fn listing_during_changes_shows_all_kept_files() {
     let root = volume.root().unwrap();
     thread::scope(|scope| {
         let churn = scope.spawn(|| {
-            let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+            let changes = SetAttributes::new().mode(0o640);
             for round in 0..4 {
                 let name = |number: usize| format!("more{round}-{number}");
                 for number in 0..FILES {
@@ -245,7 +245,7 @@ fn bulkstat_caches_no_inode() {
 fn bulkstat_counts_each_inode_it_visits() {
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
-        let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(0o640);
         for removed in [0, 220] {
             let root = volume.root().unwrap();
             (0..removed).for_each(|it| root.remove_file(format!("file{it}")).unwrap());

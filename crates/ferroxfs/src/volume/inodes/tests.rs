@@ -8,7 +8,7 @@ use xfs_vfs::{CreateOptions, InodeCache, NewKind};
 
 use crate::{OpenOptions, Volume};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o600);
 const FILES: usize = 24;
 
 /// Returns a volume with files, all of one group, and their numbers.

@@ -8,7 +8,7 @@ use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 use super::{TreeWalk, WalkEvent};
 
 const DATA_BYTES: u64 = 64 << 20;
-const PLAIN: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o755);
 
 fn open() -> Volume {
     let device = MemoryDevice::new(DATA_BYTES);

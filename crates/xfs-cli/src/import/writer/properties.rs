@@ -35,7 +35,7 @@ impl ImageWriter<'_> {
     pub(super) fn creation(&self, facts: &Facts) -> CreateOptions {
         let owned = self.writer_options.is_archive && !self.writer_options.is_all_root;
         let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
-        CreateOptions { mode: self.mode(facts), uid, gid, umask: 0 }
+        CreateOptions::new(self.mode(facts)).uid(uid).gid(gid)
     }
 
     /// Returns the mode. A file whose owner is not copied gets no set-user-ID or set-group-ID bits.
@@ -65,7 +65,9 @@ impl ImageWriter<'_> {
         if attributes.iter().flatten().any(|attribute| attribute.name == ACCESS_LIST) {
             // The mode in an archive may have the permissions of the group where the list has the
             // mask. The list counts.
-            node.set_attributes(&SetAttributes { mode: mode.take(), ..SetAttributes::default() })?;
+            let mut changes = SetAttributes::new();
+            changes.mode = mode.take();
+            node.set_attributes(&changes)?;
         }
         for attribute in attributes {
             let set =
@@ -82,17 +84,19 @@ impl ImageWriter<'_> {
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;
         let xflags = (!flags.is_empty()).then_some(flags);
-        Ok(node.set_attributes(&SetAttributes { mode, xflags, ..self.times(facts) })?)
+        let mut changes = self.times(facts);
+        changes.mode = mode;
+        changes.xflags = xflags;
+        Ok(node.set_attributes(&changes)?)
     }
 
     /// Returns the times of a file, and its creation time if an archive has one.
     pub(super) fn times(&self, facts: &Facts) -> SetAttributes {
-        SetAttributes {
-            accessed: Some(self.time(facts.accessed)),
-            modified: Some(self.time(facts.modified)),
-            created: facts.created.map(|created| self.time(created)),
-            ..SetAttributes::default()
-        }
+        let mut changes = SetAttributes::new()
+            .accessed(self.time(facts.accessed))
+            .modified(self.time(facts.modified));
+        changes.created = facts.created.map(|created| self.time(created));
+        changes
     }
 
     /// Gives a file the extent size hints of its source, and removes those inherited from its
@@ -109,16 +113,10 @@ impl ImageWriter<'_> {
             changed => changed,
         };
         if has.extent_size_hint_bytes != extent {
-            change(extent, &|bytes| SetAttributes {
-                extent_size_hint_bytes: Some(bytes),
-                ..SetAttributes::default()
-            })?;
+            change(extent, &|bytes| SetAttributes::new().extent_size_hint_bytes(bytes))?;
         }
         if has.cow_extent_size_hint_bytes != copy {
-            change(copy, &|bytes| SetAttributes {
-                cow_extent_size_hint_bytes: Some(bytes),
-                ..SetAttributes::default()
-            })?;
+            change(copy, &|bytes| SetAttributes::new().cow_extent_size_hint_bytes(bytes))?;
         }
         Ok(())
     }
@@ -129,11 +127,10 @@ impl ImageWriter<'_> {
             return SetAttributes::default();
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
-        SetAttributes {
-            project_id: (facts.project != 0).then_some(facts.project),
-            xflags: flags.intersects(LATE_FLAGS).then_some(flags),
-            ..SetAttributes::default()
-        }
+        let mut changes = SetAttributes::new();
+        changes.project_id = (facts.project != 0).then_some(facts.project);
+        changes.xflags = flags.intersects(LATE_FLAGS).then_some(flags);
+        changes
     }
 
     fn time(&self, time: Time) -> Timestamp {
