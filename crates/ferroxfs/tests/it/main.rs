@@ -7,12 +7,14 @@
     reason = "a test fails by panicking"
 )]
 
+mod api;
 mod blank_log;
 mod buffered;
 mod damage;
 mod detached;
 mod discards;
 mod everything;
+mod examples;
 mod failing_reads;
 mod files;
 mod flags;
