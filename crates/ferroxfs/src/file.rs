@@ -32,6 +32,24 @@ pub use ranges::{AllocateMode, RangeMode};
 /// Every method that takes an offset may be called from any thread. [`Read`], [`Write`] and
 /// [`Seek`] use a position of this handle.
 ///
+/// ```
+/// # let device = xfs_trans::testing::make();
+/// # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+/// use std::io::{Read, Seek, Write};
+///
+/// let mut file = volume.create_file("/log")?;
+/// file.write_all(b"one two")?;
+/// file.rewind()?;
+/// let mut text = String::new();
+/// file.read_to_string(&mut text)?;
+/// assert_eq!(text, "one two");
+///
+/// let mut word = [0; 3];
+/// file.read_at(&mut word, 4)?;
+/// assert_eq!(&word, b"two");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Buffered bytes
 ///
 /// Small writes that continue each other are kept in memory, up to 1 MiB of each file and 64 MiB in

@@ -1,5 +1,15 @@
 //! The counters of an open volume, named as the kernel's XFS names them in /proc/fs/xfs/stat.
 //!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+//! let before = volume.statistics()?;
+//! volume.create_dir("/new")?;
+//! let after = volume.statistics()?;
+//! assert_eq!(after.directories.added, before.directories.added + 1);
+//! # Ok::<(), ferroxfs::Error>(())
+//! ```
+//!
 //! Owns: the figures, collected from the layers that count. Counters are kept by processor slot and
 //! read one after the other, so that they need not agree while operations run.
 

@@ -90,6 +90,18 @@ impl Volume {
     /// on Linux: by the owners, permission bits and access control lists of the files, and by these
     /// credentials. New files belong to the user.
     ///
+    /// ```
+    /// # let device = xfs_trans::testing::make();
+    /// # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+    /// use ferroxfs::{Access, Credentials};
+    ///
+    /// volume.write("/plain", b"text")?;
+    /// let user = volume.as_user(Credentials::new(1000, 1000).groups([100]));
+    /// user.access("/plain", Access::READ)?;
+    /// assert!(user.access("/plain", Access::WRITE).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// An open file stays open, whatever becomes of its mode. Operations on the volume as a whole
     /// need [`Capabilities::SYS_ADMIN`]. This separates the users of a program; it does not confine
     /// the program itself, which can use the [`device`](Self::device).
@@ -340,6 +352,23 @@ impl Volume {
 
     /// Walks the tree below a path, depth first, each directory before its contents. Links are not
     /// followed.
+    ///
+    /// ```
+    /// # let device = xfs_trans::testing::make();
+    /// # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+    /// volume.create_dir_all("/a/b")?;
+    /// volume.write("/a/file", b"text")?;
+    /// let mut bytes = 0;
+    /// for entry in volume.walk("/a")?.sorted() {
+    ///     match entry {
+    ///         Ok(entry) => bytes += entry.node.metadata().size,
+    ///         // The walk continues with everything that can still be read.
+    ///         Err(error) => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// assert!(bytes >= 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

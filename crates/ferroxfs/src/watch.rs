@@ -1,4 +1,16 @@
 //! Watching an inode, or a tree.
+//!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+//! use ferroxfs::watch::{Scope, WatchEvents};
+//!
+//! let watch = volume.root()?.watch(WatchEvents::CREATE, Scope::Inode)?;
+//! volume.create_dir("/new")?;
+//! let event = watch.try_next().expect("the change was committed");
+//! assert_eq!(event.name.as_deref(), Some("new".as_ref()));
+//! # Ok::<(), ferroxfs::Error>(())
+//! ```
 
 use xfs_buffer::PosixError;
 use xfs_format::IncompatFeatures;

@@ -60,8 +60,8 @@ fn format(device: &dyn BlockDevice, text: &str) {
     xfs_mkfs::write(&plan, Devices { data: device, log: None }, Discard::No).unwrap();
 }
 
-/// Creates a volume of 300 MiB with the defaults of mkfs in an image file. Returns its folder, which
-/// is removed on drop, and its path.
+/// Creates a volume of 300 MiB with the defaults of mkfs in an image file. Returns its folder,
+/// which is removed on drop, and its path.
 #[must_use]
 pub fn make_file() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();

@@ -5,13 +5,28 @@
 //!
 //! | to | call | types |
 //! |---|---|---|
-//! | set the label or the UUID | [`set_label`], [`set_uuid`] | [`Label`], [`Uuid`], [`UuidChange`] |
+//! | set label, UUID | [`set_label`], [`set_uuid`] | [`Label`], [`Uuid`], [`UuidChange`] |
 //! | grow | [`grow`] | [`GrowError`] |
 //! | copy the device meanwhile | [`freeze`], [`thaw`] | |
 //! | stop at once | [`shut_down`] | [`Shutdown`] |
 //! | choose how soon changes are durable | [`OpenOptions::upkeep`] | [`Upkeep`] |
 //! | see every inode | [`bulkstat`], [`inumbers`] | [`BulkPath`], [`InodeChunkUse`] |
-//! | see or drop cached inodes | [`iter_inodes`], [`cache_counts`], [`drop_caches`] | [`WalkFilter`], [`CacheCounts`] |
+//! | see cached inodes | [`iter_inodes`], [`cache_counts`] | [`WalkFilter`], [`CacheCounts`] |
+//! | drop cached inodes | [`drop_caches`] | |
+//!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+//! use ferroxfs::admin::Label;
+//!
+//! volume.set_label(&Label::new(b"backup").ok_or("too long")?)?;
+//! assert_eq!(volume.label()?, Label::new(b"backup").ok_or("too long")?);
+//!
+//! // A copy of the device that is taken while the volume is frozen is consistent.
+//! volume.freeze()?;
+//! volume.thaw()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! [`set_label`]: crate::Volume::set_label
 //! [`set_uuid`]: crate::Volume::set_uuid
