@@ -15,6 +15,7 @@ const TRUSTED: &[u8] = b"trusted.";
 
 /// One extended attribute, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Attribute {
     /// The Linux name, with its namespace: `user.`, `trusted.`, `security.` or `system.`.
     pub name: OsString,
@@ -48,7 +49,7 @@ impl Node {
 pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     let sees_trusted = node.caller().sees_trusted();
     let mut list = Vec::new();
-    for attribute in Attributes::new(node.cache(), &node.inode()).names() {
+    for attribute in Attributes::new(node.cache(), &node.view()).names() {
         match attribute {
             Ok(AttributeName { namespace, name, length_bytes }) => {
                 let public = |name| Attribute {
@@ -67,7 +68,7 @@ pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
 
 /// Returns the value of one attribute, given by its Linux name.
 pub(crate) fn value(node: &Node, name: &OsStr) -> Result<Vec<u8>> {
-    let (name, inode) = (name.as_bytes(), node.inode());
+    let (name, inode) = (name.as_bytes(), node.view());
     if AclKind::of_linux_name(name).is_some() {
         // A caller that may find a file may see its access control lists. A symbolic link cannot
         // have one.

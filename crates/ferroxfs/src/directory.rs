@@ -11,7 +11,7 @@ use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
 use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress};
 use xfs_inode::Inode;
-use xfs_vfs::{Access, Activity, Metadata, metadata_of, word_of};
+use xfs_vfs::{Access, Activity, Metadata, metadata_of, metadata_of_inode, word_of};
 
 use crate::node::Node;
 use crate::volume_ref::VolumeRef;
@@ -279,7 +279,7 @@ impl ReadDirPlus {
             Err(_) => {
                 let geometry = volume.cache.geometry();
                 let inodes = Inode::read_each(&volume.cache, &numbers).into_iter();
-                inodes.map(|inode| inode.ok().map(|it| Metadata::new(&it, geometry))).collect()
+                inodes.map(|inode| inode.ok().map(|it| metadata_of_inode(&it, geometry))).collect()
             }
         };
         let mut metadata = metadata.into_iter();

@@ -13,6 +13,7 @@ use crate::node::Node;
 
 /// A contiguous part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileExtent {
     /// Its start in the file.
     pub offset_bytes: u64,
@@ -67,7 +68,7 @@ impl Node {
 
 impl<'a> FileExtents<'a> {
     pub(crate) fn new(node: &'a Node, fork: ForkKind) -> Self {
-        let reflinked = node.inode().core().flags2.contains(InodeFlags2::REFLINK);
+        let reflinked = node.view().core().flags2.contains(InodeFlags2::REFLINK);
         let counted = node.cache().geometry().has_ro_compat(RoCompatFeatures::REFLINK);
         let may_share = fork == ForkKind::Data && reflinked && counted;
         let extents = match node.still_inode() {
@@ -78,7 +79,7 @@ impl<'a> FileExtents<'a> {
                     let _ = mount.contents(entry).write_back();
                     mount.note_map_read();
                 }
-                let extents: Vec<_> = node.inode().extents(node.cache(), fork).collect();
+                let extents: Vec<_> = node.view().extents(node.cache(), fork).collect();
                 Source::Taken(extents.into_iter())
             }
         };

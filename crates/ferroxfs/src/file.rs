@@ -20,7 +20,6 @@ use xfs_vfs::{
 };
 
 use crate::Result;
-use crate::errno::to_io_error;
 use crate::node::Node;
 use description::Description;
 
@@ -32,6 +31,24 @@ pub use ranges::{AllocateMode, RangeMode};
 ///
 /// Every method that takes an offset may be called from any thread. [`Read`], [`Write`] and
 /// [`Seek`] use a position of this handle.
+///
+/// ```
+/// # let device = xfs_trans::testing::make();
+/// # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+/// use std::io::{Read, Seek, Write};
+///
+/// let mut file = volume.create_file("/log")?;
+/// file.write_all(b"one two")?;
+/// file.rewind()?;
+/// let mut text = String::new();
+/// file.read_to_string(&mut text)?;
+/// assert_eq!(text, "one two");
+///
+/// let mut word = [0; 3];
+/// file.read_at(&mut word, 4)?;
+/// assert_eq!(&word, b"two");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Buffered bytes
 ///
@@ -74,6 +91,7 @@ pub struct File {
 /// The units of direct reads and writes, which bypass the memory of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "STATX_DIOALIGN")]
+#[non_exhaustive]
 pub struct DirectAlignment {
     /// Of the address in memory: any address will do.
     pub memory_bytes: u32,
@@ -159,7 +177,7 @@ impl File {
     #[must_use]
     pub fn direct_alignment(&self) -> DirectAlignment {
         let geometry = self.node.cache().geometry();
-        let shares = self.node.inode().core().flags2.contains(InodeFlags2::REFLINK);
+        let shares = self.node.view().core().flags2.contains(InodeFlags2::REFLINK);
         let offset_bytes = if shares { geometry.block_size } else { geometry.sector_size };
         DirectAlignment { memory_bytes: 1, offset_bytes }
     }
@@ -187,7 +205,7 @@ impl File {
     /// - Those of writing [buffered bytes](Self#buffered-bytes) in the range.
     /// - The device's error.
     /// - EUCLEAN for a corrupt structure of the volume.
-    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.check_readable()?;
         self.check_alignment(offset, buffer.len())?;
         match self.node.writable() {
@@ -197,7 +215,7 @@ impl File {
                 let read = |inode: &Inode| inode.read_at(cache, offset, buffer);
                 mount.contents(entry).read_with(offset, length, read)
             }
-            Err(_) => self.node.inode().read_at(self.node.cache(), offset, buffer),
+            Err(_) => self.node.view().read_at(self.node.cache(), offset, buffer),
         }
     }
 
@@ -207,10 +225,10 @@ impl File {
     ///
     /// As [`read_at`](Self::read_at), if nothing was read before it.
     #[doc(alias = "preadv")]
-    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         let mut done = 0;
         for buffer in buffers {
-            let read = match self.read_at(offset + done as u64, buffer) {
+            let read = match self.read_at(buffer, offset + done as u64) {
                 Err(_) if done > 0 => break,
                 read => read?,
             };
@@ -231,7 +249,7 @@ impl File {
     /// EOPNOTSUPP for data on a realtime device; EUCLEAN for a corrupt volume.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
-        self.node.inode().seek_data(self.node.cache(), offset)
+        self.node.view().seek_data(self.node.cache(), offset)
     }
 
     /// Returns the first byte at or after `offset` that is in a hole; the end of the file is one.
@@ -242,7 +260,7 @@ impl File {
     /// As [`seek_data`](Self::seek_data).
     pub fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
-        self.node.inode().seek_hole(self.node.cache(), offset)
+        self.node.view().seek_hole(self.node.cache(), offset)
     }
 
     /// Locks the contents of a file for reading, after all buffered bytes were written to the
@@ -266,7 +284,7 @@ impl File {
     /// - ENOSPC, if nothing was written before it.
     /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
     ///   change](crate#errors).
-    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
         self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.write_mode())
     }
 
@@ -278,7 +296,7 @@ impl File {
     /// # Errors
     ///
     /// As [`write_at`](Self::write_at), except EPERM. Bytes that were written before an error stay.
-    pub fn write_back_at(&self, offset: u64, bytes: &[u8], times: LateTimes) -> Result<()> {
+    pub fn write_back_at(&self, bytes: &[u8], offset: u64, times: LateTimes) -> Result<()> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let slices = std::iter::once(rest);
@@ -297,7 +315,7 @@ impl File {
     ///
     /// As [`write_at`](Self::write_at), if nothing was written before it.
     #[doc(alias = "pwritev")]
-    pub fn write_vectored_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<usize> {
+    pub fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         let length = slices.iter().map(|slice| slice.len()).sum();
         self.write_slices(offset, length, slices.iter().map(|slice| &**slice), self.write_mode())
     }
@@ -406,13 +424,13 @@ impl File {
 
 impl Read for File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.read_at(self.position, buffer).map_err(to_io_error)?;
+        let read = self.read_at(buffer, self.position)?;
         self.position += read as u64;
         Ok(read)
     }
 
     fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let read = self.read_vectored_at(self.position, buffers).map_err(to_io_error)?;
+        let read = self.read_vectored_at(buffers, self.position)?;
         self.position += read as u64;
         Ok(read)
     }
@@ -420,13 +438,13 @@ impl Read for File {
 
 impl Write for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.write_at(self.position, bytes).map_err(to_io_error)?;
+        let written = self.write_at(bytes, self.position)?;
         self.position += written as u64;
         Ok(written)
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let written = self.write_vectored_at(self.position, slices).map_err(to_io_error)?;
+        let written = self.write_vectored_at(slices, self.position)?;
         self.position += written as u64;
         Ok(written)
     }
@@ -434,7 +452,7 @@ impl Write for File {
     /// Writes buffered bytes to the device. [`File::sync_all`] makes them durable.
     fn flush(&mut self) -> io::Result<()> {
         match self.node.writable() {
-            Ok((mount, entry)) => mount.contents(entry).write_back().map_err(to_io_error),
+            Ok((mount, entry)) => mount.contents(entry).write_back().map_err(io::Error::from),
             Err(_) => Ok(()),
         }
     }

@@ -33,6 +33,7 @@ const MAX_DEPTH: usize = 1 << 14;
 
 /// A directory that holds an inode, and the name in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Parent {
     /// The directory.
     pub directory: InodeNumber,
@@ -44,6 +45,7 @@ pub struct Parent {
 
 /// Every path of an inode, and errors on the way.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct InodePaths {
     /// Paths from the root, each beginning with `/`, in the order of their bytes. Empty for an
     /// inode that no directory holds.
@@ -75,7 +77,7 @@ pub(crate) fn parents(node: &Node) -> Result<Vec<Parent>> {
         generation: link.generation,
         name: OsString::from_vec(link.name.into()),
     };
-    Parents::new(node.cache(), &node.inode()).map(|link| link.map(to_public)).collect()
+    Parents::new(node.cache(), &node.view()).map(|link| link.map(to_public)).collect()
 }
 
 /// Returns every path that leads to `node`.
@@ -131,7 +133,7 @@ fn ascend(volume: &Arc<VolumeRef>, start: InodeNumber, generation: u32) -> Resul
             return Err(cycle(at).into());
         }
         let node = volume.node(at)?;
-        if node.inode().core().generation != generation {
+        if node.view().core().generation != generation {
             return Err(PosixError::Stale.into());
         }
         let mut links = parents(&node)?.into_iter();

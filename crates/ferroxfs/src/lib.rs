@@ -1,27 +1,155 @@
 //! XFS in user space: open a volume, read everything in it and change it.
 //!
-//! The API follows `std::fs`. [`Volume::open`] opens a volume. [`Volume::metadata`],
-//! [`Volume::read_dir`] and [`Volume::open_file`] take paths inside it. A [`Node`] is a handle on
-//! one inode, for programs that work with inodes instead of paths.
+//! The API follows [`std::fs`]. This page teaches it in five minutes.
 //!
-//! ```no_run
-//! use std::io::Read;
+//! | type | stands for | made by |
+//! |---|---|---|
+//! | [`Volume`] | an open volume, which takes paths | [`Volume::open`], [`OpenOptions`] |
+//! | [`Node`] | one inode, as a descriptor of `O_PATH` | [`Volume::lookup`], [`Node::create`] |
+//! | [`File`] | an open file: `Read`, `Write`, `Seek` | [`Volume::open_file`], [`Node::open`] |
+//! | [`Metadata`] | size, mode, owner, times | [`Volume::metadata`], [`Node::metadata`] |
 //!
-//! let volume = ferroxfs::Volume::open("disk.img")?;
-//! for entry in volume.read_dir("/")? {
-//!     println!("{}", entry?.name().display());
+//! # Open and read
+//!
+//! [`Volume::open`] opens an image file, a block device or a partition for reading.
+//!
+//! ```
+//! # let (_folder, image) = xfs_trans::testing::make_file();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open(&image)?;
+//! # volume.create_dir("/etc")?;
+//! # volume.write("/etc/hostname", b"box")?;
+//! # volume.close()?;
+//! use ferroxfs::Volume;
+//!
+//! let volume = Volume::open(&image)?;
+//! for entry in volume.read_dir("/etc")? {
+//!     let entry = entry?;
+//!     println!("{} {}", entry.node()?.metadata().size, entry.name().display());
 //! }
-//! let mut text = String::new();
-//! volume.open_file("/etc/hostname")?.read_to_string(&mut text)?;
+//! assert_eq!(volume.read("/etc/hostname")?, b"box");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Owns: opening, path resolution, handles, tree walks, and the one table from errors to errno.
-//! Does **not** own: operations (`xfs-vfs`), the on-disk form of anything, terminals, exit codes.
+//! [`Volume::walk`] visits a whole tree. An error is an item like any other: the walk continues
+//! with everything that can still be read.
+//!
+//! # Write
+//!
+//! There is one way to open for more than reading, [`OpenOptions`].
+//!
+//! ```
+//! # let (_folder, image) = xfs_trans::testing::make_file();
+//! use ferroxfs::OpenOptions;
+//!
+//! let volume = OpenOptions::new().write(true).open(&image)?;
+//! volume.create_dir_all("/srv/www")?;
+//! volume.write("/srv/www/index.html", b"<h1>It works</h1>")?;
+//!
+//! let file = volume.create_file("/srv/log")?;
+//! file.write_at(b"second", 6)?;
+//! file.write_at(b"first ", 0)?;
+//! file.sync_all()?;
+//! drop(file);
+//! volume.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Volume::close`] marks the log clean, and returns errors that dropping the volume cannot
+//! return. A volume that is dropped is left as by a crash, and loses nothing that was durable.
+//!
+//! By path, new files belong to root and have usual modes. [`Node::create`] chooses:
+//!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+//! use ferroxfs::{CreateOptions, NewKind, SetAttributes};
+//!
+//! let private = CreateOptions::new(0o700).uid(1000).gid(1000);
+//! let home = volume.root()?.create("home", &NewKind::Directory, &private)?;
+//! home.set_attributes(&SetAttributes::new().mode(0o750))?;
+//! assert_eq!(volume.metadata("/home")?.mode & 0o777, 0o750);
+//! # Ok::<(), ferroxfs::Error>(())
+//! ```
+//!
+//! # Durability
+//!
+//! | call | makes durable |
+//! |---|---|
+//! | [`File::sync_data`] | contents and size of one file |
+//! | [`File::sync_all`], [`Node::sync`] | everything about one inode, and the names made before |
+//! | [`Volume::sync`] | everything |
+//! | [`Volume::close`] | everything, in place and with a clean log |
+//! | none | everything within five seconds ([`OpenOptions::upkeep`]) |
+//!
+//! # Users
+//!
+//! The caller is root. [`Volume::as_user`] gives the same volume on behalf of a user, whose
+//! operations are allowed or refused as on Linux.
+//!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+//! use ferroxfs::{Credentials, PosixError};
+//!
+//! let user = volume.as_user(Credentials::new(1000, 1000));
+//! let refused = user.create_dir("/not-mine").unwrap_err();
+//! assert_eq!(refused.errno(), PosixError::AccessDenied.errno());
+//! # Ok::<(), ferroxfs::Error>(())
+//! ```
+//!
+//! # Errors in short
+//!
+//! An [`Error`] has arms to match on, an [`errno`](Error::errno), and becomes a
+//! [`std::io::Error`] by `?`. It is an error of the device, damage, a kind of volume that is
+//! refused, a POSIX case, or the shutdown of the volume. Nothing in an image is trusted: damage
+//! names the structure, the address, the check and the values.
+//!
+//! ```
+//! # let volume = ferroxfs::OpenOptions::new().open_device(xfs_trans::testing::make())?;
+//! use ferroxfs::{Error, PosixError};
+//!
+//! match volume.lookup("/etc/fstab") {
+//!     Ok(node) => println!("inode {}", node.number()),
+//!     Err(Error::Posix(PosixError::NotFound)) => println!("no table"),
+//!     Err(Error::Corrupt(damage)) => eprintln!("{damage}"),
+//!     Err(error) => return Err(std::io::Error::from(error).into()),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Modules and features
+//!
+//! The root has what most programs need. The names of one task are in a module.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`attr`] | extended attributes, access control lists, flags |
+//! | [`dir`] | listings in parts, and the way from an inode to its names |
+//! | [`contents`] | ranges, extents, holes, direct access |
+//! | [`lock`] | locks and leases |
+//! | [`watch`] | events of inodes and trees |
+//! | [`admin`] | label, UUID, growing, freezing, inventories |
+//! | [`stats`] | counters |
+//! | [`device`] | devices, and the trait for your own |
+//! | [`error`] | damage and refusals in detail |
+//! | [`scratch`] | a small tree in memory that is no XFS |
+//!
+//! | feature | adds | stability |
+//! |---|---|---|
+//! | `disk-images` | opening qcow2 images | as the rest |
+//! | `raw` | the module `raw`: on-disk format, log, buffers, inodes | none is promised |
+//! | `bench` | the module `bench`: switches of benchmarks | none is promised |
+//! | `count` | counters of shared writes, for measurements | none is promised |
+//!
+//! The folder `examples` of this crate has programs to copy: `read`, `write`, `make`, `extract`,
+//! `scan`, `user`, `watch` and `device`.
+//!
+//! This crate owns opening, path resolution, handles and tree walks. It does **not** own operations
+//! (`xfs-vfs`), the on-disk form of anything, terminals, or exit codes.
 //!
 //! # Changes
 //!
-//! A volume that was [opened for writing](Volume::open_writable) is changed inode by inode through
+//! A volume that was [opened for writing](OpenOptions::write) is changed inode by inode through
 //! [`Node`], by path through [`Volume`], and in the contents of a [`File`]. Unless an operation
 //! says otherwise:
 //!
@@ -39,9 +167,10 @@
 //!
 //! # Errors
 //!
-//! ENOENT and other errno names stand for the [`PosixError`] to which [`errno()`] gives that
-//! number. Each operation lists its own. Every operation that reads can also return the device's
-//! error ([`Error::Io`]) and damage ([`Error::Corrupt`], EUCLEAN). Every change can also return:
+//! ENOENT and other errno names stand for the [`PosixError`] whose [`errno`](PosixError::errno) is
+//! that number. Each operation lists its own. Every operation that reads can also return the
+//! device's error ([`Error::Io`]) and damage ([`Error::Corrupt`], EUCLEAN). Every change can also
+//! return:
 //!
 //! - EROFS on a volume that is open for reading.
 //! - [`Error::Shutdown`] (EIO) on a volume that was shut down: by [`Volume::shut_down`], because
@@ -66,59 +195,46 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Compiles the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/embed-the-library.md")]
+struct Guide;
+
+mod api;
 mod attributes;
 mod change;
 mod directory;
-mod errno;
 mod extents;
 mod file;
 mod inode_paths;
 mod node;
 mod open;
 mod resolve;
-mod scratch;
+pub mod scratch;
 mod space;
-mod statistics;
+pub mod stats;
 mod volume;
 mod volume_ref;
 mod walk;
-mod watch;
+pub mod watch;
 
-pub use attributes::Attribute;
-pub use directory::{DirEntry, ListingProgress, ReadDir, ReadDirPlus};
-pub use errno::errno;
-pub use extents::{FileExtent, FileExtents};
-pub use file::{AllocateMode, DirectAlignment, ExtentLoan, File, LockOwner, RangeMode};
-pub use inode_paths::{InodePaths, Parent};
-pub use node::{InodeView, Node};
-pub use open::{Description, Devices, OpenError, OpenOptions};
-pub use scratch::{ScratchEntry, ScratchNode, ScratchVolume};
+#[cfg(feature = "bench")]
+pub use api::bench;
+#[cfg(feature = "raw")]
+pub use api::raw;
+pub use api::{admin, attr, contents, device, dir, error, lock};
+
+pub use directory::{DirEntry, ReadDir};
+pub use file::File;
+pub use node::Node;
+pub use open::{OpenError, OpenOptions};
 pub use space::Space;
-pub use statistics::{
-    AttributeOperations, Buffers, Checkpoints, DirectoryOperations, ExtentMaps, FileLocks,
-    InodeLookups, InodesInMemory, LogSpace, LogUse, RememberedNames, Statistics, Transactions,
-    WriteBack,
-};
-pub use volume::{GrowError, Volume};
-pub use volume_ref::Staleness;
+pub use volume::Volume;
 pub use walk::{Walk, WalkEntry, WalkError};
-pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};
-pub use xfs_device::{BlockDevice, DeviceError, Durability, FindError, SharedDevice};
-pub use xfs_dir::{Cookie, ParentPath, SetMode};
-pub use xfs_format as format;
-pub use xfs_format::inode::FileType;
-pub use xfs_format::superblock::Label;
+pub use xfs_buffer::{Error, IoError, PosixError, Result};
+pub use xfs_format::inode::{DeviceNumber, FileType};
 pub use xfs_format::timestamp::Timestamp;
-pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock, Uuid};
-pub use xfs_icache::{CacheCounts, InodeIndex, WalkFilter};
-pub use xfs_locks::{
-    HeldLock, LeaseKind, LeaseMode, LockMode, LockRange, Notify, OpenMode, Opens, Owner, Wait,
-    Waiter,
-};
-pub use xfs_log as log;
-pub use xfs_trans::Upkeep;
+pub use xfs_format::{Corruption, Geometry, InodeNumber};
 pub use xfs_vfs::{
-    Access, Acl, AclKind, BulkPath, Capabilities, CreateOptions, Credentials, InodeChunkUse,
-    LateTimes, LockCheck, Metadata, NewKind, RenameMode, Scope, SetAttributes, UuidChange, Watch,
-    WatchEvent, WatchEvents,
+    Access, Capabilities, CreateOptions, Credentials, Metadata, NewKind, RenameMode, SetAttributes,
 };

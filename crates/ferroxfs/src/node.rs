@@ -14,7 +14,7 @@ use xfs_inode::{Inode, InodeGuard};
 use xfs_sync::{Object, SharedLatch};
 use xfs_vfs::{
     Access, Acl, AclKind, Activity, CachedInode, Caller, Credentials, Metadata, Mount, OpContext,
-    check_not_immutable,
+    check_access, check_not_immutable, metadata_of_inode, read_acl,
 };
 
 use crate::volume_ref::{InodeRef, VolumeRef};
@@ -43,8 +43,12 @@ enum Source {
     Live(InodeRef),
 }
 
-/// A view of an inode. Nothing changes the inode while the view exists: keep it short, and take no
-/// second view of the same inode meanwhile.
+/// A view of an in-core inode. Nothing changes the inode while the view exists: keep it short, and
+/// take no second view of the same inode meanwhile.
+#[cfg_attr(
+    not(feature = "raw"),
+    expect(unreachable_pub, reason = "the feature `raw` makes it public")
+)]
 pub struct InodeView<'a>(View<'a>);
 
 enum View<'a> {
@@ -128,8 +132,8 @@ impl Node {
     /// file.
     pub(crate) fn check(&self, wanted: Access) -> Result<()> {
         match self.caller().credentials() {
-            Some(me) => me.check(self.cache(), &self.inode(), wanted),
-            None if wanted.contains(Access::WRITE) => check_not_immutable(self.inode().core()),
+            Some(me) => check_access(me, self.cache(), &self.view(), wanted),
+            None if wanted.contains(Access::WRITE) => check_not_immutable(self.view().core()),
             None => Ok(()),
         }
     }
@@ -150,7 +154,7 @@ impl Node {
         }
         match self.caller().credentials() {
             Some(_) => self.check(wanted),
-            None => Credentials::root().check(self.cache(), &self.inode(), wanted),
+            None => check_access(&Credentials::root(), self.cache(), &self.view(), wanted),
         }
     }
 
@@ -161,7 +165,7 @@ impl Node {
     ///
     /// EPERM.
     pub fn check_owner(&self) -> Result<()> {
-        self.caller().check_owner(self.inode().core())
+        self.caller().check_owner(self.view().core())
     }
 
     /// Returns the reference to the cached inode. `None` on a volume that is open for reading.
@@ -194,8 +198,7 @@ impl Node {
     }
 
     /// Returns a view of the in-core inode.
-    #[must_use]
-    pub fn inode(&self) -> InodeView<'_> {
+    pub(crate) fn view(&self) -> InodeView<'_> {
         InodeView(match &self.inode {
             Source::Still(_, inode) => View::Still(inode),
             Source::Live(inode_ref) => {
@@ -219,21 +222,11 @@ impl Node {
     pub fn metadata(&self) -> Metadata {
         let geometry = self.cache().geometry();
         let buffered = self.writable().ok().and_then(|(_, entry)| entry.known_contents()?.shown());
-        let mut metadata = Metadata::new(&self.inode(), geometry);
+        let mut metadata = metadata_of_inode(&self.view(), geometry);
         if let Some(buffered) = buffered {
             buffered.add_to(&mut metadata, geometry);
         }
         metadata
-    }
-
-    /// Returns the address of the cache line that each open and close reads, for benchmarks of its
-    /// neighbours. `None` on a volume that is open for reading, where that line is never written.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn memory_address(&self) -> Option<usize> {
-        let line =
-            |inode_ref: &InodeRef| std::ptr::from_ref(inode_ref.inode().marks()).addr() & !63;
-        self.inode_ref().map(line)
     }
 
     /// Returns the type of the file.
@@ -299,7 +292,7 @@ impl Node {
         if self.file_type() != FileType::Symlink {
             return Err(PosixError::InvalidArgument.into());
         }
-        self.inode().read_target(self.cache()).map(OsString::from_vec)
+        self.view().read_target(self.cache()).map(OsString::from_vec)
     }
 
     /// Returns an access control list. `None`: there is none, and the permission bits decide alone.
@@ -309,21 +302,21 @@ impl Node {
     /// EUCLEAN for a corrupt volume.
     #[doc(alias = "xfs_get_acl")]
     pub fn acl(&self, kind: AclKind) -> Result<Option<Acl>> {
-        Acl::read(self.cache(), &self.inode(), kind)
+        read_acl(self.cache(), &self.view(), kind)
     }
 
     /// Checks that this is a directory that the caller may search.
     fn check_searchable(&self) -> Result<()> {
         let Some(me) = self.caller().credentials() else { return Ok(()) };
         self.in_directory(|_| Ok(()))?;
-        let inode = self.inode();
+        let inode = self.view();
         if let Some(inode_ref) = self.inode_ref()
             && inode_ref.inode().rights().is_none()
-            && Acl::read(self.cache(), &inode, AclKind::Access)?.is_none()
+            && read_acl(self.cache(), &inode, AclKind::Access)?.is_none()
         {
             inode_ref.inode().note_rights(inode.core().into());
         }
-        me.check(self.cache(), &inode, Access::EXECUTE)
+        check_access(me, self.cache(), &inode, Access::EXECUTE)
     }
 
     /// Calls `look` with this directory, which does not change meanwhile.
@@ -331,7 +324,7 @@ impl Node {
         &self,
         look: impl FnOnce(&Directory<'_>) -> Result<T>,
     ) -> Result<T> {
-        look(&Directory::new(self.cache(), &self.inode())?)
+        look(&Directory::new(self.cache(), &self.view())?)
     }
 }
 

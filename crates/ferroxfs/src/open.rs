@@ -1,7 +1,7 @@
 //! Opening a volume: from a path to a verified superblock and the state of the log.
 //!
 //! All files and devices are opened here, before anything of the volume is read. A caller may drop
-//! its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
+//! its privileges between [`OpenOptions::open_devices`] and [`Devices::open`].
 
 mod error;
 mod identity;
@@ -37,7 +37,20 @@ const MAX_SECTOR_BYTES: usize = 32 << 10;
 /// The default time that the holder of a broken lease has to return it, as in the kernel.
 const LEASE_GRACE: Duration = Duration::from_secs(45);
 
-/// Options of opening a volume.
+/// Options of opening a volume, in the style of [`std::fs::OpenOptions`].
+///
+/// A volume is opened for reading, unless [`write`](Self::write) asks for more. Then its log is
+/// replayed onto the disk first, and work that a crash left open is finished.
+///
+/// ```
+/// # let (_folder, image) = xfs_trans::testing::make_file();
+/// use ferroxfs::OpenOptions;
+///
+/// let volume = OpenOptions::new().write(true).open(&image)?;
+/// volume.write("/note", b"kept")?;
+/// volume.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     selection: Selection,
@@ -46,11 +59,11 @@ pub struct OpenOptions {
     log_device: Option<PathBuf>,
     cache_bytes: usize,
     writes: bool,
-    options: MountOptions,
+    pub(crate) options: MountOptions,
     cached_inodes: u64,
-    inode_index: InodeIndex,
+    pub(crate) inode_index: InodeIndex,
     discards: bool,
-    log_slots: Option<usize>,
+    pub(crate) log_slots: Option<usize>,
 }
 
 impl Default for OpenOptions {
@@ -129,11 +142,11 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the devices exclusively and for writing, as [`Devices::recover`] and
-    /// [`Devices::writable_volume`] need them.
+    /// Opens the volume for writing, and its devices exclusively. [`Devices::recover`] and
+    /// [`Devices::set_uuid`] need it too.
     #[must_use]
-    pub fn writable(mut self, writable: bool) -> Self {
-        self.writes = writable;
+    pub fn write(mut self, write: bool) -> Self {
+        self.writes = write;
         self
     }
 
@@ -183,13 +196,6 @@ impl OpenOptions {
         self
     }
 
-    /// Sets how parent pointers are written. For benchmarks only.
-    #[must_use]
-    pub fn parent_path(mut self, path: ParentPath) -> Self {
-        self.options.parents = path;
-        self
-    }
-
     /// Sets how many unreferenced inodes stay cached on a volume that is open for writing: about 2
     /// KiB each.
     #[must_use]
@@ -198,50 +204,37 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether there is a list of all cached inodes. For benchmarks only.
-    #[must_use]
-    pub fn inode_index(mut self, index: InodeIndex) -> Self {
-        self.inode_index = index;
-        self
-    }
-
-    /// Sets how many lists the log gathers commits in: by default two for each processor. With 1
-    /// all threads share one. For benchmarks only. With a [`fixed_time`](Self::fixed_time) there is
-    /// one.
-    ///
-    /// # Panics
-    ///
-    /// With 0.
-    #[must_use]
-    pub fn log_slots(mut self, slots: usize) -> Self {
-        assert!(slots > 0, "a log has at least one slot");
-        self.log_slots = Some(slots);
-        self
-    }
-
-    /// Sets how an open and a close learn whether a file has locks. For benchmarks only.
-    #[must_use]
-    pub fn lock_check(mut self, check: LockCheck) -> Self {
-        self.options.lock_check = check;
-        self
-    }
-
-    /// Opens the volume at `path`, for writing.
+    /// Opens the volume in an image file or on a block device.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`] and [`Devices::writable_volume`].
-    pub fn open_writable(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
-        self.clone().writable(true).open_devices(path)?.writable_volume()
-    }
-
-    /// Opens the volume at `path`, for reading.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`].
+    /// See [`OpenError`]. A volume of a kind that is only read is refused for writing, with nothing
+    /// changed.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
-        self.open_devices(path)?.volume()
+        self.open_devices(path)?.open()
+    }
+
+    /// Opens the volume on the caller's device, which starts with the superblock.
+    ///
+    /// ```
+    /// # let (_folder, image) = xfs_trans::testing::make_file();
+    /// use std::sync::Arc;
+    ///
+    /// use ferroxfs::OpenOptions;
+    /// use ferroxfs::device::MemoryDevice;
+    ///
+    /// let device = Arc::new(MemoryDevice::from_bytes(&std::fs::read(&image)?)?);
+    /// let volume = OpenOptions::new().write(true).open_device(device)?;
+    /// volume.create_dir("/only-in-memory")?;
+    /// volume.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_device(&self, device: SharedDevice) -> Result<Volume, OpenError> {
+        self.with_devices(device, None).open()
     }
 
     /// Opens and locks the files that `path` and the options name, and finds the filesystem,
@@ -298,20 +291,24 @@ impl Devices {
     /// # Errors
     ///
     /// The superblock may be unreadable, corrupt, or of version 4.
-    pub fn describe(&self) -> Result<Description, Error> {
+    pub(crate) fn description(&self) -> Result<Description, Error> {
         let superblock = read_superblock(&self.data)?;
         let refusal = superblock.refusal(Access::Read);
         let log = self.log_state(&superblock);
         Ok(Description { start: self.start, superblock, refusal, log })
     }
 
-    /// Opens the volume for reading.
+    /// Opens the volume, for writing if the [options](OpenOptions::write) say so.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
-    pub fn volume(&self) -> Result<Volume, OpenError> {
-        let Description { superblock, refusal, log, .. } = self.describe()?;
+    /// As [`OpenOptions::open`].
+    pub fn open(&self) -> Result<Volume, OpenError> {
+        if self.options.writes { self.open_to_write() } else { self.open_to_read() }
+    }
+
+    fn open_to_read(&self) -> Result<Volume, OpenError> {
+        let Description { superblock, refusal, log, .. } = self.description()?;
         let as_it_is = self.options.no_recovery || self.options.live;
         match refusal {
             Some(Unsupported::NeedsRepair) if self.options.no_recovery => {}
@@ -392,7 +389,7 @@ impl Devices {
             options: self.options.clone(),
         };
         recovered.recover()?;
-        let Description { superblock, log, .. } = recovered.describe()?;
+        let Description { superblock, log, .. } = recovered.description()?;
         let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
         let cache = recovered.cache(recovered.data.clone(), &superblock);
         cache.set_log_head(state.head);
@@ -405,7 +402,7 @@ impl Devices {
     }
 
     fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {
-        let log = self.log(superblock).ok_or(OpenError::LogDeviceMissing)?;
+        let log = self.log_of(superblock).ok_or(OpenError::LogDeviceMissing)?;
         let log = log.map_err(OpenError::Log)?;
         let _span = tracing::info_span!("replay").entered();
         xfs_log::replay(self.data.clone(), &log, superblock).map_err(|error| match error {
@@ -416,7 +413,7 @@ impl Devices {
 
     /// Returns the log of the volume with this superblock, for reading. `None`: it is external and
     /// its device was not given.
-    pub fn log(&self, superblock: &Superblock) -> Option<Result<LogDevice, Error>> {
+    pub(crate) fn log_of(&self, superblock: &Superblock) -> Option<Result<LogDevice, Error>> {
         let device =
             if superblock.has_external_log() { self.log.clone()? } else { self.data.clone() };
         Some(LogDevice::new(device, superblock))
@@ -424,7 +421,7 @@ impl Devices {
 
     /// Returns the state of the log. `None`: the log is external and its device was not given.
     fn log_state(&self, superblock: &Superblock) -> Option<Result<LogState, Error>> {
-        let log = self.log(superblock)?;
+        let log = self.log_of(superblock)?;
         Some(log.and_then(|log| xfs_log::find_head_and_tail(&log)))
     }
 }
@@ -437,8 +434,14 @@ fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError>
 
 /// Properties of a volume that are known without reading its files.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "raw"),
+    expect(unreachable_pub, reason = "the feature `raw` makes it public")
+)]
+#[non_exhaustive]
 pub struct Description {
     /// The byte of the file or disk at which the volume starts: 0 unless it is in a partition.
+    #[cfg_attr(not(feature = "raw"), expect(dead_code, reason = "the feature `raw` shows it"))]
     pub start: u64,
     /// The superblock.
     pub superblock: Superblock,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 use xfs_icache::Dentry;
-use xfs_vfs::{Access, CachedInode, Caller};
+use xfs_vfs::{Access, CachedInode, Caller, grants_without_list};
 
 use crate::node::Node;
 use crate::volume_ref::VolumeRef;
@@ -145,7 +145,7 @@ pub(crate) fn resolve_remembered(
 /// under its latch.
 fn grants_search(caller: Caller<'_>, directory: &CachedInode) -> bool {
     let Some(me) = caller.credentials() else { return true };
-    directory.rights().is_some_and(|rights| me.grants_without_list(rights, Access::EXECUTE))
+    directory.rights().is_some_and(|rights| grants_without_list(me, rights, Access::EXECUTE))
 }
 
 fn step(directory: &Node, name: &OsStr) -> Result<Node> {

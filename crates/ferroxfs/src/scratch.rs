@@ -43,11 +43,11 @@ use tree::{ScratchName, Tree};
 /// let volume = ScratchVolume::new(1 << 20);
 /// let folder = volume.root().create("folder", &NewKind::Directory)?;
 /// let file = folder.create("file", &NewKind::Regular)?;
-/// file.write_at(0, b"for a while")?;
+/// file.write_at(b"for a while", 0)?;
 /// folder.rename("file", &volume.root(), "elsewhere")?;
 /// let found = volume.root().lookup("elsewhere")?;
 /// let mut bytes = [0; 3];
-/// assert_eq!(found.read_at(0, &mut bytes)?, 3);
+/// assert_eq!(found.read_at(&mut bytes, 0)?, 3);
 /// assert_eq!(&bytes, b"for");
 /// assert_eq!(volume.cache_counts().total(), 3);
 /// # Ok::<(), ferroxfs::Error>(())
@@ -65,6 +65,7 @@ pub struct ScratchNode {
 
 /// An entry of a directory of a [`ScratchVolume`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScratchEntry {
     /// The name.
     pub name: OsString,
@@ -262,7 +263,7 @@ impl ScratchNode {
     /// # Errors
     ///
     /// EISDIR for a directory, EINVAL for any other non-regular file.
-    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.bytes()?.read();
         let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
         let rest = rest.unwrap_or_default();
@@ -280,7 +281,7 @@ impl ScratchNode {
     ///
     /// EISDIR for a directory, EINVAL for any other non-regular file; EFBIG past the largest
     /// length; ENOSPC. Nothing is written then.
-    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let mut contents = self.bytes()?.write();
         let end = offset.checked_add(bytes.len() as u64).ok_or(PosixError::FileTooLarge)?;
         if !bytes.is_empty() && end > contents.len() as u64 {

@@ -10,6 +10,7 @@ use crate::{Result, Volume};
 
 /// Space and inodes of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Space {
     /// Bytes in a block.
     pub block_size: u32,

@@ -13,14 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use xfs_alloc::InodeState;
-use xfs_buffer::{BufferCache, PosixError};
+use xfs_buffer::PosixError;
 use xfs_device::BlockDevice;
 use xfs_format::superblock::Label;
-use xfs_format::{Geometry, InodeNumber, Superblock, Uuid};
-use xfs_log::LogState;
+use xfs_format::{Geometry, InodeNumber, Uuid};
 use xfs_vfs::{Capabilities, Credentials, Metadata, UuidChange};
 
-use crate::errno::to_io_error;
 use crate::inode_paths::{self, InodePaths};
 use crate::node::Node;
 use crate::open::{OpenError, OpenOptions};
@@ -36,7 +34,7 @@ use crate::{Error, File, ReadDir, Result};
 ///
 /// Cloning is cheap and gives the same volume. A volume that is open for reading closes with its
 /// last clone, [`Node`] or [`File`], and starts no threads. One that is open for writing has
-/// threads that write its log, force it regularly ([`Upkeep`](crate::Upkeep)) and free removed
+/// threads that write its log, force it regularly ([`Upkeep`](crate::admin::Upkeep)) and free removed
 /// files, and is closed by [`close`](Self::close). Every method may be called from any thread.
 ///
 /// # Paths
@@ -62,16 +60,6 @@ impl Volume {
     /// See [`OpenError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         OpenOptions::new().open(path)
-    }
-
-    /// Opens the volume in an image file or on a block device for writing, with the default
-    /// [`OpenOptions`].
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`].
-    pub fn open_writable(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        OpenOptions::new().open_writable(path)
     }
 
     /// Writes everything in place and marks the log clean. A volume that is dropped instead is left
@@ -102,9 +90,21 @@ impl Volume {
     /// on Linux: by the owners, permission bits and access control lists of the files, and by these
     /// credentials. New files belong to the user.
     ///
+    /// ```
+    /// # let device = xfs_trans::testing::make();
+    /// # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+    /// use ferroxfs::{Access, Credentials};
+    ///
+    /// volume.write("/plain", b"text")?;
+    /// let user = volume.as_user(Credentials::new(1000, 1000).groups([100]));
+    /// user.access("/plain", Access::READ)?;
+    /// assert!(user.access("/plain", Access::WRITE).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// An open file stays open, whatever becomes of its mode. Operations on the volume as a whole
     /// need [`Capabilities::SYS_ADMIN`]. This separates the users of a program; it does not confine
-    /// the program itself, which can use [`device`](Self::device) or [`cache`](Self::cache).
+    /// the program itself, which can use the [`device`](Self::device).
     ///
     /// It uses some memory for each processor: keep it as long as it is needed.
     #[must_use]
@@ -121,34 +121,16 @@ impl Volume {
         Self(Arc::new(VolumeShards::new(core, findings)))
     }
 
-    /// Returns the superblock as it was read when the volume was opened.
-    #[must_use]
-    pub fn superblock(&self) -> &Superblock {
-        &self.volume_ref().superblock
-    }
-
     /// Returns the sizes of the volume, which change when it [grows](Self::grow).
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.volume_ref().cache.geometry()
     }
 
-    /// Returns the buffer cache: metadata by disk address, for tools that look below files.
-    #[must_use]
-    pub fn cache(&self) -> &Arc<BufferCache> {
-        &self.volume_ref().cache
-    }
-
     /// Returns the data device.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.volume_ref().cache.device()
-    }
-
-    /// Returns the state of the log when the volume was opened. `None`: its device was not given.
-    #[must_use]
-    pub fn log_state(&self) -> Option<&LogState> {
-        self.volume_ref().log.as_ref()
     }
 
     /// Returns the current label.
@@ -159,7 +141,7 @@ impl Volume {
     pub fn label(&self) -> Result<Label> {
         match &self.volume_ref().threads {
             Some(threads) => threads.mount().label(),
-            None => Ok(self.superblock().label),
+            None => Ok(self.volume_ref().superblock.label),
         }
     }
 
@@ -185,13 +167,13 @@ impl Volume {
     pub fn uuid(&self) -> Result<Uuid> {
         match &self.volume_ref().threads {
             Some(threads) => threads.mount().uuid(),
-            None => Ok(self.superblock().uuid),
+            None => Ok(self.volume_ref().superblock.uuid),
         }
     }
 
     /// Changes the UUID, on a volume that may be in use, and returns the new one. Changes wait for
     /// a moment meanwhile, as for [`freeze`](Self::freeze). It is durable on return.
-    /// [`Devices::set_uuid`](crate::Devices::set_uuid) does it on a volume that is not open.
+    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) does it on a volume that is not open.
     ///
     /// # Errors
     ///
@@ -226,6 +208,12 @@ impl Volume {
         space::count(self.volume_ref())
     }
 
+    /// Returns the inode number of the root directory.
+    #[must_use]
+    pub fn root_number(&self) -> InodeNumber {
+        self.volume_ref().superblock.root_inode
+    }
+
     /// Returns the root directory.
     ///
     /// # Errors
@@ -245,7 +233,7 @@ impl Volume {
     #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
-        match xfs_alloc::inode_state(self.cache(), number)? {
+        match xfs_alloc::inode_state(&self.volume_ref().cache, number)? {
             InodeState::Allocated => self.volume_ref().node(number),
             InodeState::Free | InodeState::Absent => Err(PosixError::NotFound.into()),
         }
@@ -347,7 +335,7 @@ impl Volume {
     /// reason as its source. Memory grows with the contents: a sparse file of a petabyte ends with
     /// an error of the allocator.
     pub fn read(&self, path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
-        let mut file = self.open_file_read_only(path).map_err(to_io_error)?;
+        let mut file = self.open_file_read_only(path)?;
         let mut contents = Vec::new();
         file.read_to_end(&mut contents)?;
         Ok(contents)
@@ -364,6 +352,23 @@ impl Volume {
 
     /// Walks the tree below a path, depth first, each directory before its contents. Links are not
     /// followed.
+    ///
+    /// ```
+    /// # let device = xfs_trans::testing::make();
+    /// # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+    /// volume.create_dir_all("/a/b")?;
+    /// volume.write("/a/file", b"text")?;
+    /// let mut bytes = 0;
+    /// for entry in volume.walk("/a")?.sorted() {
+    ///     match entry {
+    ///         Ok(entry) => bytes += entry.node.metadata().size,
+    ///         // The walk continues with everything that can still be read.
+    ///         Err(error) => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// assert!(bytes >= 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

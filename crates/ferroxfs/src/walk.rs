@@ -11,6 +11,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,7 @@ use crate::{Error, FileType};
 
 /// One file of a walk.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WalkEntry {
     /// Its path, beginning with the path that the walk was given.
     pub path: PathBuf,
@@ -34,6 +36,7 @@ pub struct WalkEntry {
 /// An error of a walk.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
+#[non_exhaustive]
 pub struct WalkError {
     /// The path that the error is about: a file that could not be read, or a directory whose
     /// listing is not complete.
@@ -41,6 +44,13 @@ pub struct WalkError {
     /// The error.
     #[source]
     pub source: Error,
+}
+
+/// Keeps the error, and with it the path, as the source.
+impl From<WalkError> for io::Error {
+    fn from(error: WalkError) -> Self {
+        Self::new(Self::from_raw_os_error(error.source.errno()).kind(), error)
+    }
 }
 
 /// An iterator over a tree; see [`Volume::walk`](crate::Volume::walk).

@@ -1,10 +1,24 @@
 //! Watching an inode, or a tree.
+//!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+//! use ferroxfs::watch::{Scope, WatchEvents};
+//!
+//! let watch = volume.root()?.watch(WatchEvents::CREATE, Scope::Inode)?;
+//! volume.create_dir("/new")?;
+//! let event = watch.try_next().expect("the change was committed");
+//! assert_eq!(event.name.as_deref(), Some("new".as_ref()));
+//! # Ok::<(), ferroxfs::Error>(())
+//! ```
 
 use xfs_buffer::PosixError;
 use xfs_format::IncompatFeatures;
 use xfs_format::superblock::Unsupported;
 use xfs_icache::Mark;
-use xfs_vfs::{Access, Capabilities, Scope, Watch, WatchEvents};
+use xfs_vfs::{Access, Capabilities, begin_watch};
+
+pub use xfs_vfs::{Scope, Watch, WatchEvent, WatchEvents};
 
 use crate::Result;
 use crate::node::Node;
@@ -36,7 +50,7 @@ impl Node {
                 return Err(PosixError::NotDirectory.into());
             }
         }
-        Ok(Watch::begin(self.volume_ref().weak_mount(), entry, events, scope))
+        Ok(begin_watch(self.volume_ref().weak_mount(), entry, events, scope))
     }
 
     /// Keeps this inode cached until the volume is closed.

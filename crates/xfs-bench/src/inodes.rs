@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ferroxfs::{
-    BulkPath, CreateOptions, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
-};
+use ferroxfs::admin::BulkPath;
+use ferroxfs::bench::InodeIndex;
+use ferroxfs::stats::VolumeStats;
+use ferroxfs::{CreateOptions, InodeNumber, NewKind, OpenOptions, Volume};
 use xfs_oracle::{Mount, Xfsprogs};
 use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
 
@@ -20,7 +21,7 @@ use crate::error::BenchError;
 /// Page size of this machine, the unit of /proc.
 const PAGE_BYTES: u64 = 4096;
 /// Mode and owner of files and directories.
-const CREATION: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o755);
 
 /// Arguments of the inodes benchmark.
 #[derive(clap::Args)]
@@ -82,7 +83,7 @@ struct InodesOutcome {
     inodes: u64,
     time: Duration,
     /// The statistics of our volume.
-    statistics: Statistics,
+    statistics: VolumeStats,
     /// Resident memory in bytes. For a listing, at the end of the timed part. For an eviction,
     /// before that part.
     memory_bytes: u64,
@@ -140,7 +141,7 @@ fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError>
     if !status.success() {
         return Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status });
     }
-    let volume = Volume::open_writable(&image).map_err(BenchError::Open)?;
+    let volume = OpenOptions::new().write(true).open(&image).map_err(BenchError::Open)?;
     in_parallel(groups, |thread| -> Result<(), BenchError> {
         let root = volume.root()?;
         let directory =
@@ -163,7 +164,7 @@ fn measure(image: &Path, way: ListingWay, threads: usize) -> Result<InodesOutcom
         _ => InodeIndex::ByGroup,
     };
     let options = OpenOptions::new().inode_index(index).cached_inodes(u64::from(u32::MAX));
-    let volume = options.open_writable(image).map_err(BenchError::Open)?;
+    let volume = options.write(true).open(image).map_err(BenchError::Open)?;
     if way == ListingWay::Close {
         return close(volume, threads);
     }
@@ -229,7 +230,7 @@ fn measure_kernel(image: &Path, threads: usize) -> Result<InodesOutcome, BenchEr
     let start = Instant::now();
     let inodes = directory.bulkstat(threads)?;
     let time = start.elapsed();
-    Ok(InodesOutcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
+    Ok(InodesOutcome { inodes, time, statistics: VolumeStats::default(), memory_bytes: 0 })
 }
 
 /// Returns the resident memory of this process, or 0 if unknown.

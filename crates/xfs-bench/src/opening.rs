@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ferroxfs::Volume;
+use ferroxfs::OpenOptions;
 use xfs_oracle::{Mount, Xfsprogs};
 use xfs_workload::{Processors, WorkloadError, repeat};
 
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let folder = tempfile::tempdir_in(&arguments.folder);
     let folder = folder.map_err(BenchError::file(&arguments.folder))?;
     let (ours, theirs) = (make(folder.path(), "ours")?, make(folder.path(), "kernel")?);
-    let volume = Volume::open_writable(&ours).map_err(BenchError::Open)?;
+    let volume = OpenOptions::new().write(true).open(&ours).map_err(BenchError::Open)?;
     volume.create_dir("/folder")?;
     let mount = Mount::new(&theirs, None, &[])?;
     let above = mount.path().join("folder");

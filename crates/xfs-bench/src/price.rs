@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
-use ferroxfs::{OpenOptions, ParentPath};
+use ferroxfs::OpenOptions;
+use ferroxfs::bench::ParentPath;
 use rustix::time::{ClockId, clock_gettime};
 use xfs_workload::{Library, Store, USUAL_NAME_BYTES, Work, WorkStep, WorkTarget, WorkloadError};
 

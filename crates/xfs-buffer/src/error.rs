@@ -1,5 +1,7 @@
 //! The error of every layer above the devices.
 
+mod errno;
+
 use std::io;
 
 use thiserror::Error;
@@ -8,6 +10,7 @@ use xfs_format::{Corruption, DiskAddr};
 
 /// The reasons for which an operation on a volume can fail.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The host could not read or write.
     #[error(transparent)]
@@ -24,6 +27,28 @@ pub enum Error {
     /// The volume was shut down, after its log could not be written or by force.
     #[error("the volume is shut down")]
     Shutdown,
+}
+
+impl Error {
+    /// Returns the same error for a second caller. A host's error keeps its errno, or its kind and
+    /// text if it has none.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        match self {
+            Self::Io(IoError { operation, at, length_bytes, source }) => {
+                let source = match source.raw_os_error() {
+                    Some(number) => io::Error::from_raw_os_error(number),
+                    None => io::Error::new(source.kind(), source.to_string()),
+                };
+                let (at, length_bytes) = (*at, *length_bytes);
+                IoError { operation, at, length_bytes, source }.into()
+            }
+            Self::Corrupt(corruption) => corruption.clone().into(),
+            Self::Unsupported(reason) => (*reason).into(),
+            Self::Posix(case) => (*case).into(),
+            Self::Shutdown => Self::Shutdown,
+        }
+    }
 }
 
 /// A result with [`enum@Error`].
@@ -44,8 +69,9 @@ pub struct IoError {
     pub source: io::Error,
 }
 
-/// The POSIX error cases. `ferroxfs` maps each to its errno.
+/// The POSIX error cases, each with its [errno](Self::errno).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PosixError {
     /// ENOENT.
     #[error("no such file or directory")]

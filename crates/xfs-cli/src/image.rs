@@ -13,8 +13,11 @@ mod paths;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::log::{LogDevice, LogState, Summary};
-use ferroxfs::{Devices, OpenError, OpenOptions, Staleness, Timestamp, Uuid, UuidChange};
+use ferroxfs::admin::RecoverySummary;
+use ferroxfs::admin::{Staleness, Uuid, UuidChange};
+use ferroxfs::device::Devices;
+use ferroxfs::raw::log::{LogDevice, LogState};
+use ferroxfs::{OpenError, OpenOptions, Timestamp};
 
 use crate::cli::options::GlobalOptions;
 use crate::failure::{Failure, Missing};
@@ -30,14 +33,6 @@ pub(crate) use paths::{ImagePath, ImagePaths, change_all, change_each};
 pub(crate) struct Image {
     path: PathBuf,
     devices: Devices,
-    access: AccessMode,
-}
-
-/// How a command opens an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AccessMode {
-    Read,
-    Write,
 }
 
 /// The volume of an image, after its metadata has been read.
@@ -64,12 +59,12 @@ impl Image {
         if options.live || options.no_recovery {
             return Err(Failure::usage("--live and --no-recovery are for reading"));
         }
-        let mut open = OpenOptions::new().writable(true);
+        let mut open = OpenOptions::new().write(true);
         // SOURCE_DATE_EPOCH asks for reproducible output: two runs must give the same image.
         if let Some(time) = crate::text::time::source_date_epoch()? {
             open = open.fixed_time(time);
         }
-        Self::open_by(open, AccessMode::Write, path, options)
+        Self::open_by(open, path, options)
     }
 
     /// Opens the volume that mkfs has just made in `path`, to fill it. If a time is given, the
@@ -80,25 +75,24 @@ impl Image {
         log: Option<&Path>,
         time: Option<Timestamp>,
     ) -> Result<Self, Failure> {
-        let mut open = OpenOptions::new().writable(true);
+        let mut open = OpenOptions::new().write(true);
         if let Some(time) = time {
             open = open.fixed_time(time);
         }
         if let Some(log) = log {
             open = open.log_device(log);
         }
-        let image = Self::open_devices(&open, AccessMode::Write, path)?;
+        let image = Self::open_devices(&open, path)?;
         Ok(Self { path: shown.to_owned(), ..image })
     }
 
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
-        Self::open_by(open, AccessMode::Read, path, options)
+        Self::open_by(open, path, options)
     }
 
     fn open_by(
         mut open: OpenOptions,
-        access: AccessMode,
         path: &Path,
         options: &GlobalOptions,
     ) -> Result<Self, Failure> {
@@ -114,12 +108,12 @@ impl Image {
         for read in [Some(path), options.log_device.as_deref()].into_iter().flatten() {
             check_not_stdout(read)?;
         }
-        Self::open_devices(&open, access, path)
+        Self::open_devices(&open, path)
     }
 
-    fn open_devices(open: &OpenOptions, access: AccessMode, path: &Path) -> Result<Self, Failure> {
+    fn open_devices(open: &OpenOptions, path: &Path) -> Result<Self, Failure> {
         match open.open_devices(path) {
-            Ok(devices) => Ok(Self { path: path.to_owned(), devices, access }),
+            Ok(devices) => Ok(Self { path: path.to_owned(), devices }),
             Err(error) => Err(hints::at_address(open_failure(path, &error), path)),
         }
     }
@@ -130,7 +124,7 @@ impl Image {
     }
 
     /// Describes the volume without reading any file in it.
-    pub(crate) fn describe(&self) -> Result<ferroxfs::Description, Failure> {
+    pub(crate) fn describe(&self) -> Result<ferroxfs::raw::Description, Failure> {
         let description = self.devices.describe().map_err(OpenError::Volume);
         description.map_err(|error| open_failure(&self.path, &error))
     }
@@ -154,7 +148,7 @@ impl Image {
 
     /// Replays a dirty log onto the volume. Returns a summary of the replay; `None` if the log was
     /// clean.
-    pub(crate) fn recover(&self) -> Result<Option<Summary>, Failure> {
+    pub(crate) fn recover(&self) -> Result<Option<RecoverySummary>, Failure> {
         self.devices.recover().map_err(|error| open_failure(&self.path, &error))
     }
 
@@ -180,11 +174,7 @@ impl Image {
 
     /// Reads the volume without notes on standard error.
     pub(crate) fn read(&self) -> Result<ImageVolume, Failure> {
-        let volume = match self.access {
-            AccessMode::Read => self.devices.volume(),
-            AccessMode::Write => self.devices.writable_volume(),
-        };
-        let volume = volume.map_err(|error| open_failure(&self.path, &error))?;
+        let volume = self.devices.open().map_err(|error| open_failure(&self.path, &error))?;
         Ok(ImageVolume { path: self.path.clone(), volume })
     }
 

@@ -26,7 +26,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
+use ferroxfs::raw::format::superblock::SUPERBLOCK_MAGIC;
 use xfs_device::{DeviceError, DeviceFailure, FileDevice, share_bytes};
 
 use crate::exit::Exit;
@@ -310,7 +310,7 @@ fn read_data(
     let Some(start) = source.seek_data(offset)? else { return Ok(None) };
     let Some(end) = source.seek_hole(start)? else { return Ok(None) };
     let length = (end - start).min(buffer.len() as u64) as usize;
-    let read = source.read_at(start, buffer.get_mut(..length).unwrap_or_default())?;
+    let read = source.read_at(buffer.get_mut(..length).unwrap_or_default(), start)?;
     Ok((read > 0).then_some((start, read)))
 }
 

@@ -222,7 +222,7 @@ impl Server {
     }
 
     fn root(&self) -> InodeNumber {
-        self.volume.superblock().root_inode
+        self.volume.root_number()
     }
 
     /// Makes a change durable if the settings require it.
@@ -402,7 +402,7 @@ fn errno(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_)) {
         tracing::error!(%error, "a request failed");
     }
-    Errno::from_raw_os_error(ferroxfs::errno(&error))
+    Errno::from_raw_os_error(error.errno())
 }
 
 fn now() -> Timestamp {

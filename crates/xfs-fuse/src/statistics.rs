@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use ferroxfs::Statistics as VolumeFigures;
+use ferroxfs::stats::VolumeStats;
 use rustix::io::Errno;
 use xfs_sync::{AtomicU64, Ordering, Slot, SlotCounters, Slots};
 
@@ -152,11 +152,11 @@ impl Statistics {
 
 /// Appends the volume's own counters. The volume has no file locks here: the kernel keeps them for
 /// the mount.
-pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
+pub(crate) fn add_volume(text: &mut String, volume: &VolumeStats) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);
     let (names, attributes) = (&volume.directories, &volume.attributes);
-    let remembered = &volume.names;
+    let remembered = &volume.dentries;
     let (transactions, checkpoints) = (&volume.transactions, &volume.checkpoints);
     let (space, write_back, maps) = (&volume.log_space, &volume.write_back, &volume.extent_maps);
     for (name, kind, value) in [
@@ -203,8 +203,8 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
         ("names_added_total", "counter", names.added),
         ("names_removed_total", "counter", names.removed),
         ("listings_total", "counter", names.listings),
-        ("remembered_names", "gauge", remembered.remembered),
-        ("remembered_absent_names", "gauge", remembered.absent),
+        ("remembered_names", "gauge", remembered.cached),
+        ("remembered_absent_names", "gauge", remembered.negative),
         ("attribute_reads_total", "counter", attributes.reads),
         ("attributes_set_total", "counter", attributes.set),
         ("attributes_removed_total", "counter", attributes.removed),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Node, OpenOptions, Volume};
 use xfs_format::{AgNumber, BlockKind, DiskAddr, FileBlock, InodeNumber};
 use xfs_inode::Mapping;
@@ -24,7 +24,7 @@ pub(crate) struct Forge {
 impl Forge {
     pub(crate) fn new() -> Self {
         let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-        let volume = devices.volume().expect("the golden image opens");
+        let volume = devices.open().expect("the golden image opens");
         Self { volume, image: golden() }
     }
 

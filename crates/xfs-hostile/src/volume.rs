@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Error, FileType, Node, OpenError, OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
 use xfs_format::btree::BtreeFormat;
@@ -91,7 +91,7 @@ pub fn survey(image: Image) -> Result<Survey, OpenError> {
     if let Ok(description) = devices.describe() {
         black_box(format!("{:?}", description.superblock));
     }
-    let volume = devices.volume()?;
+    let volume = devices.open()?;
     let mut survey = Survey::default();
     let space = volume.space();
     survey.keep(space);
@@ -254,7 +254,7 @@ fn contents(node: &Node, survey: &mut Survey) {
     let size = node.metadata().size;
     let mut buffer = vec![0; 8192];
     for offset in [0, size / 2, size.saturating_sub(4096), size, u64::MAX - 4096, u64::MAX] {
-        let read = file.read_at(offset, &mut buffer);
+        let read = file.read_at(&mut buffer, offset);
         survey.keep(read);
     }
     let mut offset = 0;

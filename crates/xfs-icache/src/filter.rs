@@ -14,6 +14,7 @@ pub enum Tag {
 
 /// The inodes that a walk with references shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WalkFilter {
     /// All cached inodes, except those that are being evicted or freed.
     Cached,

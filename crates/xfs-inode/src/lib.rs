@@ -42,7 +42,7 @@ pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
-    ExchangedRange, InodeGuard, KeepSize, LiveInode, MapRequest, NewInode, SharedRange,
+    ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest, SharedRange,
     WriteOptions, map_blocks, map_blocks_at_worst, new_attribute_room, resume,
 };
 pub use map_counts::{MapCounts, MapUse};

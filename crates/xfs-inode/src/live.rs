@@ -125,7 +125,7 @@ impl Touched {
 
 /// The initial state of a new inode.
 #[derive(Clone, Debug)]
-pub struct NewInode {
+pub struct InitialInode {
     /// The inode that was allocated.
     pub inode: AllocatedInode,
     /// Type and permissions.
@@ -172,7 +172,7 @@ const fn data_format(file_type: FileType) -> ForkFormat {
     }
 }
 
-impl NewInode {
+impl InitialInode {
     /// Creates the core that replaces `old`, the core of the free inode.
     fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
         let data_format = data_format(file_type);
@@ -275,7 +275,7 @@ impl LiveInode {
     ///
     /// [`PosixError::InvalidArgument`] for a mode without a type; the device's error.
     #[doc(alias = "xfs_inode_init")]
-    pub fn create(tx: &mut Transaction<'_>, made: NewInode) -> Result<Self> {
+    pub fn create(tx: &mut Transaction<'_>, made: InitialInode) -> Result<Self> {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);

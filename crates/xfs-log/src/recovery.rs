@@ -117,6 +117,7 @@ enum Leftovers {
 
 /// Counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// The number of transactions that were committed.
     pub transactions: u64,

@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::missing_panics_doc, reason = "what fails here fails the test")]
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use tempfile::TempDir;
+
 use xfs_buffer::BufferCache;
-use xfs_device::{MemoryDevice, OverlayDevice, SharedDevice};
+use xfs_device::{BlockDevice, FileDevice, MemoryDevice, OverlayDevice, SharedDevice};
 use xfs_format::inode::InodeCore;
 use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
@@ -37,17 +41,35 @@ pub fn make_with(text: &str) -> SharedDevice {
 #[must_use]
 pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
     let device = MemoryDevice::new(data_bytes);
+    format(&device, text);
+    Arc::new(device)
+}
+
+/// Writes an empty volume, with the options of mkfs in `text`.
+fn format(device: &dyn BlockDevice, text: &str) {
     let mut options = Options::default();
     options.allow_small = true;
     let mut words = text.split_whitespace();
     while let (Some(letter), Some(argument)) = (words.next(), words.next()) {
         options.parse(letter.chars().nth(1).unwrap(), argument).unwrap();
     }
+    let data_bytes = device.length_bytes();
     let target = TargetDevice { data_bytes, sector_size: 512, log_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"transactions");
     let plan = Plan::new(&options, &target, &identity).unwrap();
-    xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
-    Arc::new(device)
+    xfs_mkfs::write(&plan, Devices { data: device, log: None }, Discard::No).unwrap();
+}
+
+/// Creates a volume of 300 MiB with the defaults of mkfs in an image file. Returns its folder,
+/// which is removed on drop, and its path.
+#[must_use]
+pub fn make_file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    File::create_new(&path).unwrap().set_len(VOLUME_BYTES).unwrap();
+    let device = FileDevice::open(&path, xfs_device::OpenOptions::read_write()).unwrap();
+    format(&device, "");
+    (folder, path)
 }
 
 /// Reads the primary superblock.

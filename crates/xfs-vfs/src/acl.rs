@@ -166,20 +166,20 @@ impl Acl {
             |check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check);
         Ok(Self::new(entries).map_err(corrupt)?)
     }
+}
 
-    /// Reads a list of an inode. The caller keeps the inode from changing meanwhile. `None`: the
-    /// inode has no list of this kind.
-    pub fn read(
-        cache: &xfs_buffer::BufferCache,
-        inode: &Inode,
-        kind: AclKind,
-    ) -> Result<Option<Self>> {
-        if !inode.core().has_attr_fork() {
-            return Ok(None);
-        }
-        let value = Attributes::new(cache, inode).find(Namespace::Trusted, kind.name())?;
-        value.map(|value| Self::decode(&value, inode.number())).transpose()
+/// Reads a list of an inode. The caller keeps the inode from changing meanwhile. `None`: the
+/// inode has no list of this kind.
+pub fn read_acl(
+    cache: &xfs_buffer::BufferCache,
+    inode: &Inode,
+    kind: AclKind,
+) -> Result<Option<Acl>> {
+    if !inode.core().has_attr_fork() {
+        return Ok(None);
     }
+    let value = Attributes::new(cache, inode).find(Namespace::Trusted, kind.name())?;
+    value.map(|value| Acl::decode(&value, inode.number())).transpose()
 }
 
 /// Returns by how many bits the permissions of an entry are shifted in the mode. `None`: the

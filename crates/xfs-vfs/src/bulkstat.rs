@@ -28,7 +28,7 @@ use xfs_icache::{BulkRequest, Keep};
 use crate::contents::Contents;
 use crate::inode_ref::InodeRef;
 use crate::kind::CachedInode;
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, metadata_of_inode};
 use crate::mount::Mount;
 
 /// Number of inode chunks that are looked up at once.
@@ -38,6 +38,7 @@ const CHUNKS_OF_64_NUMBERS: usize = 2;
 
 /// How bulkstat reads inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BulkPath {
     /// Reads cached inodes from the cache, and other inodes from their clusters. Nothing is
     /// inserted into the cache.
@@ -51,6 +52,7 @@ pub enum BulkPath {
 /// The inodes of a chunk that exist, and those that are in use.
 #[doc(alias = "xfs_inumbers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InodeChunkUse {
     /// The first of the 64 inode numbers of the chunk.
     pub start: InodeNumber,
@@ -262,7 +264,7 @@ impl GroupBulkstat<'_> {
         let skipped = (first.0 - start.0) as u32;
         let mut visit = |first: InodeNumber, inodes: u64| {
             self.mount.inode_cache.bulk_visit(BulkRequest { first, inodes, freed }, |live| {
-                let metadata = Metadata::new(&live.inode(), self.mount.geometry());
+                let metadata = metadata_of_inode(&live.inode(), self.mount.geometry());
                 found.inodes.push((live.number(), Ok(metadata)));
             })
         };
@@ -356,7 +358,7 @@ fn metadata(mount: &Mount, entry: &CachedInode) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();
     let _latch = live.log_item().latch().shared();
-    let mut metadata = Metadata::new(&live.inode(), mount.geometry());
+    let mut metadata = metadata_of_inode(&live.inode(), mount.geometry());
     if let Some(buffered) = buffered {
         buffered.add_to(&mut metadata, mount.geometry());
     }

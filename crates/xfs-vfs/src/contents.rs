@@ -43,7 +43,6 @@ use xfs_locks::{Breaker, OpenMode};
 use xfs_sync::{RwLockReadGuard, RwLockWriteGuard};
 use xfs_trans::BlockReservation;
 
-use crate::flusher::repeat;
 use crate::inode_flags::check_writable_from;
 use crate::kind::CachedInode;
 use crate::leases::break_and_wait;
@@ -192,7 +191,7 @@ impl<'a> OpenContents<'a> {
         } else if self.has(LEFT) {
             None
         } else {
-            self.contents().notes.lock().failure.as_deref().map(repeat)
+            self.contents().notes.lock().failure.as_deref().map(Error::duplicate)
         };
         if let Some(error) = failure {
             self.contents().mark(LEFT, self.has(FAILED));
@@ -406,7 +405,7 @@ impl<'a> OpenContents<'a> {
         self.mount.flusher.unclaim(claimed_bytes);
         self.note_ahead(self.has(BUFFERED));
         if let Err(error) = &flushed {
-            self.contents().notes.lock().failure.get_or_insert_with(|| Box::new(repeat(error)));
+            self.contents().notes.lock().failure.get_or_insert_with(|| Box::new(error.duplicate()));
             self.contents().mark(LEFT, false);
             self.contents().mark(FAILED, true);
         }

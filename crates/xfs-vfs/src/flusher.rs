@@ -38,7 +38,7 @@
 
 use std::time::{Duration, Instant};
 
-use xfs_buffer::{Error, IoError, Result};
+use xfs_buffer::{Error, Result};
 use xfs_format::InodeNumber;
 use xfs_sync::{
     AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, SetOnce, Volume, fence,
@@ -237,24 +237,6 @@ impl Flusher {
     /// Returns the kept error, once.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.failure.lock().take().map_or(Ok(()), Err)
-    }
-}
-
-/// Copies an error, so that a second caller can get it.
-pub(crate) fn repeat(error: &Error) -> Error {
-    match error {
-        Error::Io(IoError { operation, at, length_bytes, source }) => {
-            let source = match source.raw_os_error() {
-                Some(number) => std::io::Error::from_raw_os_error(number),
-                None => std::io::Error::new(source.kind(), source.to_string()),
-            };
-            let (at, length_bytes) = (*at, *length_bytes);
-            IoError { operation, at, length_bytes, source }.into()
-        }
-        Error::Corrupt(corruption) => corruption.clone().into(),
-        Error::Unsupported(reason) => (*reason).into(),
-        Error::Posix(case) => (*case).into(),
-        Error::Shutdown => Error::Shutdown,
     }
 }
 

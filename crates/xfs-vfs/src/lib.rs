@@ -47,7 +47,7 @@ mod uuid;
 mod watch;
 mod write_back;
 
-pub use acl::{Acl, AclKind};
+pub use acl::{Acl, AclKind, read_acl};
 pub use activity::{Activity, ActivityCounts};
 pub use bulkstat::{BulkPath, InodeChunkUse, ShowInode, groups_from, metadata_of, word_of};
 pub use clock::Clock;
@@ -62,14 +62,18 @@ pub use inode_flags::{check_mutable, check_not_immutable};
 pub use inode_ref::{InodeRef, MountHandle};
 pub use kind::{CachedInode, InodeCache, PerCpuRef, PerCpuRefs, VolumeKind};
 pub use leases::lock_error;
-pub use metadata::Metadata;
+pub use metadata::{Metadata, metadata_of_inode};
 pub use mount::Mount;
 pub use name::check_name;
 pub use op_context::OpContext;
 pub use ops::rename::EntryName;
 pub use options::{LockCheck, MountOptions};
-pub use permission::{Access, AttributeUse, Caller, QualifiedName};
+pub use permission::{
+    Access, AttributeUse, Caller, QualifiedName, check_access, grants_without_list,
+};
 pub use requests::{CreateOptions, NewKind, Removal, RenameMode, SetAttributes};
 pub use threads::MountThreads;
 pub use uuid::{UuidChange, put_uuid, superblock_io_error, write_sector};
-pub use watch::{MAX_WAITING_EVENTS, QueueWatch, Scope, Watch, WatchEvent, WatchEvents, Watches};
+pub use watch::{
+    MAX_WAITING_EVENTS, QueueWatch, Scope, Watch, WatchEvent, WatchEvents, Watches, begin_watch,
+};

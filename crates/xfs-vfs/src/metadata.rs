@@ -7,6 +7,7 @@ use xfs_inode::Inode;
 
 /// Metadata of one inode at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Metadata {
     /// Inode number.
     pub number: InodeNumber,
@@ -50,16 +51,15 @@ pub struct Metadata {
     pub cow_extent_size_hint_bytes: u64,
 }
 
-impl Metadata {
-    /// Returns the metadata of an in-core inode.
-    #[must_use]
-    pub fn new(inode: &Inode, geometry: &Geometry) -> Self {
-        Self::of_core(inode.core(), inode.file_type(), geometry)
-    }
+/// Returns the metadata of an in-core inode.
+#[must_use]
+pub fn metadata_of_inode(inode: &Inode, geometry: &Geometry) -> Metadata {
+    Metadata::of_core(inode.core(), inode.file_type(), geometry)
+}
 
+impl Metadata {
     /// Returns the metadata that an inode core has.
-    #[must_use]
-    pub fn of_core(core: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
+    pub(crate) fn of_core(core: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
         let to_bytes = |blocks: u32| u64::from(blocks) << geometry.block_log;
         let mut xflags = core.xflags();
         let hints = (core.extent_size_hint_blocks, core.cow_extent_size_hint_blocks);

@@ -20,7 +20,7 @@ use xfs_format::inode::{InodeCore, InodeFlags};
 use xfs_icache::Rights;
 use xfs_inode::Inode;
 
-use crate::acl::{Acl, AclKind};
+use crate::acl::{Acl, AclKind, read_acl};
 use crate::credentials::{Capabilities, Credentials};
 use crate::mode_bits;
 
@@ -95,14 +95,30 @@ impl<'a> Caller<'a> {
     }
 }
 
+/// Checks the access of a user to a file. An immutable file cannot be written by any caller.
+pub fn check_access(
+    me: &Credentials,
+    cache: &BufferCache,
+    inode: &Inode,
+    wanted: Access,
+) -> Result<()> {
+    me.check(cache, inode, wanted)
+}
+
+/// Returns whether mode bits or capabilities grant an access to a file without a list.
+pub fn grants_without_list(me: &Credentials, file: Rights, wanted: Access) -> bool {
+    let Ok(may) = me.may(file, wanted, || Ok::<_, Infallible>(None));
+    may
+}
+
 impl Credentials {
     /// Checks access to a file. No credentials allow a write to an immutable file.
-    pub fn check(&self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
+    pub(crate) fn check(&self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
         let core = inode.core();
         if wanted.contains(Access::WRITE) && core.flags.contains(InodeFlags::IMMUTABLE) {
             return Err(PosixError::NotPermitted.into());
         }
-        let list = || Acl::read(cache, inode, AclKind::Access);
+        let list = || read_acl(cache, inode, AclKind::Access);
         match self.may(core.into(), wanted, list)? {
             true => Ok(()),
             false => Err(PosixError::AccessDenied.into()),
@@ -119,13 +135,6 @@ impl Credentials {
         list: impl FnOnce() -> Result<Option<Acl>, E>,
     ) -> Result<bool, E> {
         Ok(self.is_granted(file, wanted, list)? || self.overrides(file, wanted))
-    }
-
-    /// Returns whether the mode bits or a capability grant access to a file that has no access
-    /// control list.
-    pub fn grants_without_list(&self, file: Rights, wanted: Access) -> bool {
-        let Ok(may) = self.may(file, wanted, || Ok::<_, Infallible>(None));
-        may
     }
 
     /// Returns whether the permission bits or the access control list grant access, without

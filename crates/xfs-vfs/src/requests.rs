@@ -61,7 +61,13 @@ impl NewKind<'_> {
 /// directory also gets the bit. If the directory has a default access control list, the list
 /// replaces the umask. A caller other than root (`Volume::as_user`) always owns the files that it
 /// makes.
+///
+/// ```
+/// # use xfs_vfs::CreateOptions;
+/// const SHARED: CreateOptions = CreateOptions::new(0o664).uid(1000).gid(100).umask(0o002);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CreateOptions {
     /// Mode bits, up to 0o7777.
     pub mode: u16,
@@ -73,8 +79,44 @@ pub struct CreateOptions {
     pub umask: u16,
 }
 
+impl CreateOptions {
+    /// Returns options for a file with these permission bits. It belongs to user and group 0.
+    #[must_use]
+    pub const fn new(mode: u16) -> Self {
+        Self { mode, uid: 0, gid: 0, umask: 0 }
+    }
+
+    /// Sets the owner.
+    #[must_use]
+    pub const fn uid(mut self, uid: u32) -> Self {
+        self.uid = uid;
+        self
+    }
+
+    /// Sets the group.
+    #[must_use]
+    pub const fn gid(mut self, gid: u32) -> Self {
+        self.gid = gid;
+        self
+    }
+
+    /// Sets the permission bits that the file does not get.
+    #[must_use]
+    pub const fn umask(mut self, umask: u16) -> Self {
+        self.umask = umask;
+        self
+    }
+}
+
 /// Attributes of an inode to set. A field that is `None` stays as it is, except `changed`.
+///
+/// ```
+/// # use xfs_vfs::SetAttributes;
+/// let private = SetAttributes::new().mode(0o600).uid(1000).gid(1000);
+/// assert_eq!(private.accessed, None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SetAttributes {
     /// Mode bits, up to 0o7777. An access control list changes with them.
     pub mode: Option<u16>,
@@ -101,6 +143,89 @@ pub struct SetAttributes {
 }
 
 impl SetAttributes {
+    /// Returns changes that leave everything as it is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the permission bits.
+    #[must_use]
+    pub const fn mode(mut self, mode: u16) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Sets the owner.
+    #[must_use]
+    pub const fn uid(mut self, uid: u32) -> Self {
+        self.uid = Some(uid);
+        self
+    }
+
+    /// Sets the group.
+    #[must_use]
+    pub const fn gid(mut self, gid: u32) -> Self {
+        self.gid = Some(gid);
+        self
+    }
+
+    /// Sets the project.
+    #[must_use]
+    pub const fn project_id(mut self, project_id: u32) -> Self {
+        self.project_id = Some(project_id);
+        self
+    }
+
+    /// Sets the time of the last read.
+    #[must_use]
+    pub const fn accessed(mut self, accessed: Timestamp) -> Self {
+        self.accessed = Some(accessed);
+        self
+    }
+
+    /// Sets the time of the last change of the contents.
+    #[must_use]
+    pub const fn modified(mut self, modified: Timestamp) -> Self {
+        self.modified = Some(modified);
+        self
+    }
+
+    /// Sets the time of the last change of anything.
+    #[must_use]
+    pub const fn changed(mut self, changed: Timestamp) -> Self {
+        self.changed = Some(changed);
+        self
+    }
+
+    /// Sets the time at which the inode was made.
+    #[must_use]
+    pub const fn created(mut self, created: Timestamp) -> Self {
+        self.created = Some(created);
+        self
+    }
+
+    /// Sets the flags.
+    #[must_use]
+    pub const fn xflags(mut self, xflags: ExtendedFlags) -> Self {
+        self.xflags = Some(xflags);
+        self
+    }
+
+    /// Sets the extent size hint.
+    #[must_use]
+    pub const fn extent_size_hint_bytes(mut self, extent_size_hint_bytes: u64) -> Self {
+        self.extent_size_hint_bytes = Some(extent_size_hint_bytes);
+        self
+    }
+
+    /// Sets the extent size hint for copies of shared blocks.
+    #[must_use]
+    pub const fn cow_extent_size_hint_bytes(mut self, cow_extent_size_hint_bytes: u64) -> Self {
+        self.cow_extent_size_hint_bytes = Some(cow_extent_size_hint_bytes);
+        self
+    }
+
     /// Returns whether one of the attributes that FS_IOC_FSSETXATTR sets changes: flags, project or
     /// hints.
     #[doc(alias = "FS_IOC_FSSETXATTR")]

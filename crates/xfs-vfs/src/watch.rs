@@ -73,21 +73,19 @@ impl Watch {
     }
 }
 
-impl Watch {
-    /// Begins a watch on an inode that the caller references.
-    pub fn begin(
-        mount: Weak<Mount>,
-        entry: &Arc<CachedInode>,
-        events: WatchEvents,
-        scope: Scope,
-    ) -> Self {
-        let queue = Arc::new(Queue::default());
-        entry.mark(Mark::Watch(QueueWatch { queue: Arc::clone(&queue), events, scope }));
-        if let Some(mount) = mount.upgrade() {
-            mount.watches.count(scope, 1);
-        }
-        Self { queue, mount, entry: Arc::clone(entry), scope }
+/// Begins a watch on an inode that the caller references.
+pub fn begin_watch(
+    mount: Weak<Mount>,
+    entry: &Arc<CachedInode>,
+    events: WatchEvents,
+    scope: Scope,
+) -> Watch {
+    let queue = Arc::new(Queue::default());
+    entry.mark(Mark::Watch(QueueWatch { queue: Arc::clone(&queue), events, scope }));
+    if let Some(mount) = mount.upgrade() {
+        mount.watches.count(scope, 1);
     }
+    Watch { queue, mount, entry: Arc::clone(entry), scope }
 }
 
 impl Drop for Watch {

@@ -10,9 +10,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferroxfs::format::{DiskAddr, Lsn};
-use ferroxfs::log::{self, Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
-use ferroxfs::{BlockDevice, Durability, Uuid};
+use ferroxfs::admin::Uuid;
+use ferroxfs::device::{BlockDevice, Durability};
+use ferroxfs::error::DiskAddr;
+use ferroxfs::raw::format::Lsn;
+use ferroxfs::raw::log::{self, Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
 use xfs_device::MemoryDevice;
 use xfs_sync::{Object as OfObject, RwLock};
 

@@ -50,7 +50,7 @@ pub enum WorkloadError {
     Open(#[from] ferroxfs::OpenError),
     /// The device of a volume could not be opened.
     #[error(transparent)]
-    Device(#[from] ferroxfs::DeviceError),
+    Device(#[from] ferroxfs::error::DeviceError),
     /// The caller of the run cancelled it.
     #[error("interrupted")]
     Interrupted,

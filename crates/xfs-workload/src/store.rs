@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::SharedDevice;
+use ferroxfs::device::SharedDevice;
 use xfs_device::{MemoryDevice, OpenOptions, open_device};
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Size, TargetDevice, write};
 

@@ -1,6 +1,7 @@
 //! The variants that are compared: ours, ours with one design decision reverted, the kernel.
 
-use ferroxfs::{InodeIndex, LockCheck, OpenOptions, ParentPath};
+use ferroxfs::OpenOptions;
+use ferroxfs::bench::{InodeIndex, LockCheck, ParentPath};
 use serde::{Deserialize, Serialize};
 
 /// One of the compared variants.

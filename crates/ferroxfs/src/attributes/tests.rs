@@ -9,8 +9,8 @@ use crate::OpenOptions;
 /// attribute can be read and removed, and not set.
 #[test]
 fn attribute_with_a_longer_name_than_linux_has_is_removable_only() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     let before = root.attributes().len();
     let longest = format!("user.{}", "n".repeat(250));

@@ -73,7 +73,7 @@ impl File {
         };
         match self.node.writable() {
             Ok((mount, entry)) => mount.contents(entry).read_with(offset, length, lend),
-            Err(_) => lend(&self.node.inode()),
+            Err(_) => lend(&self.node.view()),
         }
     }
 }

@@ -33,6 +33,7 @@ pub enum AllocateMode {
 
 /// The change of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RangeMode {
     /// Space is allocated for it, and its contents stay.
     #[doc(alias = "fallocate")]

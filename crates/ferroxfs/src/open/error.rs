@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use thiserror::Error;
-use xfs_device::{DeviceError, FindError};
+use xfs_device::{DeviceError, DeviceFailure, FindError};
 use xfs_format::superblock::Unsupported;
 use xfs_format::{Check, Corruption, Structure};
 use xfs_log::Refusal;
@@ -72,6 +72,48 @@ impl OpenError {
             }
             Self::Volume(_) => None,
         }
+    }
+}
+
+/// Keeps the error as the source. Damage, and a file without a volume, is
+/// [`InvalidData`](io::ErrorKind::InvalidData). A volume that is in use is
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy).
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        let kind = match &error {
+            OpenError::Device(source) => kind_of_failure(source.failure()),
+            OpenError::Find(FindError::Io(source)) | OpenError::Threads(source) => source.kind(),
+            OpenError::Volume(source) | OpenError::Recovery(source) | OpenError::Log(source) => {
+                kind_of(source)
+            }
+            OpenError::DirtyLog(_) => io::ErrorKind::Unsupported,
+            OpenError::LogDeviceMissing => io::ErrorKind::InvalidInput,
+            OpenError::Find(_) => io::ErrorKind::InvalidData,
+        };
+        Self::new(kind, error)
+    }
+}
+
+fn kind_of(error: &Error) -> io::ErrorKind {
+    match error {
+        Error::Corrupt(_) => io::ErrorKind::InvalidData,
+        error => io::Error::from_raw_os_error(error.errno()).kind(),
+    }
+}
+
+fn kind_of_failure(failure: &DeviceFailure) -> io::ErrorKind {
+    match failure {
+        DeviceFailure::Open(source)
+        | DeviceFailure::Measure(source)
+        | DeviceFailure::Lock(source) => source.kind(),
+        DeviceFailure::WriteProtected => io::ErrorKind::ReadOnlyFilesystem,
+        DeviceFailure::NotADevice(_) => io::ErrorKind::InvalidInput,
+        DeviceFailure::Locked(_)
+        | DeviceFailure::LockedBelow { .. }
+        | DeviceFailure::TwinBusy { .. }
+        | DeviceFailure::InUse(..)
+        | DeviceFailure::Busy => io::ErrorKind::ResourceBusy,
+        _ => io::ErrorKind::Unsupported,
     }
 }
 

@@ -28,7 +28,7 @@ use super::{Devices, OpenError, read_superblock};
 
 impl Devices {
     /// Changes the UUID of the volume and returns the new one. The devices must have been opened
-    /// [`writable`](super::OpenOptions::writable). A dirty log is recovered first. It is durable on
+    /// [to write](super::OpenOptions::write). A dirty log is recovered first. It is durable on
     /// return; a crash leaves the old UUID or the new one.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Devices {
 
     /// Replaces the last record of the clean log by a record with this UUID.
     fn end_log_for(&self, superblock: &Superblock, uuid: Uuid) -> Result<(), OpenError> {
-        let log = self.log(superblock).ok_or(OpenError::LogDeviceMissing)?;
+        let log = self.log_of(superblock).ok_or(OpenError::LogDeviceMissing)?;
         log.and_then(|log| xfs_log::end_clean_log(log, uuid)).map_err(OpenError::Log)
     }
 

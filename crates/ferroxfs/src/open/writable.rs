@@ -23,14 +23,9 @@ use crate::volume::Volume;
 use crate::volume_ref::VolumeInner;
 
 impl Devices {
-    /// Opens the volume for writing. The devices must have been opened
-    /// [`writable`](super::OpenOptions::writable). A dirty log is replayed onto the disk first, and
-    /// work that the crash left open is finished.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`]. A volume of a kind that is only read is refused, with nothing changed.
-    pub fn writable_volume(&self) -> Result<Volume, OpenError> {
+    /// Opens the volume for writing. A dirty log is replayed onto the disk first, and work that the
+    /// crash left open is finished.
+    pub(super) fn open_to_write(&self) -> Result<Volume, OpenError> {
         let (superblock, journal, _) = self.open_journal(Access::Write)?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
@@ -52,7 +47,7 @@ impl Devices {
     }
 
     /// Replays a dirty log onto the disk, finishes work that the crash left open, and marks the log
-    /// clean. The devices must have been opened [`writable`](super::OpenOptions::writable). It is
+    /// clean. The devices must have been opened [to write](super::OpenOptions::write). It is
     /// durable on return; a crash on the way leaves a log that can be recovered again. Returns what
     /// was done, or `None` for a clean log.
     ///
@@ -90,7 +85,7 @@ impl Devices {
             return Err(OpenError::Volume(corruption.into()));
         }
         let open_log = || {
-            let log = self.log(&superblock).ok_or(OpenError::LogDeviceMissing)?;
+            let log = self.log_of(&superblock).ok_or(OpenError::LogDeviceMissing)?;
             log.map_err(OpenError::Log)
         };
         let log = open_log()?;

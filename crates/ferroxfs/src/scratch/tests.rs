@@ -53,19 +53,19 @@ fn removed_contents_free_their_bytes() {
     let root = volume.root();
     let empty = volume.used_bytes();
     let file = root.create("file", &NewKind::Regular).unwrap();
-    file.write_at(4, b"text").unwrap();
+    file.write_at(b"text", 4).unwrap();
     let mut bytes = [1; 16];
-    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 8);
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 8);
     assert_eq!(&bytes[..8], b"\0\0\0\0text");
-    assert_eq!(file.read_at(u64::MAX, &mut bytes).unwrap(), 0);
+    assert_eq!(file.read_at(&mut bytes, u64::MAX).unwrap(), 0);
     let used = volume.used_bytes();
-    assert_eq!(posix(file.write_at(64 << 10, b"x")), PosixError::NoSpace);
-    assert_eq!(posix(file.write_at(u64::MAX, b"x")), PosixError::FileTooLarge);
+    assert_eq!(posix(file.write_at(b"x", 64 << 10)), PosixError::NoSpace);
+    assert_eq!(posix(file.write_at(b"x", u64::MAX)), PosixError::FileTooLarge);
     assert_eq!(posix(file.set_len(1 << 40)), PosixError::NoSpace);
     assert_eq!((file.length_bytes().unwrap(), volume.used_bytes()), (8, used));
     file.set_len(5).unwrap();
     file.set_len(8).unwrap();
-    assert_eq!(file.read_at(4, &mut bytes).unwrap(), 4);
+    assert_eq!(file.read_at(&mut bytes, 4).unwrap(), 4);
     assert_eq!(&bytes[..4], b"t\0\0\0");
     root.remove("file").unwrap();
     assert!(volume.used_bytes() > empty, "bytes freed under a handle");
@@ -132,7 +132,7 @@ fn concurrent_changes_of_one_tree_are_consistent() {
                     let _ = root.create(&name, &NewKind::Regular);
                     let _ = root.rename(&name, &root, format!("{thread}"));
                     let _ =
-                        root.lookup(format!("{}", thread + 1)).map(|node| node.write_at(0, b"x"));
+                        root.lookup(format!("{}", thread + 1)).map(|node| node.write_at(b"x", 0));
                     let _ = root.remove(&name);
                 }
             });

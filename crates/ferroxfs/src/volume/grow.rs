@@ -2,6 +2,8 @@
 //!
 //! Owns: which sizes are refused, and why. Does **not** own the changes on disk (`xfs-alloc`).
 
+use std::io;
+
 use xfs_vfs::Capabilities;
 
 use thiserror::Error;
@@ -43,6 +45,18 @@ pub enum GrowError {
     /// Growing failed, or the volume is open for reading, or it is frozen.
     #[error(transparent)]
     Failed(#[from] Error),
+}
+
+/// Keeps the error as the source. A size that is refused is
+/// [`InvalidInput`](io::ErrorKind::InvalidInput).
+impl From<GrowError> for io::Error {
+    fn from(error: GrowError) -> Self {
+        let kind = match &error {
+            GrowError::Failed(source) => Self::from_raw_os_error(source.errno()).kind(),
+            _ => io::ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
+    }
 }
 
 impl Volume {

@@ -14,7 +14,7 @@ use xfs_vfs::InodeRef;
 use super::Volume;
 use crate::Result;
 use crate::node::Node;
-use crate::statistics::Statistics;
+use crate::stats::VolumeStats;
 
 impl Volume {
     /// Calls `f` with each cached inode, until it stops the walk. No lock is held: `f` may use this
@@ -95,8 +95,8 @@ impl Volume {
     /// # Errors
     ///
     /// EROFS on a volume that is open for reading.
-    pub fn statistics(&self) -> Result<Statistics> {
-        Ok(Statistics::gather(self.volume_ref().mount()?))
+    pub fn statistics(&self) -> Result<VolumeStats> {
+        Ok(VolumeStats::gather(self.volume_ref().mount()?))
     }
 }
 

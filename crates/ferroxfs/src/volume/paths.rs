@@ -12,19 +12,18 @@ use xfs_buffer::{Error, PosixError};
 use xfs_vfs::{Access, CreateOptions, NewKind, RenameMode};
 
 use super::Volume;
-use crate::errno::to_io_error;
 use crate::file::File;
 use crate::node::Node;
 use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
 use crate::{FileType, Result};
 
-/// Mode and owner of regular files that are made by path.
-const FILE: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
-/// Mode and owner of directories that are made by path.
-const DIRECTORY: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+/// For files that are made by path.
+const FILE: CreateOptions = CreateOptions::new(0o644);
+/// For directories that are made by path.
+const DIRECTORY: CreateOptions = CreateOptions::new(0o755);
 /// The most tries to open or make a file that other callers remove and make at the same time.
 const MOST_RACES: u32 = 100;
-const LINK: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const LINK: CreateOptions = CreateOptions::new(0o777);
 
 impl Volume {
     /// Opens a regular file. It is made if it does not exist, and truncated if it does. A link in
@@ -96,9 +95,9 @@ impl Volume {
     ///
     /// As [`create_file`](Self::create_file) and [`File::write_at`], as an [`std::io::Error`].
     pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> std::io::Result<()> {
-        let mut file = self.create_file(path).map_err(to_io_error)?;
+        let mut file = self.create_file(path)?;
         file.write_all(contents.as_ref())?;
-        file.close().map_err(to_io_error)
+        file.close().map_err(std::io::Error::from)
     }
 
     /// Makes a directory.

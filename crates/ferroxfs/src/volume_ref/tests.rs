@@ -13,7 +13,7 @@ use crate::{Credentials, OpenOptions, Volume};
 
 fn volume() -> Volume {
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-    devices.volume().unwrap()
+    devices.open().unwrap()
 }
 
 /// Runs an operation twice, and returns the writes of the second run, which finds everything
@@ -42,8 +42,8 @@ fn lookup_writes_nothing_shared() {
 /// more than a lookup by root.
 #[test]
 fn cached_path_costs_a_user_no_more_than_root() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
     let somebody = volume.as_user(Credentials::new(1000, 1000));
     let walk = |volume: &Volume| {
@@ -63,8 +63,8 @@ fn cached_path_costs_a_user_no_more_than_root() {
 /// writes no more than a lookup of a file.
 #[test]
 fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
     volume.symlink("c", "/a/b/link").unwrap();
     let walk = |find: &dyn Fn() -> crate::Result<crate::Node>| {

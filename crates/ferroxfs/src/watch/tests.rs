@@ -7,13 +7,13 @@ use xfs_vfs::{
     WatchEvents,
 };
 
-use crate::{OpenOptions, Volume, errno};
+use crate::{OpenOptions, Volume};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o700);
 
 fn volume(options: &str) -> Volume {
-    let open = OpenOptions::new().writable(true);
-    open.with_devices(make_with(options), None).writable_volume().unwrap()
+    let open = OpenOptions::new().write(true);
+    open.open_device(make_with(options)).unwrap()
 }
 
 /// Takes all waiting events of a watch. Returns their kinds and names.
@@ -34,8 +34,8 @@ fn watches_of_directory_and_file_report_all_changes() {
     let of_root = root.watch(WatchEvents::all(), Scope::Inode).unwrap();
     let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap();
     let of_file = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
-    file.open().unwrap().write_at(0, b"contents").unwrap();
-    file.set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
+    file.open().unwrap().write_at(b"contents", 0).unwrap();
+    file.set_attributes(&SetAttributes::new().mode(0o600)).unwrap();
     root.link(&file, "other").unwrap();
     root.rename("other", &root, "moved", RenameMode::Replace).unwrap();
     root.remove_file("moved").unwrap();
@@ -98,7 +98,7 @@ fn subtree_watch_without_parent_pointers_is_refused() {
     let volume = volume("-n parent=0");
     let root = volume.root().unwrap();
     let refused = root.watch(WatchEvents::all(), Scope::Subtree).err().unwrap();
-    assert_eq!(errno(&refused), 95);
+    assert_eq!(refused.errno(), 95);
     root.watch(WatchEvents::all(), Scope::Inode).unwrap();
 }
 
@@ -209,7 +209,7 @@ fn unnamed_file_is_watched_while_open() {
     let free = free_blocks(&volume);
     let file = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     let watch = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
-    file.open().unwrap().write_at(0, &[1; 10_000]).unwrap();
+    file.open().unwrap().write_at(&[1; 10_000], 0).unwrap();
     assert!(!watch.is_closed() && free_blocks(&volume) < free);
     drop(file);
     assert_eq!(free_blocks(&volume), free);

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::Check;
-use ferroxfs::{Error, OpenError, OpenOptions, SharedDevice, Volume};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::error::Check;
+use ferroxfs::{Error, OpenError, OpenOptions, Volume};
 use xfs_device::Durability;
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{is_clean, make, superblock};
 
 fn open(device: &SharedDevice) -> Result<Volume, OpenError> {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume()
+    let options = OpenOptions::new().write(true);
+    options.open_device(Arc::clone(device))
 }
 
 fn reading(device: &SharedDevice, no_recovery: bool) -> Result<Volume, OpenError> {
     let options = OpenOptions::new().no_recovery(no_recovery);
-    options.with_devices(Arc::clone(device), None).volume()
+    options.open_device(Arc::clone(device))
 }
 
 /// Overwrites the log with zeros, as dd would.

@@ -3,11 +3,12 @@
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::sync::Arc;
 
-use ferroxfs::format::inode::{ExtendedFlags, ForkKind, InodeFlags2};
-use ferroxfs::{
-    AllocateMode, Error, File, OpenOptions, PosixError, RangeMode, SetAttributes, SharedDevice,
-    Timestamp, Volume,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::format::inode::InodeFlags2;
+use ferroxfs::{Error, File, OpenOptions, PosixError, SetAttributes, Timestamp, Volume};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RecordingDevice, Request, RequestKind};
 use xfs_trans::testing::{is_clean, make_sized, make_with};
 
@@ -15,11 +16,11 @@ const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
 fn options() -> OpenOptions {
-    OpenOptions::new().writable(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
+    OpenOptions::new().write(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
 }
 
 fn open(device: &SharedDevice) -> Volume {
-    options().with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options().open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns `length` bytes that depend on their offset in the file, from offset `from` on.
@@ -31,7 +32,7 @@ fn pattern(from: u64, length: usize) -> Vec<u8> {
 /// unwritten.
 fn extents(file: &File) -> Vec<(u64, u64, bool)> {
     let extents = file.node().extents(ForkKind::Data);
-    let extent = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
+    let extent = |extent: ferroxfs::Result<ferroxfs::contents::FileExtent>| {
         let extent = extent.unwrap();
         (extent.offset_bytes, extent.length_bytes, extent.unwritten)
     };
@@ -40,7 +41,7 @@ fn extents(file: &File) -> Vec<(u64, u64, bool)> {
 
 fn check_pattern(file: &File, length: u64) {
     let mut found = vec![0; length as usize + 1];
-    assert_eq!(file.read_at(0, &mut found).unwrap() as u64, length);
+    assert_eq!(file.read_at(&mut found, 0).unwrap() as u64, length);
     found.pop();
     assert!(found == pattern(0, found.len()), "read other bytes than written");
 }
@@ -54,7 +55,7 @@ fn small_writes_are_read_at_once_and_become_one_extent() {
     let free = volume.space().unwrap().available_blocks;
     let mut size = 0;
     for length in (1..400).cycle().take(1000) {
-        assert_eq!(file.write_at(size, &pattern(size, length)).unwrap(), length);
+        assert_eq!(file.write_at(&pattern(size, length), size).unwrap(), length);
         size += length as u64;
         assert_eq!(other.metadata().size, size);
     }
@@ -76,21 +77,25 @@ fn other_operations_see_buffered_bytes() {
     let device = make_with("");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
-    file.write_at(0, &pattern(0, 10_000)).unwrap();
+    file.write_at(&pattern(0, 10_000), 0).unwrap();
     // Over buffered bytes, past their end, and far away.
-    file.write_at(5000, &pattern(5000, 7000)).unwrap();
+    file.write_at(&pattern(5000, 7000), 5000).unwrap();
     assert_eq!(file.metadata().size, 12_000);
     file.set_len(11_000).unwrap();
     check_pattern(&file, 11_000);
-    file.write_at(11_000, &pattern(11_000, 1000)).unwrap();
-    file.write_at(100_000, b"far away").unwrap();
-    file.write_at(12_000, &pattern(12_000, 88_000)).unwrap();
-    file.write_at(100_000, &pattern(100_000, 8)).unwrap();
+    file.write_at(&pattern(11_000, 1000), 11_000).unwrap();
+    file.write_at(b"far away", 100_000).unwrap();
+    file.write_at(&pattern(12_000, 88_000), 12_000).unwrap();
+    file.write_at(&pattern(100_000, 8), 100_000).unwrap();
     check_pattern(&file, 100_008);
     let past = Timestamp::new(1_000_000_000, 0);
-    file.write_at(100_008, &pattern(100_008, 5)).unwrap();
+    file.write_at(&pattern(100_008, 5), 100_008).unwrap();
     file.node()
-        .set_attributes(&SetAttributes { modified: past, ..SetAttributes::default() })
+        .set_attributes(&{
+            let mut changes = SetAttributes::new();
+            changes.modified = past;
+            changes
+        })
         .unwrap();
     file.sync_all().unwrap();
     assert_eq!(Some(file.metadata().modified), past, "a late write changed the time");
@@ -106,13 +111,13 @@ fn volume_sync_writes_buffered_bytes() {
     let files: Vec<_> = (0..20)
         .map(|number| {
             let file = volume.create_file(format!("file {number}")).unwrap();
-            file.write_at(0, &pattern(0, 100 * number)).unwrap();
+            file.write_at(&pattern(0, 100 * number), 0).unwrap();
             file
         })
         .collect();
     volume.sync().unwrap();
     let crashed = xfs_trans::testing::crashed(&device);
-    let again = OpenOptions::new().with_devices(crashed, None).volume().unwrap();
+    let again = OpenOptions::new().open_device(crashed).unwrap();
     for number in 0..files.len() {
         check_pattern(&again.open_file(format!("file {number}")).unwrap(), 100 * number as u64);
     }
@@ -133,7 +138,7 @@ fn slices_are_written_and_read_as_one_range() {
     check_pattern(&file, 3 * MIB);
     let (mut one, mut two) = (vec![0; 77], vec![0; 4000]);
     let mut buffers = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
-    assert_eq!(file.read_vectored_at(3 * MIB - 177, &mut buffers).unwrap(), 177);
+    assert_eq!(file.read_vectored_at(&mut buffers, 3 * MIB - 177).unwrap(), 177);
     assert_eq!(one, pattern(3 * MIB - 177, 77));
     assert_eq!(two[..100], pattern(3 * MIB - 100, 100));
     drop(file);
@@ -145,17 +150,17 @@ fn direct_writes_need_alignment_and_are_not_buffered() {
     let device = make_with("");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
-    file.write_at(0, &pattern(0, 512)).unwrap();
+    file.write_at(&pattern(0, 512), 0).unwrap();
     let direct = file.clone().direct(true);
     assert_eq!(direct.direct_alignment().offset_bytes, 512);
     for (offset, length) in [(1, 512), (512, 511)] {
-        let refused = direct.write_at(offset, &pattern(offset, length)).unwrap_err();
+        let refused = direct.write_at(&pattern(offset, length), offset).unwrap_err();
         assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)));
     }
-    direct.write_at(512, &pattern(512, 1024)).unwrap();
+    direct.write_at(&pattern(512, 1024), 512).unwrap();
     assert_eq!(direct.node().inode().core().size, 1536, "the direct write was buffered");
     check_pattern(&file, 1536);
-    assert!(direct.read_at(0, &mut [0; 100]).is_err());
+    assert!(direct.read_at(&mut [0; 100], 0).is_err());
     drop((file, direct));
     volume.close().unwrap();
 }
@@ -169,8 +174,8 @@ fn buffered_bytes_of_many_files_stay_within_the_limit() {
         let open_one = |number| {
             let file = volume.create_file(format!("file {round} {number}")).unwrap();
             let (head, tail) = (pattern(0, 5000), pattern(5000, length - 5000));
-            assert_eq!(file.write_at(0, &head).unwrap(), head.len());
-            assert_eq!(file.write_at(5000, &tail).unwrap(), tail.len());
+            assert_eq!(file.write_at(&head, 0).unwrap(), head.len());
+            assert_eq!(file.write_at(&tail, 5000).unwrap(), tail.len());
             file
         };
         let files: Vec<_> = (0..80).map(open_one).collect();
@@ -196,7 +201,7 @@ fn full_volume_refuses_the_write_itself() {
     while refused < files.len() {
         refused = 0;
         for (file, size) in files.iter().zip(&mut sizes) {
-            match file.write_at(*size, &pattern(*size, 3000)) {
+            match file.write_at(&pattern(*size, 3000), *size) {
                 Ok(written) => *size += written as u64,
                 Err(Error::Posix(PosixError::NoSpace)) => refused += 1,
                 Err(error) => panic!("{error}"),
@@ -211,7 +216,7 @@ fn full_volume_refuses_the_write_itself() {
         file.close().unwrap();
     }
     volume.close().unwrap();
-    let again = OpenOptions::new().with_devices(device, None).volume().unwrap();
+    let again = OpenOptions::new().open_device(device).unwrap();
     for (name, size) in ["one", "two", "three"].iter().zip(sizes) {
         check_pattern(&again.open_file(name).unwrap(), size);
     }
@@ -227,20 +232,20 @@ fn error_of_a_late_write_is_returned_once() {
     let fault = |nth| Fault { kind: RequestKind::Write, nth, persistence: Persistence::Once };
     let is_told = |result: ferroxfs::Result<()>| matches!(result, Err(Error::Io(_)));
 
-    file.write_at(0, &[1; 5000]).unwrap();
+    file.write_at(&[1; 5000], 0).unwrap();
     failing.set_fault(Some(fault(1)));
     let other = volume.open_file("file").unwrap();
-    assert!(other.read_at(0, &mut [0; 10]).is_err(), "the reader that flushes gets no error");
+    assert!(other.read_at(&mut [0; 10], 0).is_err(), "the reader that flushes gets no error");
     assert!(is_told(file.sync_all()), "the caller of sync_all gets no error");
     file.sync_all().unwrap();
     assert_eq!(file.metadata().size, 0);
 
-    file.write_at(0, &[1; 5000]).unwrap();
+    file.write_at(&[1; 5000], 0).unwrap();
     failing.set_fault(Some(fault(1)));
     assert!(is_told(file.close()));
 
     let file = volume.open_file("file").unwrap();
-    file.write_at(0, &[1; 5000]).unwrap();
+    file.write_at(&[1; 5000], 0).unwrap();
     failing.set_fault(Some(fault(1)));
     drop(file);
     assert!(is_told(volume.sync()), "the error of a dropped handle is lost");
@@ -262,8 +267,8 @@ fn dropped_handle_leaves_the_error_to_another() {
     let is_told = |result: ferroxfs::Result<()>| matches!(result, Err(Error::Io(_)));
 
     let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
-    writer.write_at(0, &[1; 5000]).unwrap();
-    other.write_at(5000, &[1; 10]).unwrap();
+    writer.write_at(&[1; 5000], 0).unwrap();
+    other.write_at(&[1; 10], 5000).unwrap();
     failing.set_fault(Some(fault));
     drop(other);
     assert!(is_told(volume.sync()), "the error of a dropped handle is lost");
@@ -283,7 +288,7 @@ fn volume_closed_after_a_failed_write_is_clean() {
     let volume = open(&shared);
     let file = volume.create_file("file").unwrap();
     volume.sync().unwrap();
-    file.write_at(0, &[1; 5000]).unwrap();
+    file.write_at(&[1; 5000], 0).unwrap();
     let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
     failing.set_fault(Some(fault));
     drop(file);
@@ -334,7 +339,7 @@ fn first_closed_of_two_writers_keeps_the_preallocation() {
     let other = volume.open_file("stream").unwrap();
     let again = file.clone();
     for leaving in [other, again] {
-        leaving.write_at(0, &pattern(0, 10)).unwrap();
+        leaving.write_at(&pattern(0, 10), 0).unwrap();
         leaving.close().unwrap();
         assert_eq!(end(&file), ahead);
     }
@@ -359,7 +364,7 @@ fn full_volume_takes_back_preallocation() {
     }
     let other = volume.create_file("other").unwrap();
     let mut size = 0;
-    while let Ok(written @ 1..) = other.write_at(size, &pattern(size, 1 << 20)) {
+    while let Ok(written @ 1..) = other.write_at(&pattern(size, 1 << 20), size) {
         size += written as u64;
     }
     assert!(volume.space().unwrap().available_blocks < 8);
@@ -375,7 +380,7 @@ fn unshared_file_loses_the_reflink_flag() {
     let device = make_with("-m reflink=1");
     let volume = open(&device);
     let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
-    one.write_at(0, &pattern(0, 100_000)).unwrap();
+    one.write_at(&pattern(0, 100_000), 0).unwrap();
     two.clone_range(0, &one, 0, 0).unwrap();
     let shares = |file: &File| file.node().inode().core().flags2.contains(InodeFlags2::REFLINK);
     assert!(shares(&one) && shares(&two));
@@ -411,10 +416,7 @@ fn cow_hint_without_reflinks_is_refused() {
     let device = make_with("-m reflink=0");
     let volume = open(&device);
     let file = volume.create_file("file").unwrap();
-    let hint = |bytes| SetAttributes {
-        cow_extent_size_hint_bytes: Some(bytes),
-        ..SetAttributes::default()
-    };
+    let hint = |bytes| SetAttributes::new().cow_extent_size_hint_bytes(bytes);
     for node in [file.node(), &volume.lookup("/").unwrap()] {
         let refused = node.set_attributes(&hint(64 << 10)).unwrap_err();
         assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
@@ -430,7 +432,7 @@ fn cow_hint_without_reflinks_is_refused() {
 fn dax_flag_of_other_kinds_is_refused() {
     let volume = open(&make_with(""));
     volume.symlink("target", "/link").unwrap();
-    let changes = SetAttributes { xflags: Some(ExtendedFlags::DAX), ..SetAttributes::default() };
+    let changes = SetAttributes::new().xflags(ExtendedFlags::DAX);
     let refused = volume.lookup_no_follow("/link").unwrap().set_attributes(&changes).unwrap_err();
     assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
     volume.write("/file", b"").unwrap();
@@ -443,21 +445,20 @@ fn large_cow_hint_copies_blocks_around_a_write() {
     let device = make_with("-m reflink=1");
     let volume = open(&device);
     let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
-    one.write_at(0, &pattern(0, 256 << 10)).unwrap();
+    one.write_at(&pattern(0, 256 << 10), 0).unwrap();
     two.clone_range(0, &one, 0, 0).unwrap();
-    let hint =
-        SetAttributes { cow_extent_size_hint_bytes: Some(64 << 10), ..SetAttributes::default() };
+    let hint = SetAttributes::new().cow_extent_size_hint_bytes(64 << 10);
     two.node().set_attributes(&hint).unwrap();
-    two.write_at(100_000, b"ten bytes!").unwrap();
+    two.write_at(b"ten bytes!", 100_000).unwrap();
     two.sync_all().unwrap();
-    let own = |extent: &ferroxfs::FileExtent| !extent.shared;
+    let own = |extent: &ferroxfs::contents::FileExtent| !extent.shared;
     let found = two.node().extents(ForkKind::Data).map(Result::unwrap).filter(own);
     let found: Vec<_> = found.map(|extent| (extent.offset_bytes, extent.length_bytes)).collect();
     assert_eq!(found, [(64 << 10, 64 << 10)]);
     let mut bytes = pattern(0, 256 << 10);
     bytes[100_000..100_010].copy_from_slice(b"ten bytes!");
     let mut read = vec![0; 256 << 10];
-    two.read_at(0, &mut read).unwrap();
+    two.read_at(&mut read, 0).unwrap();
     assert!(read == bytes);
     check_pattern(&one, 256 << 10);
     drop((one, two));
@@ -469,15 +470,12 @@ fn extents_follow_the_size_hint() {
     let device = make_with("");
     let volume = open(&device);
     volume.create_dir("folder").unwrap();
-    let hint = SetAttributes {
-        xflags: Some(ExtendedFlags::EXTSZINHERIT),
-        extent_size_hint_bytes: Some(64 << 10),
-        ..SetAttributes::default()
-    };
+    let hint =
+        SetAttributes::new().xflags(ExtendedFlags::EXTSZINHERIT).extent_size_hint_bytes(64 << 10);
     volume.lookup("folder").unwrap().set_attributes(&hint).unwrap();
     let file = volume.create_file("folder/file").unwrap();
     assert_eq!(file.metadata().extent_size_hint_bytes, 64 << 10, "the hint was not inherited");
-    file.write_at(300_000, b"some bytes").unwrap();
+    file.write_at(b"some bytes", 300_000).unwrap();
     file.sync_all().unwrap();
     let unit = 64 << 10;
     let first = 300_000 / unit * unit;
@@ -485,12 +483,12 @@ fn extents_follow_the_size_hint() {
         .into_iter()
         .fold((u64::MAX, 0), |(start, sum), (at, length, _)| (start.min(at), sum + length));
     assert_eq!((start, length), (first, unit), "{:?}", extents(&file));
-    file.write_at(10, b"more").unwrap();
+    file.write_at(b"more", 10).unwrap();
     file.sync_all().unwrap();
     let total: u64 = extents(&file).iter().map(|(_, length, _)| length).sum();
     assert_eq!(total, 2 * unit);
     let mut bytes = [9; 20];
-    file.read_at(299_995, &mut bytes).unwrap();
+    file.read_at(&mut bytes, 299_995).unwrap();
     assert_eq!(&bytes[..15], b"\0\0\0\0\0some bytes");
     drop(file);
     volume.close().unwrap();
@@ -502,7 +500,7 @@ fn large_file_starts_at_a_stripe() {
     let volume = open(&device);
     for (number, length) in [1000, 200_000, 5 << 20, 700, 300_000].into_iter().enumerate() {
         let file = volume.create_file(format!("file {number}")).unwrap();
-        file.write_at(0, &pattern(0, length)).unwrap();
+        file.write_at(&pattern(0, length), 0).unwrap();
         file.sync_all().unwrap();
         let extents = file.node().extents(ForkKind::Data);
         let starts: Vec<_> = extents.map(|extent| extent.unwrap().device_offset_bytes).collect();
@@ -518,15 +516,15 @@ fn large_file_starts_at_a_stripe() {
 fn slices_reach_the_device_in_one_request() {
     let device = Arc::new(RecordingDevice::new(make_with("")));
     let recorded: SharedDevice = device.clone();
-    let volume = options().with_devices(recorded, None).writable_volume().unwrap();
+    let volume = options().open_device(recorded).unwrap();
     let file = volume.create_file("file").unwrap();
-    file.write_at(0, &pattern(0, 20_000)).unwrap();
+    file.write_at(&pattern(0, 20_000), 0).unwrap();
     file.sync_all().unwrap();
     let before = device.position();
     // The first slice ends in the middle of a sector.
     let bytes = pattern(9, 6000);
     let (head, tail) = bytes.split_at(2500);
-    file.write_vectored_at(4096, &[IoSlice::new(head), IoSlice::new(tail)]).unwrap();
+    file.write_vectored_at(&[IoSlice::new(head), IoSlice::new(tail)], 4096).unwrap();
     file.sync_data().unwrap();
     let recording = device.recording();
     let requests = recording.requests().get(before..).unwrap();

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::format::{BlockKind, DiskAddr};
-use ferroxfs::{Error, OpenOptions, Staleness, Volume};
+use ferroxfs::admin::Staleness;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::error::DiskAddr;
+use ferroxfs::raw::format::BlockKind;
+use ferroxfs::{Error, OpenOptions, Volume};
 use xfs_testkit::{Image, golden};
 
 use super::{open, volume};
@@ -79,12 +81,12 @@ fn truncated_image_shows_its_remaining_files() {
     let half = Arc::new(Image::new(image.bytes(DiskAddr(0), image.length_bytes() / 2).unwrap()));
     // The log is in the missing half, so its state is unknown.
     let devices = OpenOptions::new().with_devices(Arc::<Image>::clone(&half) as _, None);
-    let volume = devices.volume().unwrap();
+    let volume = devices.open().unwrap();
     assert_eq!(volume.staleness(), Some(Staleness::LogNotRecovered));
     assert_eq!(volume.findings().len(), 2, "{:?}", volume.findings());
     assert!(volume.root().is_ok());
     let options = OpenOptions::new().no_recovery(true);
-    let volume = options.with_devices(half, None).volume().unwrap();
+    let volume = options.open_device(half).unwrap();
     assert_eq!(volume.staleness(), Some(Staleness::LogNotRecovered));
     let (good, bad): (Vec<_>, Vec<_>) = volume.walk("/").unwrap().partition(Result::is_ok);
     assert!(!good.is_empty() && !bad.is_empty());

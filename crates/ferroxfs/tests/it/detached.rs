@@ -3,11 +3,11 @@
 use ferroxfs::{CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, Volume};
 use xfs_trans::testing::{is_clean, make, make_with};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o700);
 
 fn open() -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(make_with(""), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(make_with("")).unwrap()
 }
 
 fn make_file(root: &Node, name: &str) -> Node {
@@ -101,8 +101,8 @@ fn only_empty_directories_are_detached() {
 #[test]
 fn file_released_on_a_frozen_volume_is_freed_after_the_thaw() {
     let device = make();
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(device.clone(), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(device.clone()).unwrap();
     let root = volume.root().unwrap();
     make_file(&root, "file").finish();
     let detached = root.detach_file("file").unwrap();

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{OpenOptions, SharedDevice, Volume};
+use ferroxfs::contents::ForkKind;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_testkit::{RecordingDevice, Request};
 use xfs_trans::testing::make_sized;
 
@@ -12,8 +13,8 @@ const PIECE: usize = 300_000;
 
 fn open(device: &Arc<RecordingDevice>, discards: bool) -> Volume {
     let shared: SharedDevice = Arc::clone(device) as _;
-    let options = OpenOptions::new().writable(true).discard(discards);
-    options.with_devices(shared, None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).discard(discards);
+    options.open_device(shared).unwrap()
 }
 
 fn device() -> Arc<RecordingDevice> {
@@ -87,7 +88,7 @@ fn trim_discards_exactly_the_free_blocks() {
     assert!(volume.trim(0..u64::MAX, 16 << 20).unwrap() < trimmed, "short extents were discarded");
     assert_eq!(volume.trim(0..4096, 0).unwrap(), 0, "the superblock was discarded");
     volume.close().unwrap();
-    let again = OpenOptions::new().with_devices(device, None).volume().unwrap();
+    let again = OpenOptions::new().open_device(device).unwrap();
     check_even(&again, 40);
 }
 
@@ -102,6 +103,6 @@ fn freed_blocks_are_discarded_once_durable() {
     volume.close().unwrap();
     let all = discards(&device).split_off(before);
     assert!(gone.iter().all(|extent| covers(&all, *extent)), "{gone:?} in {all:?}");
-    let again = OpenOptions::new().with_devices(device, None).volume().unwrap();
+    let again = OpenOptions::new().open_device(device).unwrap();
     check_even(&again, 40);
 }

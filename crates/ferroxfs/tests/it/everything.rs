@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Error, FileType, Node, Result, Volume};
 
 /// Everything that could be read from a volume, and the errors.
@@ -86,7 +86,7 @@ fn contents(node: &Node, hasher: &mut DefaultHasher) -> Result<()> {
         at = start;
         while at < end {
             let wanted = (end - at).min(buffer.len() as u64) as usize;
-            let read = file.read_at(at, &mut buffer[..wanted])?;
+            let read = file.read_at(&mut buffer[..wanted], at)?;
             if read == 0 {
                 return Ok(());
             }

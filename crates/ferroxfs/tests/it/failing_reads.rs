@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::{Error, OpenError, OpenOptions, Volume, errno};
+use ferroxfs::{Error, OpenError, OpenOptions, Volume};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind, golden};
 
 use super::everything::{Shown, read_everything};
@@ -21,12 +21,12 @@ fn device(nth: u64, persistence: Persistence) -> Arc<FailingDevice> {
 }
 
 fn open(device: &Arc<FailingDevice>) -> Result<Volume, OpenError> {
-    OpenOptions::new().with_devices(Arc::<FailingDevice>::clone(device), None).volume()
+    OpenOptions::new().open_device(Arc::<FailingDevice>::clone(device))
 }
 
 fn check_eio(error: &Error) {
     assert!(matches!(error, Error::Io(_)), "{error}");
-    assert_eq!(errno(error), EIO, "{error}");
+    assert_eq!(error.errno(), EIO, "{error}");
 }
 
 /// Checks that each file that could be read has the same fingerprint as in the intact volume.

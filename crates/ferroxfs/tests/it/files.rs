@@ -5,8 +5,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{FileExtent, FileType, OpenOptions, Volume};
+use ferroxfs::contents::FileExtent;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::{FileType, OpenOptions, Volume};
 use xfs_trans::testing::make;
 
 use super::volume;
@@ -47,7 +48,7 @@ fn file_is_read_and_searched_at_any_offset() {
     assert_eq!(file.seek_hole(1 << 20).unwrap(), None);
     let long = volume.open_file("/files/long").unwrap();
     assert_eq!(long.seek_hole(6 << 60).unwrap(), Some(6 << 60));
-    assert_eq!(long.read_at((7 << 60) - 3, &mut four).unwrap(), 3);
+    assert_eq!(long.read_at(&mut four, (7 << 60) - 3).unwrap(), 3);
 }
 
 #[test]
@@ -65,8 +66,8 @@ fn contiguous_bytes_are_lent_as_one_extent() {
 
 #[test]
 fn lent_extent_is_not_freed() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make(), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make()).unwrap();
     volume.write("/file", [7; 100_000]).unwrap();
     let (reader, writer) = (volume.open_file("/file").unwrap(), volume.open_file("/file").unwrap());
     let is_given_back = AtomicBool::new(false);
@@ -126,7 +127,7 @@ fn attributes_have_their_linux_names_and_values() {
     assert_eq!(names("/attr-node").len(), 120);
     assert!(names("/acl").iter().any(|name| name == "system.posix_acl_access"));
     let missing = volume.lookup("/acl").unwrap().attribute(OsStr::new("user.none"));
-    assert_eq!(ferroxfs::errno(&missing.unwrap_err()), 61);
+    assert_eq!(missing.unwrap_err().errno(), 61);
 }
 
 #[test]

@@ -1,34 +1,35 @@
 //! Tests of the operations that the flags of a file forbid, and of the flags that can be set.
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, Capabilities, CreateOptions, Credentials, Error, File, Metadata, NewKind, Node,
-    OpenOptions, PosixError, RangeMode, Result, SetAttributes, Timestamp, Volume,
+    Capabilities, CreateOptions, Credentials, Error, File, Metadata, NewKind, Node, OpenOptions,
+    PosixError, Result, SetAttributes, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 
 use crate::forge;
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o644);
 const BLOCK: u64 = 4096;
 
 fn open() -> Volume {
     let device = make_with("-l size=16m -i exchange=1");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    options.writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    options.open().unwrap()
 }
 
 /// Makes a file of `size` bytes with these flags.
 fn file(volume: &Volume, size: u64, flags: ExtendedFlags) -> File {
     let node = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     let file = node.open().unwrap();
-    file.write_at(0, &vec![1; size as usize]).unwrap();
+    file.write_at(&vec![1; size as usize], 0).unwrap();
     set(file.node(), flags).unwrap();
     file
 }
 
 fn set(node: &Node, flags: ExtendedFlags) -> Result<()> {
-    node.set_attributes(&SetAttributes { xflags: Some(flags), ..SetAttributes::default() })
+    node.set_attributes(&SetAttributes::new().xflags(flags))
 }
 
 #[track_caller]
@@ -67,8 +68,8 @@ fn check_append_only(volume: &Volume, size: u64) {
     assert_eq!(fixed.metadata().size, size);
     fixed.change_range(size..size + BLOCK, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
     assert_eq!(fixed.metadata().size, size + BLOCK);
-    fixed.write_at(size + BLOCK, b"more").unwrap();
-    check_refused(fixed.write_at(0, b"less"), PosixError::NotPermitted);
+    fixed.write_at(b"more", size + BLOCK).unwrap();
+    check_refused(fixed.write_at(b"less", 0), PosixError::NotPermitted);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn append_only_file_is_neither_cut_nor_replaced() {
 fn immutable_file_changes_only_its_settings() {
     let volume = open();
     let me = Credentials::new(1000, 1000);
-    let mine = CreateOptions { uid: 1000, gid: 1000, ..PLAIN };
+    let mine = PLAIN.uid(1000).gid(1000);
     let now = Timestamp::new(1, 0).unwrap();
     let name = "mine";
     let node = volume.root().unwrap().create(name, &NewKind::Regular, &mine).unwrap();
@@ -100,30 +101,31 @@ fn immutable_file_changes_only_its_settings() {
             let before = node.metadata();
             let none = SetAttributes::default();
             for change in [
-                SetAttributes { mode: Some(0o600), ..none },
-                SetAttributes { uid: Some(1000), ..none },
-                SetAttributes { gid: Some(1000), ..none },
-                SetAttributes { accessed: Some(now), ..none },
-                SetAttributes { modified: Some(now), ..none },
-                SetAttributes { changed: Some(now), ..none },
-                SetAttributes { created: Some(now), ..none },
+                none.mode(0o600),
+                none.uid(1000),
+                none.gid(1000),
+                none.accessed(now),
+                none.modified(now),
+                none.changed(now),
+                none.created(now),
             ] {
                 check_refused(node.set_attributes(&change), PosixError::NotPermitted);
                 for xflags in [flag, ExtendedFlags::empty()] {
-                    let along = SetAttributes { xflags: Some(xflags), ..change };
+                    let along = change.xflags(xflags);
                     check_refused(node.set_attributes(&along), PosixError::NotPermitted);
                 }
-                let along = SetAttributes { project_id: Some(7), ..change };
+                let along = change.project_id(7);
                 check_refused(node.set_attributes(&along), PosixError::NotPermitted);
             }
             check_refused(node.set_attributes(&none), PosixError::NotPermitted);
             assert_eq!(node.metadata(), before);
-            node.set_attributes(&SetAttributes { project_id: Some(7), ..none }).unwrap();
+            node.set_attributes(&none.project_id(7)).unwrap();
             let hint = Some(16 * BLOCK);
-            node.set_attributes(&SetAttributes { cow_extent_size_hint_bytes: hint, ..none })
-                .unwrap();
+            let mut changes = none;
+            changes.cow_extent_size_hint_bytes = hint;
+            node.set_attributes(&changes).unwrap();
             set(node, flag | ExtendedFlags::NODUMP).unwrap();
-            node.set_attributes(&SetAttributes { project_id: Some(0), ..none }).unwrap();
+            node.set_attributes(&none.project_id(0)).unwrap();
             set(node, flag).unwrap();
         }
         check_refused(set(&as_user, ExtendedFlags::empty()), PosixError::NotPermitted);
@@ -167,13 +169,13 @@ fn directory_may_inherit_realtime_without_the_device() {
 #[test]
 fn realtime_hint_must_be_aligned_without_the_device() {
     let device = make_with("-b size=1024 -l size=16m -i exchange=1");
-    let options = || OpenOptions::new().writable(true).with_devices(device.clone(), None);
-    let volume = options().writable_volume().unwrap();
+    let options = || OpenOptions::new().write(true).with_devices(device.clone(), None);
+    let volume = options().open().unwrap();
     let inherit = Some(ExtendedFlags::RTINHERIT);
-    let changes = |xflags, kib: u64| SetAttributes {
-        xflags,
-        extent_size_hint_bytes: Some(kib << 10),
-        ..SetAttributes::default()
+    let changes = |xflags, kib: u64| {
+        let mut changes = SetAttributes::new().extent_size_hint_bytes(kib << 10);
+        changes.xflags = xflags;
+        changes
     };
     let root = volume.root().unwrap();
     let [first, second] =
@@ -187,7 +189,8 @@ fn realtime_hint_must_be_aligned_without_the_device() {
     // A wrong copy-on-write hint is no error, and is not kept.
     let copies = |kib: u64| {
         let hint = Some(kib << 10);
-        let change = SetAttributes { cow_extent_size_hint_bytes: hint, ..SetAttributes::default() };
+        let mut change = SetAttributes::new();
+        change.cow_extent_size_hint_bytes = hint;
         second.set_attributes(&change).unwrap();
         second.metadata().cow_extent_size_hint_bytes
     };
@@ -210,7 +213,7 @@ fn realtime_hint_must_be_aligned_without_the_device() {
         let Metadata { xflags, extent_size_hint_bytes, .. } = node.metadata();
         (xflags.contains(ExtendedFlags::EXTSZINHERIT), extent_size_hint_bytes)
     };
-    let volume = options().writable_volume().unwrap();
+    let volume = options().open().unwrap();
     let second = volume.lookup("second").unwrap();
     assert_eq!(hint(&second), (false, 0));
     for kind in [NewKind::Directory, NewKind::Regular] {
@@ -237,8 +240,7 @@ fn clone_of_a_whole_file_takes_its_cow_hint() {
     let hint_of = |file: &File| file.metadata().cow_extent_size_hint_bytes;
     let hinted = |size, hint| {
         let made = file(&volume, size, ExtendedFlags::empty());
-        let change =
-            SetAttributes { cow_extent_size_hint_bytes: Some(hint), ..SetAttributes::default() };
+        let change = SetAttributes::new().cow_extent_size_hint_bytes(hint);
         made.node().set_attributes(&change).unwrap();
         made
     };

@@ -10,11 +10,13 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ferroxfs::{BlockDevice, CreateOptions, NewKind, Node, OpenOptions, SharedDevice, Upkeep};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::{BlockDevice, SharedDevice};
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions};
 use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
-const CREATION: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o700);
 /// The inodes of sixteen chunks, less the three inodes of a new volume, so that no other inode is
 /// in these chunks. Such an inode would stay, and would hold the tail itself. A directory block
 /// that only the first checkpoint has logged would do the same, so the names are short.
@@ -91,8 +93,8 @@ fn freed_cluster_holds_the_tail_until_durable() {
     let device: SharedDevice = Arc::<Gated>::clone(&gated);
     // Nothing else forces the log, so the last changes are not durable yet.
     let options =
-        OpenOptions::new().writable(true).upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST));
-    let volume = options.with_devices(device, None).writable_volume().unwrap();
+        OpenOptions::new().write(true).upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST));
+    let volume = options.open_device(device).unwrap();
     let root = volume.root().unwrap();
     fill(&root, "a", FREED);
     root.sync().unwrap();
@@ -108,7 +110,7 @@ fn freed_cluster_holds_the_tail_until_durable() {
     volume.close().unwrap();
 
     let crashed: SharedDevice = Arc::new(MemoryDevice::from_bytes(&shot).unwrap());
-    let volume = options.with_devices(crashed, None).writable_volume().unwrap();
+    let volume = options.open_device(crashed).unwrap();
     let root = volume.root().unwrap();
     let found: Vec<Node> =
         root.entries().unwrap().map(|entry| entry.unwrap().node().unwrap()).collect();

@@ -7,10 +7,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use ferroxfs::log::Shutdown;
-use ferroxfs::{
-    Error, LeaseKind, LeaseMode, OpenOptions, PosixError, SharedDevice, Timestamp, Upkeep, Volume,
-};
+use ferroxfs::admin::Shutdown;
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::lock::{LeaseKind, LeaseMode};
+use ferroxfs::{Error, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_testkit::RecordingDevice;
 use xfs_trans::testing::{crashed, is_clean, make};
 
@@ -22,14 +23,14 @@ const THREADS: usize = 4;
 
 /// Opens a volume whose background work runs as often as possible.
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let options = options.upkeep(Upkeep::new(Upkeep::SHORTEST, Upkeep::SHORTEST));
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Opens a copy of the device, as a crash would leave it, for reading.
 fn copy(device: &SharedDevice) -> Volume {
-    OpenOptions::new().with_devices(crashed(device), None).volume().unwrap()
+    OpenOptions::new().open_device(crashed(device)).unwrap()
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn reads_on_a_frozen_volume_write_nothing() {
     volume.freeze().unwrap();
     let before = recording.position();
     let mut bytes = [0; BUFFERED_BYTES];
-    assert_eq!(ahead.read_at(5, &mut bytes).unwrap(), BUFFERED_BYTES);
+    assert_eq!(ahead.read_at(&mut bytes, 5).unwrap(), BUFFERED_BYTES);
     assert_eq!(volume.read_dir("/").unwrap().count(), 1);
     volume.root().unwrap().note_access(Timestamp::default()).unwrap();
     ahead.sync_all().unwrap();
@@ -218,7 +219,7 @@ fn shutdown_of_a_frozen_volume_fails_waiters_after_the_thaw() {
 
 #[test]
 fn freeze_of_a_read_only_volume_is_refused() {
-    let volume = OpenOptions::new().with_devices(make(), None).volume().unwrap();
+    let volume = OpenOptions::new().open_device(make()).unwrap();
     for refused in [volume.freeze(), volume.thaw()] {
         assert!(matches!(refused, Err(Error::Posix(PosixError::ReadOnly))));
     }

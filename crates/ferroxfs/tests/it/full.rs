@@ -3,10 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, NewKind, OpenOptions, PosixError, RangeMode, SetMode,
-    Volume,
-};
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{CreateOptions, Error, File, NewKind, OpenOptions, PosixError, Volume};
 use xfs_device::SharedDevice;
 use xfs_dir::{ParentLink, ParentPath, remove_entry, remove_parent};
 use xfs_format::InodeNumber;
@@ -19,7 +18,7 @@ use xfs_trans::testing::{JournalParts, make_sized, parts};
 const VOLUME_BYTES: u64 = 48 << 20;
 const THREADS: usize = 4;
 const ROUNDS: usize = 2;
-const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o600).uid(1).gid(1);
 
 /// Returns whether an operation had space. Panics on any error except ENOSPC.
 fn had_room(result: Result<(), Error>) -> bool {
@@ -73,8 +72,8 @@ fn empty(volume: &Volume, directory: &str) {
 fn check(options: &str) {
     let device = make_sized(VOLUME_BYTES, options);
     let open = || {
-        let options = OpenOptions::new().writable(true);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let mut volume = open();
     let directories: Vec<_> = (0..THREADS).map(|number| format!("/directory {number}")).collect();
@@ -115,7 +114,7 @@ type Act = fn(&File, &File) -> Result<(), Error>;
 
 /// Operations that need space. Each gets two files with the same contents.
 const ACTS: [Act; 10] = [
-    |file, _| file.write_at(0, &[3; 1 << 20]).map(|written| assert!(written > 0)),
+    |file, _| file.write_at(&[3; 1 << 20], 0).map(|written| assert!(written > 0)),
     |file, _| file.change_range(0..VOLUME_BYTES / 2, RangeMode::Allocate(AllocateMode::Extend)),
     |file, _| file.change_range(100..1 << 20, RangeMode::Zero(AllocateMode::Extend)),
     |file, _| file.change_range(4096..8192, RangeMode::Punch),
@@ -134,8 +133,8 @@ const FILE_BYTES: u64 = 32 << 10;
 #[test]
 fn blocks_of_a_removed_file_are_available_at_once() {
     let device = make_sized(VOLUME_BYTES, "-i exchange=1");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    let volume = options.writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    let volume = options.open().unwrap();
     for round in 0..2 * ACTS.len() {
         let [small, other, shared] = ["/small", "/other", "/shared"].map(|path| {
             volume.write(path, vec![5; FILE_BYTES as usize]).unwrap();
@@ -171,8 +170,8 @@ fn blocks_of_a_removed_file_are_available_at_once() {
 fn allocation_without_room_changes_nothing() {
     const HOLES: u64 = 3000;
     let device = make_sized(VOLUME_BYTES, "-b size=1024 -d agcount=2");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    let volume = options.writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    let volume = options.open().unwrap();
     let available = || volume.space().unwrap().available_blocks;
     let mode = RangeMode::Allocate(AllocateMode::Extend);
     let [file, other] = ["/file", "/other"].map(|path| {
@@ -180,7 +179,7 @@ fn allocation_without_room_changes_nothing() {
         volume.open_file(path).unwrap()
     });
     for hole in 0..HOLES {
-        file.write_at(2048 * hole, &[3; 1024]).unwrap();
+        file.write_at(&[3; 1024], 2048 * hole).unwrap();
     }
     file.sync_all().unwrap();
     let refused = |end| {
@@ -229,7 +228,7 @@ fn fill_to_the_last_block(volume: &Volume) {
     assert!(fill(volume, "/") > 0);
     let file = volume.open_file("/file 0").unwrap();
     let end = file.metadata().size;
-    let blocks = (0..).map(|block| file.write_at(end + (block << 12), &[9; 4096]));
+    let blocks = (0..).map(|block| file.write_at(&[9; 4096], end + (block << 12)));
     let refused = blocks.take(100_000).find_map(Result::err);
     assert!(matches!(refused, Some(Error::Posix(PosixError::NoSpace))), "{refused:?}");
 }
@@ -267,18 +266,18 @@ fn full_volume_is_recovered() {
     let base = make_sized(VOLUME_BYTES, "-b size=4k -d agcount=1 -n parent=1 -l size=16m");
     let device = Arc::new(CowDevice::new(base));
     let shared: SharedDevice = Arc::clone(&device) as _;
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let devices = options.with_devices(Arc::clone(&shared), None);
-    let volume = devices.writable_volume().unwrap();
+    let volume = devices.open().unwrap();
     let (folder, files) = populate(&volume);
     fill_to_the_last_block(&volume);
     volume.close().unwrap();
 
     cut_with_promises(&device, folder, &files);
-    let read_only = OpenOptions::new().with_devices(Arc::clone(&shared), None).volume().unwrap();
+    let read_only = OpenOptions::new().open_device(Arc::clone(&shared)).unwrap();
     assert_eq!(read_only.node(files[0]).unwrap().parents().unwrap().len(), 1);
     drop(read_only);
-    let volume = devices.writable_volume().unwrap();
+    let volume = devices.open().unwrap();
     for file in &files {
         assert_eq!(volume.node(*file).unwrap().parents().unwrap().len(), 1);
     }

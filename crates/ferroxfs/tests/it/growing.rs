@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use ferroxfs::{Error, GrowError, Label, OpenOptions, PosixError, SharedDevice, Volume};
+use ferroxfs::admin::{GrowError, Label};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{Error, OpenOptions, PosixError, Volume};
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{is_clean, make_sized, superblock};
 
@@ -13,8 +15,8 @@ const BLOCK: u64 = 4096;
 const THREADS: usize = 4;
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Makes a volume of 300 MiB on a device of 1 GiB. Its allocation groups have 80 MiB, the last one
@@ -25,7 +27,7 @@ fn make() -> SharedDevice {
 
 /// Checks that `space` of the open volume agrees with the counters of the volume opened again.
 fn check_counts(device: &SharedDevice, space: ferroxfs::Space) {
-    let volume = OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap();
+    let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
     let fresh = volume.space().unwrap();
     assert_eq!((fresh.total_blocks, fresh.free_blocks), (space.total_blocks, space.free_blocks));
     assert_eq!((fresh.inodes, fresh.free_inodes), (space.inodes, space.free_inodes));
@@ -81,7 +83,7 @@ fn impossible_size_is_refused_by_its_reason() {
     assert_eq!(volume.grow(None).unwrap(), all);
     assert_eq!(volume.grow(None).unwrap(), all);
     volume.close().unwrap();
-    let reading = OpenOptions::new().with_devices(device, None).volume().unwrap();
+    let reading = OpenOptions::new().open_device(device).unwrap();
     let refused = reading.grow(None);
     assert!(matches!(refused, Err(GrowError::Failed(Error::Posix(PosixError::ReadOnly)))));
 }

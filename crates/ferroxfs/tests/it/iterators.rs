@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{
-    BulkPath, CacheCounts, Error, InodeNumber, NewKind, OpenOptions, PosixError, Scope,
-    ScratchVolume, Volume, WalkFilter, WatchEvents,
-};
+use ferroxfs::admin::{BulkPath, CacheCounts, WalkFilter};
+use ferroxfs::scratch::ScratchVolume;
+use ferroxfs::watch::{Scope, WatchEvents};
+use ferroxfs::{Error, InodeNumber, NewKind, OpenOptions, PosixError, Volume};
 use xfs_testkit::Prng;
 use xfs_trans::testing::{is_clean, make};
 
@@ -151,8 +151,8 @@ fn concurrent_walks_over_a_volume_miss_no_held_inode() {
     let device = make();
     let open = || {
         // The bound is so small that reclaim runs too.
-        let options = OpenOptions::new().writable(true).cached_inodes(100);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true).cached_inodes(100);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let volume = open();
     (0..KEPT).for_each(|file| volume.write(format!("/kept{file}"), b"kept").unwrap());
@@ -180,7 +180,7 @@ fn concurrent_walks_over_a_scratch_volume_miss_no_held_inode() {
         let (from, to) = (&folders[prng.within(0..2)], &folders[prng.within(0..2)]);
         let name = format!("name{}", prng.within(0..NAMES));
         let done = match prng.within(0..4) {
-            0 | 1 => from.create(&name, &NewKind::Regular).and_then(|node| node.write_at(9, b"x")),
+            0 | 1 => from.create(&name, &NewKind::Regular).and_then(|node| node.write_at(b"x", 9)),
             2 => from.rename(&name, to, format!("name{}", prng.within(0..NAMES))),
             _ => from.remove(&name),
         };

@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::acl::{AclEntry, AclTag};
-use ferroxfs::format::reservation::minimum_log_blocks;
+use ferroxfs::attr::{Acl, AclKind, SetMode};
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::format::reservation::minimum_log_blocks;
 use ferroxfs::{
-    Acl, AclKind, AllocateMode, CreateOptions, NewKind, Node, OpenOptions, PosixError, RangeMode,
-    RenameMode, SetAttributes, SetMode, SharedDevice, Volume,
+    CreateOptions, NewKind, Node, OpenOptions, PosixError, RenameMode, SetAttributes, Volume,
 };
 use xfs_trans::testing::{make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 640 << 20;
-const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o777);
 /// Number of entries of the longest access control list.
 const LIST_ENTRIES: u32 = 5461;
 /// The longest value of an attribute, in bytes.
@@ -37,8 +39,8 @@ fn longest_list() -> Acl {
 }
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true).with_devices(Arc::clone(device), None);
-    options.writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).with_devices(Arc::clone(device), None);
+    options.open().unwrap()
 }
 
 /// Leaves free space in single blocks only, so that a value takes one extent for each of its
@@ -86,13 +88,7 @@ fn check_heirs(top: &Node, list: &Acl) {
     }
     let unnamed = top.create_unnamed(&PLAIN).unwrap();
     top.link(&unnamed, long('u')).unwrap();
-    unnamed
-        .set_attributes(&SetAttributes {
-            mode: Some(0o640),
-            uid: Some(5),
-            ..SetAttributes::default()
-        })
-        .unwrap();
+    unnamed.set_attributes(&SetAttributes::new().mode(0o640).uid(5)).unwrap();
     unnamed.set_acl(AclKind::Access, None).unwrap();
     unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
 }
@@ -139,14 +135,14 @@ fn check_contents(volume: &Volume, features: &str) {
     let block = u64::from(volume.geometry().block_size);
     let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());
     for number in 0..60 {
-        one.write_at(number * 2 * block, &[1; 100]).unwrap();
+        one.write_at(&[1; 100], number * 2 * block).unwrap();
     }
     one.change_range(0..4 * block, RangeMode::Zero(AllocateMode::Extend)).unwrap();
     one.change_range(0..2 * block, RangeMode::Insert).unwrap();
     one.change_range(0..2 * block, RangeMode::Collapse).unwrap();
     if !features.contains("reflink=0") {
         two.clone_range(0, &one, 0, 0).unwrap();
-        two.write_at(block, &[2; 5000]).unwrap();
+        two.write_at(&[2; 5000], block).unwrap();
         two.change_range(0..20 * block, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
     }
     if features.contains("exchange=1") {

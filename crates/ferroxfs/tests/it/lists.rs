@@ -4,26 +4,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::format::acl::{AclEntry, AclTag};
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::{Acl, AclKind};
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::device::SharedDevice;
 use ferroxfs::{
-    Acl, AclKind, CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, SetAttributes,
-    SharedDevice, Volume,
+    CreateOptions, Error, NewKind, Node, OpenOptions, PosixError, SetAttributes, Volume,
 };
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{make_with, superblock};
 
 const FILES: usize = 12;
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o777);
 
 /// Numbers of users that the lists name. The shorter list fits into an attribute leaf. The longer
 /// one needs blocks of its own.
 const LENGTHS: [u32; 2] = [25, 300];
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns an access control list that names `users` users and has this mask.
@@ -103,13 +104,7 @@ fn chmod_changes_list_and_bits_together() {
     for users in LENGTHS {
         check(
             |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap(),
-            |node| {
-                node.set_attributes(&SetAttributes {
-                    mode: Some(0o640),
-                    ..SetAttributes::default()
-                })
-                .unwrap()
-            },
+            |node| node.set_attributes(&SetAttributes::new().mode(0o640)).unwrap(),
         );
     }
 }
@@ -212,6 +207,8 @@ fn list_without_permission_is_refused_before_its_length() {
     };
     assert_eq!(set(), PosixError::ValueTooLong);
     let fixed = Some(ExtendedFlags::IMMUTABLE);
-    node.set_attributes(&SetAttributes { xflags: fixed, ..SetAttributes::default() }).unwrap();
+    let mut changes = SetAttributes::new();
+    changes.xflags = fixed;
+    node.set_attributes(&changes).unwrap();
     assert_eq!(set(), PosixError::NotPermitted);
 }

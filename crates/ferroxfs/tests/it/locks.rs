@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use ferroxfs::attr::{Acl, AclKind, SetMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::lock::{
+    LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, OpenMode, Opens, Owner, Wait, Waiter,
+};
 use ferroxfs::{
-    Acl, AclKind, CreateOptions, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange,
-    Node, OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SetAttributes, SetMode,
-    SharedDevice, Volume, Wait, Waiter, errno,
+    CreateOptions, Error, File, Node, OpenOptions, PosixError, RenameMode, SetAttributes, Volume,
 };
 use xfs_trans::testing::make_with;
 
@@ -16,8 +19,8 @@ const SIZE: &str = "-d size=64m --unsupported";
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().lease_grace(Duration::from_millis(200)).writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().lease_grace(Duration::from_millis(200)).write(true);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 fn with_file(act: impl FnOnce(&Volume)) {
@@ -33,7 +36,7 @@ fn reading(volume: &Volume) -> File {
 }
 
 fn code<T: std::fmt::Debug>(result: ferroxfs::Result<T>) -> i32 {
-    errno(&result.unwrap_err())
+    result.unwrap_err().errno()
 }
 
 type Told = mpsc::Receiver<Option<LeaseMode>>;
@@ -99,7 +102,7 @@ fn deadlock_between_files_is_detected() {
                 let waiter = &waiters[process as usize - 1];
                 let (mine, lock) = (if process == 1 { &file } else { &other }, &lock);
                 scope.spawn(move || {
-                    let end = lock(wanted, process, Wait::For(waiter)).map_err(|e| errno(&e));
+                    let end = lock(wanted, process, Wait::For(waiter)).map_err(|e| e.errno());
                     mine.release_process(process).unwrap();
                     end
                 })
@@ -135,7 +138,7 @@ fn file_open_for_reading_is_not_written() {
     with_file(|volume| {
         let file = reading(volume);
         assert_eq!(file.opens().unwrap(), Opens { reads: 1, writes: 0 });
-        assert_eq!(code(file.write_at(0, b"x")), 9, "EBADF");
+        assert_eq!(code(file.write_at(b"x", 0)), 9, "EBADF");
         assert_eq!(code(file.set_len(0)), 9);
         assert_eq!(volume.read("/file").unwrap(), b"contents");
     });
@@ -167,9 +170,7 @@ fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;
     let changes: [(&str, Change); 8] = [
         ("chmod", |volume| {
-            volume
-                .lookup("/file")?
-                .set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() })
+            volume.lookup("/file")?.set_attributes(&SetAttributes::new().mode(0o600))
         }),
         ("link", |volume| volume.hard_link("/file", "/link")),
         ("rename", |volume| volume.rename("/file", "/moved")),
@@ -219,7 +220,7 @@ fn layout_is_recalled_before_a_write() {
     with_file(|volume| {
         let (file, holder) = (volume.open_file("/file").unwrap(), reading(volume));
         let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
-        file.write_at(0, b"C").unwrap();
+        file.write_at(b"C", 0).unwrap();
         assert_eq!(told.recv(), Ok(None));
         assert_eq!(holder.lease(LeaseKind::Layout).unwrap(), None);
     });
@@ -260,7 +261,7 @@ fn layout_granted_during_a_write_is_recalled() {
         let file = volume.open_file("/file").unwrap();
         volume.freeze().unwrap();
         let writer = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| file.write_at(0, b"C"));
+            let writer = scope.spawn(|| file.write_at(b"C", 0));
             std::thread::sleep(Duration::from_millis(100));
             let holder = reading(volume);
             let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
@@ -366,7 +367,7 @@ fn check_freed_after_threads_read_it(make: impl FnOnce(&Volume) -> Node) {
                         std::thread::yield_now();
                     }
                     let file = volume.node_trusted(number).unwrap().open().unwrap();
-                    file.read_at(0, &mut [0; 100]).unwrap();
+                    file.read_at(&mut [0; 100], 0).unwrap();
                     drop(file);
                     turn.store(now + 1, Ordering::Release);
                 }
@@ -396,9 +397,9 @@ fn removed_file_is_freed_after_sharded_reads() {
 #[test]
 fn unnamed_file_is_freed_after_sharded_reads() {
     check_freed_after_threads_read_it(|volume| {
-        let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions::new(0o600);
         let node = volume.root().unwrap().create_unnamed(&creation).unwrap();
-        node.open().unwrap().write_at(0, &[1; 1 << 16]).unwrap();
+        node.open().unwrap().write_at(&[1; 1 << 16], 0).unwrap();
         node
     });
 }
@@ -409,7 +410,7 @@ fn delegation_is_recalled_without_a_latch() {
         type Act = fn(&Volume);
         let acts: [Act; 4] = [
             |volume| {
-                let changes = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+                let changes = SetAttributes::new().mode(0o600);
                 volume.lookup("/file").unwrap().set_attributes(&changes).unwrap();
             },
             |volume| {

@@ -8,12 +8,14 @@
     reason = "a test fails by panicking"
 )]
 
+mod api;
 mod blank_log;
 mod buffered;
 mod damage;
 mod detached;
 mod discards;
 mod everything;
+mod examples;
 mod failing_reads;
 mod files;
 mod flags;
@@ -42,8 +44,10 @@ mod writing;
 
 use std::sync::Arc;
 
-use ferroxfs::format::{InodeNumber, Lsn, inode};
-use ferroxfs::{Durability, OpenOptions, SharedDevice, Volume};
+use ferroxfs::InodeNumber;
+use ferroxfs::device::{Durability, SharedDevice};
+use ferroxfs::raw::format::{Lsn, inode};
+use ferroxfs::{OpenOptions, Volume};
 use xfs_testkit::{Image, golden};
 
 /// Opens the golden image.
@@ -54,7 +58,7 @@ fn volume() -> Volume {
 /// Writes `value` into the core of an inode on a closed volume, at byte `at` of the core.
 fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
     let devices = OpenOptions::new().with_devices(Arc::clone(device), None);
-    let volume = devices.volume().expect("the image opens");
+    let volume = devices.open().expect("the image opens");
     let (geometry, place) = (volume.geometry(), volume.geometry().inode_location(number).unwrap());
     let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
     let mut bytes = vec![0; geometry.inode_size as usize];
@@ -67,5 +71,5 @@ fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
 
 fn open(image: Image) -> Volume {
     let devices = OpenOptions::new().with_devices(Arc::new(image), None);
-    devices.volume().expect("the image opens")
+    devices.open().expect("the image opens")
 }

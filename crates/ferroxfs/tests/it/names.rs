@@ -7,9 +7,9 @@ use ferroxfs::{OpenOptions, PosixError, RenameMode, Volume};
 use xfs_trans::testing::make_with;
 
 fn with_volume(act: impl FnOnce(&Volume)) {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let device = make_with("-d size=64m --unsupported");
-    let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
+    let volume = options.open_device(Arc::clone(&device)).unwrap();
     act(&volume);
     volume.close().unwrap();
 }
@@ -71,7 +71,7 @@ fn lookup_below_a_file_is_not_a_directory() {
         for path in ["/file/x", "/file/", "/file/."] {
             for _ in 0..3 {
                 let error = volume.lookup(path).unwrap_err();
-                assert_eq!(ferroxfs::errno(&error), 20, "ENOTDIR: {path}");
+                assert_eq!(error.errno(), 20, "ENOTDIR: {path}");
             }
         }
     });

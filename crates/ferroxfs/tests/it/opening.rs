@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::superblock::Unsupported;
-use ferroxfs::format::{BlockKind, DiskAddr};
+use ferroxfs::error::DiskAddr;
+use ferroxfs::error::Unsupported;
+use ferroxfs::raw::format::BlockKind;
 use ferroxfs::{Error, OpenError, OpenOptions};
 use xfs_testkit::{Image, golden};
 
@@ -22,7 +23,7 @@ fn edited(offset: usize, change: impl FnOnce(&mut u8)) -> Image {
 }
 
 fn check_refused(image: Image, reason: Unsupported) {
-    match OpenOptions::new().with_devices(Arc::new(image), None).volume() {
+    match OpenOptions::new().open_device(Arc::new(image)) {
         Err(OpenError::Volume(Error::Unsupported(found))) => assert_eq!(found, reason),
         other => panic!("{other:?}"),
     }
@@ -59,7 +60,7 @@ fn unsupported_formats_are_refused_by_name() {
 fn volume_that_needs_repair_is_readable_on_request() {
     let image = edited(INCOMPAT + 3, |byte| *byte |= NEEDS_REPAIR);
     let devices = OpenOptions::new().no_recovery(true).with_devices(Arc::new(image), None);
-    assert!(devices.volume().unwrap().root().is_ok());
+    assert!(devices.open().unwrap().root().is_ok());
 }
 
 #[test]

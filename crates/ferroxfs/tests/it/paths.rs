@@ -5,14 +5,14 @@ use std::sync::Arc;
 use ferroxfs::{CreateOptions, NewKind, OpenOptions, PosixError, Result, Volume};
 use xfs_trans::testing::make_with;
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o640);
 
 /// Makes a directory with a subdirectory, an empty directory, a file, symbolic links to each, and
 /// dangling links. Calls `act` with the volume.
 fn with_volume(act: impl FnOnce(&Volume)) {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let device = make_with("-d size=64m --unsupported");
-    let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
+    let volume = options.open_device(Arc::clone(&device)).unwrap();
     volume.create_dir_all("/d/below").unwrap();
     volume.create_dir("/e").unwrap();
     volume.write("/f", "contents").unwrap();

@@ -5,10 +5,12 @@ use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ferroxfs::format::acl::{AclEntry, AclTag};
+use ferroxfs::admin::{BulkPath, WalkFilter};
+use ferroxfs::attr::{Acl, AclKind, SetMode};
+use ferroxfs::attr::{AclEntry, AclTag};
 use ferroxfs::{
-    Access, Acl, AclKind, BulkPath, Capabilities, CreateOptions, Credentials, Error, InodeNumber,
-    NewKind, OpenOptions, PosixError, SetAttributes, SetMode, Volume, WalkFilter,
+    Access, Capabilities, CreateOptions, Credentials, Error, InodeNumber, NewKind, OpenOptions,
+    PosixError, SetAttributes, Volume,
 };
 use xfs_trans::testing::make_with;
 
@@ -16,8 +18,8 @@ const ALICE: u32 = 1000;
 const BOB: u32 = 1001;
 
 fn volume() -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(make_with(""), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(make_with("")).unwrap()
 }
 
 fn user(volume: &Volume, uid: u32) -> Volume {
@@ -26,7 +28,7 @@ fn user(volume: &Volume, uid: u32) -> Volume {
 
 /// Makes a directory that belongs to a user.
 fn give(volume: &Volume, path: &str, mode: u16, uid: u32) {
-    let creation = CreateOptions { mode, uid, gid: uid, umask: 0 };
+    let creation = CreateOptions::new(mode).uid(uid).gid(uid);
     volume.create_node(path, &NewKind::Directory, &creation).unwrap();
 }
 
@@ -43,7 +45,7 @@ fn created_file_belongs_to_its_user() {
     let volume = volume();
     give(&volume, "/home", 0o755, ALICE);
     let alice = user(&volume, ALICE);
-    let root = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    let root = CreateOptions::new(0o600);
     let made = alice.create_node("/home/file", &NewKind::Regular, &root).unwrap();
     assert_eq!((made.metadata().uid, made.metadata().gid), (ALICE, ALICE));
     assert_eq!(refused(user(&volume, BOB).open_file("/home/file")), PosixError::AccessDenied);
@@ -64,7 +66,7 @@ fn node_handed_to_another_user_has_their_rights() {
     assert!(home.acting_as(&alice).unwrap().lookup(name).is_ok());
     let of_bob = home.acting_as(&bob).unwrap();
     assert_eq!(refused(of_bob.lookup(name)), PosixError::AccessDenied);
-    let changes = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o777);
     assert_eq!(refused(of_bob.set_attributes(&changes)), PosixError::NotPermitted);
     // A node can go back to root, but not to another volume.
     assert!(of_bob.acting_as(&volume).unwrap().lookup(name).is_ok());
@@ -82,7 +84,7 @@ fn cached_path_follows_changed_rights() {
     volume.create_file("/a/b/file").unwrap();
     let bob = user(&volume, BOB);
     let set = |mode| {
-        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(mode);
         volume.lookup("/a").unwrap().set_attributes(&changes).unwrap();
     };
     let list = |permissions| {
@@ -110,7 +112,7 @@ fn cached_path_follows_changed_rights() {
         volume.lookup("/a").unwrap().set_acl(AclKind::Access, None).unwrap();
         set(0o755);
     }
-    let owner = |uid| SetAttributes { uid: Some(uid), ..SetAttributes::default() };
+    let owner = |uid| SetAttributes::new().uid(uid);
     set(0o700);
     volume.lookup("/a").unwrap().set_attributes(&owner(BOB)).unwrap();
     assert_eq!(may(), [true; 3]);
@@ -172,10 +174,10 @@ fn handles_act_as_the_user_of_their_volume() {
     give(&volume, "/home", 0o755, ALICE);
     let bob = user(&volume, BOB);
     let home = bob.root().unwrap().lookup(OsStr::new("home")).unwrap();
-    let creation = CreateOptions { mode: 0o600, uid: ALICE, gid: ALICE, umask: 0 };
+    let creation = CreateOptions::new(0o600).uid(ALICE).gid(ALICE);
     let clone = home.clone();
     assert_eq!(refused(clone.create("x", &NewKind::Regular, &creation)), PosixError::AccessDenied);
-    let changes = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o777);
     assert_eq!(refused(home.set_attributes(&changes)), PosixError::NotPermitted);
     assert_eq!(refused(home.parent().unwrap().remove_dir("home")), PosixError::AccessDenied);
     let entry = bob.read_dir("/").unwrap().next().unwrap().unwrap();
@@ -187,15 +189,12 @@ fn open_file_stays_usable_after_a_change_of_rights() {
     let volume = volume();
     volume.write("/file", "contents").unwrap();
     let node = volume.lookup("/file").unwrap();
-    let set = |mode| {
-        node.set_attributes(&SetAttributes { mode: Some(mode), ..SetAttributes::default() })
-            .unwrap()
-    };
+    let set = |mode| node.set_attributes(&SetAttributes::new().mode(mode)).unwrap();
     set(0o4666);
     let alice = user(&volume, ALICE);
     let file = alice.open_file("/file").unwrap();
     set(0o4600);
-    file.write_at(0, b"C").unwrap();
+    file.write_at(b"C", 0).unwrap();
     assert_eq!(node.metadata().mode & 0o7777, 0o600);
     assert_eq!(refused(alice.open_file("/file")), PosixError::AccessDenied);
 }
@@ -205,14 +204,14 @@ fn write_only_file_is_not_readable() {
     let volume = volume();
     give(&volume, "/box", 0o777, ALICE);
     volume.write("/box/file", "contents").unwrap();
-    let changes = SetAttributes { mode: Some(0o222), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o222);
     volume.lookup("/box/file").unwrap().set_attributes(&changes).unwrap();
     let node = user(&volume, BOB).lookup("/box/file").unwrap();
     assert_eq!(refused(node.open()), PosixError::AccessDenied);
     assert_eq!(refused(node.open_read_only()), PosixError::AccessDenied);
     let file = node.open_write_only().unwrap();
-    assert_eq!(refused(file.read_at(0, &mut [0; 4])), PosixError::BadDescriptor);
-    file.write_at(0, b"C").unwrap();
+    assert_eq!(refused(file.read_at(&mut [0; 4], 0)), PosixError::BadDescriptor);
+    file.write_at(b"C", 0).unwrap();
     file.close().unwrap();
     assert_eq!(volume.read("/box/file").unwrap(), b"Contents");
 }
@@ -222,12 +221,12 @@ fn write_only_file_is_not_readable() {
 fn read_only_volume_checks_rights() {
     let device = make_with("");
     let options = || OpenOptions::new().with_devices(Arc::clone(&device), None);
-    let writable = OpenOptions::new().writable(true).with_devices(Arc::clone(&device), None);
-    let volume = writable.writable_volume().unwrap();
+    let writable = OpenOptions::new().write(true).with_devices(Arc::clone(&device), None);
+    let volume = writable.open().unwrap();
     give(&volume, "/home", 0o750, ALICE);
     volume.write("/home/file", "contents").unwrap();
     volume.close().unwrap();
-    let volume = options().volume().unwrap();
+    let volume = options().open().unwrap();
     assert_eq!(user(&volume, ALICE).read("/home/file").unwrap(), b"contents");
     let bob = user(&volume, BOB);
     assert_eq!(refused(bob.open_file("/home/file")), PosixError::AccessDenied);

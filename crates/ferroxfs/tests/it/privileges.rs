@@ -1,10 +1,9 @@
 //! Tests of set-ID bits, file capabilities, and the owners that a file can have.
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AllocateMode, CreateOptions, LateTimes, NewKind, PosixError, RangeMode, SetAttributes, SetMode,
-    Volume,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, LateTimes, RangeMode};
+use ferroxfs::{NewKind, PosixError, SetAttributes, Volume};
 
 use crate::writing::{PLAIN, check, posix};
 
@@ -25,20 +24,16 @@ fn write_or_new_owner_removes_capabilities() {
         let program = root.create("program", &NewKind::Regular, &PLAIN).unwrap();
         let wrong = program.set_attribute("security.capability", b"x", SetMode::Create);
         assert_eq!(posix(wrong), PosixError::InvalidArgument);
-        program
-            .set_attributes(&SetAttributes { mode: Some(0o6755), ..SetAttributes::default() })
-            .unwrap();
+        program.set_attributes(&SetAttributes::new().mode(0o6755)).unwrap();
         let changes: [(&str, &dyn Fn()); 4] = [
-            ("write", &|| assert_eq!(program.open().unwrap().write_at(0, b"new").unwrap(), 3)),
+            ("write", &|| assert_eq!(program.open().unwrap().write_at(b"new", 0).unwrap(), 3)),
             ("truncate", &|| program.open().unwrap().set_len(1).unwrap()),
             ("allocate", &|| {
                 let mode = RangeMode::Allocate(AllocateMode::KeepSize);
                 program.open().unwrap().change_range(0..4096, mode).unwrap();
             }),
             ("chown", &|| {
-                program
-                    .set_attributes(&SetAttributes { uid: Some(0), ..SetAttributes::default() })
-                    .unwrap();
+                program.set_attributes(&SetAttributes::new().uid(0)).unwrap();
             }),
         ];
         for (what, change) in changes {
@@ -48,11 +43,9 @@ fn write_or_new_owner_removes_capabilities() {
             assert_eq!(posix(capability), PosixError::NoAttribute, "{what}");
         }
         program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
-        program
-            .set_attributes(&SetAttributes { mode: Some(0o6750), ..SetAttributes::default() })
-            .unwrap();
+        program.set_attributes(&SetAttributes::new().mode(0o6750)).unwrap();
         // These bytes were written before the file got its capabilities.
-        program.open().unwrap().write_back_at(0, b"older", LateTimes::Told).unwrap();
+        program.open().unwrap().write_back_at(b"older", 0, LateTimes::Told).unwrap();
     };
     let look = |volume: &Volume| {
         let program = volume.lookup("/program").unwrap();
@@ -68,7 +61,7 @@ fn largest_owner_number_is_refused() {
     let change = |volume: &Volume| {
         let root = volume.root().unwrap();
         for (uid, gid) in [(u32::MAX, 0), (0, u32::MAX)] {
-            let nobodys = CreateOptions { uid, gid, ..PLAIN };
+            let nobodys = PLAIN.uid(uid).gid(gid);
             let refused = root.create("file", &NewKind::Regular, &nobodys).map(drop);
             assert_eq!(posix(refused), PosixError::InvalidArgument);
             let refused = root.create_unnamed(&nobodys).map(drop);
@@ -76,13 +69,20 @@ fn largest_owner_number_is_refused() {
         }
         let (uid, gid) = (Some(u32::MAX), Some(u32::MAX));
         for changes in [
-            SetAttributes { uid, ..SetAttributes::default() },
-            SetAttributes { gid, mode: Some(0), ..SetAttributes::default() },
+            {
+                let mut changes = SetAttributes::new();
+                changes.uid = uid;
+                changes
+            },
+            {
+                let mut changes = SetAttributes::new().mode(0);
+                changes.gid = gid;
+                changes
+            },
         ] {
             assert_eq!(posix(root.set_attributes(&changes)), PosixError::InvalidArgument);
         }
-        root.set_attributes(&SetAttributes { uid: Some(u32::MAX - 1), ..SetAttributes::default() })
-            .unwrap();
+        root.set_attributes(&SetAttributes::new().uid(u32::MAX - 1)).unwrap();
     };
     let look = |volume: &Volume| {
         let root = volume.root().unwrap().metadata();
@@ -98,10 +98,10 @@ fn append_only_program_loses_its_privileges() {
         assert!(!program.drop_privileges(true).unwrap());
         program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
         let (mode, append) = (Some(0o6755), ExtendedFlags::APPEND);
-        program.set_attributes(&SetAttributes { mode, ..SetAttributes::default() }).unwrap();
-        program
-            .set_attributes(&SetAttributes { xflags: Some(append), ..SetAttributes::default() })
-            .unwrap();
+        let mut changes = SetAttributes::new();
+        changes.mode = mode;
+        program.set_attributes(&changes).unwrap();
+        program.set_attributes(&SetAttributes::new().xflags(append)).unwrap();
         assert_eq!(
             posix(program.remove_attribute("security.capability")),
             PosixError::NotPermitted

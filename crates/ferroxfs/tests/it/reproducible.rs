@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ferroxfs::{CreateOptions, File, OpenOptions, PosixError, SetMode, Timestamp, Volume};
+use ferroxfs::attr::SetMode;
+use ferroxfs::{CreateOptions, File, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_device::SharedDevice;
 use xfs_testkit::{Prng, RequestKind, ScheduledDevice, Scheduler};
 use xfs_trans::testing::{is_clean, make_sized};
@@ -17,7 +18,7 @@ const FILES: usize = 300;
 /// Number of handles that are open at the same time. Their files may be removed meanwhile.
 const OPEN: usize = 8;
 
-const CREATION: CreateOptions = CreateOptions { mode: 0o644, uid: 1, gid: 2, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o644).uid(1).gid(2);
 
 /// Changes a volume by a random sequence of operations with a fixed seed. Handles are dropped, also
 /// the last ones of unlinked files, and nothing is synced.
@@ -38,7 +39,7 @@ fn work(volume: &Volume) {
                 let end = handle.metadata().size;
                 for (part, bytes) in vec![number as u8; length].chunks(9000).enumerate() {
                     let at = end + 9000 * part as u64;
-                    ignore_refusal(handle.write_at(at, bytes).map(drop));
+                    ignore_refusal(handle.write_at(bytes, at).map(drop));
                 }
                 open.push(handle);
                 if open.len() > OPEN {
@@ -83,7 +84,7 @@ fn bytes_after(options: &OpenOptions, seed: Option<u64>) -> Vec<u8> {
             }
         };
         let letting_go = scheduler.map(|scheduler| scope.spawn(|| let_go(scheduler, &done)));
-        let volume = options.with_devices(used, None).writable_volume().unwrap();
+        let volume = options.open_device(used).unwrap();
         work(&volume);
         volume.close().unwrap();
         done.store(true, Ordering::SeqCst);
@@ -104,7 +105,7 @@ fn let_go(mut scheduler: Scheduler, done: &AtomicBool) {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions::new().writable(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
+    OpenOptions::new().write(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
 }
 
 #[track_caller]

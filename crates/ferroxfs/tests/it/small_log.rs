@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::{CreateOptions, NewKind, OpenOptions, RenameMode, SetMode, SharedDevice, Volume};
+use ferroxfs::attr::SetMode;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, RenameMode, Volume};
 use xfs_format::reservation::minimum_log_blocks;
 use xfs_log::find_head_and_tail;
 use xfs_testkit::Prng;
@@ -14,7 +16,7 @@ const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
 /// Number of steps between two checks of the log by a thread.
 const STEPS: u32 = 50;
-const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o644);
 
 /// Returns the cycle number of the log. It grows by one each time the log wraps.
 fn cycle(device: &SharedDevice) -> u32 {
@@ -22,8 +24,8 @@ fn cycle(device: &SharedDevice) -> u32 {
 }
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true).with_devices(Arc::clone(device), None);
-    options.writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).with_devices(Arc::clone(device), None);
+    options.open().unwrap()
 }
 
 /// Performs one random step of a thread, in its own directory and in the shared directory.
@@ -54,7 +56,7 @@ fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
         _ => {
             if let Ok(file) = volume.open_file(format!("/own{thread}/{name}")) {
                 for piece in 0..20 {
-                    file.write_at(piece * 16_384, &[1; 100]).unwrap();
+                    file.write_at(&[1; 100], piece * 16_384).unwrap();
                 }
                 file.set_len(prng.within(0..100_000) as u64).unwrap();
             }
@@ -88,7 +90,7 @@ fn check_wraps(features: &str, wraps: u32) {
         }
     });
     volume.close().unwrap();
-    let again = OpenOptions::new().with_devices(Arc::clone(&device), None).volume().unwrap();
+    let again = OpenOptions::new().open_device(Arc::clone(&device)).unwrap();
     for entry in again.root().unwrap().entries().unwrap() {
         let directory = again.root().unwrap().lookup(entry.unwrap().name()).unwrap();
         for entry in directory.entries().unwrap() {

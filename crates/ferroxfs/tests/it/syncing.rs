@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{
-    AllocateMode, Error, File, OpenOptions, RangeMode, SetAttributes, SharedDevice, Upkeep, Volume,
-};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{Error, File, OpenOptions, SetAttributes, Volume};
 use xfs_testkit::{
     Atomicity, FailingDevice, Fault, Persistence, PowerCuts, RecordingDevice, Request, RequestKind,
     ScheduledDevice,
@@ -18,8 +19,8 @@ const LENGTH: usize = 20_000;
 /// Opens a volume whose changes become durable only on request.
 fn open(device: &SharedDevice) -> Volume {
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
-    let options = OpenOptions::new().writable(true).upkeep(seldom);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).upkeep(seldom);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns the device of a closed volume with a file that is full of bytes with value 1.
@@ -34,7 +35,7 @@ fn volume_with_files() -> SharedDevice {
 /// Returns the byte ranges on the device where the contents of a file lie.
 fn places(file: &File) -> Vec<std::ops::Range<u64>> {
     let extents = file.node().extents(ForkKind::Data);
-    let place = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
+    let place = |extent: ferroxfs::Result<ferroxfs::contents::FileExtent>| {
         let extent = extent.unwrap();
         extent.device_offset_bytes..extent.device_offset_bytes + extent.length_bytes
     };
@@ -76,7 +77,7 @@ fn sync_of_an_overwritten_file_costs_one_flush() {
     let file = volume.open_file("/file").unwrap();
     let (places, before) = (places(&file), recorder.position());
     for round in 0..3 {
-        file.write_at(round * 4000, &[2; 5000]).unwrap();
+        file.write_at(&[2; 5000], round * 4000).unwrap();
         file.sync_data().unwrap();
     }
     let is_contents = |offset| places.iter().any(|place| place.contains(&offset));
@@ -101,7 +102,7 @@ fn sync_of_an_overwritten_file_costs_one_flush() {
 #[test]
 fn overwritten_bytes_survive_after_sync_data() {
     let overwrite = |_: &Volume, file: &File| {
-        file.write_at(100, &[2; 9000]).unwrap();
+        file.write_at(&[2; 9000], 100).unwrap();
     };
     check(overwrite, &ones(|bytes| bytes[100..9100].fill(2)));
 }
@@ -109,7 +110,7 @@ fn overwritten_bytes_survive_after_sync_data() {
 #[test]
 fn changes_needed_by_contents_survive_after_sync_data() {
     let append = |_: &Volume, file: &File| {
-        file.write_at(LENGTH as u64, &[2; 300]).unwrap();
+        file.write_at(&[2; 300], LENGTH as u64).unwrap();
     };
     check(append, &ones(|bytes| bytes.extend([2; 300])));
     check(|_, file| file.set_len(5000).unwrap(), &ones(|bytes| bytes.truncate(5000)));
@@ -120,7 +121,7 @@ fn changes_needed_by_contents_survive_after_sync_data() {
     let fill_unwritten = |_: &Volume, file: &File| {
         file.change_range(0..100_000, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
         file.sync_all().unwrap();
-        file.write_at(50_000, &[2; 5000]).unwrap();
+        file.write_at(&[2; 5000], 50_000).unwrap();
     };
     check(
         fill_unwritten,
@@ -133,7 +134,7 @@ fn changes_needed_by_contents_survive_after_sync_data() {
         let clone = volume.create_file("/clone").unwrap();
         clone.clone_range(0, file, 0, LENGTH as u64).unwrap();
         clone.sync_all().unwrap();
-        file.write_at(4096, &[2; 4096]).unwrap();
+        file.write_at(&[2; 4096], 4096).unwrap();
     };
     check(write_shared, &ones(|bytes| bytes[4096..8192].fill(2)));
 }
@@ -144,11 +145,9 @@ fn changes_needed_by_contents_survive_after_sync_data() {
 fn change_before_new_times_survives_after_sync_data() {
     let change = |_: &Volume, file: &File| {
         file.set_len(15_000).unwrap();
-        file.write_at(0, &[2; 100]).unwrap();
-        file.node()
-            .set_attributes(&SetAttributes { mode: Some(0o600), ..SetAttributes::default() })
-            .unwrap();
-        file.write_at(5000, &[2; 100]).unwrap();
+        file.write_at(&[2; 100], 0).unwrap();
+        file.node().set_attributes(&SetAttributes::new().mode(0o600)).unwrap();
+        file.write_at(&[2; 100], 5000).unwrap();
     };
     let expected = ones(|bytes| {
         bytes.truncate(15_000);
@@ -172,7 +171,7 @@ fn flush_before_the_write_is_not_relied_on() {
     let written = thread::scope(|scope| {
         let first = scope.spawn(|| file.sync_data());
         scheduler.wait_for(1);
-        file.write_at(0, &[2; 5000]).unwrap();
+        file.write_at(&[2; 5000], 0).unwrap();
         let written = recorder.position();
         let second = scope.spawn(|| file.sync_data());
         while !(first.is_finished() && second.is_finished()) {
@@ -200,7 +199,7 @@ fn failed_flush_shuts_the_volume_down() {
     let device = Arc::new(FailingDevice::new(volume_with_files(), 7));
     let volume = open(&(Arc::clone(&device) as SharedDevice));
     let file = volume.open_file("/file").unwrap();
-    file.write_at(0, &[2; 5000]).unwrap();
+    file.write_at(&[2; 5000], 0).unwrap();
     let fault = Fault { kind: RequestKind::Flush, nth: 1, persistence: Persistence::Once };
     device.set_fault(Some(fault));
     file.sync_data().unwrap_err();

@@ -21,18 +21,18 @@ fn log_threads() -> u64 {
 fn volume_without_its_threads_is_not_opened_for_writing() {
     run_with_threads("threads::volume_without_its_threads_is_not_opened_for_writing", |limit| {
         let device = make();
-        let devices = OpenOptions::new().writable(true).with_devices(Arc::clone(&device), None);
+        let devices = OpenOptions::new().write(true).with_devices(Arc::clone(&device), None);
         let all = log_threads() + OTHER_THREADS;
         // The log makes do with fewer threads, but takes as many as it can get.
         for most in 0..all {
             limit.allow(most);
-            let refused = devices.writable_volume().err();
+            let refused = devices.open().err();
             assert!(matches!(&refused, Some(OpenError::Threads(_))), "{most}: {refused:?}");
             assert!(refused.is_some_and(|error| error.hint().is_some()));
             assert!(is_clean(&device));
         }
         limit.allow(all);
-        let volume = devices.writable_volume().unwrap();
+        let volume = devices.open().unwrap();
         for file in 0..100 {
             volume.write(format!("/{file}"), b"contents").unwrap();
         }
@@ -53,6 +53,6 @@ fn handles_are_send_and_sync() {
     check::<ferroxfs::Volume>();
     check::<ferroxfs::Node>();
     check::<ferroxfs::File>();
-    check::<ferroxfs::Watch>();
-    check::<ferroxfs::ScratchVolume>();
+    check::<ferroxfs::watch::Watch>();
+    check::<ferroxfs::scratch::ScratchVolume>();
 }

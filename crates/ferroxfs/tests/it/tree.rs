@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::{Error, FileType, PosixError, errno};
+use ferroxfs::{Error, FileType, PosixError};
 
 use super::volume;
 
 fn check_errno(outcome: Result<impl Sized, Error>, expected: i32) {
     match outcome {
-        Err(error) => assert_eq!(errno(&error), expected, "{error}"),
+        Err(error) => assert_eq!(error.errno(), expected, "{error}"),
         Ok(_) => panic!("succeeded where errno {expected} was due"),
     }
 }

@@ -13,14 +13,14 @@ use xfs_testkit::CowDevice;
 use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
 
-const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o600).uid(1).gid(1);
 /// Number of files. It is larger than the number of unlinked lists, so that some lists have two
 /// inodes.
 const FILES: usize = 150;
 
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true);
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 fn journal(device: &SharedDevice) -> Arc<Journal> {
@@ -91,7 +91,7 @@ fn damaged_unlinked_inode_blocks_no_other_list() {
         damage(&device, &geometry, inode);
     }
 
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let summary = options.with_devices(Arc::clone(&device), None).recover().unwrap().unwrap();
     assert_eq!(summary.unlinked + summary.unlinked_damaged, FILES as u64);
     // A damaged inode loses the inodes after it on its list, and no others.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::{BlockKind, DiskAddr};
-use ferroxfs::{BlockDevice, OpenOptions};
+use ferroxfs::OpenOptions;
+use ferroxfs::device::BlockDevice;
+use ferroxfs::error::DiskAddr;
+use ferroxfs::raw::format::BlockKind;
 use xfs_testkit::{Image, RecordingDevice, golden};
 
 use super::everything::read_everything;
@@ -17,13 +19,13 @@ fn check_untouched(image: Image) -> bool {
         let options = OpenOptions::new().no_recovery(no_recovery).cache_bytes(1 << 20);
         let devices = options.with_devices(Arc::<RecordingDevice>::clone(&device), None);
         drop(devices.describe());
-        if let Ok(volume) = devices.volume() {
+        if let Ok(volume) = devices.open() {
             read_everything(&volume);
             drop(volume.inode_paths(volume.root().map_or(0.into(), |root| root.number())));
         }
     }
     assert_eq!(device.recording().requests(), []);
-    OpenOptions::new().no_recovery(true).with_devices(device, None).volume().is_ok()
+    OpenOptions::new().no_recovery(true).open_device(device).is_ok()
 }
 
 #[test]

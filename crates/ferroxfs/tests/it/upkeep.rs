@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{OpenOptions, SharedDevice, Upkeep, Volume};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_trans::testing::{crashed, make};
 
 const SOON: Duration = Upkeep::SHORTEST;
@@ -12,16 +14,16 @@ const SOON: Duration = Upkeep::SHORTEST;
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> OpenOptions {
-    OpenOptions::new().writable(true).upkeep(Upkeep::new(SOON, SOON))
+    OpenOptions::new().write(true).upkeep(Upkeep::new(SOON, SOON))
 }
 
 fn open(device: &SharedDevice, options: &OpenOptions) -> Volume {
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 /// Returns whether a file would exist after a crash at this moment.
 fn survives(device: &SharedDevice, path: &str) -> bool {
-    let copy = OpenOptions::new().with_devices(crashed(device), None).volume();
+    let copy = OpenOptions::new().open_device(crashed(device));
     // The copy may be taken while a record is being written, as a crash may come then.
     copy.is_ok_and(|volume| volume.lookup(path).is_ok())
 }

@@ -5,24 +5,29 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags, InodeFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::format::inode::InodeFlags;
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, FileType, InodeNumber, NewKind, Node, OpenOptions,
-    PosixError, RangeMode, RenameMode, SetAttributes, SetMode, SharedDevice, Timestamp, Volume,
+    CreateOptions, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError,
+    RenameMode, SetAttributes, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 
 use crate::forge;
 
-pub(crate) const PLAIN: CreateOptions = CreateOptions { mode: 0o640, uid: 7, gid: 8, umask: 0 };
+pub(crate) const PLAIN: CreateOptions = CreateOptions::new(0o640).uid(7).gid(8);
 
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().fixed_time(Timestamp::new(1_700_000_000, 5).unwrap());
-    options.writable(true).with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    options.write(true).open_device(Arc::clone(device)).unwrap()
 }
 
 fn reopen(device: &SharedDevice) -> Volume {
-    OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap()
+    OpenOptions::new().open_device(Arc::clone(device)).unwrap()
 }
 
 /// Makes a volume and calls `change`. Calls `look` before the close and again on the volume opened
@@ -92,7 +97,7 @@ fn written_contents_are_read_back() {
         let mut file = volume.open_file("/text").unwrap();
         file.seek(SeekFrom::Start(4_000_000)).unwrap();
         file.write_all(b"in between").unwrap();
-        file.write_at(20_000_000, b"behind a hole").unwrap();
+        file.write_at(b"behind a hole", 20_000_000).unwrap();
         file.sync_all().unwrap();
     };
     let look = |volume: &Volume| {
@@ -150,8 +155,9 @@ fn renames_move_names_and_files() {
         a.rename("other", &b, "file", RenameMode::Exchange).unwrap();
         let root = volume.root().unwrap();
         let mode = Some(root.metadata().mode & 0o7777 | 0o2000);
-        root.set_attributes(&SetAttributes { mode, gid: Some(77), ..SetAttributes::default() })
-            .unwrap();
+        let mut changes = SetAttributes::new().gid(77);
+        changes.mode = mode;
+        root.set_attributes(&changes).unwrap();
         b.rename("c", &root, "up", RenameMode::Whiteout).unwrap();
     };
     let look = |volume: &Volume| {
@@ -179,7 +185,7 @@ fn open_file_stays_when_its_name_is_removed() {
     volume.remove_file("/file").unwrap();
     assert_eq!(file.metadata().nlink, 0);
     let mut byte = [0];
-    assert_eq!(file.read_at(1000, &mut byte).unwrap(), 1);
+    assert_eq!(file.read_at(&mut byte, 1000).unwrap(), 1);
     assert_eq!(byte, [7]);
     let unnamed = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
     volume.root().unwrap().link(&unnamed, "named").unwrap();
@@ -247,14 +253,8 @@ fn shortened_attributes_move_back_into_the_inode() {
 fn changed_attributes_of_inodes_are_read_back() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
-        let changes = SetAttributes {
-            mode: Some(0o2750),
-            uid: Some(1),
-            gid: Some(2),
-            project_id: Some(3),
-            modified: Timestamp::new(17, 18),
-            ..SetAttributes::default()
-        };
+        let mut changes = SetAttributes::new().mode(0o2750).uid(1).gid(2).project_id(3);
+        changes.modified = Timestamp::new(17, 18);
         volume.lookup("/directory").unwrap().set_attributes(&changes).unwrap();
         volume.write("/directory/file", b"").unwrap();
     };
@@ -270,10 +270,10 @@ fn changed_attributes_of_inodes_are_read_back() {
 #[test]
 fn creation_of_a_file_changes_the_times_of_its_directory() {
     let device = make_with("");
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    let volume = options.writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    let volume = options.open().unwrap();
     let root = volume.lookup("/").unwrap();
-    let plain = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+    let plain = CreateOptions::new(0o644);
     for name in ["a", "b"] {
         let file = root.create(name, &NewKind::Regular, &plain).unwrap().metadata();
         let directory = root.metadata();
@@ -356,7 +356,7 @@ fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     let volume = open(&device);
     let file = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN).unwrap();
     for block in 0..40 {
-        file.open().unwrap().write_at(block * 8192, b"a block of its own").unwrap();
+        file.open().unwrap().write_at(b"a block of its own", block * 8192).unwrap();
     }
     drop(file);
     volume.close().unwrap();
@@ -369,7 +369,7 @@ fn first_attribute_of_a_file_with_many_extents_keeps_them() {
     let file = volume.lookup("file").unwrap();
     assert_eq!(file.attribute("user.first".as_ref()).unwrap(), [7; 120]);
     let mut bytes = [0; 18];
-    file.open().unwrap().read_at(39 * 8192, &mut bytes).unwrap();
+    file.open().unwrap().read_at(&mut bytes, 39 * 8192).unwrap();
     assert_eq!(&bytes, b"a block of its own");
 }
 
@@ -381,12 +381,16 @@ fn deduplication_leaves_the_times() {
     let root = volume.root().unwrap();
     let [one, two] = ["one", "two"].map(|name| {
         let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
-        file.write_at(0, &[3; 8192]).unwrap();
+        file.write_at(&[3; 8192], 0).unwrap();
         file
     });
     let past = Timestamp::new(1_000_000_000, 0);
     two.node()
-        .set_attributes(&SetAttributes { modified: past, ..SetAttributes::default() })
+        .set_attributes(&{
+            let mut changes = SetAttributes::new();
+            changes.modified = past;
+            changes
+        })
         .unwrap();
     let before = two.metadata();
     assert!(two.deduplicate(0, &one, 0, 8192).unwrap());
@@ -405,15 +409,13 @@ fn times_out_of_range_are_clamped() {
     for (options, first, last) in ranges {
         let device = make_with(options);
         let late = Timestamp::new(i64::MAX, 999_999_999).unwrap();
-        let options = OpenOptions::new().fixed_time(late).writable(true);
-        let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
+        let options = OpenOptions::new().fixed_time(late).write(true);
+        let volume = options.open_device(Arc::clone(&device)).unwrap();
         volume.write("/file", b"contents").unwrap();
-        let changes = SetAttributes {
-            accessed: Timestamp::new(i64::MIN, 5),
-            modified: Timestamp::new(last, 999_999_999),
-            created: Timestamp::new(first, 0),
-            ..SetAttributes::default()
-        };
+        let mut changes = SetAttributes::new();
+        changes.accessed = Timestamp::new(i64::MIN, 5);
+        changes.modified = Timestamp::new(last, 999_999_999);
+        changes.created = Timestamp::new(first, 0);
         volume.lookup("/file").unwrap().set_attributes(&changes).unwrap();
         volume.create_dir("/directory").unwrap();
         volume.close().unwrap();
@@ -454,7 +456,8 @@ fn new_file_inherits_from_its_directory() {
     let change = |volume: &Volume| {
         volume.create_dir("/directory").unwrap();
         let xflags = Some(ExtendedFlags::FILESTREAM | ExtendedFlags::NODUMP);
-        let changes = SetAttributes { xflags, ..SetAttributes::default() };
+        let mut changes = SetAttributes::new();
+        changes.xflags = xflags;
         volume.lookup("/directory").unwrap().set_attributes(&changes).unwrap();
         volume.write("/directory/file", b"").unwrap();
         volume.create_dir("/directory/below").unwrap();
@@ -481,13 +484,13 @@ fn every_change_raises_the_change_count() {
         change();
         assert!(count(node) > before, "{what}: still {before}");
     };
-    let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    let mode = SetAttributes::new().mode(0o600);
     rises(&file, "chmod", &|| file.set_attributes(&mode).unwrap());
     rises(&file, "setxattr", &|| {
         file.set_attribute("user.name", b"value", SetMode::Either).unwrap();
     });
     rises(&file, "write", &|| {
-        assert_eq!(file.open().unwrap().write_at(0, b"bytes").unwrap(), 5);
+        assert_eq!(file.open().unwrap().write_at(b"bytes", 0).unwrap(), 5);
     });
     rises(&file, "link", &|| root.link(&file, "other").unwrap());
     rises(&root, "create", &|| volume.write("/another", b"").unwrap());
@@ -649,7 +652,9 @@ fn directory_with_nosymlinks_refuses_links() {
         let root = volume.root().unwrap();
         let folder = root.create("folder", &NewKind::Directory, &PLAIN).unwrap();
         let xflags = Some(ExtendedFlags::NOSYMLINKS);
-        folder.set_attributes(&SetAttributes { xflags, ..SetAttributes::default() }).unwrap();
+        let mut changes = SetAttributes::new();
+        changes.xflags = xflags;
+        folder.set_attributes(&changes).unwrap();
         let link = |target| folder.create("link", &NewKind::Symlink(target), &PLAIN);
         assert_eq!(posix(link(b"to")), PosixError::NotPermitted);
         assert_eq!(posix(link(&[b'x'; 1024])), PosixError::NameTooLong);

@@ -28,8 +28,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
         return Err(failed(format!("our log and that of the kernel differ: {logged:?}")));
     }
     for copy in [ours, kernel] {
-        let volume =
-            patiently(|| options(&copy).writable(false).open(&copy.data)).map_err(failed)?;
+        let volume = patiently(|| options(&copy).write(false).open(&copy.data)).map_err(failed)?;
         same(&volume.read("/file").map_err(failed)?)?;
         drop(volume);
         let mount = copy.mount(&[])?;
@@ -49,7 +48,7 @@ fn same(contents: &[u8]) -> Result<(), TrialError> {
 /// Makes a volume with an open file that has lost its name, freezes it by the library, and returns
 /// a copy of it.
 fn of_ours(image: &Image, folder: &Path) -> Result<Image, TrialError> {
-    let volume: Volume = patiently(|| options(image).open_writable(&image.data)).map_err(failed)?;
+    let volume: Volume = patiently(|| options(image).open(&image.data)).map_err(failed)?;
     let mut file = volume.create_file("/file").map_err(failed)?;
     file.write_all(b"contents").map_err(failed)?;
     volume.write("/removed", b"bytes").map_err(failed)?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use ferroxfs::format::superblock::Superblock;
+use ferroxfs::raw::Superblock;
 use ferroxfs::{OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
 use xfs_oracle::harness::{TrialError, patiently};
@@ -19,7 +19,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
     let image = geometry.make(folder.path())?;
-    let reading = options(&image).writable(false);
+    let reading = options(&image).write(false);
     let volume = patiently(|| reading.open(&image.data)).map_err(failed)?;
     let (has, group) = (volume.geometry().data_blocks, u64::from(volume.geometry().ag_blocks));
     let block = u64::from(volume.geometry().block_size);
@@ -52,7 +52,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
 }
 
 fn by_us(image: &Image, wanted: u64) -> Result<(), TrialError> {
-    let volume = patiently(|| options(image).open_writable(&image.data)).map_err(failed)?;
+    let volume = patiently(|| options(image).open(&image.data)).map_err(failed)?;
     volume.grow(Some(wanted)).map_err(failed)?;
     volume.close().map_err(failed)
 }
@@ -79,7 +79,7 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
         let mut sector = vec![0; geometry.sector_size as usize];
         let offset = at.byte_offset().ok_or_else(|| failed("no such place"))?;
         volume.device().read_at(offset, &mut sector).map_err(failed)?;
-        let place = ferroxfs::format::StructureAddress::Disk(at);
+        let place = ferroxfs::error::StructureAddress::Disk(at);
         let found = Superblock::decode(&sector, place).map_err(failed)?;
         let is_copy = group.0 > 0;
         let counts = if is_copy {
@@ -89,7 +89,7 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
         };
         let (inode_count, free_inodes, free_blocks) = counts;
         Ok(Superblock {
-            lsn: ferroxfs::format::Lsn(0),
+            lsn: ferroxfs::raw::format::Lsn(0),
             inode_count,
             free_inodes,
             free_blocks,
@@ -102,8 +102,8 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
 fn headers(volume: &Volume) -> Result<Vec<AgHeaders>, TrialError> {
     let read = |group| {
         let mut headers = AgHeaders::read(volume.cache(), group).map_err(failed)?;
-        headers.agf.lsn = ferroxfs::format::Lsn(0);
-        headers.agi.lsn = ferroxfs::format::Lsn(0);
+        headers.agf.lsn = ferroxfs::raw::format::Lsn(0);
+        headers.agi.lsn = ferroxfs::raw::format::Lsn(0);
         Ok(headers)
     };
     volume.geometry().groups().map(read).collect()
@@ -111,7 +111,7 @@ fn headers(volume: &Volume) -> Result<Vec<AgHeaders>, TrialError> {
 
 fn compare(ours: &Image, kernel: &Image) -> Result<(), TrialError> {
     let open = |image: &Image| {
-        let options: OpenOptions = options(image).writable(false);
+        let options: OpenOptions = options(image).write(false);
         patiently(|| options.open(&image.data)).map_err(failed)
     };
     let (ours, kernel) = (open(ours)?, open(kernel)?);

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::{Label, OpenError, OpenOptions, SharedDevice, Uuid, UuidChange, Volume};
+use ferroxfs::admin::{Label, Uuid, UuidChange};
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenError, OpenOptions, Volume};
 use xfs_device::{OpenOptions as DeviceOptions, open_device};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
@@ -16,7 +18,7 @@ use crate::failed;
 const NEW: Uuid = Uuid::from_bytes([0x5a; 16]);
 
 pub(crate) fn options(image: &Image) -> OpenOptions {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     match &image.log {
         Some(log) => options.log_device(log),
         None => options,
@@ -25,7 +27,7 @@ pub(crate) fn options(image: &Image) -> OpenOptions {
 
 fn make(geometry: &Geometry, folder: &Path) -> Result<Image, TrialError> {
     let image = geometry.make(folder)?;
-    let volume = patiently(|| options(&image).open_writable(&image.data)).map_err(failed)?;
+    let volume = patiently(|| options(&image).open(&image.data)).map_err(failed)?;
     volume.write("/file", b"contents").map_err(failed)?;
     volume.close().map_err(failed)?;
     Ok(image)
@@ -82,7 +84,7 @@ pub(crate) fn check_uuid(geometry: &Geometry) -> Result<(), TrialError> {
 /// kernel mounts it.
 fn cut(image: &Image) -> Result<(), TrialError> {
     let uuid = || -> Result<Uuid, TrialError> {
-        let options = options(image).writable(false);
+        let options = options(image).write(false);
         let volume = patiently(|| options.open(&image.data)).map_err(failed)?;
         Ok(volume.superblock().uuid)
     };
@@ -124,7 +126,7 @@ pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
     let image = make(geometry, folder.path())?;
-    let open = || patiently(|| options(&image).open_writable(&image.data)).map_err(failed);
+    let open = || patiently(|| options(&image).open(&image.data)).map_err(failed);
     let volume = open()?;
     let set = |change| -> Result<Uuid, TrialError> {
         let uuid = volume.set_uuid(change).map_err(failed)?;
@@ -156,7 +158,7 @@ pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
     check(&judge(&left, &[], "uuid")?, &NEW.to_string())?;
     // The copies of the superblock have it too. We recover the log.
     let ours = copy("for us")?;
-    let again = patiently(|| options(&ours).open_writable(&ours.data)).map_err(failed)?;
+    let again = patiently(|| options(&ours).open(&ours.data)).map_err(failed)?;
     again.write("/file", b"contents").map_err(failed)?;
     again.close().map_err(failed)?;
     check(&judge(&ours, &[], "uuid")?, &NEW.to_string())?;
@@ -180,7 +182,7 @@ fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
         fail(nth);
         let done = volume.set_uuid(UuidChange::To(NEW)).is_ok();
         drop((volume, fail));
-        let options = options(image).writable(false);
+        let options = options(image).write(false);
         let found = patiently(|| options.open(&image.data)).map_err(failed)?.superblock().uuid;
         if found != NEW && (found != first || done) {
             return Err(failed(format!("write {nth} fails and leaves {found}")));
@@ -206,9 +208,9 @@ fn open_failing(image: &Image) -> Result<(Volume, impl Fn(u64)), TrialError> {
     let data = open(&image.data)?;
     let log = image.log.as_deref().map(open).transpose()?;
     let failing = Arc::clone(log.as_ref().unwrap_or(&data));
-    let devices = OpenOptions::new().writable(true);
+    let devices = OpenOptions::new().write(true);
     let devices = devices.with_devices(data, log.map(|log| log as SharedDevice));
-    let volume = devices.writable_volume().map_err(failed)?;
+    let volume = devices.open().map_err(failed)?;
     let fail = move |nth| {
         let (kind, persistence) = (RequestKind::Write, Persistence::Forever);
         failing.set_fault(Some(Fault { kind, nth, persistence }));
@@ -221,8 +223,7 @@ pub(crate) fn check_label(geometry: &Geometry) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
     let image = make(geometry, folder.path())?;
     for label in ["twelve bytes", "", "short"] {
-        let volume: Volume =
-            patiently(|| options(&image).open_writable(&image.data)).map_err(failed)?;
+        let volume: Volume = patiently(|| options(&image).open(&image.data)).map_err(failed)?;
         let label_bytes = Label::new(label.as_bytes()).ok_or_else(|| failed("no label"))?;
         volume.set_label(&label_bytes).map_err(failed)?;
         if volume.label().map_err(failed)? != label_bytes {

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use ferroxfs::{NewKind, Volume};
+use ferroxfs::{NewKind, OpenOptions, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Image, Xfsprogs, ready};
 
@@ -26,17 +26,17 @@ pub(crate) fn check_limit() -> Result<(), TrialError> {
     let by_kernel = fill_by_kernel(&theirs)?;
     judge(&theirs)?;
 
-    let volume = Volume::open_writable(&image.data).map_err(failed)?;
+    let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
     on_threads(&volume, fill)?;
     check_count(&volume, "ours", by_kernel)?;
     volume.close().map_err(failed)?;
     judge(&image)?;
-    let volume = Volume::open_writable(&image.data).map_err(failed)?;
+    let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
     on_threads(&volume, |volume, directory| empty(volume, directory, 2))?;
     volume.close().map_err(failed)?;
     judge(&image)?;
     // The freed inodes can be used again, and no more.
-    let volume = Volume::open_writable(&image.data).map_err(failed)?;
+    let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
     on_threads(&volume, fill)?;
     check_count(&volume, "ours again", by_kernel)?;
     volume.close().map_err(failed)?;

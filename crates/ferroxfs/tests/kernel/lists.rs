@@ -6,8 +6,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use ferroxfs::format::acl::{AclEntry, AclTag, encode_posix_xattr};
-use ferroxfs::{CreateOptions, NewKind, SetAttributes, SetMode, Volume, errno};
+use ferroxfs::attr::SetMode;
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::raw::format::acl::encode_posix_xattr;
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, SetAttributes, Volume};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 use rustix::io::Errno;
 use xfs_oracle::harness::{TrialError, patiently};
@@ -46,7 +48,7 @@ fn list(permissions: [u16; 6], more: u32) -> Vec<u8> {
 }
 
 fn plain(mode: u16) -> Vec<u8> {
-    encode_posix_xattr(ferroxfs::Acl::of_mode(mode).entries())
+    encode_posix_xattr(ferroxfs::attr::Acl::of_mode(mode).entries())
 }
 
 fn steps() -> Vec<Step> {
@@ -151,7 +153,7 @@ fn on_kernel(root: &Path, step: &Step) -> i32 {
 
 fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
     let make = |path: &str, kind: &NewKind<'_>, mode| {
-        let creation = CreateOptions { mode, uid: 0, gid: 0, umask };
+        let creation = CreateOptions::new(mode).umask(umask);
         volume.create_node(path, kind, &creation).map(drop)
     };
     let done = match step {
@@ -165,11 +167,11 @@ fn on_ours(volume: &Volume, umask: u16, step: &Step) -> i32 {
         Step::Remove(path, kind) => {
             volume.lookup_no_follow(path).and_then(|node| node.remove_attribute(*kind))
         }
-        Step::ChangeMode(path, mode) => volume.lookup(path).and_then(|node| {
-            node.set_attributes(&SetAttributes { mode: Some(*mode), ..SetAttributes::default() })
-        }),
+        Step::ChangeMode(path, mode) => volume
+            .lookup(path)
+            .and_then(|node| node.set_attributes(&SetAttributes::new().mode(*mode))),
     };
-    done.map_or_else(|error| errno(&error), |()| 0)
+    done.map_or_else(|error| error.errno(), |()| 0)
 }
 
 /// Adds a line for every file below a directory: path, mode, and both lists.
@@ -212,7 +214,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let expected: Vec<i32> = steps.iter().map(|step| on_kernel(mount.path(), step)).collect();
     let expected_facts = facts_of(mount.path())?;
     mount.unmount()?;
-    let volume = patiently(|| Volume::open_writable(&ours.data)).map_err(failed)?;
+    let volume = patiently(|| OpenOptions::new().write(true).open(&ours.data)).map_err(failed)?;
     for (index, (step, expected)) in steps.iter().zip(expected).enumerate() {
         let found = on_ours(&volume, umask, step);
         if found != expected {

@@ -16,7 +16,7 @@ mod pieces;
 use std::io;
 use std::process::{Command, ExitCode};
 
-use ferroxfs::{CreateOptions, Error, NewKind, PosixError, Volume};
+use ferroxfs::{CreateOptions, Error, NewKind, OpenOptions, PosixError, Volume};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, guarded, ready};
 
@@ -24,7 +24,7 @@ const THREADS: usize = 4;
 /// Number of blocks that may be free when nothing fits any more: the reservation of one change of
 /// names.
 const LEFT_BLOCKS: u64 = 100;
-const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(0o600).uid(1).gid(1);
 
 fn main() -> ExitCode {
     let trials = |name, geometries: &'static [&str], body: Body| {
@@ -66,19 +66,19 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 4 } else { 2 };
     for _ in 0..rounds {
         let before = judge(&image)?;
-        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
         on_threads(&volume, fill)?;
         volume.close().map_err(failed)?;
         let left = judge(&image)?;
         if left > LEFT_BLOCKS {
             return Err(failed(format!("{left} blocks of {before} are left")));
         }
-        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
         // The first half of the files.
         on_threads(&volume, |volume, directory| empty(volume, directory, 2))?;
         volume.close().map_err(failed)?;
         judge(&image)?;
-        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
         on_threads(&volume, |volume, directory| empty(volume, directory, 1))?;
         volume.close().map_err(failed)?;
         judge(&image)?;

@@ -17,7 +17,7 @@ mod scene;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::Volume;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_oracle::harness::{TrialError, patiently, seeds};
 use xfs_oracle::{Geometry, Random, ready};
 
@@ -88,7 +88,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let expected = Outcomes { answers, facts: facts(mount.path(), &cases)? };
     mount.unmount()?;
 
-    let volume = patiently(|| Volume::open_writable(&ours.data)).map_err(failed)?;
+    let volume = patiently(|| OpenOptions::new().write(true).open(&ours.data)).map_err(failed)?;
     let umask = umask()?;
     let answers =
         cases.iter().map(|case| on_ours(&volume, case, umask)).collect::<Result<_, _>>()?;
@@ -110,7 +110,7 @@ fn on_ours(volume: &Volume, case: &Case, umask: u16) -> Result<Answer, TrialErro
         Some(actor) => perform(&volume.as_user(actor.credentials()?)),
         None => perform(volume),
     };
-    Ok(answer.map_err(|error| ferroxfs::errno(&error)))
+    Ok(answer.map_err(|error| error.errno()))
 }
 
 /// Returns the state of all cases as the kernel shows it, one string for each.

@@ -6,8 +6,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{AllocateMode, NewKind, OpenOptions, RangeMode, Volume};
+use ferroxfs::contents::ForkKind;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{NewKind, OpenOptions, Volume};
 use rustix::fs::FallocateFlags;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Image, Xfsprogs, ready};
@@ -55,7 +56,7 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr)));
     }
-    let volume = Volume::open_writable(path).map_err(failed)?;
+    let volume = OpenOptions::new().write(true).open(path).map_err(failed)?;
     for directory in ["/from", "/to"] {
         volume.create_dir(directory).map_err(failed)?;
     }
@@ -108,7 +109,7 @@ fn crash_kernel(image: &Image) -> Result<(), TrialError> {
 
 /// Moves all names by the library. Returns a copy of the image as a crash would leave it.
 fn crash_ours(image: &Image) -> Result<Image, TrialError> {
-    let volume = Volume::open_writable(&image.data).map_err(failed)?;
+    let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
     let [from, to] = ["/from", "/to"].map(|path| volume.lookup(path));
     let (from, to) = (from.map_err(failed)?, to.map_err(failed)?);
     for number in 0..FILES {
@@ -125,7 +126,7 @@ fn crash_ours(image: &Image) -> Result<Image, TrialError> {
 
 /// Recovers a volume by the library, and checks it by xfs_repair and the kernel.
 fn judge(image: &Image, what: &str) -> Result<(), TrialError> {
-    let options = OpenOptions::new().writable(true);
+    let options = OpenOptions::new().write(true);
     let devices = options.open_devices(&image.data).map_err(failed)?;
     let recovered = devices.recover().map_err(|error| failed(format!("{what}: {error}")))?;
     if recovered.is_none() {

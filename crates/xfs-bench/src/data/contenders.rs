@@ -58,13 +58,13 @@ impl Library {
 
 impl DataContender for Library {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
-        let written = self.file(file).write_at(offset, bytes)?;
+        let written = self.file(file).write_at(bytes, offset)?;
         assert_eq!(written, bytes.len(), "the volume has room");
         Ok(())
     }
 
     fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError> {
-        let read = self.file(file).read_at(offset, bytes)?;
+        let read = self.file(file).read_at(bytes, offset)?;
         assert_eq!(read, bytes.len(), "the file is as long as it was written");
         Ok(())
     }
@@ -75,14 +75,14 @@ impl DataContender for Library {
 
     fn reopen(&mut self) -> Result<(), BenchError> {
         self.close_volume()?;
-        let volume = Volume::open_writable(&self.image)?;
+        let volume = ferroxfs::OpenOptions::new().write(true).open(&self.image)?;
         let root = volume.root()?;
         for index in 0..self.count {
             let name = format!("file{index}");
             let node = match root.lookup(name.as_ref()) {
                 Ok(node) => node,
                 Err(_) => {
-                    let creation = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+                    let creation = CreateOptions::new(0o644);
                     root.create(&name, &NewKind::Regular, &creation)?
                 }
             };

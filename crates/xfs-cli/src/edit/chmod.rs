@@ -64,8 +64,7 @@ impl Run for Chmod {
                 return Ok(());
             }
             let mode = changed_mode(&mode, umask, node.metadata().mode, file_type);
-            Ok(node
-                .set_attributes(&SetAttributes { mode: Some(mode), ..SetAttributes::default() })?)
+            Ok(node.set_attributes(&SetAttributes::new().mode(mode))?)
         })
     }
 }

@@ -40,11 +40,10 @@ fn parse_owner(owner: &OsStr) -> Result<SetAttributes, Failure> {
     if uid.is_none() && gid.is_none() {
         return Err(Failure::usage("chown: the owner is missing"));
     }
-    Ok(SetAttributes {
-        uid: uid.map(|name| known("user", name, owners::user(name))).transpose()?,
-        gid: gid.map(|name| known("group", name, owners::group(name))).transpose()?,
-        ..SetAttributes::default()
-    })
+    let mut changes = SetAttributes::new();
+    changes.uid = uid.map(|name| known("user", name, owners::user(name))).transpose()?;
+    changes.gid = gid.map(|name| known("group", name, owners::group(name))).transpose()?;
+    Ok(changes)
 }
 
 fn known(what: &str, name: &[u8], found: Option<u32>) -> Result<u32, Failure> {

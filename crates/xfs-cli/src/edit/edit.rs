@@ -284,7 +284,7 @@ fn write_contents(mut file: &File, target: &ImagePath) -> Result<(), Failure> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
-        let read = source.read_at(offset, &mut buffer).map_err(|error| target.failure(error))?;
+        let read = source.read_at(&mut buffer, offset).map_err(|error| target.failure(error))?;
         if read == 0 {
             return Ok(());
         }
@@ -309,7 +309,7 @@ fn holds(original: &Spool, target: &ImagePath) -> Result<bool, Failure> {
         let mut filled = 0;
         while filled < read {
             let rest = two.get_mut(filled..read).unwrap_or_default();
-            let more = source.read_at(offset + filled as u64, rest);
+            let more = source.read_at(rest, offset + filled as u64);
             match more.map_err(|error| target.failure(error))? {
                 0 => return Ok(false),
                 more => filled += more,

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use ferroxfs::{AllocateMode, Error, Node, PosixError, RangeMode};
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{Error, Node, PosixError};
 
 use super::touch::find_or_make;
 use crate::cli::{FallocateArguments, GlobalOptions};

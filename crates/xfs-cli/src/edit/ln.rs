@@ -47,7 +47,7 @@ impl Run for Ln {
         change_all(targets, console, |targets, _| match (targets, &says) {
             ([new], Some(says)) => {
                 let place = NewPlace::of(new, says)?;
-                let creation = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+                let creation = CreateOptions::new(0o777);
                 let kind = NewKind::Symlink(says.as_bytes());
                 let made = place.directory.create(&place.name, &kind, &creation).map(drop);
                 place.replace(new, made, is_forced, |_| {

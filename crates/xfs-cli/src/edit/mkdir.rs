@@ -48,7 +48,7 @@ fn make(target: &ImagePath, has_parents: bool, mode: impl Fn(u16) -> u16) -> Res
         volume.create_dir_all(&target.path).map_err(failed)?;
         let made = volume.lookup(&target.path).map_err(failed)?;
         let mode = mode(made.metadata().mode & 0o2000);
-        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(mode);
         return made.set_attributes(&changes).map_err(failed);
     }
     if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') {
@@ -63,6 +63,6 @@ fn make(target: &ImagePath, has_parents: bool, mode: impl Fn(u16) -> u16) -> Res
             _ => failure,
         }
     })?;
-    let creation = CreateOptions { mode: mode(0), uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(mode(0));
     directory.create(name, &NewKind::Directory, &creation).map(drop).map_err(failed)
 }

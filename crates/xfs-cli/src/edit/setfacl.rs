@@ -1,6 +1,7 @@
 //! `setfacl`: changes access control lists.
 
-use ferroxfs::{Acl, AclKind, FileType, Node};
+use ferroxfs::attr::{Acl, AclKind};
+use ferroxfs::{FileType, Node};
 
 use super::chmod::{TreeReach, change_trees};
 use crate::cli::{GlobalOptions, SetfaclArguments};

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferroxfs::SetMode;
+use ferroxfs::attr::SetMode;
 
 use crate::cli::{GlobalOptions, SetfattrArguments};
 use crate::failure::Failure;

@@ -23,11 +23,9 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let time = time_of(arguments.date.as_deref())?;
     let both = arguments.accessed == arguments.modified;
-    let changes = SetAttributes {
-        accessed: (both || arguments.accessed).then_some(time),
-        modified: (both || arguments.modified).then_some(time),
-        ..SetAttributes::default()
-    };
+    let mut changes = SetAttributes::new();
+    changes.accessed = (both || arguments.accessed).then_some(time);
+    changes.modified = (both || arguments.modified).then_some(time);
     let targets = ImagePaths::open_for_writing(&arguments.addresses, options)?;
     let (makes, follows) = (!arguments.no_create, !arguments.no_dereference);
     Ok(Box::new(Touch { targets, changes, makes, follows }))
@@ -80,7 +78,7 @@ pub(crate) fn find_or_make(target: &ImagePath, makes: bool) -> Result<Option<Nod
         Err(Error::Posix(PosixError::NotFound)) if !makes => Ok(None),
         Err(Error::Posix(PosixError::NotFound)) => {
             let (directory, name) = target.place_to_make()?;
-            let creation = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+            let creation = CreateOptions::new(0o644);
             let made = directory.create(name, &NewKind::Regular, &creation);
             made.map(Some).map_err(|error| target.failure(error))
         }

@@ -19,9 +19,11 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::directory::DirectoryCheck;
-use ferroxfs::format::{Corruption, InodeNumber, Structure, StructureAddress};
-use ferroxfs::{Cookie, FileType, ListingProgress, Node, ReadDir, Result, Volume};
+use ferroxfs::dir::{Cookie, ListingProgress};
+use ferroxfs::error::{Structure, StructureAddress};
+use ferroxfs::raw::format::directory::DirectoryCheck;
+use ferroxfs::{Corruption, InodeNumber};
+use ferroxfs::{FileType, Node, ReadDir, Result, Volume};
 
 use crate::interrupt;
 

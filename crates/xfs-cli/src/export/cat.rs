@@ -50,7 +50,7 @@ pub(crate) fn copy_to(
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
-        match file.read_at(offset, &mut buffer) {
+        match file.read_at(&mut buffer, offset) {
             Ok(0) => return Ok(()),
             Ok(read) => {
                 console.out().raw().write_all(buffer.get(..read).unwrap_or_default())?;

@@ -55,7 +55,7 @@ pub(crate) fn target(node: &Node) -> Result<Option<Vec<u8>>, Failure> {
 /// Returns all extended attributes of a node with their values. An attribute that cannot be read is
 /// an error in the list.
 pub(crate) fn attributes(node: &Node) -> Vec<Result<NamedValue, Failure>> {
-    let with_value = |attribute: ferroxfs::Attribute| {
+    let with_value = |attribute: ferroxfs::attr::Attribute| {
         let value = node.attribute(&attribute.name).map_err(|error| {
             let name = crate::terminal::names::in_message(attribute.name.as_bytes());
             Failure::from(error).about(&format!("attribute {name}"))
@@ -92,7 +92,7 @@ impl Source for NodeSource {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
         match &self.file {
-            Some(file) => Ok(file.read_at(offset, buffer)?),
+            Some(file) => Ok(file.read_at(buffer, offset)?),
             None => Ok(0),
         }
     }

@@ -6,10 +6,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, FileType, Metadata, NewKind, Node, PosixError,
-    RangeMode, SetAttributes,
+    CreateOptions, Error, File, FileType, Metadata, NewKind, Node, PosixError, SetAttributes,
 };
 
 use crate::cli::{GlobalOptions, PutArguments};
@@ -86,7 +86,7 @@ fn check_not_emptied(node: &Node, contents: &Spool, target: &ImagePath) -> Resul
 pub(crate) fn make(contents: &Spool, mode: u16, target: &ImagePath) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let (directory, name) = target.place_to_make()?;
-    let creation = CreateOptions { mode, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(mode);
     let node = directory.create(&name, &NewKind::Regular, &creation).map_err(failed)?;
     let filled = node.open().map_err(Failure::from).and_then(|file| {
         fill(&file, contents)?;
@@ -108,7 +108,7 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
     let file = node.open().map_err(failed)?;
     let root = target.volume.inner().root().map_err(failed)?;
     let (directory, name) = target.place_to_make()?;
-    let creation = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(0o600);
     // A directory that takes no more files may still contain writable ones.
     let staged = directory.create_unnamed(&creation).or_else(|_| root.create_unnamed(&creation));
     let staged = staged.map_err(failed)?;
@@ -150,11 +150,10 @@ pub(crate) fn replace(node: &Node, input: &Spool, target: &ImagePath) -> Result<
 fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
     let change =
         |hint: fn(&Metadata) -> u64| (hint(wanted) != hint(present)).then_some(hint(wanted));
-    SetAttributes {
-        extent_size_hint_bytes: change(|metadata| metadata.extent_size_hint_bytes),
-        cow_extent_size_hint_bytes: change(|metadata| metadata.cow_extent_size_hint_bytes),
-        ..SetAttributes::default()
-    }
+    let mut changes = SetAttributes::new();
+    changes.extent_size_hint_bytes = change(|metadata| metadata.extent_size_hint_bytes);
+    changes.cow_extent_size_hint_bytes = change(|metadata| metadata.cow_extent_size_hint_bytes);
+    changes
 }
 
 /// Replaces the file `node` by the complete unnamed file `staged`, which gets its name.
@@ -187,7 +186,7 @@ fn overwrite(file: &File, staged: &File, length: u64) -> ferroxfs::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     while offset < length {
-        let read = staged.read_at(offset, &mut buffer)?;
+        let read = staged.read_at(&mut buffer, offset)?;
         if read == 0 {
             break;
         }

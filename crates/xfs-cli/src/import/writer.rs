@@ -29,7 +29,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use ferroxfs::format::inode::DeviceNumber;
+use ferroxfs::DeviceNumber;
 use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, SetAttributes};
 
 use crate::exit::Exit;
@@ -269,7 +269,7 @@ impl<'a> ImageWriter<'a> {
         says: &[u8],
     ) -> Result<(), WriteFailure> {
         let present = directory.lookup(name)?;
-        let creation = CreateOptions { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions::new(0o777);
         let new_name = NewName { directory, name, present: Some(present) };
         new_name.begin(&NewKind::Symlink(says), &creation)?.publish()?;
         Ok(())
@@ -285,11 +285,7 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<(), WriteFailure> {
         let facts = Facts { modified: node::facts(staged).modified, ..node::facts(&present) };
         let CreateOptions { uid, gid, .. } = self.creation(&facts);
-        staged.set_attributes(&SetAttributes {
-            uid: Some(uid),
-            gid: Some(gid),
-            ..SetAttributes::default()
-        })?;
+        staged.set_attributes(&SetAttributes::new().uid(uid).gid(gid))?;
         self.apply(staged, path, &facts, node::attributes(&present))?;
         NewName { directory, name, present: Some(present) }.link(staged)?;
         Ok(staged.set_attributes(&self.late_changes(&facts))?)
@@ -301,7 +297,7 @@ impl<'a> ImageWriter<'a> {
     ///
     /// Errors of the library; ENOTDIR if another file has the name.
     pub(crate) fn make_directory(directory: &Node, name: &[u8]) -> ferroxfs::Result<Node> {
-        let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+        let creation = CreateOptions::new(0o755);
         let name = OsStr::from_bytes(name);
         let made = match directory.create(name, &NewKind::Directory, &creation) {
             Err(Error::Posix(PosixError::Exists)) => directory.lookup(name),
@@ -477,11 +473,7 @@ impl<'a> ImageWriter<'a> {
         }
         if !entered.is_new {
             let owned = self.creation(&entered.facts);
-            let changes = SetAttributes {
-                uid: Some(owned.uid),
-                gid: Some(owned.gid),
-                ..SetAttributes::default()
-            };
+            let changes = SetAttributes::new().uid(owned.uid).gid(owned.gid);
             entered.directory.set_attributes(&changes)?;
         }
         // Its entries have their own hints already, and inherit none.

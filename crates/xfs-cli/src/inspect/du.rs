@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ferroxfs::format::inode::{ForkKind, InodeFlags2};
+use ferroxfs::contents::ForkKind;
+use ferroxfs::raw::format::inode::InodeFlags2;
 use ferroxfs::{Node, Walk, WalkEntry};
 
 use crate::cli::{DuArguments, GlobalOptions};

@@ -7,12 +7,16 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
-use ferroxfs::format::extent::ExtentRoot;
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::format::inode::{self, InodeCore};
-use ferroxfs::format::superblock::{Superblock, SuperblockDisk, SuperblockError};
-use ferroxfs::format::{
-    AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, StructureAddress, agf, agi,
+use ferroxfs::admin::AgNumber;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::contents::FsBlock;
+use ferroxfs::error::{DiskAddr, StructureAddress};
+use ferroxfs::raw::format::extent::ExtentRoot;
+use ferroxfs::raw::format::inode::{self, InodeCore};
+use ferroxfs::raw::format::{AgBlock, BlockKind, agf, agi};
+use ferroxfs::raw::{
+    Superblock,
+    format::superblock::{SuperblockDisk, SuperblockError},
 };
 use ferroxfs::{Corruption, Error, Geometry, InodeNumber};
 
@@ -106,7 +110,7 @@ impl Dump {
         let is_size = block_bytes.is_power_of_two() && BLOCK_BYTES.contains(&block_bytes);
         Ok(offset
             .filter(|offset| is_size && *offset > 0)
-            .map(|offset| DiskAddr(offset / u64::from(ferroxfs::format::BASIC_BLOCK_BYTES))))
+            .map(|offset| DiskAddr(offset / u64::from(ferroxfs::raw::format::BASIC_BLOCK_BYTES))))
     }
 
     /// Shows a superblock of a volume that cannot be read. Bytes that are no superblock are not
@@ -209,7 +213,7 @@ impl Dumper<'_> {
         let place = geometry
             .inode_location(number)
             .ok_or_else(|| self.missing(format!("there is no inode {}", number.0)))?;
-        let sector = u64::from(place.offset_bytes / ferroxfs::format::BASIC_BLOCK_BYTES);
+        let sector = u64::from(place.offset_bytes / ferroxfs::raw::format::BASIC_BLOCK_BYTES);
         let at = place.cluster.checked_add(sector).unwrap_or(DiskAddr::NULL);
         Ok((at, self.read(at, geometry.inode_size)?))
     }

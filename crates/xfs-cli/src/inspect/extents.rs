@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{FileExtent, Geometry};
+use ferroxfs::Geometry;
+use ferroxfs::contents::FileExtent;
+use ferroxfs::contents::ForkKind;
 
 use crate::cli::{ExtentsArguments, GlobalOptions};
 use crate::failure::Failure;

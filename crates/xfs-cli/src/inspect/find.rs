@@ -4,7 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Cookie, Node, Walk, WalkEntry};
+use ferroxfs::dir::Cookie;
+use ferroxfs::{Node, Walk, WalkEntry};
 
 use crate::cli::{FindArguments, GlobalOptions};
 use crate::failure::Failure;

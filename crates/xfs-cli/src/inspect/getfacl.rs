@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::acl::{AclEntry, AclTag};
-use ferroxfs::{Acl, AclKind, FileType, Node};
+use ferroxfs::attr::{Acl, AclKind};
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::{FileType, Node};
 
 use super::getfattr::relative;
 use crate::cli::{GetfaclArguments, GlobalOptions};

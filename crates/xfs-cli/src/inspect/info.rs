@@ -5,7 +5,9 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use ferroxfs::{Description, Space, Superblock};
+use ferroxfs::Space;
+use ferroxfs::raw::Description;
+use ferroxfs::raw::Superblock;
 
 use crate::cli::{GlobalOptions, InfoArguments};
 use crate::exit::Exit;
@@ -218,7 +220,7 @@ fn log_object(description: &Description) -> Object {
     };
     insert("state", state.into());
     if let Some(Ok(state)) = &description.log {
-        let text = |lsn: ferroxfs::format::Lsn| format!("{}:{}", lsn.cycle(), lsn.block());
+        let text = |lsn: ferroxfs::raw::format::Lsn| format!("{}:{}", lsn.cycle(), lsn.block());
         insert("head", text(state.head).into());
         insert("tail", text(state.tail).into());
     }

@@ -7,9 +7,11 @@
 use std::io::{self, Write};
 
 use ferroxfs::Error;
-use ferroxfs::format::Lsn;
-use ferroxfs::format::log_record::LogRecordHeader;
-use ferroxfs::log::{LogDevice, LogEntry, LogReader, LogState, Transaction, find_head_and_tail};
+use ferroxfs::raw::format::Lsn;
+use ferroxfs::raw::format::log_record::LogRecordHeader;
+use ferroxfs::raw::log::{
+    LogDevice, LogEntry, LogReader, LogState, Transaction, find_head_and_tail,
+};
 
 mod item;
 

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use ferroxfs::{AclKind, Node};
+use ferroxfs::Node;
+use ferroxfs::attr::AclKind;
 
 use crate::cli::{GlobalOptions, LsArguments};
 use crate::exit::Exit;

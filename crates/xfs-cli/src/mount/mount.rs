@@ -93,7 +93,7 @@ pub(crate) fn open(
         trace::begin(arguments.verbose);
     }
     let sandbox = global.sandbox;
-    let open = open.writable(!options.is_read_only());
+    let open = open.write(!options.is_read_only());
     let devices = predecessor::open_after(
         || open.open_devices(&arguments.device),
         |message| Console::open(global.color).note(message),

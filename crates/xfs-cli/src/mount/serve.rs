@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The command in the process that serves the mount.
 pub(super) struct ServeVolume {
-    pub(super) devices: ferroxfs::Devices,
+    pub(super) devices: ferroxfs::device::Devices,
     pub(super) device: PathBuf,
     pub(super) folder: PathBuf,
     pub(super) options: MountOptions,
@@ -127,9 +127,9 @@ impl Run for ServeVolume {
         let namespaces = Namespaces::make(sandbox);
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside(sandbox, &namespaces, || readable(devices.volume(), &device))
+            true => inside(sandbox, &namespaces, || readable(devices.open(), &device))
                 .map_err(|failure| about_image(failure, &device))?,
-            false => readable(devices.writable_volume(), &device),
+            false => readable(devices.open(), &device),
         };
         drop(opening);
         let volume = volume?;

@@ -20,7 +20,7 @@ use crate::text::size;
 const MAX_NAMES: usize = 10_000;
 
 struct Complete {
-    devices: Option<ferroxfs::Devices>,
+    devices: Option<ferroxfs::device::Devices>,
     line: CompletionLine,
     /// The words to print if the image is mounted; they come from the folder of the mount, which is
     /// up to date. `None` if the image has to be read.
@@ -53,7 +53,7 @@ pub(crate) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
 impl Run for Complete {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { devices, line, words } = *self;
-        let words = words.or_else(|| line.names(&devices?.volume().ok()?).ok());
+        let words = words.or_else(|| line.names(&devices?.open().ok()?).ok());
         for word in words.unwrap_or_default() {
             console.out().write_all(&word)?;
             console.out().write_all(b"\n")?;
@@ -104,7 +104,7 @@ impl CompletionLine {
 
     /// Opens the image, even if another program uses it: a name that is no longer valid does no
     /// harm.
-    fn open(&self) -> Option<ferroxfs::Devices> {
+    fn open(&self) -> Option<ferroxfs::device::Devices> {
         let image = self.image.as_deref().filter(|image| image.exists())?;
         self.options().open_devices(image).or_else(|_| self.live().open_devices(image)).ok()
     }

@@ -1,10 +1,11 @@
 //! Access control lists as text: `user:1000:rw-`, as in setfacl(1), getfacl(1) and tar.
 //!
 //! Owns: the text of an entry, and the change of a list by entries that a user gives. Does **not**
-//! own: the check that a list is valid ([`ferroxfs::Acl`]).
+//! own: the check that a list is valid ([`ferroxfs::attr::Acl`]).
 
-use ferroxfs::Acl;
-use ferroxfs::format::acl::{AclCheck, AclEntry, AclTag, decode_posix_xattr, encode_posix_xattr};
+use ferroxfs::attr::Acl;
+use ferroxfs::attr::{AclCheck, AclEntry, AclTag};
+use ferroxfs::raw::format::acl::{decode_posix_xattr, encode_posix_xattr};
 
 use crate::text::owners;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use ferroxfs::GrowError;
+use ferroxfs::admin::GrowError;
 
 use crate::cli::{GlobalOptions, GrowfsArguments};
 use crate::exit::Exit;

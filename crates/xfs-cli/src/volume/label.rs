@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::Label;
+use ferroxfs::admin::Label;
 
 use crate::cli::{GlobalOptions, LabelArguments};
 use crate::failure::Failure;

@@ -7,8 +7,8 @@ mod prototype;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use ferroxfs::Superblock;
-use ferroxfs::format::timestamp::Timestamp;
+use ferroxfs::Timestamp;
+use ferroxfs::raw::Superblock;
 use xfs_device::{BlockDevice, share_bytes};
 use xfs_mkfs::{
     Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,

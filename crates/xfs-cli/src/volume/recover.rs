@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use ferroxfs::log::Summary;
+use ferroxfs::admin::RecoverySummary;
 
 use crate::cli::{GlobalOptions, RecoverArguments};
 use crate::exit::Exit;
@@ -45,7 +45,8 @@ impl Run for Recover {
         match summary {
             None => writeln!(out, "the log is clean, there is nothing to recover")?,
             Some(summary) => {
-                let Summary { transactions, items, skipped, intents, unlinked, .. } = summary;
+                let RecoverySummary { transactions, items, skipped, intents, unlinked, .. } =
+                    summary;
                 writeln!(
                     out,
                     "recovered: {} with {}, of which {skipped} {} in place already",
@@ -78,7 +79,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn fields(summary: Summary) -> Fields {
+fn fields(summary: RecoverySummary) -> Fields {
     vec![
         ("transactions", Value::number(summary.transactions)),
         ("items", Value::number(summary.items)),

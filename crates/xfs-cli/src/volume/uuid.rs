@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ferroxfs::{Uuid, UuidChange};
+use ferroxfs::admin::{Uuid, UuidChange};
 
 use crate::cli::{GlobalOptions, UuidArguments};
 use crate::exit::Exit;

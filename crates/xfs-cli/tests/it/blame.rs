@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use ferroxfs::Volume;
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 
 use crate::changing::VolumeDir;
 

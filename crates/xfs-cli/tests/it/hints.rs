@@ -54,7 +54,7 @@ fn lack_of_space_names_the_image() {
 #[test]
 fn an_image_in_use_says_how_to_end_a_mount() {
     let place = VolumeDir::new();
-    let volume = ferroxfs::Volume::open_writable(place.path("image")).unwrap();
+    let volume = ferroxfs::OpenOptions::new().write(true).open(place.path("image")).unwrap();
     let hint = ")\nhint: wait until it is done";
     place.check_failure(&["ls", "image"], 1, hint);
     place.check_failure(&["touch", "image:/g"], 1, hint);

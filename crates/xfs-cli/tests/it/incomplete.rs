@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::process::Output;
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ForkKind;
+use ferroxfs::contents::ForkKind;
 use ferroxfs::{Node, OpenOptions, Volume};
 use xfs_testkit::golden;
 
@@ -60,7 +60,7 @@ fn is_whole(node: &Node, length: u64) -> bool {
 fn everything_whose_blocks_exist_is_found() {
     let whole = lines(&shared().run(&["find", "image"]));
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-    let volume = devices.volume().unwrap();
+    let volume = devices.open().unwrap();
     for length in LENGTHS {
         let output = cut(length).run(&["--no-recovery", "find", "image"]);
         assert_eq!(output.status.code(), Some(5), "{length}: {}", transcript(&output));
@@ -76,7 +76,7 @@ fn everything_whose_blocks_exist_is_found() {
 #[test]
 fn contents_are_complete_or_reported_missing() {
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-    let volume = devices.volume().unwrap();
+    let volume = devices.open().unwrap();
     for length in LENGTHS {
         let (place, reachable) = (cut(length), reachable(&volume, length));
         for path in ["/short/a", "/short/ccc", "/files/original", "/files/sparse", "/attr-node"] {

@@ -4,14 +4,14 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{Metadata, SetAttributes, Volume};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::{Metadata, OpenOptions, SetAttributes, Volume};
 
 use crate::changing::VolumeDir;
 
 /// Sets attributes of files in an image, through the library.
 fn change(place: &VolumeDir, image: &str, files: &[(&str, SetAttributes)]) {
-    let volume = Volume::open_writable(place.path(image)).unwrap();
+    let volume = OpenOptions::new().write(true).open(place.path(image)).unwrap();
     for (path, changes) in files {
         volume.lookup_no_follow(path).unwrap().set_attributes(changes).unwrap();
     }
@@ -23,7 +23,7 @@ fn metadata(place: &VolumeDir, image: &str, path: &str) -> Metadata {
 }
 
 fn flags(flags: ExtendedFlags) -> SetAttributes {
-    SetAttributes { xflags: Some(flags), ..SetAttributes::default() }
+    SetAttributes::new().xflags(flags)
 }
 
 /// Returns those inode flags of a file that the tests set.
@@ -102,12 +102,12 @@ fn flags_come_when_a_file_has_its_names() {
 fn a_project_comes_when_a_file_has_its_names() {
     let place = VolumeDir::new();
     place.put("image:/file", b"of one project");
-    let project = |number| SetAttributes { project_id: Some(number), ..SetAttributes::default() };
+    let project = |number| SetAttributes::new().project_id(number);
     change(&place, "image", &[("/file", project(5))]);
     place.make("other");
     place.check(&["mkdir", "other:/d"]);
     let inherited = flags(ExtendedFlags::PROJINHERIT);
-    change(&place, "other", &[("/d", SetAttributes { project_id: Some(7), ..inherited })]);
+    change(&place, "other", &[("/d", inherited.project_id(7))]);
     for _ in 0..2 {
         place.check(&["cp", "-a", "image:/file", "other:/d"]);
         assert_eq!(metadata(&place, "other", "/d/file").project_id, 5);
@@ -162,17 +162,15 @@ fn extent_size_hints_are_copied() {
     const COPY: u64 = 64 << 10;
     let place = VolumeDir::new();
     let (extent, copy) = (Some(EXTENT), Some(COPY));
-    let both = SetAttributes {
-        extent_size_hint_bytes: extent,
-        cow_extent_size_hint_bytes: copy,
-        ..SetAttributes::default()
-    };
+    let mut both = SetAttributes::new();
+    both.extent_size_hint_bytes = extent;
+    both.cow_extent_size_hint_bytes = copy;
     place.check(&["mkdir", "image:/d"]);
     // It existed before its directory had a hint to pass on.
     place.put("image:/d/plain", b"contents");
     change(&place, "image", &[("/d", both)]);
     place.check(&["touch", "image:/d/hinted", "image:/d/small"]);
-    let small = SetAttributes { extent_size_hint_bytes: Some(4096), ..SetAttributes::default() };
+    let small = SetAttributes::new().extent_size_hint_bytes(4096);
     change(&place, "image", &[("/d/small", small)]);
     for file in ["hinted", "small"] {
         place.put(&format!("image:/d/{file}"), b"contents");
@@ -329,11 +327,9 @@ fn put_keeps_properties_of_the_file() {
         place.check(&["mkdir", "volume:/d"]);
         place.check(&["setfacl", "-d", "-m", "u:7:rwx", "volume:/d"]);
         place.check(&["touch", "volume:/d/f"]);
-        let both = SetAttributes {
-            extent_size_hint_bytes: Some(64 << 10),
-            cow_extent_size_hint_bytes: Some(128 << 10),
-            ..SetAttributes::default()
-        };
+        let both = SetAttributes::new()
+            .extent_size_hint_bytes(64 << 10)
+            .cow_extent_size_hint_bytes(128 << 10);
         change(&place, "volume", &[("/d/f", both)]);
         place.put("volume:/d/f", b"old");
         assert_eq!(hints(&place, "volume", "/d/f"), (64 << 10, 128 << 10));
@@ -341,8 +337,8 @@ fn put_keeps_properties_of_the_file() {
         place.check(&["chown", "12:34", "volume:/d/f"]);
         place.check(&["setfattr", "-n", "trusted.note", "-v", "kept", "volume:/d/f"]);
         place.check(&["setfacl", "-m", "u:1000:rw", "volume:/d/f"]);
-        let project = SetAttributes { project_id: Some(5), ..flags(ExtendedFlags::PROJINHERIT) };
-        let own = SetAttributes { project_id: Some(5), ..flags(ExtendedFlags::NODUMP) };
+        let project = flags(ExtendedFlags::PROJINHERIT).project_id(5);
+        let own = flags(ExtendedFlags::NODUMP).project_id(5);
         change(&place, "volume", &[("/d/f", own), ("/d", project)]);
         place.check(&["ln", "-s", "d/f", "volume:/link"]);
         let shown = |what: &[&str]| place.check(&[what, &["volume:/d/f"]].concat());
@@ -381,7 +377,7 @@ fn put_keeps_blocks_shared_with_other_files() {
     let old = vec![7; 100 << 20];
     place.put("volume:/f", &old);
     place.check(&["touch", "volume:/clone"]);
-    let volume = Volume::open_writable(place.path("volume")).unwrap();
+    let volume = OpenOptions::new().write(true).open(place.path("volume")).unwrap();
     let [file, clone] = ["/f", "/clone"].map(|path| volume.lookup(path).unwrap().open().unwrap());
     clone.clone_range(0, &file, 0, 0).unwrap();
     drop((file, clone));

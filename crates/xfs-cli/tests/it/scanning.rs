@@ -91,7 +91,7 @@ fn csv_holds_only_inodes_and_facts_go_to_a_second_file() {
 #[test]
 fn damage_is_reported_with_csv_and_in_the_exit_code() {
     let place = GoldenDir::new();
-    let volume = OpenOptions::new().with_devices(Arc::new(golden()), None).volume().unwrap();
+    let volume = OpenOptions::new().open_device(Arc::new(golden())).unwrap();
     let numbers = volume.walk("/").unwrap().map(|entry| entry.unwrap().node.number());
     let last = volume.geometry().inode_location(numbers.max().unwrap()).unwrap();
     let image = File::options().write(true).open(place.path().join("image")).unwrap();

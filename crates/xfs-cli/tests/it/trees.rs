@@ -1,9 +1,9 @@
 //! Tests of commands that walk a tree: the failure of one file does not stop the work on the
 //! others.
 
-use ferroxfs::format::BlockKind;
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{CreateOptions, NewKind, SetAttributes, Volume};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::raw::format::BlockKind;
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, SetAttributes, Volume};
 
 use xfs_testkit::golden;
 
@@ -11,8 +11,8 @@ use crate::changing::VolumeDir;
 use crate::{shared, transcript};
 
 fn set_flags(place: &VolumeDir, path: &str, flags: ExtendedFlags) {
-    let volume = Volume::open_writable(place.path("image")).unwrap();
-    let changes = SetAttributes { xflags: Some(flags), ..SetAttributes::default() };
+    let volume = OpenOptions::new().write(true).open(place.path("image")).unwrap();
+    let changes = SetAttributes::new().xflags(flags);
     volume.lookup_no_follow(path).unwrap().set_attributes(&changes).unwrap();
     volume.close().unwrap();
 }
@@ -93,8 +93,8 @@ fn a_link_that_is_named_is_removed_alone() {
 fn wide_and_deep_trees_are_changed_and_removed_whole() {
     const DEPTH: usize = 3000;
     let place = VolumeDir::new();
-    let volume = Volume::open_writable(place.path("image")).unwrap();
-    let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+    let volume = OpenOptions::new().write(true).open(place.path("image")).unwrap();
+    let creation = CreateOptions::new(0o755);
     let wide = volume.root().unwrap().create("wide", &NewKind::Directory, &creation).unwrap();
     for number in 0..3000 {
         let kind = if number % 3 == 0 { NewKind::Directory } else { NewKind::Regular };

@@ -21,7 +21,7 @@ use std::process::{Command, ExitCode, Output};
 use std::sync::{Mutex, PoisonError};
 
 use ferroxfs::SetAttributes;
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
 use serde_json::Value;
 use tempfile::TempDir;
 use xfs_oracle::harness::{Trial, TrialError, run};
@@ -187,9 +187,8 @@ fn flagged_files_keep_their_names() -> Result<(), TrialError> {
     const FILES: usize = 300;
     let (_folder, image) = volume()?;
     let (_other, from) = volume()?;
-    let volume = ferroxfs::Volume::open_writable(&from.data).unwrap();
-    let immutable =
-        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
+    let volume = ferroxfs::OpenOptions::new().write(true).open(&from.data).unwrap();
+    let immutable = SetAttributes::new().xflags(ExtendedFlags::IMMUTABLE);
     volume.create_dir("d").unwrap();
     volume.write("d/first", "contents").unwrap();
     for number in 0..FILES {

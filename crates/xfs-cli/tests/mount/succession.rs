@@ -22,7 +22,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_mount_waits_until_a_device_is_closed,
         ),
         Trial::new("process_that_does_not_close_is_named", process_that_does_not_close_is_named),
-        Trial::new("image_in_use_by_another_program_is_not_waited_for", image_in_use_by_another_program_is_not_waited_for),
+        Trial::new(
+            "image_in_use_by_another_program_is_not_waited_for",
+            image_in_use_by_another_program_is_not_waited_for,
+        ),
     ]
 }
 
@@ -126,7 +129,7 @@ fn image_in_use_by_another_program_is_not_waited_for() -> Result<(), TrialError>
     check_refusal(&volume, "rw");
     volume.unmount();
 
-    let library = ferroxfs::Volume::open_writable(&volume.image.data).unwrap();
+    let library = ferroxfs::OpenOptions::new().write(true).open(&volume.image.data).unwrap();
     check_refusal(&volume, "rw");
     library.close().unwrap();
     volume.check()

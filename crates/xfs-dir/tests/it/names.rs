@@ -22,7 +22,7 @@ use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
-use xfs_inode::{Inode, LiveInode, NewInode, new_attribute_room};
+use xfs_inode::{InitialInode, Inode, LiveInode, new_attribute_room};
 use xfs_testkit::Prng;
 use xfs_trans::{Journal, Transaction};
 
@@ -562,8 +562,8 @@ fn entry_type(directory: bool) -> EntryType {
     if directory { EntryType::Directory } else { EntryType::Regular }
 }
 
-fn new_inode(made: &xfs_alloc::AllocatedInode, directory: bool, attr_room: bool) -> NewInode {
-    NewInode {
+fn new_inode(made: &xfs_alloc::AllocatedInode, directory: bool, attr_room: bool) -> InitialInode {
+    InitialInode {
         inode: made.clone(),
         mode: if directory { 0o040_755 } else { 0o100_644 },
         uid: 0,

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::{InodeNumber, Metadata, Node, Timestamp};
 use rustix::fs::OFlags;
 

@@ -1,6 +1,7 @@
 //! The attributes that `stat` shows, and changing them.
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::{File, Metadata, Node, SetAttributes, Timestamp};
 use rustix::io::Errno;
 
@@ -104,15 +105,13 @@ impl Server {
                 (true, false) => given().map(Some),
             }
         };
-        let changes = SetAttributes {
-            mode: has(set::MODE).then_some(wanted.mode as u16 & 0o7777),
-            uid,
-            gid,
-            accessed: time(set::ATIME, set::ATIME_NOW, wanted.atime, wanted.atime_ns)?,
-            modified: time(set::MTIME, set::MTIME_NOW, wanted.mtime, wanted.mtime_ns)?,
-            changed,
-            ..SetAttributes::default()
-        };
+        let mut changes = SetAttributes::new();
+        changes.mode = has(set::MODE).then_some(wanted.mode as u16 & 0o7777);
+        changes.uid = uid;
+        changes.gid = gid;
+        changes.accessed = time(set::ATIME, set::ATIME_NOW, wanted.atime, wanted.atime_ns)?;
+        changes.modified = time(set::MTIME, set::MTIME_NOW, wanted.mtime, wanted.mtime_ns)?;
+        changes.changed = changed;
         if changes != SetAttributes::default() {
             // An append-only file accepts new times if none are given, from every caller that may
             // write.

@@ -18,7 +18,7 @@
 
 use std::io;
 
-use ferroxfs::format::inode::FileType;
+use ferroxfs::FileType;
 use ferroxfs::{Access, Capabilities, Credentials, Node, Volume};
 use rustix::fs::OFlags;
 use rustix::io::Errno;

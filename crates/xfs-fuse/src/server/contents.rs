@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AllocateMode, Capabilities, Error, ExtentLoan, File, LateTimes, Node, PosixError, RangeMode,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, ExtentLoan, LateTimes, RangeMode};
+use ferroxfs::{Capabilities, Error, File, Node, PosixError};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -113,7 +112,7 @@ impl Server {
         let read = match read {
             Some(sent) => sent,
             None => {
-                reply.fill_with(most, |room| file.read_at(wanted.offset, room).map_err(errno))?;
+                reply.fill_with(most, |room| file.read_at(room, wanted.offset).map_err(errno))?;
                 reply.body_length()
             }
         };
@@ -132,12 +131,12 @@ impl Server {
             // only, not the number of bytes written. It sends no times for data that a program has
             // written to a mapping, unless it maintains the times.
             let times = if self.settings.writeback { LateTimes::Told } else { LateTimes::Now };
-            file.write_back_at(wanted.offset, bytes, times).map_err(errno)?;
+            file.write_back_at(bytes, wanted.offset, times).map_err(errno)?;
             bytes.len()
         } else {
             let set_ids = wanted.write_flags & WRITE_KILL_SET_IDS != 0;
             self.drop_privileges(&file, set_ids, reply)?;
-            file.write_at(wanted.offset, bytes).map_err(errno)?
+            file.write_at(bytes, wanted.offset).map_err(errno)?
         };
         // The kernel sends an FSYNC after each write with O_SYNC or O_DSYNC, but not for files that
         // bypass its page cache, which are the append-only ones.
@@ -347,7 +346,7 @@ fn send_from_image(
 /// Copies bytes, at most as many as fit in memory. Returns the number of bytes copied.
 fn copy_bytes(from: FilePosition<'_>, to: FilePosition<'_>, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
-    let read = from.file.read_at(from.offset, &mut bytes).map_err(errno)?;
+    let read = from.file.read_at(&mut bytes, from.offset).map_err(errno)?;
     let bytes = bytes.get(..read).unwrap_or_default();
-    to.file.write_at(to.offset, bytes).map(|written| written as u64).map_err(errno)
+    to.file.write_at(bytes, to.offset).map(|written| written as u64).map_err(errno)
 }

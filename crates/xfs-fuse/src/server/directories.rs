@@ -5,8 +5,9 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::FileType;
-use ferroxfs::{Cookie, DirEntry as Entry, Metadata};
+use ferroxfs::FileType;
+use ferroxfs::dir::Cookie;
+use ferroxfs::{DirEntry as Entry, Metadata};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 

@@ -1,9 +1,10 @@
 //! The ioctl calls that the kernel passes on: flags of files, trimming, the label, shutting the
 //! volume down.
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::log::Shutdown;
-use ferroxfs::{Capabilities, Label, Metadata, SetAttributes};
+use ferroxfs::admin::Label;
+use ferroxfs::admin::Shutdown;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::{Capabilities, Metadata, SetAttributes};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -73,10 +74,7 @@ impl Server {
             }
             FS_IOC_SETFLAGS => {
                 let (wanted, _) = split_argument::<u32>(argument)?;
-                let changes = SetAttributes {
-                    xflags: Some(to_xflags(&metadata, wanted)?),
-                    ..SetAttributes::default()
-                };
+                let changes = SetAttributes::new().xflags(to_xflags(&metadata, wanted)?);
                 self.change_flags(request, &changes, reply)
             }
             FS_IOC_GETVERSION => {
@@ -207,13 +205,12 @@ fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<SetAttributes, 
     let extent =
         hint(ExtendedFlags::EXTSIZE | ExtendedFlags::EXTSZINHERIT, wanted.extent_size_bytes)?;
     let copy = hint(ExtendedFlags::COWEXTSIZE, wanted.copy_extent_size_bytes)?;
-    Ok(SetAttributes {
-        xflags: Some(xflags),
-        project_id: (wanted.project_id != metadata.project_id).then_some(wanted.project_id),
-        extent_size_hint_bytes: (extent != metadata.extent_size_hint_bytes).then_some(extent),
-        cow_extent_size_hint_bytes: (copy != metadata.cow_extent_size_hint_bytes).then_some(copy),
-        ..SetAttributes::default()
-    })
+    let mut changes = SetAttributes::new().xflags(xflags);
+    changes.project_id = (wanted.project_id != metadata.project_id).then_some(wanted.project_id);
+    changes.extent_size_hint_bytes = (extent != metadata.extent_size_hint_bytes).then_some(extent);
+    changes.cow_extent_size_hint_bytes =
+        (copy != metadata.cow_extent_size_hint_bytes).then_some(copy);
+    Ok(changes)
 }
 
 #[cfg(test)]

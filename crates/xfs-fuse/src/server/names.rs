@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::FileType;
+use ferroxfs::FileType;
 use ferroxfs::{CreateOptions, Error, NewKind, Node, PosixError, RenameMode};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -170,12 +170,10 @@ impl Server {
         RequestedMode { mode, umask }: RequestedMode,
     ) -> CreateOptions {
         let owner = directory.metadata();
-        CreateOptions {
-            mode: (mode & PERMISSION_BITS) as u16,
-            umask: umask as u16,
-            uid: if self.settings.uid.is_some() { owner.uid } else { request.uid() },
-            gid: if self.settings.gid.is_some() { owner.gid } else { request.gid() },
-        }
+        CreateOptions::new((mode & PERMISSION_BITS) as u16)
+            .umask(umask as u16)
+            .uid(if self.settings.uid.is_some() { owner.uid } else { request.uid() })
+            .gid(if self.settings.gid.is_some() { owner.gid } else { request.gid() })
     }
 
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {

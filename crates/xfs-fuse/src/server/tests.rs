@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    CreateOptions, NewKind, OpenOptions, PosixError, SetAttributes, SetMode, SharedDevice, Upkeep,
-};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{CreateOptions, NewKind, OpenOptions, PosixError, SetAttributes};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
@@ -19,22 +20,22 @@ use crate::transport::wire::{
 };
 use crate::transport::{Handler, Reply, Request};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o644);
 
 pub(super) fn server(device: SharedDevice) -> Server {
     server_with(device, Settings::default())
 }
 
 fn server_with(device: SharedDevice, settings: Settings) -> Server {
-    let options = OpenOptions::new().writable(true).with_devices(device, None);
-    Server::new(options.writable_volume().unwrap(), settings).unwrap()
+    let options = OpenOptions::new().write(true).with_devices(device, None);
+    Server::new(options.open().unwrap(), settings).unwrap()
 }
 
 /// Creates a file with this text in the root.
 pub(super) fn put(server: &Server, name: &str, contents: &str) {
     let root = server.volume.root().unwrap();
     let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
-    assert_eq!(file.write_at(0, contents.as_bytes()).unwrap(), contents.len());
+    assert_eq!(file.write_at(contents.as_bytes(), 0).unwrap(), contents.len());
 }
 
 fn request(opcode: Opcode, node: u64, body: &[u8]) -> Vec<u8> {
@@ -382,7 +383,7 @@ fn unknown_caller_has_ordinary_permissions() {
     let server = server_with(make_with("-l size=16m"), settings);
     let root = server.volume.root().unwrap();
     for (name, uid) in [("mine", 0), ("theirs", 1000)] {
-        let creation = CreateOptions { mode: 0o600, uid, ..PLAIN };
+        let creation = CreateOptions::new(0o600).uid(uid);
         root.create(name, &NewKind::Regular, &creation).unwrap();
     }
     drop(root);
@@ -468,7 +469,7 @@ fn partly_shared_range_invalidates_the_kernels_pages() {
     // With no free block, sharing fails, and the existing blocks are overwritten.
     let filler = server.volume.create_file("/filler").unwrap();
     let mut at = 0;
-    while let Ok(written @ 1..) = filler.write_at(at, &vec![1; 1 << 20]) {
+    while let Ok(written @ 1..) = filler.write_at(&vec![1; 1 << 20], at) {
         at += written as u64;
     }
     let (copied, stale_contents) = copy(&server, 8192);
@@ -524,9 +525,9 @@ fn seek_reports_no_holes_while_another_handle_writes() {
 fn fdatasync_of_an_overwrite_writes_no_log_record() {
     // The background threads make nothing durable during the test.
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
-    let options = OpenOptions::new().writable(true).upkeep(seldom);
+    let options = OpenOptions::new().write(true).upkeep(seldom);
     let options = options.with_devices(make_with("-l size=16m"), None);
-    let server = Server::new(options.writable_volume().unwrap(), Settings::default()).unwrap();
+    let server = Server::new(options.open().unwrap(), Settings::default()).unwrap();
     put(&server, "file", "contents");
     server.volume.sync().unwrap();
     let node = lookup(&server, "file").node;
@@ -565,8 +566,7 @@ fn page_write_succeeds_whatever_happened_since() {
     let file = server.volume.lookup("file").unwrap();
     let capable = [&[0, 0, 0, 2], [0; 16].as_slice()].concat();
     file.set_attribute("security.capability", &capable, SetMode::Create).unwrap();
-    let immutable =
-        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
+    let immutable = SetAttributes::new().xflags(ExtendedFlags::IMMUTABLE);
     file.set_attributes(&immutable).unwrap();
     let before = file.metadata().modified;
     let write = |write_flags| {
@@ -586,7 +586,7 @@ fn page_write_succeeds_whatever_happened_since() {
 fn append_only_file_cannot_be_mapped_shared() {
     let server = server(make_with("-l size=16m"));
     put(&server, "file", "contents");
-    let append = SetAttributes { xflags: Some(ExtendedFlags::APPEND), ..SetAttributes::default() };
+    let append = SetAttributes::new().xflags(ExtendedFlags::APPEND);
     server.volume.lookup("file").unwrap().set_attributes(&append).unwrap();
     let node = lookup(&server, "file").node;
     let is_direct = |flags| open(&server, node, flags).flags & OPEN_DIRECT_IO != 0;

@@ -8,7 +8,8 @@
 //! Owns: which times count, and the attributes shown for files of which the kernel may hold unsent
 //! data. Does **not** own: writing itself ([`contents`](super::contents)).
 
-use ferroxfs::format::inode::{ExtendedFlags, FileType};
+use ferroxfs::FileType;
+use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::{Metadata, Node, Timestamp};
 use rustix::io::Errno;
 

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Capabilities, SetAttributes, SetMode};
+use ferroxfs::attr::SetMode;
+use ferroxfs::{Capabilities, SetAttributes};
 use rustix::io::Errno;
 
 use super::{Server, errno};
@@ -85,8 +86,7 @@ impl Server {
         if wanted.more_flags & XATTR_KILL_SET_GROUP_ID != 0 {
             let mode = node.metadata().mode & 0o7777;
             if mode & SET_GROUP_ID != 0 {
-                let changes =
-                    SetAttributes { mode: Some(mode & !SET_GROUP_ID), ..SetAttributes::default() };
+                let changes = SetAttributes::new().mode(mode & !SET_GROUP_ID);
                 node.set_attributes(&changes).map_err(errno)?;
             }
         }

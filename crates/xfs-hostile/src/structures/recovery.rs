@@ -39,7 +39,7 @@ const ORDER: HostOrder = HostOrder::Little;
 pub fn recovery(input: &[u8]) {
     let Some(Ok(replayed)) = replay_input(input) else { return };
     let options = OpenOptions::new().no_recovery(true);
-    if let Ok(volume) = options.with_devices(replayed.device(), None).volume() {
+    if let Ok(volume) = options.open_device(replayed.device()) {
         let names = volume.read_dir("/").map(|names| names.take(100).count());
         black_box((names.ok(), volume.space().ok()));
     }

@@ -19,7 +19,7 @@ use xfs_device::{BlockDevice, FileDevice, OpenOptions, SharedDevice};
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_inode::{ExchangedRange, Fork, Inode, KeepSize, LiveInode, NewInode, SharedRange};
+use xfs_inode::{ExchangedRange, Fork, InitialInode, Inode, KeepSize, LiveInode, SharedRange};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
@@ -183,7 +183,7 @@ fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<L
     let blocks = inode_blocks(journal.geometry());
     let mut tx = journal.begin(TransactionKind::CreateUnnamed, blocks)?;
     let allocated = allocate_inode(&mut tx, root, InodePurpose::File)?;
-    let made = NewInode {
+    let made = InitialInode {
         inode: allocated,
         mode: FileType::Regular.mode_bits() | 0o600,
         uid: 0,

@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::Statistics;
+use ferroxfs::stats::VolumeStats;
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Operation, RenameMode, SetMode};
 use xfs_oracle::{Kernel, Mount, Subject, ready_with_programs};
@@ -37,7 +37,8 @@ pub(crate) fn check(volume: &Volume, _: usize) -> Result<(), TrialError> {
     std::fs::create_dir(&mine).map_err(text)?;
     let copy = image.copy(&mine)?;
 
-    let open = || patiently(|| ferroxfs::Volume::open_writable(&copy.data)).map_err(text);
+    let open =
+        || patiently(|| ferroxfs::OpenOptions::new().write(true).open(&copy.data)).map_err(text);
     let mount = image.mount(&["noatime"])?;
     let stat = statistics_file(&mount)?;
     let (mut kernel, opened) = (Kernel::new(mount.path()), open()?);
@@ -123,7 +124,7 @@ fn operations() -> Vec<Operation> {
 }
 
 /// Returns the counts of names added and removed, and of attributes set and removed.
-fn changes(statistics: &Statistics) -> [u64; 4] {
+fn changes(statistics: &VolumeStats) -> [u64; 4] {
     let (names, attributes) = (statistics.directories, statistics.attributes);
     [names.added, names.removed, attributes.set, attributes.removed]
 }
@@ -134,7 +135,7 @@ fn changes_of_kernel(stat: &Path) -> Result<[u64; 4], TrialError> {
 }
 
 /// Returns the counts of names looked up, attributes read, and attribute listings.
-fn reads(statistics: &Statistics) -> [u64; 3] {
+fn reads(statistics: &VolumeStats) -> [u64; 3] {
     let attributes = statistics.attributes;
     [statistics.directories.lookups, attributes.reads, attributes.listings]
 }

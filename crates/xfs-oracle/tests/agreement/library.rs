@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, FileType, NewKind, Node, RangeMode, SetAttributes,
-    Timestamp, Volume, errno,
+    CreateOptions, Error, File, FileType, NewKind, Node, SetAttributes, Timestamp, Volume,
 };
 use rustix::io::Errno;
 use xfs_oracle::model::{
@@ -143,9 +144,9 @@ impl Library {
 
     fn set_attribute(&self, path: &str, name: &str, value: &[u8], mode: SetMode) -> Result<()> {
         let mode = match mode {
-            SetMode::Either => ferroxfs::SetMode::Either,
-            SetMode::Create => ferroxfs::SetMode::Create,
-            SetMode::Replace => ferroxfs::SetMode::Replace,
+            SetMode::Either => ferroxfs::attr::SetMode::Either,
+            SetMode::Create => ferroxfs::attr::SetMode::Create,
+            SetMode::Replace => ferroxfs::attr::SetMode::Replace,
         };
         self.node(path)?.set_attribute(OsStr::new(name), value, mode).map_err(number)
     }
@@ -155,20 +156,20 @@ impl Library {
     }
 
     fn change_mode(&self, path: &str, mode: u32) -> Result<()> {
-        self.change(path, &SetAttributes { mode: Some(mode as u16), ..SetAttributes::default() })
+        self.change(path, &SetAttributes::new().mode(mode as u16))
     }
 
     fn change_owner(&self, path: &str, uid: u32, gid: u32) -> Result<()> {
-        self.change(
-            path,
-            &SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() },
-        )
+        self.change(path, &SetAttributes::new().uid(uid).gid(gid))
     }
 
     fn set_times(&self, path: &str, times: [Option<Time>; 2]) -> Result<()> {
         let stamp = |time: Time| Timestamp::new(time.seconds, time.nanoseconds);
         let [accessed, modified] = times.map(|time| time.and_then(stamp));
-        self.change(path, &SetAttributes { accessed, modified, ..SetAttributes::default() })
+        let mut changes = SetAttributes::new();
+        changes.accessed = accessed;
+        changes.modified = modified;
+        self.change(path, &changes)
     }
 
     fn set_flags(&self, path: &str, settings: &NodeSettings) -> Result<()> {
@@ -185,13 +186,11 @@ impl Library {
         if !extent && settings.extent_size != 0 || !cow && settings.cow_extent_size != 0 {
             return Err(Errno::INVAL);
         }
-        let changes = SetAttributes {
-            project_id: Some(settings.project_id),
-            xflags: Some(ExtendedFlags::from_bits_retain(settings.flags.bits())),
-            extent_size_hint_bytes: Some(settings.extent_size.into()),
-            cow_extent_size_hint_bytes: Some(settings.cow_extent_size.into()),
-            ..SetAttributes::default()
-        };
+        let changes = SetAttributes::new()
+            .project_id(settings.project_id)
+            .xflags(ExtendedFlags::from_bits_retain(settings.flags.bits()))
+            .extent_size_hint_bytes(settings.extent_size.into())
+            .cow_extent_size_hint_bytes(settings.cow_extent_size.into());
         node.set_attributes(&changes).map_err(number)
     }
 
@@ -210,7 +209,7 @@ impl Library {
         let mut buffer = vec![0; length as usize];
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match file.read_at(offset + done as u64, rest).map_err(number)? {
+            match file.read_at(rest, offset + done as u64).map_err(number)? {
                 0 => break,
                 count => done += count,
             }
@@ -222,7 +221,7 @@ impl Library {
         let file = self.file(target, FileAccess::Write)?;
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-            match file.write_at(offset + done as u64, rest).map_err(number)? {
+            match file.write_at(rest, offset + done as u64).map_err(number)? {
                 0 => return Err(Errno::NOSPC),
                 count => done += count,
             }
@@ -255,7 +254,7 @@ impl Library {
             pieces.push(IoSlice::new(piece));
             rest = after;
         }
-        let written = file.write_vectored_at(offset, &pieces).map_err(number)?;
+        let written = file.write_vectored_at(&pieces, offset).map_err(number)?;
         if written != total {
             return Err(Errno::NOSPC);
         }
@@ -281,7 +280,7 @@ impl Library {
             pieces.push(IoSliceMut::new(piece));
             rest = after;
         }
-        let read = file.read_vectored_at(offset, &mut pieces).map_err(number)?;
+        let read = file.read_vectored_at(&mut pieces, offset).map_err(number)?;
         Ok(bytes(buffer.get(..read).unwrap_or_default()))
     }
 
@@ -294,7 +293,7 @@ impl Library {
         };
         let read = |at, length: u64| {
             let mut buffer = vec![0; length as usize];
-            let read = file.read_at(at, &mut buffer).map_err(number)?;
+            let read = file.read_at(&mut buffer, at).map_err(number)?;
             buffer.truncate(read);
             Ok(buffer)
         };
@@ -431,7 +430,7 @@ impl Subject for Library {
 }
 
 fn creation(mode: u32) -> CreateOptions {
-    CreateOptions { mode: (mode & 0o7777) as u16, uid: 0, gid: 0, umask: 0 }
+    CreateOptions::new((mode & 0o7777) as u16)
 }
 
 fn range_mode(mode: AllocationMode) -> RangeMode {
@@ -452,5 +451,5 @@ fn number(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_) | Error::Io(_) | Error::Shutdown) {
         eprintln!("the library says: {error}");
     }
-    Errno::from_raw_os_error(errno(&error))
+    Errno::from_raw_os_error(error.errno())
 }

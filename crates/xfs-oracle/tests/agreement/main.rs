@@ -228,7 +228,8 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;
     let since = now();
-    let opened = patiently(|| ferroxfs::Volume::open_writable(&image.data)).map_err(text)?;
+    let opened =
+        patiently(|| ferroxfs::OpenOptions::new().write(true).open(&image.data)).map_err(text)?;
     let work = |thread: u64| -> Result<Model, String> {
         let name = format!("thread-{thread}");
         let mut library = Library::below(opened.clone(), &name).map_err(|e| e.to_string())?;
@@ -286,7 +287,8 @@ fn judged_tree(image: &Image) -> Result<Tree, String> {
 }
 
 fn open(image: &Image) -> Result<Library, TrialError> {
-    let volume = patiently(|| ferroxfs::Volume::open_writable(&image.data)).map_err(text)?;
+    let volume =
+        patiently(|| ferroxfs::OpenOptions::new().write(true).open(&image.data)).map_err(text)?;
     Ok(Library::new(volume))
 }
 

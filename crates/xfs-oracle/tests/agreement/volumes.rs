@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ferroxfs::OpenOptions;
-use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
+use ferroxfs::raw::format::{IncompatFeatures, RoCompatFeatures};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Abilities, Features};
 use xfs_oracle::{Geometry, GeometryFeature, Image};

@@ -3,10 +3,9 @@
 //! One file takes all blocks, and frees some of them at many offsets. It then stays unchanged: it
 //! is immutable, and empty in the model.
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AllocateMode, CreateOptions, Error, File, NewKind, PosixError, RangeMode, SetAttributes, Volume,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::{CreateOptions, Error, File, NewKind, PosixError, SetAttributes, Volume};
 use xfs_oracle::FileFlags;
 use xfs_oracle::model::{AllocationMode, FileTarget, Model, NodeSettings, Operation};
 
@@ -39,7 +38,7 @@ pub(crate) fn make(volume: Volume, model: &mut Model) -> Result<(), String> {
 }
 
 fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
-    let creation = CreateOptions { mode: MODE as u16, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(MODE as u16);
     let node = volume.root()?.create(BALLAST, &NewKind::Regular, &creation)?;
     let file = node.open()?;
     let taken = take_all(&file, volume.geometry().block_size.into())?;
@@ -48,8 +47,7 @@ fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
         file.change_range(start..start + PIECE_BYTES, RangeMode::Punch)?;
     }
     file.close()?;
-    let fixed =
-        SetAttributes { xflags: Some(ExtendedFlags::IMMUTABLE), ..SetAttributes::default() };
+    let fixed = SetAttributes::new().xflags(ExtendedFlags::IMMUTABLE);
     node.set_attributes(&fixed)?;
     drop(node);
     volume.close()

@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::{SharedDevice, Superblock, Volume};
+use ferroxfs::Volume;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::raw::Superblock;
 use xfs_device::{FileDevice, WindowDevice};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};
@@ -62,13 +64,13 @@ pub(crate) fn atomicity(superblock: &Superblock) -> Atomicity {
 
 /// Opens the volume of an image for writing.
 fn open_writable(image: &Image) -> Result<Volume, TrialError> {
-    let options = ferroxfs::OpenOptions::new().writable(true);
+    let options = ferroxfs::OpenOptions::new().write(true);
     let options = match &image.log {
         Some(log) => options.log_device(log),
         None => options,
     };
     let devices = patiently(|| options.open_devices(&image.data)).map_err(text)?;
-    devices.writable_volume().map_err(text)
+    devices.open().map_err(text)
 }
 
 /// Opens a volume in memory for writing. A volume with small blocks discards freed space.
@@ -81,10 +83,10 @@ pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
     (data, log): VolumeDisks,
 ) -> Result<Volume, ferroxfs::OpenError> {
-    let options = options.writable(true);
+    let options = options.write(true);
     let described = options.with_devices(Arc::clone(&data), None).describe();
     let discards = described.is_ok_and(|found| found.superblock.geometry.block_size == 1024);
-    options.discard(discards).with_devices(data, log).writable_volume()
+    options.discard(discards).with_devices(data, log).open()
 }
 
 /// Performs operations on the empty volume of an image and closes it. Returns the contents of the
@@ -211,7 +213,7 @@ pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str
 /// well.
 pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
-    let options = ferroxfs::OpenOptions::new().writable(true);
+    let options = ferroxfs::OpenOptions::new().write(true);
     let (data, log) = disks(&device);
     let devices = options.with_devices(data, log);
     let recovered = guarded(|| devices.recover()).map_err(|what| format!("recovery: {what}"))?;
@@ -236,5 +238,5 @@ pub(crate) fn open(device: CowDevice) -> Result<Volume, String> {
         None => (whole, None),
     };
     let devices = ferroxfs::OpenOptions::new().with_devices(data, log);
-    devices.volume().map_err(|error| chain(&error))
+    devices.open().map_err(|error| chain(&error))
 }

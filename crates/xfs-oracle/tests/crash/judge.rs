@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ferroxfs::{SharedDevice, Volume};
+use ferroxfs::Volume;
+use ferroxfs::device::SharedDevice;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::Bytes;
 use xfs_oracle::{CrashHistory, Differences, Image, OracleError, Tree};
@@ -124,7 +125,7 @@ fn contents(volume: &Volume, path: &str) -> Result<Bytes, String> {
     while let Some(start) = file.seek_data(at).map_err(words)?.filter(|start| *start < size) {
         let end = file.seek_hole(start).map_err(words)?.unwrap_or(size).min(size);
         let mut part = vec![0; (end - start) as usize];
-        let read = file.read_at(start, &mut part).map_err(words)?;
+        let read = file.read_at(&mut part, start).map_err(words)?;
         bytes.write(start, part.get(..read).unwrap_or_default());
         at = end;
     }

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ferroxfs::SharedDevice;
+use ferroxfs::device::SharedDevice;
 use xfs_oracle::{Resumed, Time};
 use xfs_trans::{IntentPayload, testing};
 

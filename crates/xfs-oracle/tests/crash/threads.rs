@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Superblock, Volume};
+use ferroxfs::raw::Superblock;
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Features, Operation};
 use xfs_oracle::{Geometry, Subject, Tree, guarded, ready_with_programs};
@@ -222,8 +223,7 @@ fn work(
     let touched = touched_files(stage, thread).map_err(|error| format!("files: {error}"))?;
     let mut touched = touched.iter().cycle();
     for number in 1..=OPERATIONS {
-        let change =
-            SetAttributes { mode: Some(number as u16 & 0o777), ..SetAttributes::default() };
+        let change = SetAttributes::new().mode(number as u16 & 0o777);
         for node in touched.by_ref().take(TOUCHED_AT_ONCE) {
             node.set_attributes(&change).map_err(|error| format!("a change of mode: {error}"))?;
         }
@@ -248,7 +248,7 @@ fn work(
 
 /// Creates the files that a thread touches.
 fn touched_files(stage: &SharedVolume, thread: u64) -> ferroxfs::Result<Vec<Node>> {
-    let creation = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(0o700);
     let root = stage.volume.root()?;
     let folder = root.create(format!("touched-{thread}"), &NewKind::Directory, &creation)?;
     let file = |number| folder.create(format!("{number}"), &NewKind::Regular, &creation);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ferroxfs::format::RoCompatFeatures;
+use ferroxfs::raw::format::RoCompatFeatures;
 use ferroxfs::{FileType, InodeNumber, Node, Result, Volume};
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_inode::Fork;

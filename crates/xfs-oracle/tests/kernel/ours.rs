@@ -100,7 +100,7 @@ fn opened(node: &Node, metadata: &Metadata) -> Result<OpenAttributes> {
 }
 
 fn extents(node: &Node, fork: ForkKind) -> Result<Vec<FileExtent>> {
-    let describe = |extent: Result<ferroxfs::FileExtent>| {
+    let describe = |extent: Result<ferroxfs::contents::FileExtent>| {
         let extent = extent?;
         let mut flags = ExtentFlags::empty();
         flags.set(ExtentFlags::UNWRITTEN, extent.unwritten);
@@ -131,7 +131,7 @@ fn contents(node: &Node) -> Result<Contents> {
         while at < end {
             let wanted = (end - at).min(buffer.len() as u64) as usize;
             let part = buffer.get_mut(..wanted).unwrap_or_default();
-            let read = file.read_at(at, part)?;
+            let read = file.read_at(part, at)?;
             assert_ne!(read, 0, "a read within the file returned no bytes");
             contents.update(at, part.get(..read).unwrap_or_default());
             at += read as u64;
@@ -141,7 +141,7 @@ fn contents(node: &Node) -> Result<Contents> {
 }
 
 fn attributes(node: &Node) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
-    let value = |attribute: Result<ferroxfs::Attribute>| {
+    let value = |attribute: Result<ferroxfs::attr::Attribute>| {
         let name = attribute?.name;
         let value = node.attribute(&name)?;
         Ok::<_, Error>((name.into_vec(), value))

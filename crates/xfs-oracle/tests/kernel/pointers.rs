@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::{AgInode, IncompatFeatures};
+use ferroxfs::admin::AgInode;
+use ferroxfs::raw::format::IncompatFeatures;
 use ferroxfs::{Error, InodeNumber, Node, PosixError, Result, Volume};
 use xfs_oracle::{Differences, Tree};
 

@@ -18,8 +18,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ferroxfs::log::{LogReader, find_head_and_tail};
-use ferroxfs::{Devices, OpenError, OpenOptions};
+use ferroxfs::device::Devices;
+use ferroxfs::raw::log::{LogReader, find_head_and_tail};
+use ferroxfs::{OpenError, OpenOptions};
 use xfs_device::{FileDevice, SharedDevice};
 use xfs_oracle::harness::{Trial, TrialError, patiently, run};
 use xfs_oracle::model::{Abilities, Features};
@@ -229,19 +230,19 @@ fn check_interrupted(image: &Image, recovered: &Tree) -> Result<(), TrialError> 
         let (data, log) = (failing(&image.data)?, image.log.as_deref().map(failing).transpose()?);
         let both = || [Some(&data), log.as_ref()].into_iter().flatten();
         let set = |fault| both().for_each(|device| device.set_fault(fault));
-        let devices = || {
+        let devices = |writes| {
             let log = log.clone().map(|log| log as SharedDevice);
-            OpenOptions::new().writable(true).with_devices(data.clone(), log)
+            OpenOptions::new().write(writes).with_devices(data.clone(), log)
         };
         set(Some(Fault { kind, nth, persistence: Persistence::Forever }));
-        let first = devices().recover();
+        let first = devices(true).recover();
         if both().any(|device| device.failures() > 0) && first.is_ok() {
             return Err(TrialError::Failed(format!("{kind:?} {nth} failed without an error")));
         }
         set(None);
         let about = |what: String| TrialError::Failed(format!("{kind:?} {nth} failed: {what}"));
-        devices().recover().map_err(|error| about(error.to_string()))?;
-        let volume = devices().volume().map_err(|error| about(error.to_string()))?;
+        devices(true).recover().map_err(|error| about(error.to_string()))?;
+        let volume = devices(false).open().map_err(|error| about(error.to_string()))?;
         if !volume.log_state().is_some_and(|state| state.clean) {
             return Err(about("the log is still dirty".to_owned()));
         }
@@ -269,7 +270,7 @@ fn open(image: &Image) -> Result<ferroxfs::Volume, OpenError> {
 }
 
 fn writable(image: &Image) -> Result<Devices, TrialError> {
-    patiently(|| options(image).writable(true).open_devices(&image.data)).map_err(text)
+    patiently(|| options(image).write(true).open_devices(&image.data)).map_err(text)
 }
 
 fn text(error: impl std::fmt::Display) -> TrialError {

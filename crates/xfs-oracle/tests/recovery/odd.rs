@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use ferroxfs::log::{LogReader, find_head_and_tail};
+use ferroxfs::raw::log::{LogReader, find_head_and_tail};
 use ferroxfs::{OpenError, OpenOptions};
 use xfs_format::{BASIC_BLOCK_BYTES, crc};
 use xfs_oracle::harness::TrialError;
@@ -136,7 +136,7 @@ fn records(image: &Image) -> Result<Vec<(u64, usize)>, TrialError> {
     let mut reader = LogReader::new(&log, &state);
     let mut records = Vec::new();
     while let Some(entry) = reader.next_entry().map_err(text)? {
-        if let ferroxfs::log::LogEntry::Record(header) = entry {
+        if let ferroxfs::raw::log::LogEntry::Record(header) = entry {
             let block = log.geometry().start.0 + u64::from(header.lsn.block());
             records.push((
                 block * u64::from(BASIC_BLOCK_BYTES),

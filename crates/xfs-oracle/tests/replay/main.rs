@@ -32,7 +32,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 
-use ferroxfs::{OpenOptions, SharedDevice, Upkeep, Volume};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::device::SharedDevice;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 use xfs_oracle::{Differences, Image, Tree, ready};
 use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
@@ -140,8 +142,8 @@ fn check_every_item() -> Result<(), TrialError> {
     let device: SharedDevice = make_sized(VOLUME_BYTES, EVERY_FEATURE);
     // The log must not be written while it is copied.
     let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
-    let options = OpenOptions::new().writable(true).upkeep(seldom);
-    let volume = options.with_devices(device.clone(), None).writable_volume().map_err(text)?;
+    let options = OpenOptions::new().write(true).upkeep(seldom);
+    let volume = options.open_device(device.clone()).map_err(text)?;
     let mut missing = INTENTS.to_vec();
     for _ in 0..MOST_ROUNDS {
         while_syncing(&volume, || every_kind(&volume))?;
@@ -157,7 +159,7 @@ fn check_every_item() -> Result<(), TrialError> {
 }
 
 fn open(device: SharedDevice) -> Result<Volume, TrialError> {
-    OpenOptions::new().writable(true).with_devices(device, None).writable_volume().map_err(text)
+    OpenOptions::new().write(true).open_device(device).map_err(text)
 }
 
 /// Performs random operations on the volume, and sometimes closes and reopens it. Returns the
@@ -256,7 +258,7 @@ fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
 fn recover_by_us(device: SharedDevice, path: &Path) -> Result<Tree, TrialError> {
     open(Arc::clone(&device))?.close().map_err(text)?;
     check_repair(&save(&*device, path)?, "our recovery")?;
-    let volume = OpenOptions::new().with_devices(device, None).volume().map_err(text)?;
+    let volume = OpenOptions::new().open_device(device).map_err(text)?;
     ours::walk(&volume).map_err(text)
 }
 
@@ -299,7 +301,7 @@ fn check_prefix(
 }
 
 /// Writes a device to a file, with holes for zeros.
-fn save(device: &dyn ferroxfs::BlockDevice, path: &Path) -> Result<Image, TrialError> {
+fn save(device: &dyn ferroxfs::device::BlockDevice, path: &Path) -> Result<Image, TrialError> {
     const STEP: usize = 64 << 10;
     let file = Open::new().write(true).create_new(true).open(path).map_err(text)?;
     file.set_len(device.length_bytes()).map_err(text)?;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
 use ferroxfs::{
-    AllocateMode, CreateOptions, Error, NewKind, Node, PosixError, RangeMode, RenameMode,
-    SetAttributes, SetMode, Timestamp, Volume,
+    CreateOptions, Error, NewKind, Node, PosixError, RenameMode, SetAttributes, Timestamp, Volume,
 };
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;
@@ -58,7 +59,7 @@ struct EntryLocation {
 /// Creates the directories for all operations. A step is one operation, so that a cut in its middle
 /// leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
-    let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(0o755);
     for number in 1..=DIRECTORIES {
         volume.root()?.create(format!("d{number}"), &NewKind::Directory, &creation)?;
     }
@@ -104,7 +105,7 @@ fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
         2 => NewKind::Directory,
         _ => NewKind::Regular,
     };
-    let creation = CreateOptions { mode: 0o640, uid: number, gid: 7, umask: 0 };
+    let creation = CreateOptions::new(0o640).uid(number).gid(7);
     location.directory.create(location.name, &kind, &creation).map(drop)
 }
 
@@ -148,11 +149,9 @@ fn change(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let location = location(volume, prng)?;
     let file = location.directory.lookup(location.name.as_ref())?;
     let time = Timestamp::new(i64::from(number), 9);
-    file.set_attributes(&SetAttributes {
-        uid: Some(number),
-        modified: time,
-        ..SetAttributes::default()
-    })
+    let mut changes = SetAttributes::new().uid(number);
+    changes.modified = time;
+    file.set_attributes(&changes)
 }
 
 fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
@@ -172,7 +171,7 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
         }
         _ => {
             let bytes = vec![at as u8 | 1; prng.within(1..MOST_BYTES)];
-            file.write_at(at, &bytes).map(drop)
+            file.write_at(&bytes, at).map(drop)
         }
     }
 }
@@ -180,15 +179,15 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 /// Performs operations that together log every kind of intent, many times.
 pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
     let root = volume.root()?;
-    let creation = CreateOptions { mode: 0o640, uid: 0, gid: 0, umask: 0 };
+    let creation = CreateOptions::new(0o640);
     for _ in 0..20 {
         let [here, there] = ["here", "there"].map(|name| {
             root.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())
         });
         let (here, there) = (here?, there?);
-        here.write_at(0, &[1; MOST_BYTES])?;
+        here.write_at(&[1; MOST_BYTES], 0)?;
         there.clone_range(0, &here, 0, 0)?;
-        there.write_at(8192, &[2; 4096])?;
+        there.write_at(&[2; 4096], 8192)?;
         here.exchange_range(0, &there, 0, 0)?;
         drop((here, there));
         // The parent pointers of such names do not fit in the inode.

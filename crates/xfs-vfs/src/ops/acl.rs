@@ -17,7 +17,7 @@ use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
 use super::attributes::{Purpose, take_attribute};
-use crate::acl::{Acl, AclKind};
+use crate::acl::{Acl, AclKind, read_acl};
 use crate::inode_flags::check_mutable;
 use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
@@ -66,7 +66,7 @@ impl NewLists {
         if file_type == FileType::Symlink {
             return Ok((Self::default(), mode));
         }
-        let list = Acl::read(tx.cache(), &directory.live().inode(), AclKind::Default)?;
+        let list = read_acl(tx.cache(), &directory.live().inode(), AclKind::Default)?;
         let Some(list) = list else { return Ok((Self::default(), mode & !umask)) };
         let (access, mode) = list.inherited(mode);
         let default = (file_type == FileType::Directory).then(|| list.encode()).transpose()?;
@@ -76,7 +76,7 @@ impl NewLists {
     /// Returns the lists of a file whose permission bits become those of `mode`. The file is
     /// latched.
     pub(crate) fn changed(tx: &Transaction<'_>, file: &CachedInode, mode: u16) -> Result<Self> {
-        match Acl::read(tx.cache(), &file.live().inode(), AclKind::Access)? {
+        match read_acl(tx.cache(), &file.live().inode(), AclKind::Access)? {
             Some(list) => Self::access(&list.with_mode(mode)),
             None => Ok(Self::default()),
         }

@@ -9,7 +9,7 @@ use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, InodeNumber};
-use xfs_inode::{LiveInode, NewInode as NewInodeCore, new_attribute_room};
+use xfs_inode::{InitialInode, LiveInode, new_attribute_room};
 use xfs_trans::Transaction;
 
 use super::acl::{NewLists, Outcome};
@@ -238,7 +238,7 @@ impl<'a> OpContext<'a> {
             (inherited, core.gid, core.mode & mode_bits::SET_GROUP_ID != 0)
         };
         let bit = if from_group && is_directory { mode_bits::SET_GROUP_ID } else { 0 };
-        let made = NewInodeCore {
+        let made = InitialInode {
             inode,
             mode: kind.file_type().mode_bits() | creation.mode & mode_bits::ALL | bit,
             uid: creation.uid,

@@ -59,6 +59,7 @@ pub enum Scope {
 
 /// An event. It is sent after its operation was committed, which need not be durable yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WatchEvent {
     /// The kind of the event: exactly one flag.
     pub event: WatchEvents,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ferroxfs::log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
+use ferroxfs::raw::log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicU64, ExclusiveLatch, Latch, Object as OfObject, Ordering};
 
 /// Bytes of an inode's format and core.

@@ -17,7 +17,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferroxfs::{OpenOptions, SetAttributes, Upkeep};
+use ferroxfs::admin::Upkeep;
+use ferroxfs::{OpenOptions, SetAttributes};
 
 use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
@@ -229,7 +230,7 @@ impl LibraryFiles<'_> {
 
 impl FsyncFiles for LibraryFiles<'_> {
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError> {
-        let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(mode);
         Ok(self.node(number)?.set_attributes(&changes)?)
     }
 

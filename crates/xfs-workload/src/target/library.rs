@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use ferroxfs::format::{AgInode, AgNumber};
-use ferroxfs::{
-    BulkPath, Cookie, CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume,
-};
+use ferroxfs::admin::BulkPath;
+use ferroxfs::admin::{AgInode, AgNumber};
+use ferroxfs::dir::Cookie;
+use ferroxfs::{CreateOptions, NewKind, Node, OpenOptions, SetAttributes, Volume};
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
 use super::{Cold, Performed, WorkTarget, check_walk};
@@ -23,8 +23,8 @@ use crate::work::{Work, WorkStep};
 const MODE: u16 = 0o600;
 /// The permissions after a change.
 const CHANGED_MODE: u16 = 0o400;
-const CREATION: CreateOptions = CreateOptions { mode: MODE, uid: 0, gid: 0, umask: 0 };
-const FOLDER: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+const CREATION: CreateOptions = CreateOptions::new(MODE);
+const FOLDER: CreateOptions = CreateOptions::new(0o700);
 
 /// A volume of ours.
 pub struct Library {
@@ -40,7 +40,7 @@ impl Library {
     ///
     /// The error of opening the volume.
     pub fn open(store: Store, options: OpenOptions) -> Result<Self, WorkloadError> {
-        let mut library = Self { store, options: options.writable(true), volume: None };
+        let mut library = Self { store, options: options.write(true), volume: None };
         library.reopen()?;
         Ok(library)
     }
@@ -57,7 +57,7 @@ impl Library {
 
     fn reopen(&mut self) -> Result<(), WorkloadError> {
         let devices = self.options.with_devices(self.store.device(), None);
-        self.volume = Some(devices.writable_volume()?);
+        self.volume = Some(devices.open()?);
         Ok(())
     }
 
@@ -229,8 +229,7 @@ fn perform(step: WorkStep, leaves: &[Node], work: &Work) -> ferroxfs::Result<()>
             WorkStep::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
             WorkStep::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
             WorkStep::Change => {
-                let changes =
-                    SetAttributes { mode: Some(CHANGED_MODE), ..SetAttributes::default() };
+                let changes = SetAttributes::new().mode(CHANGED_MODE);
                 leaf.lookup(name.as_ref())?.set_attributes(&changes)?;
             }
             WorkStep::Remove => {

@@ -23,6 +23,14 @@ fn kit() -> Value {
 }
 
 #[test]
+fn tests_of_a_crate_may_enable_its_own_features() {
+    let own = |kind| package("own", json!({"level": 1}), &[("own", kind)]);
+    check_layers(&[own(Some("dev"))], &[]);
+    let rule = "own: may not depend on own: level 1 is not above level 1";
+    check_layers(&[own(None)], &[rule]);
+}
+
+#[test]
 fn downwards_is_fine() {
     let high = package("high", json!({"level": 2}), &[("low", None), ("serde", None)]);
     check_layers(&[low(), high], &[]);

@@ -28,10 +28,10 @@ fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
 /// nothing is buffered. Checks that this frees those blocks.
 #[test]
 fn file_closed_during_a_flush_keeps_no_preallocation() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let file = volume.create_file("file").unwrap();
-    let hint = SetAttributes { extent_size_hint_bytes: Some(64 << 10), ..SetAttributes::default() };
+    let hint = SetAttributes::new().extent_size_hint_bytes(64 << 10);
     file.node().set_attributes(&hint).unwrap();
     drop(file);
     let node = volume.lookup("file").unwrap();
@@ -40,7 +40,7 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
     for round in 0..ROUNDS {
         let file = volume.open_file("file").unwrap();
         file.set_len(0).unwrap();
-        file.write_at(0, b"bytes").unwrap();
+        file.write_at(b"bytes", 0).unwrap();
         assert!(contents.is_buffered());
         flush_beside(&contents, || drop(file));
         let left = node.metadata().blocks;
@@ -56,8 +56,8 @@ fn file_closed_during_a_flush_keeps_no_preallocation() {
 fn close_returns_the_error_of_a_flush_just_before() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));
     let shared: SharedDevice = Arc::clone(&failing) as _;
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(shared, None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(shared).unwrap();
     drop(volume.create_file("file").unwrap());
     let node = volume.lookup("file").unwrap();
     let (mount, entry) = node.writable().unwrap();
@@ -65,7 +65,7 @@ fn close_returns_the_error_of_a_flush_just_before() {
     for round in 0..ROUNDS / 4 {
         let file = volume.open_file("file").unwrap();
         volume.sync().unwrap();
-        file.write_at(0, b"bytes").unwrap();
+        file.write_at(b"bytes", 0).unwrap();
         let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
         failing.set_fault(Some(fault));
         let told = flush_beside(&contents, || file.close());

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use xfs_trans::testing::{crashed, make_sized};
 use xfs_vfs::{Mount, Remaining};
 
-use crate::{File, OpenOptions, SharedDevice, Timestamp, Volume};
+use crate::device::SharedDevice;
+use crate::{File, OpenOptions, Timestamp, Volume};
 
 /// Time after which a wait counts as lost.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -14,8 +15,8 @@ const MIB: u64 = 1 << 20;
 
 /// Opens a volume without background threads. The test runs each pass of the flusher itself.
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true).fixed_time(Timestamp::default());
-    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).fixed_time(Timestamp::default());
+    options.open_device(Arc::clone(device)).unwrap()
 }
 
 fn make() -> (SharedDevice, Volume) {
@@ -26,7 +27,7 @@ fn make() -> (SharedDevice, Volume) {
 
 /// Returns the contents of a file after a crash and recovery; none if the file does not exist.
 fn survives(device: &SharedDevice, path: &str) -> Vec<u8> {
-    let copy = OpenOptions::new().with_devices(crashed(device), None).volume().unwrap();
+    let copy = OpenOptions::new().open_device(crashed(device)).unwrap();
     copy.read(path).unwrap_or_default()
 }
 
@@ -44,7 +45,7 @@ fn create(volume: &Volume, path: &str) -> File {
 /// Writes to the file until it has preallocated blocks past its end.
 fn stream(file: &File) {
     for at in (0..4 * MIB).step_by(100_000) {
-        file.write_at(at, &[3; 100_000]).unwrap();
+        file.write_at(&[3; 100_000], at).unwrap();
     }
 }
 
@@ -63,7 +64,7 @@ fn write_to_an_open_file_is_durable_after_two_passes() {
         let mut left = Remaining::Nothing;
         (0..looks).for_each(|_| left = mount(&volume).flush_pass(left));
         let contents = [7; 5000];
-        file.write_at(0, &contents).unwrap();
+        file.write_at(&contents, 0).unwrap();
         left = mount(&volume).flush_pass(left);
         assert_eq!(left, Remaining::Bytes);
         assert_eq!(survives(&device, &name), [], "durable before the file has rested for a pass");
@@ -79,10 +80,10 @@ fn bytes_flushed_by_a_reader_are_durable_after_one_pass() {
     for looks in 0..2 {
         let (device, volume) = make();
         let file = create(&volume, "file");
-        file.write_at(0, &[7; 5000]).unwrap();
+        file.write_at(&[7; 5000], 0).unwrap();
         let mut left = Remaining::Nothing;
         (0..looks).for_each(|_| left = mount(&volume).flush_pass(left));
-        file.read_at(0, &mut [0; 10]).unwrap();
+        file.read_at(&mut [0; 10], 0).unwrap();
         assert_eq!(survives(&device, "file"), [], "the read has forced the log");
         assert_eq!(mount(&volume).flush_pass(left), Remaining::Nothing);
         assert_eq!(survives(&device, "file"), [7; 5000], "{looks}");
@@ -95,15 +96,15 @@ fn bytes_flushed_by_a_reader_are_durable_after_one_pass() {
 fn busy_file_is_skipped_once_and_then_waited_for() {
     let (device, volume) = make();
     let [file, other] = ["file", "other"].map(|name| create(&volume, name));
-    [&file, &other].iter().for_each(|file| assert_eq!(file.write_at(0, &[7; 5000]).unwrap(), 5000));
+    [&file, &other].iter().for_each(|file| assert_eq!(file.write_at(&[7; 5000], 0).unwrap(), 5000));
     let entry = file.node().writable().unwrap().1;
     let in_the_way = mount(&volume).contents(entry).unchanging();
     let mut left = Remaining::Nothing;
     (0..2).for_each(|_| left = mount(&volume).flush_pass(left));
     assert_eq!((survives(&device, "file").len(), left), (0, Remaining::Bytes));
     assert_eq!(survives(&device, "other"), [7; 5000]);
-    other.write_at(0, &[8; 5000]).unwrap();
-    other.read_at(0, &mut [0; 10]).unwrap();
+    other.write_at(&[8; 5000], 0).unwrap();
+    other.read_at(&mut [0; 10], 0).unwrap();
     thread::scope(|scope| {
         let look = scope.spawn(|| mount(&volume).flush_pass(left));
         // The other file is durable before the pass waits.
@@ -133,7 +134,7 @@ fn idle_open_file_loses_its_preallocation() {
     let mut left = Remaining::Nothing;
     for look in 1..=until {
         if look == until / 2 {
-            busy.write_at(0, b"again").unwrap();
+            busy.write_at(b"again", 0).unwrap();
         }
         left = mount(&volume).flush_pass(left);
         let is_over = look == until;
@@ -146,7 +147,7 @@ fn idle_open_file_loses_its_preallocation() {
     assert_eq!(volume.space().unwrap().available_blocks, free - taken);
     // Further writes preallocate again.
     let size = idle.metadata().size;
-    (0..3).for_each(|piece| drop(idle.write_at(size + piece * MIB, &vec![4; MIB as usize])));
+    (0..3).for_each(|piece| drop(idle.write_at(&vec![4; MIB as usize], size + piece * MIB)));
     assert!(has_ahead(&idle));
     drop((idle, busy));
     volume.close().unwrap();

@@ -10,10 +10,11 @@ use xfs_format::InodeNumber;
 use xfs_trans::testing::make_with;
 use xfs_vfs::{BulkPath, CreateOptions, NewKind, SetAttributes};
 
-use crate::log::Shutdown;
-use crate::{Durability, Error, Metadata, OpenOptions, SharedDevice, Volume};
+use crate::admin::Shutdown;
+use crate::device::{Durability, SharedDevice};
+use crate::{Error, Metadata, OpenOptions, Volume};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o600);
 const FILES: usize = 300;
 
 fn volume() -> Volume {
@@ -21,8 +22,8 @@ fn volume() -> Volume {
 }
 
 fn volume_with(format: &str) -> Volume {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(format), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with(format)).unwrap();
     fill(&volume);
     volume
 }
@@ -55,10 +56,10 @@ fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
 #[test]
 fn bulkstat_agrees_with_stat() {
     let volume = volume();
-    let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+    let changes = SetAttributes::new().mode(0o640);
     let buffered = volume.open_file("/file9").unwrap();
     for round in 0..3 {
-        buffered.write_at(round * 1000, &[7; 1000]).unwrap();
+        buffered.write_at(&[7; 1000], round * 1000).unwrap();
         volume.lookup(format!("/file{round}")).unwrap().set_attributes(&changes).unwrap();
         if round == 1 {
             volume.sync().unwrap();
@@ -92,11 +93,11 @@ fn listing_with_metadata_agrees_with_stat() {
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
         let root = volume.root().unwrap();
-        let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(0o640);
         let buffered = volume.open_file("/file9").unwrap();
         root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
         for round in 0..4 {
-            buffered.write_at(round * 1000, &[7; 1000]).unwrap();
+            buffered.write_at(&[7; 1000], round * 1000).unwrap();
             volume
                 .lookup(format!("/file{}", round + 250))
                 .unwrap()
@@ -125,15 +126,15 @@ fn listing_with_metadata_agrees_with_stat() {
 fn listing_of_a_read_only_volume_agrees_with_stat() {
     let device: SharedDevice = make_with("");
     let open =
-        |writable| OpenOptions::new().writable(writable).with_devices(Arc::clone(&device), None);
-    let volume = open(true).writable_volume().unwrap();
+        |writable| OpenOptions::new().write(writable).with_devices(Arc::clone(&device), None);
+    let volume = open(true).open().unwrap();
     fill(&volume);
     let root = volume.root().unwrap();
     (20..240).step_by(3).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
     root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
     drop(root);
     volume.close().unwrap();
-    let volume = open(false).volume().unwrap();
+    let volume = open(false).open().unwrap();
     check_listed(&volume);
     let root = volume.root().unwrap();
     let listed = root.entries_with_metadata_from(Cookie::START).unwrap();
@@ -174,9 +175,7 @@ impl BlockDevice for Reads {
 #[test]
 fn listing_with_metadata_reads_each_cluster_once() {
     let device = make_with("");
-    let open = |device: SharedDevice| {
-        OpenOptions::new().writable(true).with_devices(device, None).writable_volume().unwrap()
-    };
+    let open = |device: SharedDevice| OpenOptions::new().write(true).open_device(device).unwrap();
     let volume = open(Arc::clone(&device));
     fill(&volume);
     volume.close().unwrap();
@@ -201,7 +200,7 @@ fn listing_during_changes_shows_all_kept_files() {
     let root = volume.root().unwrap();
     thread::scope(|scope| {
         let churn = scope.spawn(|| {
-            let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+            let changes = SetAttributes::new().mode(0o640);
             for round in 0..4 {
                 let name = |number: usize| format!("more{round}-{number}");
                 for number in 0..FILES {
@@ -247,7 +246,7 @@ fn bulkstat_caches_no_inode() {
 fn bulkstat_counts_each_inode_it_visits() {
     for format in ["", "-i sparse=0"] {
         let volume = volume_with(format);
-        let changes = SetAttributes { mode: Some(0o640), ..SetAttributes::default() };
+        let changes = SetAttributes::new().mode(0o640);
         for removed in [0, 220] {
             let root = volume.root().unwrap();
             (0..removed).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
@@ -283,8 +282,8 @@ fn bulkstat_counts_each_inode_it_visits() {
 fn bulkstat_past_the_cache_reads_no_buffer() {
     let device = make_with("");
     let open = || {
-        let options = OpenOptions::new().writable(true);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let volume = open();
     let root = volume.root().unwrap();
@@ -367,8 +366,8 @@ fn bulkstat_during_changes_shows_all_kept_files() {
 fn damaged_inode_is_the_only_error_of_bulkstat() {
     let device = make_with("");
     let open = || {
-        let options = OpenOptions::new().writable(true);
-        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+        let options = OpenOptions::new().write(true);
+        options.open_device(Arc::clone(&device)).unwrap()
     };
     let (number, at) = {
         let volume = open();

@@ -8,13 +8,13 @@ use xfs_vfs::{CreateOptions, InodeCache, NewKind};
 
 use crate::{OpenOptions, Volume};
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o600);
 const FILES: usize = 24;
 
 /// Returns a volume with `FILES` files in one group, and their inode numbers.
 fn volume() -> (Volume, Vec<InodeNumber>) {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     let make =
         |number| root.create(format!("file{number}"), &NewKind::Regular, &PLAIN).unwrap().number();

@@ -3,10 +3,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::DeviceNumber;
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::SetMode;
+use ferroxfs::contents::{AllocateMode, RangeMode};
+use ferroxfs::watch::{Scope, WatchEvents};
 use ferroxfs::{
-    Access, AllocateMode, CreateOptions, NewKind, Node, PosixError, RangeMode, Result, Scope,
-    SetAttributes, SetMode, Timestamp, Volume, WatchEvents,
+    Access, CreateOptions, NewKind, Node, PosixError, Result, SetAttributes, Timestamp, Volume,
 };
 
 use super::operation::{CAPABLE, Made, Operation};
@@ -15,7 +18,7 @@ use super::scene::{Found, Guard, Kind, Scene};
 const CONTENTS: [u8; 4096] = [7; 4096];
 
 fn creation(mode: u16, umask: u16) -> CreateOptions {
-    CreateOptions { mode, uid: 0, gid: 0, umask }
+    CreateOptions::new(mode).umask(umask)
 }
 
 /// Makes the files of a scene, as root.
@@ -34,11 +37,14 @@ fn make(volume: &Volume, path: &Path, found: &Found) -> Result<()> {
     };
     let node = volume.create_node(path, &kind, &creation(mode, 0))?;
     if found.kind == Kind::Regular {
-        node.open()?.write_at(0, &CONTENTS)?;
+        node.open()?.write_at(&CONTENTS, 0)?;
     }
     let (uid, gid) = (Some(found.uid), Some(found.gid));
-    node.set_attributes(&SetAttributes { uid, gid, ..SetAttributes::default() })?;
-    node.set_attributes(&SetAttributes { mode: Some(found.mode), ..SetAttributes::default() })?;
+    let mut changes = SetAttributes::new();
+    changes.uid = uid;
+    changes.gid = gid;
+    node.set_attributes(&changes)?;
+    node.set_attributes(&SetAttributes::new().mode(found.mode))?;
     let set = |name: &str, value: &[u8]| node.set_attribute(name, value, SetMode::Either);
     if matches!(found.kind, Kind::Regular | Kind::Directory) {
         set("user.a", b"user")?;
@@ -59,10 +65,7 @@ fn guard(volume: &Volume, path: &Path, found: &Found) -> Result<()> {
         Guard::Immutable => ExtendedFlags::IMMUTABLE,
         Guard::Append => ExtendedFlags::APPEND,
     };
-    node.set_attributes(&SetAttributes {
-        xflags: Some(node.metadata().xflags ^ flags),
-        ..SetAttributes::default()
-    })
+    node.set_attributes(&SetAttributes::new().xflags(node.metadata().xflags ^ flags))
 }
 
 /// Performs one operation as the user of the volume.
@@ -136,21 +139,23 @@ fn change(volume: &Volume, folder: &Path, file: &Path, operation: &Operation) ->
         Operation::SetAttribute(name, value) => node()?.set_attribute(name, value, SetMode::Either),
         Operation::RemoveAttribute(name) => node()?.remove_attribute(name),
         Operation::ChangeMode(mode) => {
-            let changes = SetAttributes { mode: Some(*mode), ..SetAttributes::default() };
+            let changes = SetAttributes::new().mode(*mode);
             volume.lookup(file)?.set_attributes(&changes)
         }
-        Operation::ChangeOwner(uid, gid) => node()?.set_attributes(&SetAttributes {
-            uid: *uid,
-            gid: *gid,
-            ..SetAttributes::default()
+        Operation::ChangeOwner(uid, gid) => node()?.set_attributes(&{
+            let mut changes = SetAttributes::new();
+            changes.uid = *uid;
+            changes.gid = *gid;
+            changes
         }),
         Operation::Touch => node()?.touch(),
         Operation::SetTimes => {
             let time = Timestamp::new(5, 5);
-            node()?.set_attributes(&SetAttributes {
-                accessed: time,
-                modified: time,
-                ..SetAttributes::default()
+            node()?.set_attributes(&{
+                let mut changes = SetAttributes::new();
+                changes.accessed = time;
+                changes.modified = time;
+                changes
             })
         }
         Operation::SetFlags(flags, project) => set_flags(&node()?, *flags, *project),
@@ -172,7 +177,10 @@ fn set_flags(node: &Node, flags: u32, project: u32) -> Result<()> {
     node.access(Access::READ)?;
     let xflags = node.metadata().xflags ^ ExtendedFlags::from_bits_retain(flags);
     let (xflags, project_id) = (Some(xflags), Some(project));
-    node.set_attributes(&SetAttributes { xflags, project_id, ..SetAttributes::default() })
+    let mut changes = SetAttributes::new();
+    changes.xflags = xflags;
+    changes.project_id = project_id;
+    node.set_attributes(&changes)
 }
 
 fn on_contents(volume: &Volume, folder: &Path, node: &Node, operation: &Operation) -> Result<()> {
@@ -182,7 +190,7 @@ fn on_contents(volume: &Volume, folder: &Path, node: &Node, operation: &Operatio
         Operation::OpenToWrite => node.open().map(drop),
         Operation::OpenToWriteOnly => node.open_write_only().map(drop),
         Operation::OpenQuietly => node.open_read_only().and_then(|_| node.check_owner()),
-        Operation::Write => node.open()?.write_at(0, b"x").map(drop),
+        Operation::Write => node.open()?.write_at(b"x", 0).map(drop),
         Operation::Truncate => node.open()?.set_len(1),
         Operation::Allocate => {
             node.open()?.change_range(0..8192, RangeMode::Allocate(AllocateMode::Extend))

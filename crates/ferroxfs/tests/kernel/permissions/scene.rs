@@ -6,8 +6,9 @@
 //!          └─ e ─── g      the file that is replaced, shared, exchanged
 //! ```
 
-use ferroxfs::Acl;
-use ferroxfs::format::acl::{AclEntry, AclTag, encode_posix_xattr};
+use ferroxfs::attr::Acl;
+use ferroxfs::attr::{AclEntry, AclTag};
+use ferroxfs::raw::format::acl::encode_posix_xattr;
 use xfs_oracle::Random;
 
 use super::actor::{GROUPS, USERS, pick};

@@ -8,7 +8,7 @@ use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
 use super::{TreeWalk, WalkEvent};
 
 const DATA_BYTES: u64 = 64 << 20;
-const PLAIN: CreateOptions = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o755);
 
 fn open() -> Volume {
     let device = MemoryDevice::new(DATA_BYTES);
@@ -18,8 +18,8 @@ fn open() -> Volume {
     let identity = Identity::reproducible(Timestamp::default(), b"walk");
     let plan = Plan::new(&options, &target, &identity).unwrap();
     xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
-    let options = OpenOptions::new().writable(true).with_devices(Arc::new(device), None);
-    options.writable_volume().unwrap()
+    let options = OpenOptions::new().write(true).with_devices(Arc::new(device), None);
+    options.open().unwrap()
 }
 
 fn make(directory: &Node, name: &str, kind: &NewKind<'_>) -> Node {

@@ -1,6 +1,6 @@
 //! File flags as text in the record `SCHILY.fflags`, as libarchive and star write them.
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
 
 /// The names of flags in archives, with the flags of XFS. libarchive writes the names of BSD where
 /// they exist.

@@ -168,7 +168,7 @@ fn write_run(file: &File, offset: u64, bytes: &[u8], run: Range<usize>) -> ferro
 /// Writes all of these bytes to the file, from `offset` on.
 pub(crate) fn write_all(file: &File, mut offset: u64, mut bytes: &[u8]) -> ferroxfs::Result<()> {
     while !bytes.is_empty() {
-        let written = file.write_at(offset, bytes)?;
+        let written = file.write_at(bytes, offset)?;
         if written == 0 {
             return Err(PosixError::NoSpace.into());
         }

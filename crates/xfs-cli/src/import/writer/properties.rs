@@ -4,10 +4,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{
-    AclKind, CreateOptions, Error, Node, PosixError, SetAttributes, SetMode, Timestamp,
-};
+use ferroxfs::attr::ExtendedFlags;
+use ferroxfs::attr::{AclKind, SetMode};
+use ferroxfs::{CreateOptions, Error, Node, PosixError, SetAttributes, Timestamp};
 
 use super::{ImageWriter, WriteFailure};
 use crate::failure::Failure;
@@ -38,7 +37,7 @@ impl ImageWriter<'_> {
     pub(super) fn creation(&self, facts: &Facts) -> CreateOptions {
         let owned = self.writer_options.is_archive && !self.writer_options.is_all_root;
         let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
-        CreateOptions { mode: self.mode(facts), uid, gid, umask: 0 }
+        CreateOptions::new(self.mode(facts)).uid(uid).gid(gid)
     }
 
     /// Returns the mode of the copy. A copy that does not keep its owner gets no set-user-ID or
@@ -70,7 +69,9 @@ impl ImageWriter<'_> {
         if attributes.iter().flatten().any(|attribute| attribute.name == ACCESS_LIST) {
             // The mode in an archive may have the permissions of the group where the list has the
             // mask. The list counts.
-            node.set_attributes(&SetAttributes { mode: mode.take(), ..SetAttributes::default() })?;
+            let mut changes = SetAttributes::new();
+            changes.mode = mode.take();
+            node.set_attributes(&changes)?;
         }
         for attribute in attributes {
             let set =
@@ -87,18 +88,20 @@ impl ImageWriter<'_> {
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;
         let xflags = (!flags.is_empty()).then_some(flags);
-        Ok(node.set_attributes(&SetAttributes { mode, xflags, ..self.times(facts) })?)
+        let mut changes = self.times(facts);
+        changes.mode = mode;
+        changes.xflags = xflags;
+        Ok(node.set_attributes(&changes)?)
     }
 
     /// Returns the change that sets the times of a file, and its creation time if an archive has
     /// one.
     pub(super) fn times(&self, facts: &Facts) -> SetAttributes {
-        SetAttributes {
-            accessed: Some(self.time(facts.accessed)),
-            modified: Some(self.time(facts.modified)),
-            created: facts.created.map(|created| self.time(created)),
-            ..SetAttributes::default()
-        }
+        let mut changes = SetAttributes::new()
+            .accessed(self.time(facts.accessed))
+            .modified(self.time(facts.modified));
+        changes.created = facts.created.map(|created| self.time(created));
+        changes
     }
 
     /// Gives a file the extent size hints of its source, and removes those inherited from its
@@ -115,16 +118,10 @@ impl ImageWriter<'_> {
             changed => changed,
         };
         if has.extent_size_hint_bytes != extent {
-            change(extent, &|bytes| SetAttributes {
-                extent_size_hint_bytes: Some(bytes),
-                ..SetAttributes::default()
-            })?;
+            change(extent, &|bytes| SetAttributes::new().extent_size_hint_bytes(bytes))?;
         }
         if has.cow_extent_size_hint_bytes != copy {
-            change(copy, &|bytes| SetAttributes {
-                cow_extent_size_hint_bytes: Some(bytes),
-                ..SetAttributes::default()
-            })?;
+            change(copy, &|bytes| SetAttributes::new().cow_extent_size_hint_bytes(bytes))?;
         }
         Ok(())
     }
@@ -136,11 +133,10 @@ impl ImageWriter<'_> {
             return SetAttributes::default();
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
-        SetAttributes {
-            project_id: (facts.project != 0).then_some(facts.project),
-            xflags: flags.intersects(LATE_FLAGS).then_some(flags),
-            ..SetAttributes::default()
-        }
+        let mut changes = SetAttributes::new();
+        changes.project_id = (facts.project != 0).then_some(facts.project);
+        changes.xflags = flags.intersects(LATE_FLAGS).then_some(flags);
+        changes
     }
 
     fn time(&self, time: Time) -> Timestamp {

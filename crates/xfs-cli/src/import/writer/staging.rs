@@ -13,7 +13,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::{CreateOptions, Error, FileType, NewKind, Node, PosixError, RenameMode, Result};
 
 /// The prefix of temporary names.

@@ -1,7 +1,7 @@
 //! The names of the features of a volume, as in mkfs.xfs(8).
 
-use ferroxfs::Superblock;
-use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
+use ferroxfs::raw::Superblock;
+use ferroxfs::raw::format::{IncompatFeatures, RoCompatFeatures};
 
 /// Returns the names of the features that a volume has.
 pub(crate) fn names(superblock: &Superblock) -> Vec<&'static str> {

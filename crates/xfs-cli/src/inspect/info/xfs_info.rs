@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
-use ferroxfs::Superblock;
-use ferroxfs::format::features::{Features2, VersionFlags};
-use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
+use ferroxfs::raw::Superblock;
+use ferroxfs::raw::format::features::{Features2, VersionFlags};
+use ferroxfs::raw::format::{IncompatFeatures, RoCompatFeatures};
 
 /// Prints the geometry of a volume in the form of xfs_info(8). The output calls the image `name`.
 ///

@@ -1,7 +1,7 @@
 //! The log items of a transaction, field by field.
 
-use ferroxfs::format::FsBlock;
-use ferroxfs::format::log_item::{
+use ferroxfs::contents::FsBlock;
+use ferroxfs::raw::format::log_item::{
     AttrIntent, BufferItem, ExchangeIntent, InodeCreate, InodeItem, LogItem,
 };
 

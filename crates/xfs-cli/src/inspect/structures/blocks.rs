@@ -1,24 +1,25 @@
 //! Descriptions of blocks and sectors: the structure in a block, its header and its records.
 
 use ferroxfs::Geometry;
-use ferroxfs::format::attr::leaf::{self as attr_leaf, AttrLeafHeaderDisk};
-use ferroxfs::format::attr::remote::{self, RemoteHeaderDisk};
-use ferroxfs::format::attr::{AttrLeaf, AttrValue};
-use ferroxfs::format::btree::{
+use ferroxfs::error::{DiskAddr, StructureAddress};
+use ferroxfs::raw::format::attr::leaf::{self as attr_leaf, AttrLeafHeaderDisk};
+use ferroxfs::raw::format::attr::remote::{self, RemoteHeaderDisk};
+use ferroxfs::raw::format::attr::{AttrLeaf, AttrValue};
+use ferroxfs::raw::format::btree::{
     BtreeBlock, BtreeKind, LongHeaderDisk, PointerForm, ShortHeaderDisk,
 };
-use ferroxfs::format::dabtree::{self, DaNode, NodeEntryDisk, NodeHeaderDisk};
-use ferroxfs::format::directory::data::{self, DataHeaderDisk};
-use ferroxfs::format::directory::free::{self, FreeHeaderDisk};
-use ferroxfs::format::directory::leaf::{self as directory_leaf, LeafHeaderDisk};
-use ferroxfs::format::directory::{DataBlock, Entry, FreeBlock, HashEntryDisk, LeafBlock};
-use ferroxfs::format::extent::{Extent, ExtentDisk};
-use ferroxfs::format::free_space::FreeSpaceDisk;
-use ferroxfs::format::inode_chunk::InodeChunkDisk;
-use ferroxfs::format::refcount::RefcountDisk;
-use ferroxfs::format::rmap::RmapDisk;
-use ferroxfs::format::symlink::{self, SymlinkDisk};
-use ferroxfs::format::{BlockKind, DiskAddr, StructureAddress, agf, agfl, agi, superblock};
+use ferroxfs::raw::format::dabtree::{self, DaNode, NodeEntryDisk, NodeHeaderDisk};
+use ferroxfs::raw::format::directory::data::{self, DataHeaderDisk};
+use ferroxfs::raw::format::directory::free::{self, FreeHeaderDisk};
+use ferroxfs::raw::format::directory::leaf::{self as directory_leaf, LeafHeaderDisk};
+use ferroxfs::raw::format::directory::{DataBlock, Entry, FreeBlock, HashEntryDisk, LeafBlock};
+use ferroxfs::raw::format::extent::{Extent, ExtentDisk};
+use ferroxfs::raw::format::free_space::FreeSpaceDisk;
+use ferroxfs::raw::format::inode_chunk::InodeChunkDisk;
+use ferroxfs::raw::format::refcount::RefcountDisk;
+use ferroxfs::raw::format::rmap::RmapDisk;
+use ferroxfs::raw::format::symlink::{self, SymlinkDisk};
+use ferroxfs::raw::format::{BlockKind, agf, agfl, agi, superblock};
 use zerocopy::FromBytes;
 
 use super::fields::{self, Describe};
@@ -167,7 +168,7 @@ fn describe_index(bytes: &[u8], place: StructureAddress) -> Option<Described> {
 }
 
 /// Returns an extended attribute as a value.
-pub(super) fn attribute_value(entry: &ferroxfs::format::attr::AttrEntry<'_>) -> Value {
+pub(super) fn attribute_value(entry: &ferroxfs::raw::format::attr::AttrEntry<'_>) -> Value {
     let mut fields = vec![
         ("namespace", Value::Text(format!("{:?}", entry.namespace).to_lowercase())),
         ("name", Value::Name(entry.name.to_vec())),

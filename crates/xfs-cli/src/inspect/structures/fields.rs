@@ -3,23 +3,23 @@
 //! A macro lists the fields by name. The type of a field decides how its value is shown; for a few
 //! fields with a special meaning, the name decides.
 
-use ferroxfs::format::agf::AgfDisk;
-use ferroxfs::format::agfl::AgflHeaderDisk;
-use ferroxfs::format::agi::AgiDisk;
-use ferroxfs::format::attr::leaf::{AttrFreeDisk, AttrLeafHeaderDisk};
-use ferroxfs::format::attr::remote::RemoteHeaderDisk;
-use ferroxfs::format::btree::{LongHeaderDisk, ShortHeaderDisk};
-use ferroxfs::format::dabtree::{DaHeaderDisk, NodeEntryDisk, NodeHeaderDisk};
-use ferroxfs::format::directory::data::{BestFreeDisk, DataHeaderDisk};
-use ferroxfs::format::directory::free::FreeHeaderDisk;
-use ferroxfs::format::directory::leaf::{HashEntryDisk, LeafHeaderDisk};
-use ferroxfs::format::free_space::FreeSpaceDisk;
-use ferroxfs::format::inode::InodeDisk;
-use ferroxfs::format::inode_chunk::InodeChunkDisk;
-use ferroxfs::format::refcount::RefcountDisk;
-use ferroxfs::format::rmap::RmapDisk;
-use ferroxfs::format::superblock::SuperblockDisk;
-use ferroxfs::format::symlink::SymlinkDisk;
+use ferroxfs::raw::format::agf::AgfDisk;
+use ferroxfs::raw::format::agfl::AgflHeaderDisk;
+use ferroxfs::raw::format::agi::AgiDisk;
+use ferroxfs::raw::format::attr::leaf::{AttrFreeDisk, AttrLeafHeaderDisk};
+use ferroxfs::raw::format::attr::remote::RemoteHeaderDisk;
+use ferroxfs::raw::format::btree::{LongHeaderDisk, ShortHeaderDisk};
+use ferroxfs::raw::format::dabtree::{DaHeaderDisk, NodeEntryDisk, NodeHeaderDisk};
+use ferroxfs::raw::format::directory::data::{BestFreeDisk, DataHeaderDisk};
+use ferroxfs::raw::format::directory::free::FreeHeaderDisk;
+use ferroxfs::raw::format::directory::leaf::{HashEntryDisk, LeafHeaderDisk};
+use ferroxfs::raw::format::free_space::FreeSpaceDisk;
+use ferroxfs::raw::format::inode::InodeDisk;
+use ferroxfs::raw::format::inode_chunk::InodeChunkDisk;
+use ferroxfs::raw::format::refcount::RefcountDisk;
+use ferroxfs::raw::format::rmap::RmapDisk;
+use ferroxfs::raw::format::superblock::SuperblockDisk;
+use ferroxfs::raw::format::symlink::SymlinkDisk;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 

@@ -1,10 +1,14 @@
 //! The description of an inode and its forks for output.
 
-use ferroxfs::format::attr::AttrShortForm;
-use ferroxfs::format::directory::ShortForm;
-use ferroxfs::format::extent::{ExtentList, ExtentRoot};
-use ferroxfs::format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore, InodeDisk};
-use ferroxfs::format::{Corruption, Geometry, InodeNumber, StructureAddress, VerifyContext};
+use ferroxfs::FileType;
+use ferroxfs::contents::ForkKind;
+use ferroxfs::error::StructureAddress;
+use ferroxfs::raw::format::VerifyContext;
+use ferroxfs::raw::format::attr::AttrShortForm;
+use ferroxfs::raw::format::directory::ShortForm;
+use ferroxfs::raw::format::extent::{ExtentList, ExtentRoot};
+use ferroxfs::raw::format::inode::{self, ForkFormat, InodeCore, InodeDisk};
+use ferroxfs::{Corruption, Geometry, InodeNumber};
 
 use super::blocks::{attribute_value, entry_value, extent_value};
 use super::fields;

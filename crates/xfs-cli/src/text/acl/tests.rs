@@ -1,5 +1,5 @@
-use ferroxfs::Acl;
-use ferroxfs::format::acl::{AclCheck, AclTag};
+use ferroxfs::attr::Acl;
+use ferroxfs::attr::{AclCheck, AclTag};
 
 use super::{AclBuilder, GivenEntry, InvalidEntry, entry_text, value_text};
 

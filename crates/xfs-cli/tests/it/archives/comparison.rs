@@ -135,14 +135,14 @@ fn image_entry(node: &Node) -> Entry {
         let file = node.open_read_only().unwrap();
         let mut read = 0;
         while read < contents.len() {
-            read += file.read_at(read as u64, &mut contents[read..]).unwrap();
+            read += file.read_at(&mut contents[read..], read as u64).unwrap();
         }
     } else {
         contents.clear();
     }
     let attributes = node.attributes().into_iter().map(Result::unwrap);
     let attributes = attributes.filter(|attribute| is_compared(attribute.name.as_bytes()));
-    let with_value = |attribute: ferroxfs::Attribute| {
+    let with_value = |attribute: ferroxfs::attr::Attribute| {
         let value = node.attribute(&attribute.name).unwrap();
         (attribute.name.into_vec(), value)
     };

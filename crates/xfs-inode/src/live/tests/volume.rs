@@ -13,7 +13,7 @@ use xfs_trans::{Journal, testing};
 
 use crate::check::check_volume;
 use crate::live::with_transaction::with_transaction;
-use crate::live::{LiveInode, NewInode, resume};
+use crate::live::{InitialInode, LiveInode, resume};
 
 pub(super) struct Volume {
     pub(super) device: SharedDevice,
@@ -75,7 +75,7 @@ impl Volume {
         let parent = testing::superblock(&self.device).root_inode;
         with_transaction(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
             let allocated = allocate_inode(tx, parent, InodePurpose::File)?;
-            let made = NewInode {
+            let made = InitialInode {
                 inode: allocated,
                 mode,
                 uid: 0,

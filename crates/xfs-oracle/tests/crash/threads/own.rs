@@ -106,7 +106,7 @@ impl<'a> OwnFiles<'a> {
         let path = self.vacant(if is_moving { folder(prng) } else { wide_folder(prng) });
         let began = self.stage.device.position();
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
-        let creation = CreateOptions { mode: 0o600, uid: file, gid: 0, umask: 0 };
+        let creation = CreateOptions::new(0o600).uid(file);
         let folder = self.stage.volume.lookup(format!("/{folder}"));
         let made = folder.and_then(|folder| folder.create(name, &NewKind::Regular, &creation));
         made.map_err(|error| format!("a thread's own file {path}: {error}"))?;

@@ -6,7 +6,7 @@ use xfs_trans::TransactionCounts;
 /// Transactions: the line `trans`. Each step of a chain is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Transactions {
+pub struct TransactionStats {
     /// Durable when their commit returned: those of label, UUID and growth.
     #[doc(alias = "xs_trans_sync")]
     pub synchronous: u64,
@@ -21,7 +21,7 @@ pub struct Transactions {
 /// Checkpoints: commits are gathered in memory, and written to the log together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checkpoints {
+pub struct CheckpointStats {
     /// Written, or being written.
     pub written: u64,
     /// Transactions that were added to them.
@@ -37,7 +37,7 @@ pub struct Checkpoints {
 /// Writes and forces of the log: the line `log`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LogUse {
+pub struct LogStats {
     /// Committed transactions. Each step of a chain is one.
     pub commits: u64,
     /// Records written.
@@ -61,7 +61,7 @@ pub struct LogUse {
 /// Space in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LogSpace {
+pub struct LogSpaceStats {
     /// How often a transaction waited for space.
     #[doc(alias = "xs_sleep_logspace")]
     pub waits: u64,
@@ -76,7 +76,7 @@ pub struct LogSpace {
 /// Writing logged changes in place: the line `push_ail`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct WriteBack {
+pub struct WriteBackStats {
     /// Walks over the list of items that are not in place.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
@@ -96,14 +96,14 @@ pub struct WriteBack {
     pub unplaced_items: u64,
 }
 
-impl Transactions {
+impl TransactionStats {
     pub(super) fn of(commits: u64, counts: TransactionCounts) -> Self {
         let TransactionCounts { synchronous, empty } = counts;
         Self { synchronous, asynchronous: commits.saturating_sub(synchronous), empty }
     }
 }
 
-impl Checkpoints {
+impl CheckpointStats {
     pub(super) const fn of(log: &LogCounts) -> Self {
         Self {
             written: log.checkpoints,
@@ -115,7 +115,7 @@ impl Checkpoints {
     }
 }
 
-impl LogUse {
+impl LogStats {
     pub(super) const fn of(log: &LogCounts) -> Self {
         Self {
             commits: log.commits,
@@ -128,14 +128,14 @@ impl LogUse {
     }
 }
 
-impl LogSpace {
+impl LogSpaceStats {
     pub(super) const fn of(log: &LogCounts, space: SpaceUse) -> Self {
         let SpaceUse { used, granted } = space;
         Self { waits: log.space_waits, reserved_bytes: granted, used_bytes: used }
     }
 }
 
-impl WriteBack {
+impl WriteBackStats {
     pub(super) const fn of(log: &LogCounts) -> Self {
         let PushCounts { walks, started, pinned, locked, underway } = log.pushes;
         let unplaced_items = log.unplaced_items;

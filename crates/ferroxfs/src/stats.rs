@@ -1,5 +1,15 @@
 //! The counters of an open volume, named as the kernel's XFS names them in /proc/fs/xfs/stat.
 //!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! # let volume = ferroxfs::OpenOptions::new().write(true).open_device(device)?;
+//! let before = volume.statistics()?;
+//! volume.create_dir("/new")?;
+//! let after = volume.statistics()?;
+//! assert_eq!(after.directories.added, before.directories.added + 1);
+//! # Ok::<(), ferroxfs::Error>(())
+//! ```
+//!
 //! Owns: the figures, collected from the layers that count. Each counter is kept by processor slot.
 //! Counters are read one after the other, so they need not agree while operations run.
 
@@ -10,67 +20,67 @@ use xfs_icache::{Count, InodeCounts};
 use xfs_inode::{MapCounts, MapUse};
 use xfs_vfs::{Activity, Mount};
 
-pub use log::{Checkpoints, LogSpace, LogUse, Transactions, WriteBack};
+pub use log::{CheckpointStats, LogSpaceStats, LogStats, TransactionStats, WriteBackStats};
 
 /// The counters of a volume that is open for writing, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Statistics {
+pub struct VolumeStats {
     /// Lookups in the inode cache.
     #[doc(alias = "ig")]
-    pub inode_lookups: InodeLookups,
+    pub inode_lookups: InodeLookupStats,
     /// Cached inodes.
     #[doc(alias = "vnodes")]
-    pub inodes: InodesInMemory,
+    pub inodes: InodeCacheStats,
     /// Metadata buffers.
     #[doc(alias = "buf")]
-    pub buffers: Buffers,
+    pub buffers: BufferStats,
     /// Transactions.
     #[doc(alias = "trans")]
-    pub transactions: Transactions,
+    pub transactions: TransactionStats,
     /// Checkpoints: commits that are written to the log together.
     #[doc(alias = "cil")]
-    pub checkpoints: Checkpoints,
+    pub checkpoints: CheckpointStats,
     /// Writes and forces of the log.
-    pub log: LogUse,
+    pub log: LogStats,
     /// Space in the log.
     #[doc(alias = "grant")]
-    pub log_space: LogSpace,
+    pub log_space: LogSpaceStats,
     /// Writing logged changes in place.
     #[doc(alias = "push_ail")]
-    pub write_back: WriteBack,
+    pub write_back: WriteBackStats,
     /// Extent maps.
     #[doc(alias = "blk_map")]
-    pub extent_maps: ExtentMaps,
+    pub extent_maps: ExtentMapStats,
     /// Operations on directories.
     #[doc(alias = "dir")]
-    pub directories: DirectoryOperations,
+    pub directories: DirectoryStats,
     /// Operations on extended attributes.
     #[doc(alias = "attr")]
-    pub attributes: AttributeOperations,
+    pub attributes: AttributeStats,
     /// The dentry cache.
     #[doc(alias = "dentry")]
-    pub names: RememberedNames,
+    pub dentries: DentryCacheStats,
     /// Locks of programs on files.
-    pub locks: FileLocks,
+    pub locks: LockStats,
 }
 
 /// The dentry cache: names that need no search of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RememberedNames {
+pub struct DentryCacheStats {
     /// Names that are cached now.
     #[doc(alias = "nr_dentry")]
-    pub remembered: u64,
+    pub cached: u64,
     /// Of those: names that do not exist.
     #[doc(alias = "nr_negative")]
-    pub absent: u64,
+    pub negative: u64,
 }
 
 /// Locks of programs on files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct FileLocks {
+pub struct LockStats {
     /// Held now: disjoint ranges of files (`fcntl`), and whole files (`flock`).
     pub held: u64,
 }
@@ -78,7 +88,7 @@ pub struct FileLocks {
 /// Operations on directories: the line `dir`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct DirectoryOperations {
+pub struct DirectoryStats {
     /// Directories searched for a name. A cached name needs no search.
     #[doc(alias = "xs_dir_lookup")]
     pub lookups: u64,
@@ -97,7 +107,7 @@ pub struct DirectoryOperations {
 /// Operations on extended attributes: the line `attr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct AttributeOperations {
+pub struct AttributeStats {
     /// Values read.
     #[doc(alias = "xs_attr_get")]
     pub reads: u64,
@@ -115,7 +125,7 @@ pub struct AttributeOperations {
 /// Extent maps of files, directories and attributes: from the line `blk_map`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ExtentMaps {
+pub struct ExtentMapStats {
     /// Lookups of file contents, to be read or listed. Lookups of directories and attributes are
     /// not counted.
     #[doc(alias = "xs_blk_mapr")]
@@ -137,7 +147,7 @@ pub struct ExtentMaps {
 /// Lookups in the inode cache: the line `ig`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct InodeLookups {
+pub struct InodeLookupStats {
     /// Lookups by number.
     #[doc(alias = "xs_ig_attempts")]
     pub attempts: u64,
@@ -161,7 +171,7 @@ pub struct InodeLookups {
 /// Cached inodes: the line `vnodes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct InodesInMemory {
+pub struct InodeCacheStats {
     /// Cached now.
     #[doc(alias = "vn_active")]
     pub active: u64,
@@ -182,7 +192,7 @@ pub struct InodesInMemory {
 /// Metadata buffers: from the line `buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Buffers {
+pub struct BufferStats {
     /// Reads of a metadata block.
     #[doc(alias = "xb_get")]
     pub reads: u64,
@@ -199,7 +209,7 @@ pub struct Buffers {
     pub memory_bytes: u64,
 }
 
-impl Statistics {
+impl VolumeStats {
     pub(crate) fn gather(mount: &Mount) -> Self {
         let (counts, done) = (mount.inode_cache.counts(), mount.activity());
         let journal = &mount.journal;
@@ -207,36 +217,36 @@ impl Statistics {
         Self {
             inode_lookups: lookups(counts),
             inodes: in_memory(counts),
-            buffers: Buffers::gather(journal.cache()),
-            transactions: Transactions::of(log.commits, transactions),
-            checkpoints: Checkpoints::of(&log),
-            log: LogUse::of(&log),
-            log_space: LogSpace::of(&log, journal.log().space()),
-            write_back: WriteBack::of(&log),
-            extent_maps: ExtentMaps::gather(MapCounts::of(journal)),
-            directories: DirectoryOperations {
+            buffers: BufferStats::gather(journal.cache()),
+            transactions: TransactionStats::of(log.commits, transactions),
+            checkpoints: CheckpointStats::of(&log),
+            log: LogStats::of(&log),
+            log_space: LogSpaceStats::of(&log, journal.log().space()),
+            write_back: WriteBackStats::of(&log),
+            extent_maps: ExtentMapStats::gather(MapCounts::of(journal)),
+            directories: DirectoryStats {
                 lookups: done.sum(Activity::NameLookup),
                 added: done.sum(Activity::NameAdded),
                 removed: done.sum(Activity::NameRemoved),
                 listings: done.sum(Activity::Listing),
             },
-            attributes: AttributeOperations {
+            attributes: AttributeStats {
                 reads: done.sum(Activity::AttributeRead),
                 set: done.sum(Activity::AttributeSet),
                 removed: done.sum(Activity::AttributeRemoved),
                 listings: done.sum(Activity::AttributeListing),
             },
-            names: RememberedNames {
-                remembered: mount.dentries.count() as u64,
-                absent: mount.dentries.negative_count() as u64,
+            dentries: DentryCacheStats {
+                cached: mount.dentries.count() as u64,
+                negative: mount.dentries.negative_count() as u64,
             },
-            locks: FileLocks { held: mount.inode_cache.waits().locks() },
+            locks: LockStats { held: mount.inode_cache.waits().locks() },
         }
     }
 }
 
-fn lookups(counts: &InodeCounts) -> InodeLookups {
-    InodeLookups {
+fn lookups(counts: &InodeCounts) -> InodeLookupStats {
+    InodeLookupStats {
         attempts: counts.sum(Count::Attempt),
         found: counts.sum(Count::Found),
         recycled: counts.sum(Count::Recycled),
@@ -246,12 +256,12 @@ fn lookups(counts: &InodeCounts) -> InodeLookups {
     }
 }
 
-fn in_memory(counts: &InodeCounts) -> InodesInMemory {
+fn in_memory(counts: &InodeCounts) -> InodeCacheStats {
     // Removals are read before insertions, so that the difference is not negative.
     let removed = counts.sum(Count::Freed);
     let freed = removed + counts.sum(Count::Evicted);
     let allocated = counts.sum(Count::Missed) + counts.sum(Count::Made);
-    InodesInMemory {
+    InodeCacheStats {
         active: allocated.saturating_sub(freed),
         allocated,
         released: counts.sum(Count::Released),
@@ -260,7 +270,7 @@ fn in_memory(counts: &InodeCounts) -> InodesInMemory {
     }
 }
 
-impl ExtentMaps {
+impl ExtentMapStats {
     fn gather(counts: &MapCounts) -> Self {
         Self {
             reads: counts.sum(MapUse::Read),
@@ -272,7 +282,7 @@ impl ExtentMaps {
     }
 }
 
-impl Buffers {
+impl BufferStats {
     fn gather(buffers: &BufferCache) -> Self {
         let statistics = buffers.statistics();
         let total = statistics.total();

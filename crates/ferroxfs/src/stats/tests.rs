@@ -2,15 +2,17 @@ use xfs_dir::SetMode;
 use xfs_trans::testing::make_with;
 use xfs_vfs::{CreateOptions, NewKind, RenameMode};
 
-use crate::statistics::RememberedNames;
-use crate::{Label, LockMode, LockOwner, LockRange, OpenOptions, Wait};
+use crate::OpenOptions;
+use crate::admin::Label;
+use crate::lock::{LockMode, LockOwner, LockRange, Wait};
+use crate::stats::DentryCacheStats;
 
-const PLAIN: CreateOptions = CreateOptions { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const PLAIN: CreateOptions = CreateOptions::new(0o600);
 
 #[test]
 fn operations_by_name_are_counted() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     let before = volume.statistics().unwrap();
     root.create("one", &NewKind::Regular, &PLAIN).unwrap();
@@ -36,8 +38,8 @@ fn operations_by_name_are_counted() {
 
 #[test]
 fn rename_counts_added_and_removed_entries() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     for name in ["a", "b", "c", "d"] {
         root.create(name, &NewKind::Regular, &PLAIN).unwrap();
@@ -59,14 +61,14 @@ fn rename_counts_added_and_removed_entries() {
 
 #[test]
 fn changes_count_extents_transactions_and_log_writes() {
-    let options = OpenOptions::new().writable(true).join_writes(false).cached_inodes(16);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true).join_writes(false).cached_inodes(16);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
     let before = volume.statistics().unwrap();
-    file.write_at(0, b"first").unwrap();
-    file.write_at(1 << 20, b"second").unwrap();
-    file.read_at(0, &mut [0; 5]).unwrap();
+    file.write_at(b"first", 0).unwrap();
+    file.write_at(b"second", 1 << 20).unwrap();
+    file.read_at(&mut [0; 5], 0).unwrap();
     file.set_len(1).unwrap();
     let after = volume.statistics().unwrap();
     let (maps, was) = (after.extent_maps, before.extent_maps);
@@ -107,12 +109,13 @@ fn changes_count_extents_transactions_and_log_writes() {
 
 #[test]
 fn cached_names_and_held_locks_are_counted() {
-    let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let options = OpenOptions::new().write(true);
+    let volume = options.open_device(make_with("")).unwrap();
     let root = volume.root().unwrap();
     root.create("one", &NewKind::Regular, &PLAIN).unwrap();
     let names = || {
-        let RememberedNames { remembered, absent } = volume.statistics().unwrap().names;
+        let DentryCacheStats { cached: remembered, negative: absent } =
+            volume.statistics().unwrap().dentries;
         (remembered, absent)
     };
     // The second lookup of a name caches it.

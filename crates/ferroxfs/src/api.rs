@@ -1,0 +1,17 @@
+//! The public modules of the crate, each a list of names.
+//!
+//! Owns: which name is found where. The root has the names that most programs need. The names of
+//! one task are together in a module. Does **not** own: the types, which are in the modules of the
+//! crate and in the layers below.
+
+pub mod admin;
+pub mod attr;
+#[cfg(feature = "bench")]
+pub mod bench;
+pub mod contents;
+pub mod device;
+pub mod dir;
+pub mod error;
+pub mod lock;
+#[cfg(feature = "raw")]
+pub mod raw;

@@ -1,0 +1,60 @@
+//! Switches and figures that only benchmarks use. **No stability is promised.**
+//!
+//! This module needs the feature `bench`, which also adds methods to
+//! [`OpenOptions`](crate::OpenOptions) and [`Node`](crate::Node).
+
+pub use xfs_dir::ParentPath;
+pub use xfs_icache::InodeIndex;
+pub use xfs_vfs::LockCheck;
+
+use crate::node::Node;
+use crate::open::OpenOptions;
+use crate::volume_ref::InodeRef;
+
+impl Node {
+    /// Returns the address of the cache line that each open and close reads, for benchmarks of its
+    /// neighbours. `None` on a volume that is open for reading, where that line is never written.
+    #[must_use]
+    pub fn memory_address(&self) -> Option<usize> {
+        let line =
+            |inode_ref: &InodeRef| std::ptr::from_ref(inode_ref.inode().marks()).addr() & !63;
+        self.inode_ref().map(line)
+    }
+}
+
+impl OpenOptions {
+    /// Sets how parent pointers are written.
+    #[must_use]
+    pub fn parent_path(mut self, path: ParentPath) -> Self {
+        self.options.parents = path;
+        self
+    }
+
+    /// Sets whether there is a list of all cached inodes.
+    #[must_use]
+    pub fn inode_index(mut self, index: InodeIndex) -> Self {
+        self.inode_index = index;
+        self
+    }
+
+    /// Sets how many lists the log gathers commits in: by default two for each processor. With 1
+    /// all threads share one. With a [`fixed_time`](Self::fixed_time) there is
+    /// one.
+    ///
+    /// # Panics
+    ///
+    /// With 0.
+    #[must_use]
+    pub fn log_slots(mut self, slots: usize) -> Self {
+        assert!(slots > 0, "a log has at least one slot");
+        self.log_slots = Some(slots);
+        self
+    }
+
+    /// Sets how an open and a close learn whether a file has locks.
+    #[must_use]
+    pub fn lock_check(mut self, check: LockCheck) -> Self {
+        self.options.lock_check = check;
+        self
+    }
+}

@@ -1,0 +1,104 @@
+//! The one table from errors to errno.
+//!
+//! It is here because [`Error`] is: a method of the error, and its conversion to an
+//! [`std::io::Error`], can only be written where the type is. No code below `ferroxfs` calls them.
+
+use std::io;
+
+use super::{Error, PosixError};
+
+/// errno values of Linux. XFS reports corruption as EUCLEAN; a bad checksum is the same here.
+mod code {
+    pub(super) const EPERM: i32 = 1;
+    pub(super) const ENOENT: i32 = 2;
+    pub(super) const EINTR: i32 = 4;
+    pub(super) const EIO: i32 = 5;
+    pub(super) const E2BIG: i32 = 7;
+    pub(super) const EACCES: i32 = 13;
+    pub(super) const EBADF: i32 = 9;
+    pub(super) const EAGAIN: i32 = 11;
+    pub(super) const EBUSY: i32 = 16;
+    pub(super) const EEXIST: i32 = 17;
+    pub(super) const EXDEV: i32 = 18;
+    pub(super) const ENOTDIR: i32 = 20;
+    pub(super) const EISDIR: i32 = 21;
+    pub(super) const EINVAL: i32 = 22;
+    pub(super) const EFBIG: i32 = 27;
+    pub(super) const ENOSPC: i32 = 28;
+    pub(super) const EROFS: i32 = 30;
+    pub(super) const EMLINK: i32 = 31;
+    pub(super) const ERANGE: i32 = 34;
+    pub(super) const EDEADLK: i32 = 35;
+    pub(super) const ENAMETOOLONG: i32 = 36;
+    pub(super) const ENOTEMPTY: i32 = 39;
+    pub(super) const ELOOP: i32 = 40;
+    pub(super) const ENODATA: i32 = 61;
+    pub(super) const EOPNOTSUPP: i32 = 95;
+    pub(super) const ETIMEDOUT: i32 = 110;
+    pub(super) const ESTALE: i32 = 116;
+    pub(super) const EUCLEAN: i32 = 117;
+}
+
+impl Error {
+    /// Returns the errno that the kernel's XFS would return for this error.
+    ///
+    /// It is the host's own for a request of the device that failed, or EIO if the host gave none.
+    /// Damage is EUCLEAN, a kind of volume or file that is refused EOPNOTSUPP, and a volume that
+    /// was shut down EIO.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Io(io) => io.source.raw_os_error().unwrap_or(code::EIO),
+            Self::Corrupt(_) => code::EUCLEAN,
+            Self::Unsupported(_) => code::EOPNOTSUPP,
+            Self::Posix(posix) => posix.errno(),
+            Self::Shutdown => code::EIO,
+        }
+    }
+}
+
+impl PosixError {
+    /// Returns the errno of this case.
+    #[must_use]
+    pub fn errno(self) -> i32 {
+        match self {
+            Self::NotFound => code::ENOENT,
+            Self::NotDirectory => code::ENOTDIR,
+            Self::IsDirectory => code::EISDIR,
+            Self::InvalidArgument => code::EINVAL,
+            Self::SymlinkLoop => code::ELOOP,
+            Self::NameTooLong => code::ENAMETOOLONG,
+            Self::NoAttribute => code::ENODATA,
+            Self::OutOfRange => code::ERANGE,
+            Self::Stale => code::ESTALE,
+            Self::ReadOnly => code::EROFS,
+            Self::Exists => code::EEXIST,
+            Self::NotEmpty => code::ENOTEMPTY,
+            Self::NoSpace => code::ENOSPC,
+            Self::FileTooLarge => code::EFBIG,
+            Self::TooManyLinks => code::EMLINK,
+            Self::NotPermitted => code::EPERM,
+            Self::AccessDenied => code::EACCES,
+            Self::ValueTooLong => code::E2BIG,
+            Self::Busy => code::EBUSY,
+            Self::CrossDevice => code::EXDEV,
+            Self::NotSupported => code::EOPNOTSUPP,
+            Self::WouldBlock => code::EAGAIN,
+            Self::Deadlock => code::EDEADLK,
+            Self::Interrupted => code::EINTR,
+            Self::TimedOut => code::ETIMEDOUT,
+            Self::BadDescriptor => code::EBADF,
+        }
+    }
+}
+
+/// Keeps the error as the source, and takes the kind of its errno.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = Self::from_raw_os_error(error.errno()).kind();
+        Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests;
