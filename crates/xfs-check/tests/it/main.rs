@@ -1,0 +1,3 @@
+//! Tests of the checker on whole volumes.
+
+mod golden;
