@@ -7,7 +7,8 @@ use std::io;
 
 use xfs_device::BlockDevice;
 use xfs_format::{
-    BlockKind, Check, Corruption, DiskAddr, Geometry, Lsn, Structure, Superblock, VerifyContext,
+    AgNumber, BlockKind, Check, Corruption, DiskAddr, Geometry, Lsn, Structure, Superblock,
+    VerifyContext,
 };
 
 use crate::code::Code;
@@ -28,6 +29,16 @@ pub(crate) struct Volume<'a> {
 impl<'a> Volume<'a> {
     pub(crate) fn geometry(&self) -> &'a Geometry {
         &self.superblock.geometry
+    }
+
+    /// Returns the groups that begin on the device. A superblock may name more.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = AgNumber> + use<> {
+        let geometry = self.geometry();
+        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+        let on_device = self.device.length_bytes().div_ceil(group_bytes);
+        let count = on_device.min(geometry.ag_count.into());
+        (0..u32::try_from(count).expect("there are at most as many as the geometry has"))
+            .map(AgNumber)
     }
 
     pub(crate) fn context(&self) -> VerifyContext<'a> {

@@ -17,11 +17,12 @@ use xfs_sync::{AtomicU64, Mutex, Ordering, Volume as VolumeScope};
 
 use crate::blocks::{Findings, Volume};
 use crate::chunk;
+use crate::code::Code;
 use crate::compare;
 use crate::copies;
 use crate::explain::Lists;
 use crate::facts::{Facts, Gap};
-use crate::finding::Finding;
+use crate::finding::{Finding, Place};
 use crate::group::{self, GroupSummary};
 use crate::hash::Keyed;
 use crate::inode::Pass;
@@ -111,11 +112,13 @@ impl<'a> Run<'a> {
     fn report(&self, start: Instant) -> Report {
         let geometry = self.volume.geometry();
         let mut findings = Findings::default();
-        let mut sums = Sums::new(self.volume.hash, geometry, self.features());
-        for number in geometry.groups() {
+        self.device_length(&mut findings);
+        let groups = self.volume.groups().count();
+        let new_sums = || Sums::new(self.volume.hash, groups, self.features());
+        let mut sums = new_sums();
+        for number in self.volume.groups() {
             sums.expect_group(number, geometry.ag_length(number));
         }
-        let new_sums = || Sums::new(self.volume.hash, geometry, self.features());
         let (groups, shares) = self.passes(&new_sums, Findings::default);
         for share in shares {
             sums.merge(&share.facts);
@@ -149,9 +152,9 @@ impl<'a> Run<'a> {
         Report {
             findings: list,
             dropped,
-            unchecked: unchecked(&sums.gaps),
+            unchecked: self.unchecked(&sums.gaps),
             coverage: Coverage {
-                groups: geometry.ag_count,
+                groups: u32::try_from(self.volume.groups().count()).unwrap_or(u32::MAX),
                 inodes,
                 directories,
                 bytes: geometry.data_bytes(),
@@ -161,14 +164,34 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns what was not looked at, in words.
+    fn unchecked(&self, gaps: &Gaps) -> Vec<Unchecked> {
+        let mut what = unchecked(gaps);
+        let (groups, all) = (self.volume.groups().count() as u64, self.volume.geometry().ag_count);
+        if groups < all.into() {
+            what.push(Unchecked { what: format!("groups {groups} to {}", all - 1) });
+        }
+        what
+    }
+
+    /// Compares the length of the device with the volume.
+    fn device_length(&self, findings: &mut Findings) {
+        let (volume, device) =
+            (self.volume.geometry().data_bytes(), self.volume.device.length_bytes());
+        if device < volume {
+            let found = format!("the device has {device} bytes");
+            let finding = Finding::new(Code::SbDeviceShort, Place::default(), found);
+            findings.push(finding.expected(format!("{volume} bytes")));
+        }
+    }
+
     /// Runs all passes over the volume, and returns the groups and what each thread has found.
     fn passes<T: Facts + Send>(
         &self,
         new_facts: &(dyn Fn() -> T + Sync),
         new_findings: fn() -> Findings,
     ) -> (Vec<GroupSummary>, Vec<Share<T>>) {
-        let geometry = self.volume.geometry();
-        let numbers: Vec<AgNumber> = geometry.groups().collect();
+        let numbers: Vec<AgNumber> = self.volume.groups().collect();
         let empty = vec![GroupSummary::default(); numbers.len()];
         let summaries: Mutex<Vec<GroupSummary>, VolumeScope> = Mutex::new(empty);
         let new_share = || Share { facts: new_facts(), findings: new_findings() };

@@ -89,7 +89,8 @@ pub(crate) fn directories(sums: &mut Sums, volume: Volume<'_>, findings: &mut Fi
 
 /// Checks the counters of the superblock.
 pub(crate) fn counters(groups: &[GroupSummary], volume: Volume<'_>, findings: &mut Findings) {
-    if groups.iter().any(|group| !group.is_counted) {
+    let is_complete = groups.len() as u64 == u64::from(volume.geometry().ag_count);
+    if !is_complete || groups.iter().any(|group| !group.is_counted) {
         return;
     }
     let sum = |of: fn(&GroupSummary) -> u64| groups.iter().map(of).sum::<u64>();

@@ -6,7 +6,7 @@
 use xfs_format::directory::EntryType;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
-use xfs_format::{AgBlock, AgNumber, Geometry, InodeNumber};
+use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
 use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
 use crate::hash::{Keyed, Tag};
@@ -97,13 +97,12 @@ pub(crate) struct Sums {
 
 impl Sums {
     /// Creates empty sums: nothing is claimed, and nothing is expected.
-    pub(crate) fn new(hash: Keyed, geometry: &Geometry, features: Features) -> Self {
-        let count = usize::try_from(geometry.ag_count).expect("a group number fits an index");
+    pub(crate) fn new(hash: Keyed, groups: usize, features: Features) -> Self {
         Self {
             hash,
             has_reverse_map: features.reverse_map,
             has_parents: features.parents,
-            groups: vec![GroupSums::default(); count],
+            groups: vec![GroupSums::default(); groups],
             inodes: vec![InodeSums::default(); BUCKETS],
             directories: Vec::new(),
             without_links: Vec::new(),
@@ -116,8 +115,7 @@ impl Sums {
     /// Expects each block of a group to have exactly one owner.
     pub(crate) fn expect_group(&mut self, group: AgNumber, blocks: u32) {
         let whole = self.span(0, blocks);
-        let sums = self.group(group);
-        sums.coverage = sums.coverage.wrapping_sub(whole);
+        self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(whole));
     }
 
     /// Adds the sums of another thread.
@@ -146,9 +144,12 @@ impl Sums {
         }
     }
 
-    fn group(&mut self, group: AgNumber) -> &mut GroupSums {
+    /// Changes the sums of a group. A group past the end of the device has none.
+    fn group(&mut self, group: AgNumber, change: impl FnOnce(&mut GroupSums)) {
         let index = usize::try_from(group.0).expect("a group number fits an index");
-        self.groups.get_mut(index).expect("a fact is about a group of the volume")
+        if let Some(sums) = self.groups.get_mut(index) {
+            change(sums);
+        }
     }
 
     fn bucket(&mut self, inode: InodeNumber) -> &mut InodeSums {
@@ -211,16 +212,16 @@ impl Facts for Sums {
             }
             Owner::Used(_) => 0,
         };
-        let sums = self.group(claim.group);
-        sums.coverage = sums.coverage.wrapping_add(span);
-        sums.reverse_map = sums.reverse_map.wrapping_add(owned);
-        sums.free_space = sums.free_space.wrapping_add(free);
+        self.group(claim.group, |sums| {
+            sums.coverage = sums.coverage.wrapping_add(span);
+            sums.reverse_map = sums.reverse_map.wrapping_add(owned);
+            sums.free_space = sums.free_space.wrapping_add(free);
+        });
     }
 
     fn mapping(&mut self, record: &Claim) {
         let owned = self.owned_span(record);
-        let sums = self.group(record.group);
-        sums.reverse_map = sums.reverse_map.wrapping_sub(owned);
+        self.group(record.group, |sums| sums.reverse_map = sums.reverse_map.wrapping_sub(owned));
     }
 
     fn shared(&mut self, group: AgNumber, record: &Refcount) {
@@ -229,26 +230,22 @@ impl Facts for Sums {
         }
         let span = self.span(record.start.0, record.end().0);
         let more = span.wrapping_mul(u128::from(record.references - 1));
-        let sums = self.group(group);
-        sums.coverage = sums.coverage.wrapping_sub(more);
+        self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(more));
     }
 
     fn free_by_size(&mut self, group: AgNumber, start: AgBlock, count: u32) {
         let free = self.hash.numbers(Tag::FreeSpace, [start.0.into(), count.into()]);
-        let sums = self.group(group);
-        sums.free_space = sums.free_space.wrapping_sub(free);
+        self.group(group, |sums| sums.free_space = sums.free_space.wrapping_sub(free));
     }
 
     fn chunk_with_free(&mut self, group: AgNumber, chunk: &InodeChunk) {
         let hash = self.chunk(chunk);
-        let sums = self.group(group);
-        sums.free_inodes = sums.free_inodes.wrapping_add(hash);
+        self.group(group, |sums| sums.free_inodes = sums.free_inodes.wrapping_add(hash));
     }
 
     fn free_chunk(&mut self, group: AgNumber, chunk: &InodeChunk) {
         let hash = self.chunk(chunk);
-        let sums = self.group(group);
-        sums.free_inodes = sums.free_inodes.wrapping_sub(hash);
+        self.group(group, |sums| sums.free_inodes = sums.free_inodes.wrapping_sub(hash));
     }
 
     fn name(&mut self, name: &Name<'_>) {
