@@ -15,7 +15,8 @@ fn main() -> ExitCode {
     device.read_at(0, &mut sector).expect("the superblock can be read");
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))
         .expect("the superblock is sound");
-    let report = check(&device, &superblock, &CheckOptions::default(), &());
+    let report = check(&device, &superblock, &CheckOptions::default(), &())
+        .expect("the checker knows the volume's features");
     for finding in &report.findings {
         println!("{}: {finding}", finding.severity());
     }

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use xfs_device::BlockDevice;
 use xfs_format::directory::EntryType;
+use xfs_format::superblock;
 use xfs_format::{
     AgBlock, AgNumber, IncompatFeatures, InodeNumber, Lsn, RoCompatFeatures, Superblock,
 };
@@ -32,14 +33,36 @@ use crate::unlinked;
 
 /// Options of a check.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct CheckOptions {
     /// The end of the log: no structure may be newer. `None` if the log could not be read.
-    pub log_head: Option<Lsn>,
+    log_head: Option<Lsn>,
     /// The number of threads; 0 means one for each processor.
-    pub threads: usize,
-    /// The key of the hash, for tests; random otherwise.
-    pub key: Option<(u64, u64)>,
+    threads: usize,
+    /// The key of the hash; random if there is none.
+    key: Option<(u64, u64)>,
+}
+
+impl CheckOptions {
+    /// Sets the end of the log.
+    #[must_use]
+    pub fn log_head(mut self, head: Lsn) -> Self {
+        self.log_head = Some(head);
+        self
+    }
+
+    /// Sets the number of threads; 0 means one for each processor.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets the key of the hash, so that a test can repeat a run exactly.
+    #[must_use]
+    pub fn key(mut self, first: u64, second: u64) -> Self {
+        self.key = Some((first, second));
+        self
+    }
 }
 
 /// A receiver of the progress of a check.
@@ -57,16 +80,36 @@ impl Progress for () {
     fn advance(&self, _done: u64, _total: u64) {}
 }
 
+/// A volume that is not checked, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// Contents of files on a realtime device have owners that are not checked yet.
+    #[error("volumes with a realtime device are not checked")]
+    Realtime,
+    /// The metadata directory has rules of its own.
+    #[error("volumes with a metadata directory (METADIR) are not checked")]
+    Metadir,
+    /// The volume cannot be read at all.
+    #[error(transparent)]
+    Volume(superblock::Unsupported),
+}
+
 /// Checks a volume. The log has been replayed: `device` shows the volume as it is after recovery.
 /// Nothing is written.
-#[must_use]
+///
+/// # Errors
+///
+/// [`Unsupported`] if the volume has a feature that the checker does not know. Damage is not an
+/// error but a finding.
 pub fn check(
     device: &dyn BlockDevice,
     superblock: &Superblock,
     options: &CheckOptions,
     progress: &dyn Progress,
-) -> Report {
+) -> Result<Report, Unsupported> {
     let start = Instant::now();
+    refuse(superblock)?;
     let hash = match options.key {
         Some((first, second)) => Keyed::with_key(first, second),
         None => Keyed::random(),
@@ -77,7 +120,22 @@ pub fn check(
         threads => threads,
     };
     let run = Run { volume, threads, progress };
-    run.report(start)
+    Ok(run.report(start))
+}
+
+/// Refuses a volume with a feature that the checker does not know.
+fn refuse(superblock: &Superblock) -> Result<(), Unsupported> {
+    match superblock.refusal(superblock::Access::Read) {
+        None | Some(superblock::Unsupported::NeedsRepair) => {}
+        Some(reason) => return Err(Unsupported::Volume(reason)),
+    }
+    if superblock.has_realtime() {
+        return Err(Unsupported::Realtime);
+    }
+    if superblock.has_incompat(IncompatFeatures::METADIR) {
+        return Err(Unsupported::Metadir);
+    }
+    Ok(())
 }
 
 /// A check in progress.
@@ -113,6 +171,10 @@ impl<'a> Run<'a> {
         let geometry = self.volume.geometry();
         let mut findings = Findings::default();
         self.device_length(&mut findings);
+        if self.volume.superblock.has_incompat(IncompatFeatures::NEEDSREPAIR) {
+            let found = "the flag NEEDSREPAIR is set";
+            findings.push(Finding::new(Code::SbNeedsRepair, Place::default(), found));
+        }
         let groups = self.volume.groups().count();
         let new_sums = || Sums::new(self.volume.hash, groups, self.features());
         let mut sums = new_sums();

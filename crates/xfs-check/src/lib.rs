@@ -44,7 +44,7 @@ mod symlink;
 mod tree;
 mod unlinked;
 
-pub use check::{CheckOptions, Progress, check};
+pub use check::{CheckOptions, Progress, Unsupported, check};
 pub use code::{Area, Code};
 pub use finding::{Finding, Place, Severity};
 pub use report::{Coverage, Report, Unchecked};

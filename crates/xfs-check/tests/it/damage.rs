@@ -18,7 +18,7 @@ fn report(image: &Image) -> Option<Report> {
     let mut sector = vec![0; SECTOR_BYTES];
     image.read_at(0, &mut sector).expect("an image has a first sector");
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()?;
-    Some(check(image, &superblock, &CheckOptions::default(), &()))
+    check(image, &superblock, &CheckOptions::default(), &()).ok()
 }
 
 fn codes(image: &Image) -> Vec<Code> {

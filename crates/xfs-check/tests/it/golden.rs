@@ -8,7 +8,7 @@ fn report(device: &dyn BlockDevice) -> Report {
     let mut sector = vec![0; 4096];
     device.read_at(0, &mut sector).unwrap();
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
-    check(device, &superblock, &CheckOptions::default(), &())
+    check(device, &superblock, &CheckOptions::default(), &()).unwrap()
 }
 
 #[test]

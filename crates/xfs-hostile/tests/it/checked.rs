@@ -23,6 +23,7 @@ fn problem_with(attack: &Attack) -> Option<String> {
     };
     let report = check(&image, &superblock, &CheckOptions::default(), &());
     let elapsed = start.elapsed();
+    let Ok(report) = report else { return None };
     if elapsed > TIME_LIMIT {
         return Some(format!("{}: {elapsed:?}", attack.name));
     }
