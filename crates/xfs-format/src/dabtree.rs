@@ -136,6 +136,13 @@ pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
     Some(header.forward.get()).filter(|block| *block != 0).map(|block| FileBlock(block.into()))
 }
 
+/// The block before on the same level, from the header of any block of the tree.
+#[must_use]
+pub fn back(bytes: &[u8]) -> Option<FileBlock> {
+    let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
+    Some(header.back.get()).filter(|block| *block != 0).map(|block| FileBlock(block.into()))
+}
+
 /// A node, borrowed from its block.
 #[doc(alias = "xfs_da3_intnode")]
 #[derive(Clone, Copy, Debug)]

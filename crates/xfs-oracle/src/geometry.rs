@@ -3,12 +3,23 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+
+use xfs_check::CheckOptions;
+use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
+use xfs_log::{LogDevice, find_head_and_tail};
 
 use crate::error::{Context, OracleError};
 use crate::mount::Mount;
 use crate::populate::{age, fill, populate};
 use crate::run::run;
 use crate::xfsprogs::Xfsprogs;
+
+/// The most bytes of a sector.
+const SECTOR_BYTES: usize = 32 << 10;
+/// The most findings of the checker that a message repeats.
+const MOST_FINDINGS: usize = 20;
 
 /// One seed for all volumes, so that they differ only by their geometry.
 const SEED: u64 = 1;
@@ -198,8 +209,52 @@ impl Image {
         Ok(Self { data: copy(&self.data)?, log })
     }
 
-    /// Returns the complaints of the newer `xfs_repair -n`, or `None` if it has none.
+    /// Returns the complaints of the newer `xfs_repair -n` and of our own checker, or `None` if
+    /// they have none.
+    ///
+    /// # Errors
+    ///
+    /// xfs_repair cannot be run, or the image cannot be read.
     pub fn findings(&self) -> Result<Option<String>, OracleError> {
+        let findings = [self.findings_of_repair()?, self.findings_of_checker()?];
+        let findings: Vec<String> = findings.into_iter().flatten().collect();
+        Ok((!findings.is_empty()).then(|| findings.join("\n")))
+    }
+
+    /// Returns the findings of our own checker above `preen`. A volume with a dirty log has none:
+    /// the checker looks at recovered volumes.
+    fn findings_of_checker(&self) -> Result<Option<String>, OracleError> {
+        // Nothing is locked: the image is that of a test.
+        let open = |path: &Path| -> Result<SharedDevice, OracleError> {
+            let device = FileDevice::open(path, OpenOptions::read_only().live());
+            let device = device.map_err(|error| OracleError::Unavailable(error.to_string()))?;
+            Ok(Arc::new(device))
+        };
+        let device = open(&self.data)?;
+        let mut sector = vec![0; SECTOR_BYTES];
+        device.read_at(0, &mut sector).context(|| "the superblock".to_owned())?;
+        let place = StructureAddress::Disk(DiskAddr(0));
+        let Ok(superblock) = Superblock::decode(&sector, place) else {
+            return Ok(Some("the superblock is damaged".to_owned()));
+        };
+        let log = match &self.log {
+            Some(log) => open(log)?,
+            None => Arc::clone(&device),
+        };
+        let state = LogDevice::new(log, &superblock).and_then(|log| find_head_and_tail(&log));
+        let Some(state) = state.ok().filter(|state| state.clean) else { return Ok(None) };
+        let options = CheckOptions::default().log_head(state.head);
+        let Ok(report) = xfs_check::check(&*device, &superblock, &options, &()) else {
+            return Ok(None);
+        };
+        let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
+        let damage: Vec<String> =
+            damage.take(MOST_FINDINGS).map(|finding| format!("check: {finding}")).collect();
+        Ok((!damage.is_empty()).then(|| damage.join("\n")))
+    }
+
+    /// Returns the complaints of the newer `xfs_repair -n`, or `None` if it has none.
+    fn findings_of_repair(&self) -> Result<Option<String>, OracleError> {
         let mut repair = Xfsprogs::newer()?.command("xfs_repair");
         repair.arg("-n");
         if let Some(log) = &self.log {

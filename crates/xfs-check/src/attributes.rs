@@ -1,0 +1,245 @@
+//! Extended attributes: the fork, its leaves, remote values, and parent pointers.
+//!
+//! Owns: the checks across the blocks of one attribute fork, and the parent pointers of the volume.
+
+use xfs_format::acl;
+use xfs_format::attr::remote::RemoteBlock;
+use xfs_format::attr::{AttrEntry, AttrFlags, AttrLeaf, AttrShortForm, AttrValue, Namespace};
+use xfs_format::inode::{ForkFormat, ForkKind};
+use xfs_format::parent::Parent;
+use xfs_format::{BlockKind, FileBlock, StructureAddress};
+
+use crate::code::Code;
+use crate::dabtree::{self, DaBlock, DaFork, LeafVisitor};
+use crate::facts::{Facts, Gap, ParentPointer};
+use crate::finding::Finding;
+use crate::fork::ForkMap;
+use crate::inode::{Inode, Pass};
+
+/// Checks the attributes of an inode and reports its parent pointers. `map` is absent if the map of
+/// the fork cannot be read.
+pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: Option<&ForkMap>) {
+    match (inode.core.fork_format(ForkKind::Attr), map) {
+        (None, _) => {}
+        (Some(ForkFormat::Local), _) => short_form(pass, inode),
+        (Some(_), Some(map)) if !map.extents.is_empty() => blocks(pass, inode, map),
+        (Some(_), Some(map)) if map.is_whole => {}
+        (Some(_), _) => pass.facts.gap(Gap::Parents),
+    }
+}
+
+fn short_form<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
+    let geometry = pass.volume.geometry();
+    let address = StructureAddress::Inode(inode.number());
+    let form = match AttrShortForm::decode(inode.fork(ForkKind::Attr), address) {
+        Ok(form) => form,
+        Err(corruption) => {
+            pass.findings.corrupt(&corruption, geometry);
+            pass.facts.gap(Gap::Parents);
+            return;
+        }
+    };
+    if let Err(corruption) = form.verify() {
+        pass.findings.corrupt(&corruption, geometry);
+    }
+    let mut names = Vec::new();
+    for entry in form.entries() {
+        match entry {
+            Ok(entry) => {
+                attribute(pass, inode, &entry, address);
+                names.push((entry.namespace, entry.name));
+            }
+            // The verifier has reported it.
+            Err(_) => pass.facts.gap(Gap::Parents),
+        }
+    }
+    // Parent pointers may share a name: one file may have it in several directories.
+    names.retain(|(namespace, _)| *namespace != Namespace::Parent);
+    names.sort_unstable();
+    for pair in names.windows(2) {
+        if let [first, second] = pair
+            && first == second
+        {
+            twice(pass, inode, first.1);
+        }
+    }
+}
+
+fn twice<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, name: &[u8]) {
+    let place = inode.place(pass.geometry());
+    let found = format!("the attribute {}", name.escape_ascii());
+    pass.findings.push(Finding::new(Code::AttrTwice, place, found));
+}
+
+/// Checks one attribute, and reports it if it is a parent pointer.
+fn attribute<T: Facts>(
+    pass: &mut Pass<'_, T>,
+    inode: &Inode<'_>,
+    entry: &AttrEntry<'_>,
+    address: StructureAddress,
+) {
+    let geometry = pass.volume.geometry();
+    match Parent::decode(entry, address) {
+        Ok(Some(parent)) => {
+            pass.facts.parent(&ParentPointer {
+                child: inode.number(),
+                directory: parent.inode,
+                generation: parent.generation,
+                name: parent.name,
+            });
+            return;
+        }
+        Ok(None) => {}
+        Err(corruption) => {
+            pass.findings.corrupt(&corruption, geometry);
+            pass.facts.gap(Gap::Parents);
+            return;
+        }
+    }
+    let is_list = entry.namespace == Namespace::Trusted
+        && (entry.name == acl::ACCESS_NAME || entry.name == acl::DEFAULT_NAME);
+    if let (true, AttrValue::Local(value)) = (is_list, entry.value)
+        && let Err(corruption) = acl::decode(value, inode.number())
+    {
+        pass.findings.corrupt(&corruption, geometry);
+    }
+}
+
+fn blocks<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &ForkMap) {
+    let fork = DaFork { inode, map, kind: ForkKind::Attr, blocks_log: 0 };
+    let mut leaves = AttrLeaves { fork, last: Vec::new(), last_hash: None };
+    let walked = dabtree::walk(pass, fork, FileBlock(0), &mut leaves);
+    if !walked.is_whole || !map.is_whole {
+        pass.facts.gap(Gap::Parents);
+    }
+}
+
+/// The leaves of an attribute fork.
+struct AttrLeaves<'a> {
+    fork: DaFork<'a>,
+    /// The names with the last hash.
+    last: Vec<(Namespace, Vec<u8>)>,
+    last_hash: Option<u32>,
+}
+
+impl<T: Facts> LeafVisitor<T> for AttrLeaves<'_> {
+    fn leaf(&mut self, pass: &mut Pass<'_, T>, leaf: &DaBlock) -> Option<(u32, u32)> {
+        let inode = self.fork.inode;
+        let address = StructureAddress::Attr(inode.number(), leaf.block);
+        let block = AttrLeaf::decode(&leaf.bytes, address).ok()?;
+        let incomplete = block
+            .table()
+            .iter()
+            .filter(|entry| entry.flags & AttrFlags::INCOMPLETE.bits() != 0)
+            .count();
+        if incomplete > 0 {
+            let found = format!("{incomplete} attributes that were not finished");
+            let place = self.fork.place(pass, leaf.block);
+            pass.findings.push(Finding::new(Code::AttrIncomplete, place, found));
+        }
+        let live = block
+            .table()
+            .iter()
+            .filter(|entry| entry.flags & AttrFlags::INCOMPLETE.bits() == 0)
+            .map(|entry| entry.hash.get());
+        for (hash, entry) in live.zip(block.entries()) {
+            let Ok(entry) = entry else {
+                // The verifier has reported it.
+                pass.facts.gap(Gap::Parents);
+                continue;
+            };
+            attribute(pass, inode, &entry, address);
+            self.check_hash(pass, hash, &entry, address);
+            self.check_twice(pass, hash, &entry);
+            if let AttrValue::Remote { first_block, length_bytes } = entry.value {
+                self.remote(pass, first_block, length_bytes, &entry);
+            }
+        }
+        block.hash_range()
+    }
+}
+
+impl AttrLeaves<'_> {
+    /// Checks the hash of a parent pointer, which the verifier of a leaf cannot know.
+    fn check_hash<T: Facts>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        hash: u32,
+        entry: &AttrEntry<'_>,
+        address: StructureAddress,
+    ) {
+        if let Ok(Some(parent)) = Parent::decode(entry, address)
+            && parent.hash() != hash
+        {
+            let place = self.fork.inode.place(pass.geometry());
+            let finding = Finding::new(
+                Code::AttrOrder,
+                place,
+                format!("the parent pointer {} has hash {hash:#010x}", parent.name.escape_ascii()),
+            );
+            pass.findings.push(finding.expected(format!("{:#010x}", parent.hash())));
+        }
+    }
+
+    fn check_twice<T: Facts>(&mut self, pass: &mut Pass<'_, T>, hash: u32, entry: &AttrEntry<'_>) {
+        if self.last_hash != Some(hash) {
+            self.last.clear();
+            self.last_hash = Some(hash);
+        }
+        if entry.namespace == Namespace::Parent {
+            return;
+        }
+        if self
+            .last
+            .iter()
+            .any(|(namespace, name)| *namespace == entry.namespace && name.as_slice() == entry.name)
+        {
+            twice(pass, self.fork.inode, entry.name);
+        }
+        self.last.push((entry.namespace, entry.name.to_vec()));
+    }
+
+    /// Reads the blocks of a remote value.
+    fn remote<T: Facts>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        first: FileBlock,
+        length_bytes: u32,
+        entry: &AttrEntry<'_>,
+    ) {
+        let inode = self.fork.inode;
+        let problem = |pass: &mut Pass<'_, T>, block: FileBlock, found: String| {
+            let place = self.fork.place(pass, block);
+            let found = format!("value of {}: {found}", entry.name.escape_ascii());
+            pass.findings.push(Finding::new(Code::AttrRemote, place, found));
+        };
+        let mut offset = 0;
+        let mut block = first;
+        while offset < length_bytes {
+            let fork = (inode, ForkKind::Attr);
+            let read = self.fork.map.read(pass, fork, (block, 1), BlockKind::AttrRemote);
+            let Some((bytes, ..)) = read else {
+                if self.fork.map.find(block).is_none() {
+                    problem(pass, block, format!("block {} is not mapped", block.0));
+                }
+                return;
+            };
+            let address = StructureAddress::Attr(inode.number(), block);
+            let Ok(part) = RemoteBlock::decode(&bytes, address) else { return };
+            if part.owner() != inode.number() {
+                let place = self.fork.place(pass, block);
+                let finding = Finding::new(Code::AttrOwner, place, part.owner().to_string());
+                pass.findings.push(finding.expected(inode.number().to_string()));
+            }
+            let length = u32::try_from(part.part().len()).expect("a part is shorter than a block");
+            let capacity = RemoteBlock::capacity(pass.geometry().block_size);
+            if part.offset() != offset || length != capacity.min(length_bytes - offset) {
+                let found = format!("{length} bytes from offset {}", part.offset());
+                problem(pass, block, format!("{found}, expected offset {offset}"));
+                return;
+            }
+            offset += length;
+            block = FileBlock(block.0 + 1);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Reading blocks of the volume, and collecting findings.
+//!
+//! Owns: the device, the geometry and the head of the log, as every pass needs them; and the list
+//! of findings of one thread.
+
+use std::io;
+
+use xfs_device::BlockDevice;
+use xfs_format::{
+    AgNumber, BlockKind, Check, Corruption, DiskAddr, Geometry, Lsn, Structure, Superblock,
+    VerifyContext,
+};
+
+use crate::code::Code;
+use crate::finding::{Finding, Place};
+use crate::hash::Keyed;
+
+/// The volume that is checked. Nothing here writes (C2).
+#[derive(Clone, Copy)]
+pub(crate) struct Volume<'a> {
+    pub(crate) device: &'a dyn BlockDevice,
+    pub(crate) superblock: &'a Superblock,
+    /// The end of the log, unless the log could not be read.
+    pub(crate) log_head: Option<Lsn>,
+    /// The hash of the balances.
+    pub(crate) hash: Keyed,
+}
+
+impl<'a> Volume<'a> {
+    pub(crate) fn geometry(&self) -> &'a Geometry {
+        &self.superblock.geometry
+    }
+
+    /// Returns the groups that begin on the device. A superblock may name more.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = AgNumber> + use<> {
+        let geometry = self.geometry();
+        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+        let on_device = self.device.length_bytes().div_ceil(group_bytes);
+        let count = on_device.min(geometry.ag_count.into());
+        (0..u32::try_from(count).expect("there are at most as many as the geometry has"))
+            .map(AgNumber)
+    }
+
+    pub(crate) fn context(&self) -> VerifyContext<'a> {
+        VerifyContext { geometry: self.geometry(), log_head: self.log_head }
+    }
+
+    /// Reads bytes from a disk address.
+    pub(crate) fn read(&self, at: DiskAddr, bytes: &mut [u8]) -> io::Result<()> {
+        let offset = at.byte_offset().ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.device.read_at(offset, bytes)
+    }
+
+    /// Announces a read.
+    pub(crate) fn prefetch(&self, at: DiskAddr, length_bytes: u64) {
+        if let Some(offset) = at.byte_offset() {
+            self.device.prefetch(offset, length_bytes);
+        }
+    }
+
+    /// Reads and verifies a block. A block whose envelope is whole is used although a field of it
+    /// is wrong: the finding is reported, and the rest of the block is still evidence.
+    pub(crate) fn read_block(
+        &self,
+        at: DiskAddr,
+        kind: BlockKind,
+        bytes: &mut [u8],
+        findings: &mut Findings,
+    ) -> Evidence {
+        if let Err(error) = self.read(at, bytes) {
+            findings.unreadable(kind.structure(), Place::of_address(at, self.geometry()), &error);
+            return Evidence::None;
+        }
+        match kind.verify(bytes, at, &self.context()) {
+            Ok(()) => Evidence::Sound,
+            Err(corruption) => {
+                let evidence = Evidence::left_by(&corruption);
+                findings.corrupt(&corruption, self.geometry());
+                evidence
+            }
+        }
+    }
+}
+
+/// How far the contents of a block can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// All of it.
+    Sound,
+    /// The block is the right one and has its checksum, but a field of it is wrong.
+    Doubtful,
+    /// Nothing.
+    None,
+}
+
+impl Evidence {
+    /// Returns what a failed check leaves of a block.
+    pub(crate) fn left_by(corruption: &Corruption) -> Self {
+        match corruption.check() {
+            Check::Magic { .. }
+            | Check::Checksum { .. }
+            | Check::ForeignUuid { .. }
+            | Check::MisplacedBlock { .. }
+            | Check::Truncated { .. } => Self::None,
+            _ => Self::Doubtful,
+        }
+    }
+}
+
+/// The findings of one thread.
+#[derive(Default)]
+pub(crate) struct Findings {
+    list: Vec<Finding>,
+    /// Findings that were left out because there are too many.
+    dropped: u64,
+    /// Whether findings are left out: the second pass meets those of the first again.
+    is_silent: bool,
+}
+
+/// The most findings that one thread keeps.
+const MOST_FINDINGS: usize = 1 << 17;
+
+impl Findings {
+    /// Creates a list that keeps nothing.
+    pub(crate) fn silent() -> Self {
+        Self { is_silent: true, ..Self::default() }
+    }
+
+    pub(crate) fn push(&mut self, finding: Finding) {
+        if self.is_silent {
+            return;
+        }
+        if self.list.len() < MOST_FINDINGS {
+            self.list.push(finding);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    pub(crate) fn corrupt(&mut self, corruption: &Corruption, geometry: &Geometry) {
+        self.push(Finding::of(corruption, geometry));
+    }
+
+    pub(crate) fn unreadable(&mut self, structure: Structure, place: Place, error: &io::Error) {
+        self.push(Finding::new(Code::unreadable(structure), place, error.to_string()));
+    }
+
+    /// Takes all findings, and leaves an empty list of the same kind.
+    pub(crate) fn take(&mut self) -> Self {
+        let empty = Self { is_silent: self.is_silent, ..Self::default() };
+        std::mem::replace(self, empty)
+    }
+
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.list.append(&mut other.list);
+        self.dropped += other.dropped;
+    }
+
+    /// Returns the findings and the number of those that were left out.
+    pub(crate) fn into_parts(self) -> (Vec<Finding>, u64) {
+        (self.list, self.dropped)
+    }
+}

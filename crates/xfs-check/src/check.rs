@@ -1,0 +1,373 @@
+//! A run: the passes, their threads, and the report.
+//!
+//! # Invariants
+//!
+//! - **C6** The findings do not depend on the number of threads: each fact is added to a sum or a
+//!   list that is compared only when all threads are done, and findings are sorted.
+
+use std::thread;
+use std::time::Instant;
+
+use xfs_device::BlockDevice;
+use xfs_format::directory::EntryType;
+use xfs_format::superblock;
+use xfs_format::{
+    AgBlock, AgNumber, IncompatFeatures, InodeNumber, Lsn, RoCompatFeatures, Superblock,
+};
+use xfs_sync::{AtomicU64, Mutex, Ordering, Volume as VolumeScope};
+
+use crate::blocks::{Findings, Volume};
+use crate::chunk;
+use crate::code::Code;
+use crate::compare;
+use crate::copies;
+use crate::explain::Lists;
+use crate::facts::{Facts, Gap};
+use crate::finding::{Finding, Place};
+use crate::group::{self, GroupSummary};
+use crate::hash::Keyed;
+use crate::inode::Pass;
+use crate::report::{Coverage, Report, Unchecked};
+use crate::sums::{Features, Gaps, Sums};
+use crate::unlinked;
+
+/// Options of a check.
+#[derive(Clone, Debug, Default)]
+pub struct CheckOptions {
+    /// The end of the log: no structure may be newer. `None` if the log could not be read.
+    log_head: Option<Lsn>,
+    /// The number of threads; 0 means one for each processor.
+    threads: usize,
+    /// The key of the hash; random if there is none.
+    key: Option<(u64, u64)>,
+}
+
+impl CheckOptions {
+    /// Sets the end of the log.
+    #[must_use]
+    pub fn log_head(mut self, head: Lsn) -> Self {
+        self.log_head = Some(head);
+        self
+    }
+
+    /// Sets the number of threads; 0 means one for each processor.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets the key of the hash, so that a test can repeat a run exactly.
+    #[must_use]
+    pub fn key(mut self, first: u64, second: u64) -> Self {
+        self.key = Some((first, second));
+        self
+    }
+}
+
+/// A receiver of the progress of a check.
+pub trait Progress: Sync {
+    /// `done` of `total` units of work are done. A unit takes about the same time as another.
+    fn advance(&self, done: u64, total: u64);
+
+    /// Returns whether the check is to stop.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
+impl Progress for () {
+    fn advance(&self, _done: u64, _total: u64) {}
+}
+
+/// A volume that is not checked, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// Contents of files on a realtime device have owners that are not checked yet.
+    #[error("volumes with a realtime device are not checked")]
+    Realtime,
+    /// The metadata directory has rules of its own.
+    #[error("volumes with a metadata directory (METADIR) are not checked")]
+    Metadir,
+    /// The volume cannot be read at all.
+    #[error(transparent)]
+    Volume(superblock::Unsupported),
+}
+
+/// Checks a volume. The log has been replayed: `device` shows the volume as it is after recovery.
+/// Nothing is written.
+///
+/// # Errors
+///
+/// [`Unsupported`] if the volume has a feature that the checker does not know. Damage is not an
+/// error but a finding.
+pub fn check(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Report, Unsupported> {
+    let start = Instant::now();
+    refuse(superblock)?;
+    let hash = match options.key {
+        Some((first, second)) => Keyed::with_key(first, second),
+        None => Keyed::random(),
+    };
+    let volume = Volume { device, superblock, log_head: options.log_head, hash };
+    let threads = match options.threads {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let run = Run { volume, threads, progress };
+    Ok(run.report(start))
+}
+
+/// Refuses a volume with a feature that the checker does not know.
+fn refuse(superblock: &Superblock) -> Result<(), Unsupported> {
+    match superblock.refusal(superblock::Access::Read) {
+        None | Some(superblock::Unsupported::NeedsRepair) => {}
+        Some(reason) => return Err(Unsupported::Volume(reason)),
+    }
+    if superblock.has_realtime() {
+        return Err(Unsupported::Realtime);
+    }
+    if superblock.has_incompat(IncompatFeatures::METADIR) {
+        return Err(Unsupported::Metadir);
+    }
+    Ok(())
+}
+
+/// A check in progress.
+struct Run<'a> {
+    volume: Volume<'a>,
+    threads: usize,
+    progress: &'a dyn Progress,
+}
+
+/// What one thread has found.
+struct Share<T> {
+    facts: T,
+    findings: Findings,
+}
+
+/// A unit of the inode pass.
+#[derive(Clone, Copy)]
+struct Unit {
+    group: AgNumber,
+    leaf: AgBlock,
+}
+
+impl<'a> Run<'a> {
+    fn features(&self) -> Features {
+        let geometry = self.volume.geometry();
+        Features {
+            reverse_map: geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
+            parents: geometry.has_incompat(IncompatFeatures::PARENT),
+        }
+    }
+
+    fn report(&self, start: Instant) -> Report {
+        let geometry = self.volume.geometry();
+        let mut findings = Findings::default();
+        self.device_length(&mut findings);
+        if self.volume.superblock.has_incompat(IncompatFeatures::NEEDSREPAIR) {
+            let found = "the flag NEEDSREPAIR is set";
+            findings.push(Finding::new(Code::SbNeedsRepair, Place::default(), found));
+        }
+        let groups = self.volume.groups().count();
+        let new_sums = || Sums::new(self.volume.hash, groups, self.features());
+        let mut sums = new_sums();
+        for number in self.volume.groups() {
+            sums.expect_group(number, geometry.ag_length(number));
+        }
+        let (groups, shares) = self.passes(&new_sums, Findings::default);
+        for share in shares {
+            sums.merge(&share.facts);
+            findings.append(share.findings);
+        }
+        let inodes = sums.used_inodes;
+        let directories = sums.directories.len() as u64;
+        let differing = compare::differing(&sums);
+        compare::unlinked(&sums, self.volume, &mut findings);
+        compare::directories(&mut sums, self.volume, &mut findings);
+        compare::counters(&groups, self.volume, &mut findings);
+        if !differing.is_empty() && !self.progress.is_stopped() {
+            let new_lists = || Lists::new(&differing);
+            let (_, shares) = self.passes(&new_lists, Findings::silent);
+            let mut lists = new_lists();
+            for share in shares {
+                lists.merge(share.facts);
+            }
+            let mut explained = Findings::default();
+            lists.explain(geometry, &sums.gaps, &mut explained);
+            findings.append(explained);
+        }
+        let (mut list, dropped) = findings.into_parts();
+        list.sort_by(|a, b| {
+            let key = |finding: &Finding| (finding.place, finding.code);
+            b.severity()
+                .cmp(&a.severity())
+                .then_with(|| key(a).cmp(&key(b)).then_with(|| a.found.cmp(&b.found)))
+        });
+        list.dedup();
+        Report {
+            findings: list,
+            dropped,
+            unchecked: self.unchecked(&sums.gaps),
+            coverage: Coverage {
+                groups: u32::try_from(self.volume.groups().count()).unwrap_or(u32::MAX),
+                inodes,
+                directories,
+                bytes: geometry.data_bytes(),
+            },
+            is_stopped: self.progress.is_stopped(),
+            elapsed: start.elapsed(),
+        }
+    }
+
+    /// Returns what was not looked at, in words.
+    fn unchecked(&self, gaps: &Gaps) -> Vec<Unchecked> {
+        let mut what = unchecked(gaps);
+        let (groups, all) = (self.volume.groups().count() as u64, self.volume.geometry().ag_count);
+        if groups < all.into() {
+            what.push(Unchecked { what: format!("groups {groups} to {}", all - 1) });
+        }
+        what
+    }
+
+    /// Compares the length of the device with the volume.
+    fn device_length(&self, findings: &mut Findings) {
+        let (volume, device) =
+            (self.volume.geometry().data_bytes(), self.volume.device.length_bytes());
+        if device < volume {
+            let found = format!("the device has {device} bytes");
+            let finding = Finding::new(Code::SbDeviceShort, Place::default(), found);
+            findings.push(finding.expected(format!("{volume} bytes")));
+        }
+    }
+
+    /// Runs all passes over the volume, and returns the groups and what each thread has found.
+    fn passes<T: Facts + Send>(
+        &self,
+        new_facts: &(dyn Fn() -> T + Sync),
+        new_findings: fn() -> Findings,
+    ) -> (Vec<GroupSummary>, Vec<Share<T>>) {
+        let numbers: Vec<AgNumber> = self.volume.groups().collect();
+        let empty = vec![GroupSummary::default(); numbers.len()];
+        let summaries: Mutex<Vec<GroupSummary>, VolumeScope> = Mutex::new(empty);
+        let new_share = || Share { facts: new_facts(), findings: new_findings() };
+        let mut shares = self.in_parallel(&numbers, &new_share, |share, number| {
+            if number.0 > 0 {
+                copies::check(self.volume, *number, &mut share.findings);
+            }
+            let facts = &mut share.facts;
+            let summary = group::check(self.volume, *number, facts, &mut share.findings);
+            let index = usize::try_from(number.0).expect("a group number fits an index");
+            let mut summaries = summaries.lock();
+            *summaries.get_mut(index).expect("each group has its summary") = summary;
+        });
+        let groups = summaries.into_inner();
+        let units: Vec<Unit> = numbers
+            .iter()
+            .zip(&groups)
+            .flat_map(|(group, summary)| {
+                summary.leaves.iter().map(|leaf| Unit { group: *group, leaf: *leaf })
+            })
+            .collect();
+        let mut inode_shares = self.in_parallel(&units, &new_share, |share, unit| {
+            let mut pass = self.pass(&groups, share);
+            chunk::check_unit(&mut pass, unit.group, unit.leaf);
+        });
+        shares.append(&mut inode_shares);
+        let mut last = new_share();
+        let mut pass = self.pass(&groups, &mut last);
+        for number in numbers {
+            unlinked::check(&mut pass, number);
+        }
+        self.superblock_links(&mut last.facts);
+        shares.push(last);
+        (groups, shares)
+    }
+
+    fn pass<'p, T: Facts>(
+        &'p self,
+        groups: &'p [GroupSummary],
+        share: &'p mut Share<T>,
+    ) -> Pass<'p, T> {
+        Pass { volume: self.volume, groups, facts: &mut share.facts, findings: &mut share.findings }
+    }
+
+    /// Reports the links of inodes that the superblock names and no directory.
+    fn superblock_links<T: Facts>(&self, facts: &mut T) {
+        let superblock = self.volume.superblock;
+        let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+        let is_set = |inode: &InodeNumber| inode.0 != 0 && !inode.is_null();
+        let named = realtime.into_iter().filter(is_set);
+        for inode in named.chain(superblock.quota_inodes.into_iter().flatten()) {
+            facts.superblock_link(inode, EntryType::Regular);
+        }
+    }
+
+    /// Hands units of work to threads, in order. Returns what each thread has found.
+    fn in_parallel<T: Facts + Send, U: Sync>(
+        &self,
+        units: &[U],
+        new_share: &(dyn Fn() -> Share<T> + Sync),
+        work: impl Fn(&mut Share<T>, &U) + Sync,
+    ) -> Vec<Share<T>> {
+        let next: AtomicU64<VolumeScope> = AtomicU64::new(0);
+        let total = units.len() as u64;
+        let run = || {
+            let mut share = new_share();
+            while !self.progress.is_stopped() {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let unit = usize::try_from(index).ok().and_then(|index| units.get(index));
+                let Some(unit) = unit else { break };
+                work(&mut share, unit);
+                self.progress.advance(index + 1, total);
+            }
+            share
+        };
+        let threads = self.threads.min(units.len()).max(1);
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&run)).collect();
+            let mut shares = vec![run()];
+            for thread in others {
+                shares.push(thread.join().expect("a thread of a check does not panic"));
+            }
+            shares
+        })
+    }
+}
+
+/// Returns what was not looked at, in words.
+fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
+    let mut what: Vec<String> = Vec::new();
+    if gaps.claims {
+        what.push("leaked space and extra reverse mappings: some owners are not known".into());
+    }
+    if gaps.names {
+        what.push("missing names and low link counts: some directories are not known".into());
+    }
+    if gaps.parents {
+        what.push("missing parent pointers: some attributes are not known".into());
+    }
+    let mut groups: Vec<String> = gaps
+        .groups
+        .iter()
+        .map(|gap| match gap {
+            Gap::GroupClaims(group) => format!("leaked space in {group}"),
+            Gap::FreeSpace(group) => format!("free space of {group}"),
+            Gap::ReverseMap(group) => format!("reverse map of {group}"),
+            Gap::Refcounts(group) => format!("reference counts of {group}"),
+            Gap::FreeInodes(group) => format!("free inodes of {group}"),
+            Gap::Inodes(group) => format!("some inodes of {group}"),
+            Gap::Unlinked(group) => format!("unlinked lists of {group}"),
+            Gap::Claims | Gap::Names | Gap::Parents => unreachable!("these are no gaps of a group"),
+        })
+        .collect();
+    groups.sort();
+    what.append(&mut groups);
+    what.into_iter().map(|what| Unchecked { what }).collect()
+}

@@ -1,0 +1,119 @@
+//! A unit of the inode pass: the chunks of one leaf of an inode btree.
+//!
+//! Owns: reading the inodes of the chunks in disk order, in long reads.
+
+use xfs_format::btree::BtreeBlock;
+use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::{
+    AgBlock, AgInode, AgNumber, BlockKind, DiskAddr, Group, Structure, btree::BtreeKind,
+};
+
+use crate::blocks::Findings;
+use crate::code::Code;
+use crate::facts::{Facts, Gap};
+use crate::finding::{Finding, Place};
+use crate::inode::Pass;
+
+/// The most bytes of one read of inodes.
+const READ_BYTES: usize = 512 << 10;
+
+/// A run of inodes that are neighbours on disk.
+struct Run {
+    first: AgInode,
+    count: u32,
+}
+
+/// Checks the inodes of one leaf of the inode btree of a group.
+pub(crate) fn check_unit<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber, leaf: AgBlock) {
+    let geometry = pass.volume.geometry();
+    let group = Group::new(geometry, number).expect("the group is one of the volume");
+    let at = geometry.ag_block_disk_addr(number, leaf);
+    let mut bytes = vec![0; geometry.block_size as usize];
+    let kind = BlockKind::Btree(BtreeKind::Inode);
+    // The first pass has reported what is wrong with the leaf.
+    let mut silent = Findings::silent();
+    pass.volume.read_block(at, kind, &mut bytes, &mut silent);
+    let Ok(block) = BtreeBlock::decode(&bytes, BtreeKind::Inode, at) else { return };
+    let chunks: Vec<InodeChunk> =
+        block.records().filter_map(|record| InodeChunk::decode(record, &group).ok()).collect();
+    for run in runs_of(&group, &chunks) {
+        read_run(pass, &group, &run, &chunks);
+    }
+}
+
+/// Joins the inodes that are on disk to long runs.
+fn runs_of(group: &Group<'_>, chunks: &[InodeChunk]) -> Vec<Run> {
+    let most = (READ_BYTES >> group.geometry().inode_log) as u32;
+    let mut runs: Vec<Run> = Vec::new();
+    for chunk in chunks {
+        let present = chunk.present();
+        for position in 0..INODES_PER_CHUNK {
+            if present >> position & 1 == 0 {
+                continue;
+            }
+            let inode = AgInode(chunk.start.0 + position);
+            match runs.last_mut() {
+                Some(run) if run.first.0 + run.count == inode.0 && run.count < most => {
+                    run.count += 1;
+                }
+                _ => runs.push(Run { first: inode, count: 1 }),
+            }
+        }
+    }
+    runs
+}
+
+fn read_run<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, run: &Run, chunks: &[InodeChunk]) {
+    let geometry = pass.volume.geometry();
+    let inode_bytes = geometry.inode_size as usize;
+    let mut bytes = vec![0; run.count as usize * inode_bytes];
+    let at = address_of(group, run.first);
+    if pass.volume.read(at, &mut bytes).is_err() {
+        // One bad sector must not hide its neighbours.
+        for index in 0..run.count {
+            single(pass, group, AgInode(run.first.0 + index), chunks);
+        }
+        return;
+    }
+    for (index, inode) in (0..).zip(bytes.chunks_exact(inode_bytes)) {
+        let number = AgInode(run.first.0 + index);
+        pass.inode(group.join_inode(number), inode, is_free(chunks, number));
+    }
+}
+
+fn single<T: Facts>(
+    pass: &mut Pass<'_, T>,
+    group: &Group<'_>,
+    number: AgInode,
+    chunks: &[InodeChunk],
+) {
+    let geometry = pass.volume.geometry();
+    let mut bytes = vec![0; geometry.inode_size as usize];
+    let inode = group.join_inode(number);
+    match pass.volume.read(address_of(group, number), &mut bytes) {
+        Ok(()) => pass.inode(inode, &bytes, is_free(chunks, number)),
+        Err(error) => {
+            let place = Place::of_inode(inode, geometry);
+            let code = Code::unreadable(Structure::Inode);
+            pass.findings.push(Finding::new(code, place, error.to_string()));
+            for gap in [Gap::Claims, Gap::Names, Gap::Parents, Gap::Inodes(group.number())] {
+                pass.facts.gap(gap);
+            }
+        }
+    }
+}
+
+fn address_of(group: &Group<'_>, inode: AgInode) -> DiskAddr {
+    let geometry = group.geometry();
+    let block = geometry.ag_block_disk_addr(group.number(), geometry.ag_inode_block(inode));
+    DiskAddr(block.0 + u64::from(geometry.inode_offset_in_block(inode)) / 512)
+}
+
+/// Returns what the inode btree says of an inode of these chunks.
+fn is_free(chunks: &[InodeChunk], inode: AgInode) -> bool {
+    let next = chunks.partition_point(|chunk| chunk.start.0 + INODES_PER_CHUNK <= inode.0);
+    let chunk = chunks.get(next).expect("a run lies in its chunks");
+    let position = inode.0.checked_sub(chunk.start.0).expect("a run lies in its chunks");
+    chunk.free >> position & 1 != 0
+}

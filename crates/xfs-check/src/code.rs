@@ -1,0 +1,592 @@
+//! The stable codes of findings, in one table.
+//!
+//! Owns: code, area, severity and meaning of each finding, and the code of each failed check of
+//! `xfs-format`. A code is never renamed. docs/reference/findings.md is written from this table.
+
+use std::fmt;
+
+use xfs_format::agf::AgfCheck;
+use xfs_format::agfl::AgflCheck;
+use xfs_format::agi::AgiCheck;
+use xfs_format::attr::AttrCheck;
+use xfs_format::btree::BtreeCheck;
+use xfs_format::directory::DirectoryCheck;
+use xfs_format::extent::ExtentCheck;
+use xfs_format::inode::InodeCheck;
+use xfs_format::inode_chunk::InodeChunkCheck;
+use xfs_format::superblock::SuperblockCheck;
+use xfs_format::{Check, Corruption, Structure};
+
+use crate::finding::Severity;
+
+/// The part of a volume that a finding is about. It decides what the damage means for its user, and
+/// how the part can be made right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each area is the structure of that name")]
+pub enum Area {
+    Superblock,
+    Agf,
+    Agi,
+    Agfl,
+    Btree,
+    FreeSpace,
+    InodeBtree,
+    ReverseMap,
+    Refcount,
+    Inode,
+    Map,
+    Directory,
+    Attributes,
+    ParentPointers,
+    Symlink,
+    Space,
+    Log,
+}
+
+impl Area {
+    /// Returns what damage to this part means.
+    #[must_use]
+    pub const fn consequence(self) -> &'static str {
+        match self {
+            Self::Superblock => "the kernel may refuse to mount the volume",
+            Self::Agf | Self::Agfl => "the kernel shuts down when it allocates in this group",
+            Self::Agi => "files of this group cannot be made or removed",
+            Self::Btree | Self::FreeSpace => {
+                "blocks may be given out twice, or an allocation shuts the volume down"
+            }
+            Self::InodeBtree => "inodes may be given out twice, or cannot be found",
+            Self::ReverseMap => "later repairs lose a source of evidence",
+            Self::Refcount => "a write may change the contents of another file",
+            Self::Inode => "the file cannot be opened, or shows wrong properties",
+            Self::Map => "contents of the file cannot be read",
+            Self::Directory => "names in this directory are missing or cannot be found",
+            Self::Attributes => "attributes of the file are missing or cannot be read",
+            Self::ParentPointers => "the path of the file cannot be found from its inode",
+            Self::Symlink => "the link leads nowhere",
+            Self::Space => "blocks are lost, or two owners overwrite each other",
+            Self::Log => "the newest changes may be missing",
+        }
+    }
+
+    /// Returns how the part can be made right.
+    #[must_use]
+    pub const fn repair(self) -> &'static str {
+        match self {
+            Self::Superblock => "take the fields from the copies and the group headers",
+            Self::Agf | Self::Agi | Self::Agfl => "write the header from the btrees of the group",
+            Self::Btree | Self::FreeSpace => "write the btree again from the claims of all owners",
+            Self::InodeBtree => "write the btree again from the inode clusters",
+            Self::ReverseMap | Self::Refcount | Self::Space => {
+                "write the records again from the forks of all files"
+            }
+            Self::Inode => "correct the field from the forks and the names of the inode",
+            Self::Map => "write the map again from its leaves and the reverse map",
+            Self::Directory => {
+                "write the index again from the entries, and lost entries from parent pointers"
+            }
+            Self::Attributes => "write the nodes again from the leaves",
+            Self::ParentPointers => "write the parent pointers again from the entries",
+            Self::Symlink => "keep the parts that are left",
+            Self::Log => "replay the whole checkpoints before the damage",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($variant:ident = $word:literal, $area:ident, $severity:ident, $meaning:literal;)*) => {
+        /// The code of a finding. It prints as a stable word such as `agf.freeblks`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "`meaning` says what each code means")]
+        pub enum Code {
+            $($variant,)*
+        }
+
+        impl Code {
+            /// All codes.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Returns the stable word.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+
+            /// Returns the part of the volume.
+            #[must_use]
+            pub const fn area(self) -> Area {
+                match self {
+                    $(Self::$variant => Area::$area,)*
+                }
+            }
+
+            /// Returns how bad such a finding is.
+            #[must_use]
+            pub const fn severity(self) -> Severity {
+                match self {
+                    $(Self::$variant => Severity::$severity,)*
+                }
+            }
+
+            /// Returns what is wrong, as a clause.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $meaning,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    SbUnreadable = "sb.unreadable", Superblock, Fatal, "the device cannot read it";
+    SbMagic = "sb.magic", Superblock, Fatal, "the magic number is wrong";
+    SbChecksum = "sb.checksum", Superblock, Fatal, "the checksum does not match";
+    SbUuid = "sb.uuid", Superblock, Fatal, "it belongs to another volume";
+    SbAddress = "sb.address", Superblock, Fatal, "it carries the address of another place";
+    SbLsn = "sb.lsn", Superblock, Unsafe, "it was written after the end of the log";
+    SbShort = "sb.short", Superblock, Fatal, "it has fewer bytes than it needs";
+    SbField = "sb.field", Superblock, Fatal, "a field contradicts the other fields";
+    SbDeviceShort = "sb.device-short", Superblock, Loss, "the device is shorter than the volume";
+    SbCopy = "sb.copy", Superblock, Unsafe, "a copy of the superblock differs";
+    SbCopyDamaged = "sb.copy-damaged", Superblock, Unsafe, "a copy of the superblock is damaged";
+    SbRoot = "sb.root", Superblock, Loss, "the root directory is not where mkfs puts it";
+    SbNeedsRepair = "sb.needs-repair", Superblock, Unsafe, "the volume is marked as needing repair";
+    SbInodes = "sb.icount", Superblock, Counter, "the count of inodes is wrong";
+    SbFreeInodes = "sb.ifree", Superblock, Counter, "the count of free inodes is wrong";
+    SbFreeBlocks = "sb.fdblocks", Superblock, Counter, "the count of free blocks is wrong";
+    AgfUnreadable = "agf.unreadable", Agf, Fatal, "the device cannot read it";
+    AgfMagic = "agf.magic", Agf, Fatal, "the magic number is wrong";
+    AgfChecksum = "agf.checksum", Agf, Fatal, "the checksum does not match";
+    AgfUuid = "agf.uuid", Agf, Fatal, "it belongs to another volume";
+    AgfAddress = "agf.address", Agf, Fatal, "it carries the address of another place";
+    AgfLsn = "agf.lsn", Agf, Unsafe, "it was written after the end of the log";
+    AgfShort = "agf.short", Agf, Fatal, "it has fewer bytes than it needs";
+    AgfField = "agf.field", Agf, Fatal, "a field contradicts the geometry";
+    AgfRoot = "agf.root", Agf, Fatal, "the root of a btree lies outside of the group";
+    AgfLevels = "agf.levels", Agf, Fatal, "the height of a btree is impossible";
+    AgfFreeBlocks = "agf.freeblks", Agf, Counter, "the count of free blocks is wrong";
+    AgfLongest = "agf.longest", Agf, Counter, "the length of the longest free extent is wrong";
+    AgfBtreeBlocks = "agf.btreeblks", Agf, Counter, "the count of btree blocks is wrong";
+    AgfRmapBlocks = "agf.rmapblocks", Agf, Counter, "the count of reverse-map blocks is wrong";
+    AgfRefcountBlocks = "agf.refcblocks", Agf, Counter, "the count of reference-count blocks is wrong";
+    AgiUnreadable = "agi.unreadable", Agi, Fatal, "the device cannot read it";
+    AgiMagic = "agi.magic", Agi, Fatal, "the magic number is wrong";
+    AgiChecksum = "agi.checksum", Agi, Fatal, "the checksum does not match";
+    AgiUuid = "agi.uuid", Agi, Fatal, "it belongs to another volume";
+    AgiAddress = "agi.address", Agi, Fatal, "it carries the address of another place";
+    AgiLsn = "agi.lsn", Agi, Unsafe, "it was written after the end of the log";
+    AgiShort = "agi.short", Agi, Fatal, "it has fewer bytes than it needs";
+    AgiField = "agi.field", Agi, Fatal, "a field contradicts the geometry";
+    AgiRoot = "agi.root", Agi, Fatal, "the root of an inode btree lies outside of the group";
+    AgiLevels = "agi.levels", Agi, Fatal, "the height of an inode btree is impossible";
+    AgiCount = "agi.count", Agi, Counter, "the count of inodes is wrong";
+    AgiFreeCount = "agi.freecount", Agi, Counter, "the count of free inodes is wrong";
+    AgiInodeBlocks = "agi.iblocks", Agi, Counter, "the count of inode-btree blocks is wrong";
+    AgiFreeInodeBlocks = "agi.fblocks", Agi, Counter, "the count of free-inode-btree blocks is wrong";
+    AgiNewest = "agi.newino", Agi, Counter, "the newest chunk is not in the inode btree";
+    AgiUnlinked = "agi.unlinked", Agi, Unsafe, "the head of an unlinked list is impossible";
+    AgiUnlinkedList = "agi.unlinked-list", Agi, Unsafe, "an unlinked list leads to an inode that does not belong there";
+    AgflUnreadable = "agfl.unreadable", Agfl, Unsafe, "the device cannot read it";
+    AgflMagic = "agfl.magic", Agfl, Unsafe, "the magic number is wrong";
+    AgflChecksum = "agfl.checksum", Agfl, Unsafe, "the checksum does not match";
+    AgflUuid = "agfl.uuid", Agfl, Unsafe, "it belongs to another volume";
+    AgflAddress = "agfl.address", Agfl, Unsafe, "it carries the address of another place";
+    AgflLsn = "agfl.lsn", Agfl, Unsafe, "it was written after the end of the log";
+    AgflShort = "agfl.short", Agfl, Unsafe, "it has fewer bytes than it needs";
+    AgflRange = "agfl.range", Agfl, Unsafe, "first, last and count of the free list disagree";
+    AgflEntry = "agfl.entry", Agfl, Unsafe, "an entry of the free list is no block of the group";
+    BtUnreadable = "bt.unreadable", Btree, Unsafe, "the device cannot read it";
+    BtMagic = "bt.magic", Btree, Unsafe, "the magic number is wrong";
+    BtChecksum = "bt.checksum", Btree, Unsafe, "the checksum does not match";
+    BtUuid = "bt.uuid", Btree, Unsafe, "it belongs to another volume";
+    BtAddress = "bt.address", Btree, Unsafe, "it carries the address of another place";
+    BtOwner = "bt.owner", Btree, Unsafe, "it belongs to another owner";
+    BtLsn = "bt.lsn", Btree, Unsafe, "it was written after the end of the log";
+    BtShort = "bt.short", Btree, Unsafe, "it has fewer bytes than it needs";
+    BtLevel = "bt.level", Btree, Unsafe, "the level of a block is wrong";
+    BtCount = "bt.count", Btree, Unsafe, "the number of entries is impossible";
+    BtOrder = "bt.order", Btree, Unsafe, "entries are not in order";
+    BtKey = "bt.key", Btree, Unsafe, "a key in a node is not the first key of its child";
+    BtHighKey = "bt.high-key", Btree, Unsafe, "a high key in a node is not the highest key of its child";
+    BtPointer = "bt.pointer", Btree, Unsafe, "a pointer leads outside of the space of its btree";
+    BtSibling = "bt.sibling", Btree, Unsafe, "a sibling pointer does not lead to the neighbour";
+    BtLoop = "bt.loop", Btree, Unsafe, "a btree has more blocks than its space";
+    BtLow = "bt.low", Btree, Preen, "a block has fewer entries than the format asks for";
+    BtJoinable = "bt.joinable", Btree, Preen, "two records could be one";
+    InodeUnreadable = "inode.unreadable", Inode, Loss, "the device cannot read it";
+    InodeMagic = "inode.magic", Inode, Loss, "the magic number is wrong";
+    InodeChecksum = "inode.checksum", Inode, Loss, "the checksum does not match";
+    InodeUuid = "inode.uuid", Inode, Loss, "it belongs to another volume";
+    InodeLsn = "inode.lsn", Inode, Unsafe, "it was written after the end of the log";
+    InodeShort = "inode.short", Inode, Loss, "it has fewer bytes than it needs";
+    InodeNumberWrong = "inode.number", Inode, Loss, "the inode carries another number";
+    InodeType = "inode.type", Inode, Loss, "the type of the file is impossible";
+    InodeFormat = "inode.format", Inode, Loss, "the format of a fork does not fit the type of the file";
+    InodeForkOffset = "inode.fork-offset", Inode, Loss, "the start of the attribute fork is impossible";
+    InodeSize = "inode.size", Inode, Loss, "the size is impossible";
+    InodeTime = "inode.time", Inode, Unsafe, "a time is impossible";
+    InodeFeature = "inode.feature", Inode, Unsafe, "the inode uses a feature that the volume does not have";
+    InodeHint = "inode.hint", Inode, Unsafe, "an extent size hint is impossible";
+    InodeField = "inode.field", Inode, Loss, "a field is impossible";
+    InodeExtents = "inode.extents", Inode, Loss, "the number of extents does not fit the format";
+    InodeNotFree = "inode.not-free", Inode, Unsafe, "a free inode has links, blocks or a size";
+    InodeBlocks = "inode.nblocks", Inode, Counter, "the count of blocks is wrong";
+    InodeNextents = "inode.nextents", Inode, Counter, "the count of extents is wrong";
+    InodeLinks = "inode.nlink", Inode, Counter, "the link count is wrong";
+    InodeUnlinked = "inode.unlinked", Inode, Unsafe, "an inode without links is on no unlinked list, or a linked one is";
+    InodeReflink = "inode.reflink", Inode, Unsafe, "a file with shared blocks is not marked as sharing";
+    DirUnreadable = "dir.unreadable", Directory, Loss, "the device cannot read it";
+    DirMagic = "dir.magic", Directory, Loss, "the magic number is wrong";
+    DirChecksum = "dir.checksum", Directory, Loss, "the checksum does not match";
+    DirUuid = "dir.uuid", Directory, Loss, "it belongs to another volume";
+    DirAddress = "dir.address", Directory, Loss, "it carries the address of another place";
+    DirOwner = "dir.owner", Directory, Loss, "it belongs to another owner";
+    DirLsn = "dir.lsn", Directory, Unsafe, "it was written after the end of the log";
+    DirShort = "dir.short", Directory, Loss, "it has fewer bytes than it needs";
+    DirEntry = "dir.entry", Directory, Loss, "an entry is impossible";
+    DirName = "dir.name", Directory, Loss, "a name is not a legal name";
+    DirDots = "dir.dots", Directory, Loss, "the entries \".\" and \"..\" are wrong";
+    DirFree = "dir.free", Directory, Unsafe, "the free records of a block are wrong";
+    DirIndex = "dir.index", Directory, Unsafe, "the hash index does not match the entries";
+    DirBestFree = "dir.best-free", Directory, Unsafe, "the free-space index does not match the blocks";
+    DirSize = "dir.size", Directory, Unsafe, "the size does not match the blocks";
+    DirForm = "dir.form", Directory, Loss, "a block does not fit the form of the directory";
+    DirNode = "dir.node", Directory, Unsafe, "a node of the hash index is wrong";
+    DirNameTwice = "dir.name-twice", Directory, Loss, "a name stands twice in the directory";
+    DirType = "dir.type", Directory, Unsafe, "an entry has the type of another inode";
+    DirTarget = "dir.target", Directory, Loss, "an entry names an inode that is not in use";
+    DirParent = "dir.parent", Directory, Unsafe, "\"..\" is not the directory that has the name";
+    DirTwice = "dir.twice", Directory, Loss, "a directory has more than one name";
+    DirUnreachable = "dir.unreachable", Directory, Loss, "a directory has no name";
+    DirRing = "dir.ring", Directory, Loss, "a directory is below itself";
+    AttrUnreadable = "attr.unreadable", Attributes, Loss, "the device cannot read it";
+    AttrMagic = "attr.magic", Attributes, Loss, "the magic number is wrong";
+    AttrChecksum = "attr.checksum", Attributes, Loss, "the checksum does not match";
+    AttrUuid = "attr.uuid", Attributes, Loss, "it belongs to another volume";
+    AttrAddress = "attr.address", Attributes, Loss, "it carries the address of another place";
+    AttrOwner = "attr.owner", Attributes, Loss, "it belongs to another owner";
+    AttrLsn = "attr.lsn", Attributes, Unsafe, "it was written after the end of the log";
+    AttrShort = "attr.short", Attributes, Loss, "it has fewer bytes than it needs";
+    AttrEntry = "attr.entry", Attributes, Loss, "an attribute is impossible";
+    AttrOrder = "attr.order", Attributes, Unsafe, "attributes are not in the order of their hashes";
+    AttrFree = "attr.free", Attributes, Unsafe, "the counters of a leaf are wrong";
+    AttrNode = "attr.node", Attributes, Unsafe, "a node of the attribute btree is wrong";
+    AttrRemote = "attr.remote", Attributes, Loss, "a remote value is not whole";
+    AttrTwice = "attr.twice", Attributes, Loss, "an attribute stands twice";
+    AttrAcl = "attr.acl", Attributes, Unsafe, "an access control list is impossible";
+    AttrIncomplete = "attr.incomplete", Attributes, Preen, "an attribute was not finished before a crash";
+    LinkUnreadable = "link.unreadable", Symlink, Loss, "the device cannot read it";
+    LinkMagic = "link.magic", Symlink, Loss, "the magic number is wrong";
+    LinkChecksum = "link.checksum", Symlink, Loss, "the checksum does not match";
+    LinkUuid = "link.uuid", Symlink, Loss, "it belongs to another volume";
+    LinkAddress = "link.address", Symlink, Loss, "it carries the address of another place";
+    LinkOwner = "link.owner", Symlink, Loss, "it belongs to another owner";
+    LinkLsn = "link.lsn", Symlink, Unsafe, "it was written after the end of the log";
+    LinkShort = "link.short", Symlink, Loss, "it has fewer bytes than it needs";
+    LinkTarget = "link.target", Symlink, Loss, "the target of a symbolic link is not whole";
+    BnoRecord = "bno.record", FreeSpace, Unsafe, "a record of free space is impossible";
+    BnoDiffers = "bno.differs", FreeSpace, Unsafe, "the btrees of free space differ";
+    InoRecord = "ino.record", InodeBtree, Loss, "a record of an inode chunk is impossible";
+    InoAlign = "ino.align", InodeBtree, Unsafe, "an inode chunk is not aligned";
+    FinoDiffers = "fino.differs", InodeBtree, Unsafe, "the free-inode btree differs from the inode btree";
+    InoFree = "ino.free", InodeBtree, Unsafe, "the inode btree and the inode disagree whether the inode is free";
+    RmapRecord = "rmap.record", ReverseMap, Unsafe, "a record of the reverse map is impossible";
+    RmapMissing = "rmap.missing", ReverseMap, Unsafe, "an extent in use is not in the reverse map";
+    RmapExtra = "rmap.extra", ReverseMap, Unsafe, "the reverse map has an extent that no owner claims";
+    RefcRecord = "refc.record", Refcount, Unsafe, "a record of reference counts is impossible";
+    RefcCount = "refc.count", Refcount, Unsafe, "a reference count is wrong";
+    RefcMetadata = "refc.metadata", Refcount, Unsafe, "metadata is recorded as shared";
+    MapRecord = "map.record", Map, Loss, "an extent is impossible";
+    MapOrder = "map.order", Map, Loss, "extents are not in order";
+    MapOutside = "map.outside", Map, Loss, "an extent lies outside of the space for files";
+    MapUnwritten = "map.unwritten", Map, Loss, "an unwritten extent in a fork that cannot have one";
+    MapRoot = "map.root", Map, Loss, "the root of an extent btree is impossible";
+    MapPastEnd = "map.past-end", Map, Unsafe, "an extent past the end of a directory, link or attribute fork";
+    ParentRecord = "parent.record", ParentPointers, Unsafe, "a parent pointer is impossible";
+    ParentMissing = "parent.missing", ParentPointers, Unsafe, "a name has no parent pointer";
+    ParentExtra = "parent.extra", ParentPointers, Unsafe, "a parent pointer has no name";
+    SpaceLeaked = "space.leaked", Space, Unsafe, "blocks have no owner";
+    SpaceCrosslinked = "space.crosslinked", Space, Loss, "blocks have more owners than are counted";
+    LogReplayed = "log.replayed", Log, Note, "the log was dirty and has been replayed in memory";
+    LogUnreadable = "log.unreadable", Log, Unsafe, "the log cannot be read or replayed";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The codes that one structure has for the checks that all structures share.
+struct Common {
+    unreadable: Code,
+    magic: Code,
+    checksum: Code,
+    uuid: Code,
+    address: Code,
+    owner: Code,
+    lsn: Code,
+    short: Code,
+}
+
+macro_rules! common {
+    ($unreadable:ident $magic:ident $checksum:ident $uuid:ident $address:ident $owner:ident
+     $lsn:ident $short:ident) => {
+        Common {
+            unreadable: Code::$unreadable,
+            magic: Code::$magic,
+            checksum: Code::$checksum,
+            uuid: Code::$uuid,
+            address: Code::$address,
+            owner: Code::$owner,
+            lsn: Code::$lsn,
+            short: Code::$short,
+        }
+    };
+}
+
+const SUPERBLOCK: Common =
+    common!(SbUnreadable SbMagic SbChecksum SbUuid SbAddress SbAddress SbLsn SbShort);
+const AGF: Common =
+    common!(AgfUnreadable AgfMagic AgfChecksum AgfUuid AgfAddress AgfAddress AgfLsn AgfShort);
+const AGI: Common =
+    common!(AgiUnreadable AgiMagic AgiChecksum AgiUuid AgiAddress AgiAddress AgiLsn AgiShort);
+const AGFL: Common = common!(
+    AgflUnreadable AgflMagic AgflChecksum AgflUuid AgflAddress AgflAddress AgflLsn AgflShort
+);
+const BTREE: Common =
+    common!(BtUnreadable BtMagic BtChecksum BtUuid BtAddress BtOwner BtLsn BtShort);
+const INODE: Common = common!(
+    InodeUnreadable InodeMagic InodeChecksum InodeUuid InodeNumberWrong InodeNumberWrong InodeLsn
+    InodeShort
+);
+const DIRECTORY: Common =
+    common!(DirUnreadable DirMagic DirChecksum DirUuid DirAddress DirOwner DirLsn DirShort);
+const ATTRIBUTES: Common =
+    common!(AttrUnreadable AttrMagic AttrChecksum AttrUuid AttrAddress AttrOwner AttrLsn AttrShort);
+const SYMLINK: Common =
+    common!(LinkUnreadable LinkMagic LinkChecksum LinkUuid LinkAddress LinkOwner LinkLsn LinkShort);
+
+const fn common(structure: Structure) -> &'static Common {
+    match structure {
+        Structure::Superblock => &SUPERBLOCK,
+        Structure::Agf => &AGF,
+        Structure::Agi => &AGI,
+        Structure::Agfl => &AGFL,
+        Structure::Inode => &INODE,
+        Structure::Directory => &DIRECTORY,
+        // A block of a name index is named by the code that follows the pointer to it.
+        Structure::DaBtree => &DIRECTORY,
+        Structure::Attr | Structure::Acl | Structure::Parent => &ATTRIBUTES,
+        Structure::Symlink => &SYMLINK,
+        _ => &BTREE,
+    }
+}
+
+impl Code {
+    /// Returns the code for a structure that the device cannot read.
+    pub(crate) const fn unreadable(structure: Structure) -> Self {
+        common(structure).unreadable
+    }
+
+    /// Returns the code for a structure that belongs to another owner.
+    pub(crate) const fn foreign(structure: Structure) -> Self {
+        common(structure).owner
+    }
+
+    /// Returns the code of a failed check. A node of a name index counts as part of a directory.
+    #[must_use]
+    pub fn of(corruption: &Corruption) -> Self {
+        Self::of_check(corruption.check(), common(corruption.structure()))
+    }
+
+    /// As [`of`](Self::of), for a block of an attribute fork.
+    #[must_use]
+    pub fn of_attribute(corruption: &Corruption) -> Self {
+        Self::of_check(corruption.check(), &ATTRIBUTES)
+    }
+
+    fn of_check(check: &Check, common: &Common) -> Self {
+        match check {
+            Check::Magic { .. } => common.magic,
+            Check::Checksum { .. } => common.checksum,
+            Check::ForeignUuid { .. } => common.uuid,
+            Check::MisplacedBlock { .. } => common.address,
+            Check::ForeignOwner { .. } => common.owner,
+            Check::LsnAheadOfLog { .. } => common.lsn,
+            Check::Truncated { .. } => common.short,
+            Check::Superblock(check) => of_superblock(*check),
+            Check::Agf(check) => of_agf(*check),
+            Check::Agi(check) => of_agi(*check),
+            Check::Agfl(check) => of_agfl(*check),
+            Check::Btree(check) => of_btree(*check),
+            Check::FreeSpace(_) => Self::BnoRecord,
+            Check::InodeChunk(InodeChunkCheck::Alignment { .. }) => Self::InoAlign,
+            Check::InodeChunk(_) => Self::InoRecord,
+            Check::Rmap(_) => Self::RmapRecord,
+            Check::Refcount(_) => Self::RefcRecord,
+            Check::Extent(check) => of_extent(*check),
+            Check::Inode(check) => of_inode(*check),
+            Check::DaBtree(_) if common.magic == Self::AttrMagic => Self::AttrNode,
+            Check::DaBtree(_) => Self::DirNode,
+            Check::Directory(check) => of_directory(*check),
+            Check::Attr(check) => of_attributes(*check),
+            Check::Symlink(_) => Self::LinkTarget,
+            Check::Acl(_) => Self::AttrAcl,
+            Check::Parent(_) => Self::ParentRecord,
+            Check::LogRecord(_) | Check::LogItem(_) => Self::LogUnreadable,
+            // These are findings of the buffer cache, which the checker does not use.
+            _ => common.magic,
+        }
+    }
+}
+
+const fn of_superblock(check: SuperblockCheck) -> Code {
+    match check {
+        SuperblockCheck::CutShort { .. } => Code::SbDeviceShort,
+        SuperblockCheck::Counter { .. } => Code::SbFreeBlocks,
+        SuperblockCheck::RootInode { .. } => Code::SbRoot,
+        _ => Code::SbField,
+    }
+}
+
+const fn of_agf(check: AgfCheck) -> Code {
+    match check {
+        AgfCheck::FreeList { .. } => Code::AgflRange,
+        AgfCheck::Root { .. } => Code::AgfRoot,
+        AgfCheck::Levels { .. } => Code::AgfLevels,
+        AgfCheck::FreeBlocks { .. } => Code::AgfFreeBlocks,
+        AgfCheck::Blocks { .. } | AgfCheck::Counted { .. } => Code::AgfBtreeBlocks,
+        _ => Code::AgfField,
+    }
+}
+
+const fn of_agi(check: AgiCheck) -> Code {
+    match check {
+        AgiCheck::Root { .. } => Code::AgiRoot,
+        AgiCheck::Levels { .. } => Code::AgiLevels,
+        AgiCheck::Inodes { .. } => Code::AgiCount,
+        AgiCheck::Blocks { .. } | AgiCheck::Counted { .. } => Code::AgiInodeBlocks,
+        AgiCheck::Unlinked { .. } => Code::AgiUnlinked,
+        _ => Code::AgiField,
+    }
+}
+
+const fn of_agfl(check: AgflCheck) -> Code {
+    match check {
+        AgflCheck::Block { .. } | AgflCheck::Empty { .. } => Code::AgflEntry,
+        AgflCheck::Range { .. } => Code::AgflRange,
+        _ => Code::AgflAddress,
+    }
+}
+
+const fn of_btree(check: BtreeCheck) -> Code {
+    match check {
+        BtreeCheck::Count { .. } | BtreeCheck::EmptyNode | BtreeCheck::EmptyLeaf => Code::BtCount,
+        BtreeCheck::Level { .. } | BtreeCheck::LevelOnPath { .. } => Code::BtLevel,
+        BtreeCheck::OutsideParent { .. } => Code::BtKey,
+        BtreeCheck::HighKey { .. } => Code::BtHighKey,
+        BtreeCheck::Pointer { .. } | BtreeCheck::Outside => Code::BtPointer,
+        BtreeCheck::Sibling { .. }
+        | BtreeCheck::SiblingOnPath { .. }
+        | BtreeCheck::SiblingMissing { .. } => Code::BtSibling,
+        _ => Code::BtOrder,
+    }
+}
+
+const fn of_extent(check: ExtentCheck) -> Code {
+    match check {
+        ExtentCheck::Order { .. } | ExtentCheck::KeyOrder { .. } => Code::MapOrder,
+        ExtentCheck::OutsideVolume { .. } | ExtentCheck::Child { .. } => Code::MapOutside,
+        ExtentCheck::Unwritten { .. } => Code::MapUnwritten,
+        ExtentCheck::RootLevel { .. } | ExtentCheck::RootCount { .. } => Code::MapRoot,
+        ExtentCheck::Count { .. } | ExtentCheck::Room { .. } => Code::InodeNextents,
+        _ => Code::MapRecord,
+    }
+}
+
+const fn of_inode(check: InodeCheck) -> Code {
+    match check {
+        InodeCheck::Misplaced { .. } => Code::InodeNumberWrong,
+        InodeCheck::Mode { .. } => Code::InodeType,
+        InodeCheck::Size { .. }
+        | InodeCheck::Empty { .. }
+        | InodeCheck::LocalSize { .. }
+        | InodeCheck::TargetSize { .. } => Code::InodeSize,
+        InodeCheck::TooFewLinks { .. } => Code::InodeLinks,
+        InodeCheck::FeatureOff { .. } => Code::InodeFeature,
+        InodeCheck::ForkOffset { .. } => Code::InodeForkOffset,
+        InodeCheck::UnknownFormat { .. } | InodeCheck::Format { .. } => Code::InodeFormat,
+        InodeCheck::ExtentsExceedBlocks { .. }
+        | InodeCheck::ExtentCount { .. }
+        | InodeCheck::NeedlessBtree { .. }
+        | InodeCheck::ExtentsWithoutFork { .. } => Code::InodeExtents,
+        InodeCheck::ExtentSizeHint { .. } | InodeCheck::CowExtentSizeHint { .. } => Code::InodeHint,
+        InodeCheck::Reflink { .. } => Code::InodeReflink,
+        InodeCheck::Nanoseconds { .. } => Code::InodeTime,
+        _ => Code::InodeField,
+    }
+}
+
+const fn of_directory(check: DirectoryCheck) -> Code {
+    match check {
+        DirectoryCheck::Cycle => Code::DirRing,
+        DirectoryCheck::NameEmpty { .. } | DirectoryCheck::NameBytes { .. } => Code::DirName,
+        DirectoryCheck::FreeLength { .. }
+        | DirectoryCheck::FreeAdjacent { .. }
+        | DirectoryCheck::FreeNotListed { .. }
+        | DirectoryCheck::BestFree { .. } => Code::DirFree,
+        DirectoryCheck::DotEntries => Code::DirDots,
+        DirectoryCheck::IndexCount { .. }
+        | DirectoryCheck::HashOrder { .. }
+        | DirectoryCheck::NotIndexed { .. }
+        | DirectoryCheck::IndexTarget { .. }
+        | DirectoryCheck::IndexLive { .. }
+        | DirectoryCheck::IndexDiffers { .. } => Code::DirIndex,
+        DirectoryCheck::BestCount { .. }
+        | DirectoryCheck::FreeIndex { .. }
+        | DirectoryCheck::FreeUnknown { .. }
+        | DirectoryCheck::FreeMissing { .. } => Code::DirBestFree,
+        DirectoryCheck::Size { .. } => Code::DirSize,
+        DirectoryCheck::Form => Code::DirForm,
+        DirectoryCheck::NameTwice { .. } => Code::DirNameTwice,
+        _ => Code::DirEntry,
+    }
+}
+
+const fn of_attributes(check: AttrCheck) -> Code {
+    match check {
+        AttrCheck::HashOrder { .. } | AttrCheck::Hash { .. } => Code::AttrOrder,
+        AttrCheck::UsedBytes { .. } | AttrCheck::FreeRange { .. } | AttrCheck::FirstUsed { .. } => {
+            Code::AttrFree
+        }
+        AttrCheck::RemoteValue { .. }
+        | AttrCheck::RemoteRange { .. }
+        | AttrCheck::RemotePiece { .. } => Code::AttrRemote,
+        _ => Code::AttrEntry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::Code;
+
+    #[test]
+    fn words_are_unique_and_name_their_structure() {
+        let mut words = HashSet::new();
+        for code in Code::ALL {
+            let word = code.word();
+            assert!(words.insert(word), "{word} stands twice");
+            let (structure, what) = word.split_once('.').expect("structure.what");
+            assert!(!structure.is_empty() && !what.is_empty(), "{word}");
+            let is_plain = |byte: u8| byte.is_ascii_lowercase() || b".-".contains(&byte);
+            assert!(word.bytes().all(is_plain), "{word}");
+        }
+    }
+}

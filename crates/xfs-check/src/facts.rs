@@ -1,0 +1,164 @@
+//! The facts that the passes report: claims of blocks, records of the btrees, links and names.
+//!
+//! Owns: the facts and the trait of their receivers. The first pass adds facts up ([`Sums`]); the
+//! second collects those of the buckets that differ ([`Lists`]).
+//!
+//! [`Sums`]: crate::sums::Sums
+//! [`Lists`]: crate::explain::Lists
+
+use xfs_format::directory::EntryType;
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::refcount::Refcount;
+use xfs_format::rmap::{RmapFlags, RmapOwner};
+use xfs_format::{AgBlock, AgNumber, InodeNumber};
+
+/// The owner of claimed blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    /// The free-space btrees.
+    Free,
+    /// An owner that the reverse map knows.
+    Used(RmapOwner),
+}
+
+/// Blocks of a group that a structure claims for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// The group.
+    pub(crate) group: AgNumber,
+    /// The first block.
+    pub(crate) start: AgBlock,
+    /// The number of blocks. The claim lies inside the group.
+    pub(crate) count: u32,
+    /// The owner.
+    pub(crate) owner: Owner,
+    /// The first block's offset in the fork, for contents of a fork.
+    pub(crate) offset: u64,
+    /// How the owner uses the blocks.
+    pub(crate) flags: RmapFlags,
+}
+
+impl Claim {
+    /// A claim of an owner without offsets.
+    pub(crate) const fn of(group: AgNumber, start: AgBlock, count: u32, owner: Owner) -> Self {
+        Self { group, start, count, owner, offset: 0, flags: RmapFlags::empty() }
+    }
+
+    /// Returns the block after the last.
+    pub(crate) const fn end(&self) -> u32 {
+        self.start.0 + self.count
+    }
+
+    /// Returns the owner's number: that of the reverse map, or 0 for free space.
+    pub(crate) const fn owner_number(&self) -> u64 {
+        match self.owner {
+            Owner::Free => 0,
+            Owner::Used(owner) => owner.to_raw(),
+        }
+    }
+
+    /// Returns whether each block has an offset of its own.
+    pub(crate) const fn has_offsets(&self) -> bool {
+        matches!(self.owner, Owner::Used(RmapOwner::Inode(_)))
+            && !self.flags.contains(RmapFlags::FORK_BTREE)
+    }
+
+    /// Returns offset − block, which is the same for all parts of an extent.
+    pub(crate) const fn diagonal(&self) -> u64 {
+        if self.has_offsets() { self.offset.wrapping_sub(self.start.0 as u64) } else { 0 }
+    }
+}
+
+/// A name in a directory, other than `.` and `..`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Name<'a> {
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The directory's generation.
+    pub(crate) generation: u32,
+    /// The named inode.
+    pub(crate) child: InodeNumber,
+    /// The type byte of the entry.
+    pub(crate) entry_type: EntryType,
+    /// The name.
+    pub(crate) name: &'a [u8],
+}
+
+/// A parent pointer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParentPointer<'a> {
+    /// The inode that has the pointer.
+    pub(crate) child: InodeNumber,
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The directory's generation, by the pointer.
+    pub(crate) generation: u32,
+    /// The name.
+    pub(crate) name: &'a [u8],
+}
+
+/// An inode in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UsedInode {
+    /// The inode number.
+    pub(crate) number: InodeNumber,
+    /// Its type.
+    pub(crate) entry_type: EntryType,
+    /// Its link count.
+    pub(crate) links: u32,
+}
+
+/// Blocks or inodes about which nothing can be said because a structure could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// An inode may have claims that are not known, in any group.
+    Claims,
+    /// The group's own claims are not known.
+    GroupClaims(AgNumber),
+    /// The free space of a group.
+    FreeSpace(AgNumber),
+    /// The records of the reverse map of a group.
+    ReverseMap(AgNumber),
+    /// The reference counts of a group.
+    Refcounts(AgNumber),
+    /// The free-inode btree of a group.
+    FreeInodes(AgNumber),
+    /// Inodes of a group are not known.
+    Inodes(AgNumber),
+    /// Names of any directory.
+    Names,
+    /// Parent pointers of any inode.
+    Parents,
+    /// An unlinked list of a group.
+    Unlinked(AgNumber),
+}
+
+/// A receiver of facts.
+pub(crate) trait Facts {
+    /// Blocks have an owner.
+    fn claim(&mut self, claim: &Claim);
+    /// The reverse map has a record.
+    fn mapping(&mut self, record: &Claim);
+    /// Blocks are recorded as shared.
+    fn shared(&mut self, group: AgNumber, record: &Refcount);
+    /// The btree of free space by size has a record.
+    fn free_by_size(&mut self, group: AgNumber, start: AgBlock, count: u32);
+    /// The inode btree has a chunk with a free inode.
+    fn chunk_with_free(&mut self, group: AgNumber, chunk: &InodeChunk);
+    /// The free-inode btree has a chunk.
+    fn free_chunk(&mut self, group: AgNumber, chunk: &InodeChunk);
+    /// A directory has a name.
+    fn name(&mut self, name: &Name<'_>);
+    /// A directory links to itself by `.`, and to its parent by `..`.
+    fn directory(&mut self, directory: InodeNumber, parent: InodeNumber);
+    /// The superblock names an inode that no directory names.
+    fn superblock_link(&mut self, inode: InodeNumber, entry_type: EntryType);
+    /// An inode is in use.
+    fn inode(&mut self, inode: &UsedInode);
+    /// An inode has a parent pointer.
+    fn parent(&mut self, pointer: &ParentPointer<'_>);
+    /// An unlinked list leads to an inode.
+    fn on_unlinked_list(&mut self, inode: InodeNumber);
+    /// Something could not be read.
+    fn gap(&mut self, gap: Gap);
+}

@@ -1,0 +1,238 @@
+//! A finding: what is wrong, where, and what it means.
+
+use std::fmt;
+
+use xfs_format::{
+    AgBlock, AgNumber, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, StructureAddress,
+};
+
+use crate::code::Code;
+
+/// How bad a finding is. The order is from harmless to fatal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; nothing is wrong.
+    Note,
+    /// Legal, could be tidier.
+    Preen,
+    /// A count is wrong.
+    Counter,
+    /// Redundant data disagree: writing would make it worse.
+    Unsafe,
+    /// Names, contents or attributes are wrong or cannot be reached.
+    Loss,
+    /// The volume, or a group of it, cannot be entered.
+    Fatal,
+}
+
+impl Severity {
+    /// All severities, the worst first.
+    pub const ALL: [Self; 6] =
+        [Self::Fatal, Self::Loss, Self::Unsafe, Self::Counter, Self::Preen, Self::Note];
+
+    /// Returns the word for messages and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Preen => "preen",
+            Self::Counter => "counter",
+            Self::Unsafe => "unsafe",
+            Self::Loss => "loss",
+            Self::Fatal => "fatal",
+        }
+    }
+
+    /// Returns whether a volume with such a finding is not clean.
+    #[must_use]
+    pub fn is_damage(self) -> bool {
+        self > Self::Preen
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The place of a finding. Every part that is known is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The allocation group.
+    pub group: Option<AgNumber>,
+    /// The block inside the group.
+    pub block: Option<AgBlock>,
+    /// The inode.
+    pub inode: Option<InodeNumber>,
+    /// Whether `file_block` is a block of the attribute fork.
+    pub is_attribute_fork: bool,
+    /// The block inside a fork of the inode.
+    pub file_block: Option<FileBlock>,
+    /// The disk address of the structure, in units of 512 bytes.
+    pub disk_addr: Option<DiskAddr>,
+}
+
+impl Place {
+    /// The place of a group as a whole.
+    #[must_use]
+    pub fn of_group(group: AgNumber) -> Self {
+        Self { group: Some(group), ..Self::default() }
+    }
+
+    /// The place of an inode as a whole.
+    #[must_use]
+    pub fn of_inode(inode: InodeNumber, geometry: &Geometry) -> Self {
+        let location = geometry.inode_location(inode);
+        let disk_addr = location
+            .map(|location| DiskAddr(location.cluster.0 + u64::from(location.offset_bytes / 512)));
+        let group = geometry.split_inode(inode).map(|(group, _)| group);
+        Self { group, inode: Some(inode), disk_addr, ..Self::default() }
+    }
+
+    /// The place of a block of a group.
+    #[must_use]
+    pub fn of_block(group: AgNumber, block: AgBlock, geometry: &Geometry) -> Self {
+        let disk_addr = Some(geometry.ag_block_disk_addr(group, block));
+        Self { group: Some(group), block: Some(block), disk_addr, ..Self::default() }
+    }
+
+    /// The place of a disk address.
+    #[must_use]
+    pub fn of_address(at: DiskAddr, geometry: &Geometry) -> Self {
+        let split = geometry.split_disk_addr(at);
+        Self {
+            group: split.map(|(group, _)| group),
+            block: split.map(|(_, block)| block),
+            disk_addr: Some(at),
+            ..Self::default()
+        }
+    }
+
+    /// Adds the block of a fork.
+    #[must_use]
+    pub fn at_file_block(mut self, file_block: FileBlock, is_attribute_fork: bool) -> Self {
+        (self.file_block, self.is_attribute_fork) = (Some(file_block), is_attribute_fork);
+        self
+    }
+
+    /// Adds the inode that the structure belongs to.
+    #[must_use]
+    pub fn with_inode(mut self, inode: InodeNumber) -> Self {
+        self.inode = Some(inode);
+        self
+    }
+
+    /// Converts the address in a [`Corruption`].
+    #[must_use]
+    pub fn of_structure(address: StructureAddress, geometry: &Geometry) -> Self {
+        match address {
+            StructureAddress::Disk(at) => Self::of_address(at, geometry),
+            StructureAddress::Group(group) => Self::of_group(group),
+            StructureAddress::Inode(inode) => Self::of_inode(inode, geometry),
+            StructureAddress::Data(inode, block) => {
+                Self::of_inode(inode, geometry).at_file_block(block, false)
+            }
+            StructureAddress::Attr(inode, block) => {
+                Self::of_inode(inode, geometry).at_file_block(block, true)
+            }
+            StructureAddress::Log(_) => Self::default(),
+        }
+    }
+
+    /// Returns the byte offset on the data device, if the disk address is known.
+    #[must_use]
+    pub fn byte_offset(&self) -> Option<u64> {
+        self.disk_addr.and_then(DiskAddr::byte_offset)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        let mut part = |f: &mut fmt::Formatter<'_>, part: &dyn fmt::Display| {
+            write!(f, "{separator}{part}")?;
+            separator = ", ";
+            Ok(())
+        };
+        match (self.inode, self.group) {
+            (Some(inode), _) => part(f, &inode)?,
+            (None, Some(group)) => part(f, &group)?,
+            (None, None) => {}
+        }
+        if let Some(block) = self.block.filter(|_| self.inode.is_none()) {
+            part(f, &format_args!("block {}", block.0))?;
+        }
+        if let Some(block) = self.file_block {
+            let fork = if self.is_attribute_fork { "attribute" } else { "data" };
+            part(f, &format_args!("{fork} block {}", block.0))?;
+        }
+        match self.byte_offset() {
+            Some(offset) => part(f, &format_args!("byte {offset}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something that is wrong, or worth knowing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The stable code.
+    pub code: Code,
+    /// The place.
+    pub place: Place,
+    /// The value that was found, in words.
+    pub found: String,
+    /// The value that was expected, in words; empty if `found` says it.
+    pub expected: String,
+    /// The path of the inode, if one is known. Set at the end of a run.
+    pub path: Option<Vec<u8>>,
+    /// How many further findings are consequences of this one and were not listed.
+    pub consequences: u64,
+}
+
+impl Finding {
+    /// Creates a finding.
+    #[must_use]
+    pub fn new(code: Code, place: Place, found: impl Into<String>) -> Self {
+        Self {
+            code,
+            place,
+            found: found.into(),
+            expected: String::new(),
+            path: None,
+            consequences: 0,
+        }
+    }
+
+    /// Adds the expected value.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = expected.into();
+        self
+    }
+
+    /// Creates the finding of a failed check of one structure.
+    #[must_use]
+    pub fn of(corruption: &Corruption, geometry: &Geometry) -> Self {
+        let place = Place::of_structure(corruption.address(), geometry);
+        Self::new(Code::of(corruption), place, corruption.check().to_string())
+    }
+
+    /// Returns the severity.
+    #[must_use]
+    pub fn severity(&self) -> Severity {
+        self.code.severity()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.code, self.place, self.found)?;
+        if !self.expected.is_empty() {
+            write!(f, ", expected {}", self.expected)?;
+        }
+        Ok(())
+    }
+}

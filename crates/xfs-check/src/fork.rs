@@ -1,0 +1,241 @@
+//! The map of a fork: its extents, in the inode or in a btree.
+//!
+//! Owns: the checks of extents, the claims of their blocks and of the btree's, and the counts that
+//! the inode repeats. Does **not** own: what the blocks hold.
+
+use xfs_format::btree::Extents;
+use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot, ExtentRules};
+use xfs_format::inode::{FileType, ForkFormat, ForkKind};
+use xfs_format::rmap::RmapFlags;
+use xfs_format::{
+    AgNumber, BlockKind, Corruption, DiskAddr, FileBlock, FsBlock, Group, Structure,
+    StructureAddress,
+};
+
+use crate::blocks::{Evidence, Findings};
+use crate::code::Code;
+use crate::facts::{Claim, Facts, Gap};
+use crate::finding::Finding;
+use crate::inode::{Inode, Pass, owner_of};
+use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
+
+/// The map of a fork.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ForkMap {
+    /// The extents in order. Those of a regular file's contents are not kept.
+    pub(crate) extents: Vec<Extent>,
+    /// Blocks of the extents, and of the btree that holds them.
+    pub(crate) blocks: u64,
+    /// Whether all extents are known.
+    pub(crate) is_whole: bool,
+}
+
+impl ForkMap {
+    /// Returns the extent that holds a block of the fork.
+    pub(crate) fn find(&self, block: FileBlock) -> Option<&Extent> {
+        let next = self.extents.partition_point(|extent| extent.end() <= block);
+        self.extents.get(next).filter(|extent| extent.file_block <= block)
+    }
+
+    /// Returns the disk address of a block of the fork.
+    pub(crate) fn address<T: Facts>(
+        &self,
+        pass: &Pass<'_, T>,
+        block: FileBlock,
+    ) -> Option<DiskAddr> {
+        let extent = self.find(block)?;
+        let start = FsBlock(extent.start.0 + (block.0 - extent.file_block.0));
+        pass.geometry().block_disk_addr(start)
+    }
+
+    /// Reads and verifies a buffer of `count` blocks, which need not be neighbours on disk. Returns
+    /// `None` if one of the blocks is not mapped or cannot be read, which is a finding.
+    pub(crate) fn read<T: Facts>(
+        &self,
+        pass: &mut Pass<'_, T>,
+        (inode, fork): (&Inode<'_>, ForkKind),
+        (block, count): (FileBlock, u32),
+        kind: BlockKind,
+    ) -> Option<(Vec<u8>, Evidence, DiskAddr)> {
+        let block_size = pass.geometry().block_size as usize;
+        let mut bytes = vec![0; block_size * count as usize];
+        let mut first = None;
+        for (index, part) in (0..).zip(bytes.chunks_exact_mut(block_size)) {
+            let at = self.address(pass, FileBlock(block.0 + index))?;
+            first = first.or(Some(at));
+            if let Err(error) = pass.volume.read(at, part) {
+                let place = inode
+                    .place(pass.geometry())
+                    .at_file_block(FileBlock(block.0 + index), fork == ForkKind::Attr);
+                pass.findings.unreadable(kind.structure(), place, &error);
+                return None;
+            }
+        }
+        let at = first?;
+        let evidence = match kind.verify(&bytes, at, &pass.volume.context()) {
+            Ok(()) => Evidence::Sound,
+            Err(corruption) => {
+                let place =
+                    inode.place(pass.geometry()).at_file_block(block, fork == ForkKind::Attr);
+                let code = match fork {
+                    ForkKind::Data => Code::of(&corruption),
+                    ForkKind::Attr => Code::of_attribute(&corruption),
+                };
+                let mut finding = Finding::new(code, place, corruption.check().to_string());
+                finding.place.disk_addr = Some(at);
+                pass.findings.push(finding);
+                Evidence::left_by(&corruption)
+            }
+        };
+        (evidence != Evidence::None).then_some((bytes, evidence, at))
+    }
+}
+
+/// Walks the map of a fork in format `Extents` or `Btree`. Returns `None` if nothing of it can be
+/// read.
+pub(crate) fn walk<T: Facts>(
+    pass: &mut Pass<'_, T>,
+    inode: &Inode<'_>,
+    kind: ForkKind,
+) -> Option<ForkMap> {
+    let geometry = pass.volume.geometry();
+    let rules = ExtentRules::of(&inode.core, kind, geometry);
+    let keeps = kind == ForkKind::Attr || inode.file_type != FileType::Regular;
+    let mut collected = Collected {
+        rules,
+        keeps,
+        kind,
+        map: ForkMap { is_whole: true, ..ForkMap::default() },
+        count: 0,
+        end: FileBlock(0),
+        pass,
+        inode,
+    };
+    let fork = inode.fork(kind);
+    let expected = inode.core.fork_extents(kind);
+    match inode.core.fork_format(kind) {
+        Some(ForkFormat::Extents) => match ExtentList::decode(fork, expected) {
+            Ok(list) => list.iter().for_each(|extent| collected.extent(&extent)),
+            Err(check) => collected.problem(check),
+        },
+        Some(ForkFormat::Btree) => collected.btree(fork, inode.core.blocks),
+        _ => unreachable!("the caller passes a fork with a map"),
+    }
+    let Collected { map, count, .. } = collected;
+    if map.is_whole && count != expected {
+        let place = inode.place(geometry);
+        let what = if kind == ForkKind::Data { "extents" } else { "attribute extents" };
+        let finding = Finding::new(Code::InodeNextents, place, format!("{expected} {what}"));
+        pass.findings.push(finding.expected(count.to_string()));
+    }
+    if !map.is_whole {
+        pass.facts.gap(Gap::Claims);
+    }
+    Some(map)
+}
+
+/// The walk over the extents of a fork.
+struct Collected<'p, 'a, 'i, T> {
+    pass: &'p mut Pass<'a, T>,
+    inode: &'i Inode<'i>,
+    rules: ExtentRules<'a>,
+    keeps: bool,
+    kind: ForkKind,
+    map: ForkMap,
+    count: u64,
+    end: FileBlock,
+}
+
+impl<T: Facts> Collected<'_, '_, '_, T> {
+    fn flags(&self) -> RmapFlags {
+        match self.kind {
+            ForkKind::Data => RmapFlags::empty(),
+            ForkKind::Attr => RmapFlags::ATTR,
+        }
+    }
+
+    fn problem(&mut self, check: ExtentCheck) {
+        self.map.is_whole = false;
+        let address = StructureAddress::Inode(self.inode.number());
+        let corruption = Corruption::new(Structure::Extent, address, check);
+        self.pass.findings.corrupt(&corruption, self.pass.volume.geometry());
+    }
+
+    fn extent(&mut self, extent: &Extent) {
+        self.count += 1;
+        if let Err(check) = extent.verify(&self.rules) {
+            self.problem(check);
+            if !matches!(check, ExtentCheck::Unwritten { .. }) {
+                return;
+            }
+        }
+        if extent.file_block < self.end {
+            self.problem(ExtentCheck::Order { file_block: extent.file_block, end: self.end });
+        }
+        self.end = self.end.max(extent.end());
+        self.map.blocks += u64::from(extent.length_blocks);
+        if let Some((group, start)) = self.pass.geometry().split_block(extent.start) {
+            let unwritten =
+                if extent.unwritten { RmapFlags::UNWRITTEN } else { RmapFlags::empty() };
+            let claim = Claim {
+                group,
+                start,
+                count: extent.length_blocks,
+                owner: owner_of(self.inode.number()),
+                offset: extent.file_block.0,
+                flags: self.flags() | unwritten,
+            };
+            self.pass.claim(self.inode, &claim);
+        }
+        if self.keeps {
+            self.map.extents.push(*extent);
+        }
+    }
+
+    fn btree(&mut self, fork: &[u8], blocks: u64) {
+        let geometry = self.pass.volume.geometry();
+        let root = match ExtentRoot::decode(fork) {
+            Ok(root) => root,
+            Err(check) => return self.problem(check),
+        };
+        if let Err(check) = root.verify(geometry) {
+            self.problem(check);
+        }
+        let space = TreeSpace {
+            volume: self.pass.volume,
+            group: Group::new(geometry, AgNumber(0)).expect("a volume has a first group"),
+            owner: self.inode.number().0,
+            budget: blocks.max(1),
+        };
+        let level = u32::from(root.level());
+        let children = root.iter().map(|(key, child)| (key, child.0));
+        let mut findings = self.pass.findings.take();
+        let walk = TreeWalk::<Extents, _>::new(space, level, self, &mut findings);
+        let is_whole = walk.from_children(level - 1, children);
+        self.put_back(findings);
+        self.map.is_whole &= is_whole;
+    }
+
+    /// Puts the findings of a walk before those that its visitor has made meanwhile.
+    fn put_back(&mut self, mut findings: Findings) {
+        findings.append(self.pass.findings.take());
+        *self.pass.findings = findings;
+    }
+}
+
+impl<T: Facts> TreeVisitor<Extents> for Collected<'_, '_, '_, T> {
+    fn block(&mut self, pointer: u64, _level: u32) {
+        self.map.blocks += 1;
+        if let Some((group, block)) = self.pass.geometry().split_block(FsBlock(pointer)) {
+            let claim = Claim {
+                flags: self.flags() | RmapFlags::FORK_BTREE,
+                ..Claim::of(group, block, 1, owner_of(self.inode.number()))
+            };
+            self.pass.claim(self.inode, &claim);
+        }
+    }
+
+    fn record(&mut self, record: &Extent) {
+        self.extent(record);
+    }
+}

@@ -1,0 +1,518 @@
+//! One allocation group: its headers, its btrees, and its free list.
+//!
+//! Owns: reading them, their counters, and the facts that follow from them. Does **not** own: the
+//! inodes of the group's chunks, which the next pass reads.
+
+use xfs_format::agf::{Agf, BtreeRoot};
+use xfs_format::agfl::Agfl;
+use xfs_format::agi::Agi;
+use xfs_format::btree::BtreeFormat;
+use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
+use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
+use xfs_format::rmap::{ReverseMap, Rmap, RmapOwner};
+use xfs_format::{AgBlock, AgInode, AgNumber, BlockKind, Corruption, Group};
+
+use crate::blocks::{Evidence, Findings, Volume};
+use crate::code::Code;
+use crate::facts::{Claim, Facts, Gap, Owner};
+use crate::finding::{Finding, Place};
+use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
+
+/// What the next passes need to know about a group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GroupSummary {
+    /// The leaves of the inode btree: the units of the next pass.
+    pub(crate) leaves: Vec<AgBlock>,
+    /// Extents that are recorded as shared, in order: first block and the block after the last.
+    pub(crate) shared: Vec<(u32, u32)>,
+    /// The heads of the unlinked lists.
+    pub(crate) unlinked: Vec<(usize, AgInode)>,
+    /// Inodes of the group.
+    pub(crate) inodes: u64,
+    /// Free inodes among them.
+    pub(crate) free_inodes: u64,
+    /// Blocks that count as free in the superblock.
+    pub(crate) free_blocks: u64,
+    /// Whether the counts above are known.
+    pub(crate) is_counted: bool,
+}
+
+/// The most shared extents that a group keeps to compare metadata with.
+const MOST_SHARED: usize = 1 << 20;
+
+/// Checks the headers and btrees of a group.
+pub(crate) fn check<T: Facts>(
+    volume: Volume<'_>,
+    number: AgNumber,
+    facts: &mut T,
+    findings: &mut Findings,
+) -> GroupSummary {
+    let group = Group::new(volume.geometry(), number).expect("the group is one of the volume");
+    let mut check = GroupCheck { volume, group, facts, findings, summary: GroupSummary::default() };
+    check.fixed_claims();
+    let has_space = check.space();
+    let has_inodes = check.inodes();
+    check.summary.is_counted = has_space && has_inodes;
+    check.summary
+}
+
+/// The check of one group in progress.
+struct GroupCheck<'a, T> {
+    volume: Volume<'a>,
+    group: Group<'a>,
+    facts: &'a mut T,
+    findings: &'a mut Findings,
+    summary: GroupSummary,
+}
+
+impl<T: Facts> GroupCheck<'_, T> {
+    fn number(&self) -> AgNumber {
+        self.group.number()
+    }
+
+    /// Claims the headers, and the log if it is in this group.
+    fn fixed_claims(&mut self) {
+        let number = self.number();
+        let headers = self.volume.geometry().header_blocks();
+        let owner = Owner::Used(RmapOwner::Volume);
+        self.facts.claim(&Claim::of(number, AgBlock(0), headers, owner));
+        let superblock = self.volume.superblock;
+        if let Some((group, start)) = superblock.log_first_block()
+            && group == number
+        {
+            let owner = Owner::Used(RmapOwner::Log);
+            self.facts.claim(&Claim::of(number, start, superblock.log_blocks, owner));
+        }
+    }
+
+    /// Reads a header sector.
+    fn header(&mut self, index: u32, kind: BlockKind) -> Option<(Vec<u8>, xfs_format::DiskAddr)> {
+        let geometry = self.volume.geometry();
+        let at = geometry.header_disk_addr(self.number(), index);
+        let mut sector = vec![0; geometry.sector_size as usize];
+        match self.volume.read_block(at, kind, &mut sector, self.findings) {
+            Evidence::None => None,
+            Evidence::Sound | Evidence::Doubtful => Some((sector, at)),
+        }
+    }
+
+    fn decoded<D>(&mut self, decoded: Result<D, Corruption>) -> Option<D> {
+        decoded
+            .map_err(|corruption| self.findings.corrupt(&corruption, self.volume.geometry()))
+            .ok()
+    }
+
+    /// Walks a btree of the group. Returns the number of its blocks, unless a part could not be
+    /// read.
+    fn walk<F: BtreeFormat>(
+        &mut self,
+        root: BtreeRoot,
+        owner: RmapOwner,
+        record: impl FnMut(&mut T, &F::Record),
+    ) -> Option<WalkedTree> {
+        let owner = Owner::Used(owner);
+        let number = self.number();
+        let max_levels = F::KIND.max_levels(self.volume.geometry());
+        if root.levels == 0 || root.levels > max_levels {
+            return None;
+        }
+        let space = TreeSpace {
+            volume: self.volume,
+            group: self.group,
+            owner: number.0.into(),
+            budget: self.group.length_blocks().into(),
+        };
+        let mut visitor = BlockOwner {
+            facts: &mut *self.facts,
+            number,
+            owner,
+            tree: WalkedTree::default(),
+            record,
+        };
+        let walk = TreeWalk::<F, _>::new(space, root.levels, &mut visitor, self.findings);
+        let is_whole = walk.from_block(root.block.0.into(), root.levels);
+        let tree = visitor.tree;
+        self.summary.leaves.extend(tree.leaves.iter().filter(|_| F::KIND == InodeChunks::KIND));
+        is_whole.then_some(tree)
+    }
+
+    fn joinable(&mut self, tree: &'static str, block: AgBlock) {
+        let place = Place::of_block(self.number(), block, self.volume.geometry());
+        let found = format!("{tree}: the record at block {} continues the one before", block.0);
+        self.findings.push(Finding::new(Code::BtJoinable, place, found));
+    }
+
+    /// Checks a count in a header.
+    fn count(&mut self, code: Code, stored: u64, counted: Option<u64>) {
+        if let Some(counted) = counted
+            && stored != counted
+        {
+            let place = Place::of_group(self.number());
+            let finding = Finding::new(code, place, stored.to_string());
+            self.findings.push(finding.expected(counted.to_string()));
+        }
+    }
+
+    /// Checks the AGF, the free list and the btrees of the AGF. Returns whether the counts of free
+    /// blocks are known.
+    fn space(&mut self) -> bool {
+        let number = self.number();
+        let geometry = self.volume.geometry();
+        let agf = self
+            .header(1, BlockKind::Agf)
+            .and_then(|(sector, at)| self.decoded(Agf::decode(&sector, at, geometry)));
+        let Some(agf) = agf else {
+            for gap in [
+                Gap::GroupClaims(number),
+                Gap::FreeSpace(number),
+                Gap::ReverseMap(number),
+                Gap::Refcounts(number),
+            ] {
+                self.facts.gap(gap);
+            }
+            return false;
+        };
+        let listed = self.free_list(&agf);
+        let by_block = self.free_space(&agf);
+        let reverse_map = agf.reverse_map.map(|root| self.reverse_map(&agf, root));
+        if let Some(root) = agf.refcount {
+            self.refcounts(&agf, root);
+        }
+        let (by_block, by_size) = by_block;
+        let others = |blocks: u64| blocks.saturating_sub(1);
+        let rmap_others = match reverse_map {
+            None => Some(0),
+            Some(blocks) => blocks.map(others),
+        };
+        let btree_blocks = match (by_block, by_size, rmap_others) {
+            (Some(by_block), Some(by_size), Some(rmap)) => {
+                Some(others(by_block) + others(by_size) + rmap)
+            }
+            _ => None,
+        };
+        self.count(Code::AgfBtreeBlocks, agf.btree_blocks.into(), btree_blocks);
+        self.summary.free_blocks = u64::from(agf.free_blocks)
+            + u64::from(agf.free_list.count)
+            + u64::from(agf.btree_blocks);
+        listed && btree_blocks.is_some()
+    }
+
+    /// Claims the blocks of the free list. Returns whether all of them are known.
+    fn free_list(&mut self, agf: &Agf) -> bool {
+        let number = self.number();
+        let owner = Owner::Used(RmapOwner::Group);
+        let mut blocks = Vec::new();
+        let mut is_whole = false;
+        if let Some((sector, at)) = self.header(3, BlockKind::Agfl)
+            && let Some(list) = self.decoded(Agfl::decode(&sector, at))
+            && let Some(entries) = self.decoded(list.blocks(agf.free_list))
+        {
+            let entries: Vec<_> = entries.collect();
+            is_whole = true;
+            for entry in entries {
+                match self.decoded(entry) {
+                    Some(block) if self.group.contains_block(block) => blocks.push(block),
+                    // The verifier has reported a block outside of the group.
+                    _ => is_whole = false,
+                }
+            }
+        }
+        for block in blocks {
+            self.facts.claim(&Claim::of(number, block, 1, owner));
+        }
+        if !is_whole {
+            self.facts.gap(Gap::GroupClaims(number));
+        }
+        is_whole
+    }
+
+    /// Walks both btrees of free space. Returns the number of blocks of each.
+    fn free_space(&mut self, agf: &Agf) -> (Option<u64>, Option<u64>) {
+        let number = self.number();
+        let (mut free, mut longest) = (0_u64, 0);
+        let mut previous: Option<FreeSpace> = None;
+        let mut joinable = Vec::new();
+        let by_block = self.walk::<FreeSpaceByBlock>(
+            agf.free_space_by_block,
+            RmapOwner::Group,
+            |facts, record| {
+                facts.claim(&Claim::of(number, record.start, record.count, Owner::Free));
+                free += u64::from(record.count);
+                longest = longest.max(record.count);
+                if previous.is_some_and(|previous| previous.end() == record.start) {
+                    joinable.push(record.start);
+                }
+                previous = Some(*record);
+            },
+        );
+        let by_size = self.walk::<FreeSpaceBySize>(
+            agf.free_space_by_size,
+            RmapOwner::Group,
+            |facts, record| facts.free_by_size(number, record.start, record.count),
+        );
+        for block in joinable {
+            self.joinable("free space by block", block);
+        }
+        if by_block.is_none() {
+            self.facts.gap(Gap::GroupClaims(number));
+        }
+        if by_block.is_none() || by_size.is_none() {
+            self.facts.gap(Gap::FreeSpace(number));
+        }
+        let counted = by_block.as_ref().map(|_| free);
+        self.count(Code::AgfFreeBlocks, agf.free_blocks.into(), counted);
+        let counted = by_block.as_ref().map(|_| longest.into());
+        self.count(Code::AgfLongest, agf.longest_free_blocks.into(), counted);
+        (by_block.map(|tree| tree.blocks), by_size.map(|tree| tree.blocks))
+    }
+
+    fn reverse_map(&mut self, agf: &Agf, root: BtreeRoot) -> Option<u64> {
+        let number = self.number();
+        let mut previous: Option<Rmap> = None;
+        let mut joinable = Vec::new();
+        let tree = self.walk::<ReverseMap>(root, RmapOwner::Group, |facts, record| {
+            let claim = mapping_of(number, record);
+            facts.mapping(&claim);
+            if previous.is_some_and(|previous| continues(&mapping_of(number, &previous), &claim)) {
+                joinable.push(record.start);
+            }
+            previous = Some(*record);
+        });
+        for block in joinable {
+            self.joinable("reverse map", block);
+        }
+        if tree.is_none() {
+            self.facts.gap(Gap::ReverseMap(number));
+            self.facts.gap(Gap::GroupClaims(number));
+        }
+        let blocks = tree.map(|tree| tree.blocks);
+        self.count(Code::AgfRmapBlocks, agf.reverse_map_blocks.into(), blocks);
+        blocks
+    }
+
+    fn refcounts(&mut self, agf: &Agf, root: BtreeRoot) {
+        let number = self.number();
+        let mut previous: Option<Refcount> = None;
+        let (mut joinable, mut shared) = (Vec::new(), Vec::new());
+        let tree = self.walk::<Refcounts>(root, RmapOwner::RefcountBtree, |facts, record| {
+            facts.shared(number, record);
+            if record.domain == RefcountDomain::Staging {
+                let owner = Owner::Used(RmapOwner::Staging);
+                facts.claim(&Claim::of(number, record.start, record.count, owner));
+            } else if shared.len() < MOST_SHARED {
+                shared.push((record.start.0, record.end().0));
+            }
+            let is_continued = previous.is_some_and(|previous| {
+                previous.domain == record.domain
+                    && previous.end() == record.start
+                    && previous.references == record.references
+                    && u64::from(previous.count) + u64::from(record.count) <= u64::from(u32::MAX)
+            });
+            if is_continued {
+                joinable.push(record.start);
+            }
+            previous = Some(*record);
+        });
+        for block in joinable {
+            self.joinable("reference counts", block);
+        }
+        self.summary.shared = shared;
+        if tree.is_none() {
+            self.facts.gap(Gap::Refcounts(number));
+            self.facts.gap(Gap::GroupClaims(number));
+        }
+        let blocks = tree.map(|tree| tree.blocks);
+        self.count(Code::AgfRefcountBlocks, agf.refcount_blocks.into(), blocks);
+    }
+
+    /// Checks the AGI and the inode btrees. Returns whether the counts of inodes are known.
+    fn inodes(&mut self) -> bool {
+        let number = self.number();
+        let geometry = self.volume.geometry();
+        let agi = self
+            .header(2, BlockKind::Agi)
+            .and_then(|(sector, at)| self.decoded(Agi::decode(&sector, at, geometry)));
+        let Some(agi) = agi else {
+            for gap in [
+                Gap::GroupClaims(number),
+                Gap::Inodes(number),
+                Gap::FreeInodes(number),
+                Gap::Unlinked(number),
+            ] {
+                self.facts.gap(gap);
+            }
+            return false;
+        };
+        self.summary.unlinked = agi.unlinked_heads().collect();
+        let is_whole = self.inode_btree(&agi);
+        self.free_inode_btree(&agi);
+        is_whole
+    }
+
+    fn inode_btree(&mut self, agi: &Agi) -> bool {
+        let number = self.number();
+        let group = self.group;
+        let mut counts =
+            ChunkCounts { has_newest: agi.newest_inode.is_none(), ..Default::default() };
+        let has_free_tree = agi.free_inode_btree.is_some();
+        let mut misaligned = Vec::new();
+        let tree =
+            self.walk::<InodeChunks>(agi.inode_btree, RmapOwner::InodeBtree, |facts, chunk| {
+                counts.inodes += u64::from(chunk.count);
+                counts.free += u64::from(chunk.free_count);
+                counts.has_newest |= agi.newest_inode == Some(chunk.start);
+                claim_chunk(facts, &group, chunk);
+                if chunk.free_count > 0 && has_free_tree {
+                    facts.chunk_with_free(number, chunk);
+                }
+                if !is_aligned(&group, chunk) {
+                    misaligned.push(chunk.start);
+                }
+            });
+        for start in misaligned {
+            let place = Place::of_inode(group.join_inode(start), self.volume.geometry());
+            let found = format!("a chunk at inode {} of the group", start.0);
+            self.findings.push(Finding::new(Code::InoAlign, place, found));
+        }
+        if tree.is_none() {
+            self.facts.gap(Gap::Inodes(number));
+            self.facts.gap(Gap::FreeInodes(number));
+            self.facts.gap(Gap::GroupClaims(number));
+        }
+        let known = |count: u64| tree.as_ref().map(|_| count);
+        let (inodes, free) = (known(counts.inodes), known(counts.free));
+        let blocks = tree.as_ref().map(|tree| tree.blocks);
+        self.count(Code::AgiCount, agi.count.into(), inodes);
+        self.count(Code::AgiFreeCount, agi.free_count.into(), free);
+        if let Some(stored) = agi.inode_btree_blocks {
+            self.count(Code::AgiInodeBlocks, stored.into(), blocks);
+        }
+        if let (Some(newest), Some(_), false) = (agi.newest_inode, blocks, counts.has_newest) {
+            let finding = Finding::new(
+                Code::AgiNewest,
+                Place::of_group(number),
+                format!("the newest chunk starts at inode {} of the group", newest.0),
+            );
+            self.findings.push(finding.expected("a chunk of the inode btree, or none"));
+        }
+        (self.summary.inodes, self.summary.free_inodes) = (counts.inodes, counts.free);
+        blocks.is_some()
+    }
+
+    fn free_inode_btree(&mut self, agi: &Agi) {
+        let number = self.number();
+        let Some(root) = agi.free_inode_btree else { return };
+        let tree = self.walk::<FreeInodeChunks>(root, RmapOwner::InodeBtree, |facts, chunk| {
+            facts.free_chunk(number, chunk);
+        });
+        if tree.is_none() {
+            self.facts.gap(Gap::FreeInodes(number));
+            self.facts.gap(Gap::GroupClaims(number));
+        }
+        if let Some(stored) = agi.free_inode_btree_blocks {
+            self.count(Code::AgiFreeInodeBlocks, stored.into(), tree.map(|tree| tree.blocks));
+        }
+    }
+}
+
+/// Counts of the inode btree.
+#[derive(Default)]
+struct ChunkCounts {
+    inodes: u64,
+    free: u64,
+    has_newest: bool,
+}
+
+/// A btree that was walked.
+#[derive(Default)]
+struct WalkedTree {
+    blocks: u64,
+    leaves: Vec<AgBlock>,
+}
+
+/// Claims the blocks of a btree, and hands its records on.
+struct BlockOwner<'f, T, R> {
+    facts: &'f mut T,
+    number: AgNumber,
+    owner: Owner,
+    tree: WalkedTree,
+    record: R,
+}
+
+impl<F: BtreeFormat, T: Facts, R: FnMut(&mut T, &F::Record)> TreeVisitor<F>
+    for BlockOwner<'_, T, R>
+{
+    fn block(&mut self, pointer: u64, level: u32) {
+        let block = AgBlock(u32::try_from(pointer).expect("a short pointer has 32 bits"));
+        self.tree.blocks += 1;
+        if level == 0 {
+            self.tree.leaves.push(block);
+        }
+        self.facts.claim(&Claim::of(self.number, block, 1, self.owner));
+    }
+
+    fn record(&mut self, record: &F::Record) {
+        (self.record)(self.facts, record);
+    }
+}
+
+/// Returns a record of the reverse map as the claim that it mirrors.
+pub(crate) fn mapping_of(group: AgNumber, record: &Rmap) -> Claim {
+    Claim {
+        group,
+        start: record.start,
+        count: record.count,
+        owner: Owner::Used(record.owner),
+        offset: record.offset.0,
+        flags: record.flags,
+    }
+}
+
+/// Returns whether the second claim continues the first.
+pub(crate) fn continues(first: &Claim, second: &Claim) -> bool {
+    first.end() == second.start.0
+        && first.owner == second.owner
+        && first.flags == second.flags
+        && first.diagonal() == second.diagonal()
+}
+
+/// Claims the blocks of the inodes of a chunk that are on disk.
+fn claim_chunk<T: Facts>(facts: &mut T, group: &Group<'_>, chunk: &InodeChunk) {
+    let inodes_per_block = 1_u32 << group.geometry().inodes_per_block_log;
+    let owner = Owner::Used(RmapOwner::Inodes);
+    let mut claim = |start: u32, count: u32| {
+        facts.claim(&Claim::of(group.number(), AgBlock(start), count, owner));
+    };
+    let first = group.geometry().ag_inode_block(chunk.start).0;
+    if inodes_per_block >= u64::BITS {
+        // Several chunks share a block. The first of them claims it.
+        if chunk.start.0.is_multiple_of(inodes_per_block) {
+            claim(first, 1);
+        }
+        return;
+    }
+    let present = chunk.present();
+    let blocks = u64::BITS / inodes_per_block;
+    let mut run = None;
+    for index in 0..blocks {
+        let is_present = present >> (index * inodes_per_block) & 1 != 0;
+        match (is_present, run) {
+            (true, None) => run = Some(index),
+            (false, Some(start)) => {
+                claim(first + start, index - start);
+                run = None;
+            }
+            _ => {}
+        }
+    }
+    if let Some(start) = run {
+        claim(first + start, blocks - start);
+    }
+}
+
+/// Returns whether a chunk starts at a multiple of the alignment of the volume.
+fn is_aligned(group: &Group<'_>, chunk: &InodeChunk) -> bool {
+    let alignment = group.geometry().inode_alignment_blocks;
+    alignment == 0 || group.geometry().ag_inode_block(chunk.start).0.is_multiple_of(alignment)
+}

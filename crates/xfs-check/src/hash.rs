@@ -1,0 +1,74 @@
+//! The keyed hash that balances add up.
+
+use std::hash::{BuildHasher, RandomState};
+
+use siphasher::sip128::SipHasher13;
+
+/// The kind of a balance: members of different balances never have the same hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Tag {
+    /// A block boundary of the coverage balance.
+    Coverage = 1,
+    /// A block boundary of one owner.
+    Owner,
+    /// A record of free space.
+    FreeSpace,
+    /// A record of an inode chunk with a free inode.
+    FreeInodes,
+    /// A link to an inode, with its type.
+    Link,
+    /// A directory and its parent.
+    Directory,
+    /// A name or a parent pointer.
+    Parent,
+    /// An entry of a directory's hash index.
+    Index,
+}
+
+/// A keyed hash function with 128 bits of output (SipHash-1-3).
+#[derive(Clone, Copy)]
+pub(crate) struct Keyed(SipHasher13);
+
+impl Keyed {
+    /// Creates a function with a random key, which an image cannot know.
+    pub(crate) fn random() -> Self {
+        let half = || RandomState::new().hash_one(0_u64);
+        Self::with_key(half(), half())
+    }
+
+    /// Creates a function with this key.
+    pub(crate) fn with_key(first: u64, second: u64) -> Self {
+        Self(SipHasher13::new_with_keys(first, second))
+    }
+
+    /// Hashes some numbers.
+    pub(crate) fn numbers<const N: usize>(&self, tag: Tag, numbers: [u64; N]) -> u128 {
+        const { assert!(N <= MAX_NUMBERS, "the numbers fit the buffer") };
+        let mut bytes = [0; (MAX_NUMBERS + 1) * 8];
+        let words = std::iter::once(tag as u64).chain(numbers);
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        let used = bytes.get(..(N + 1) * 8).expect("the numbers fit the buffer");
+        self.0.hash(used).as_u128()
+    }
+
+    /// Hashes some numbers and a name.
+    pub(crate) fn named(&self, tag: Tag, numbers: [u64; 3], name: &[u8]) -> u128 {
+        let mut bytes = [0; 4 * 8 + MAX_NAME];
+        let words = std::iter::once(tag as u64).chain(numbers);
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        let end = 4 * 8 + name.len();
+        let place = bytes.get_mut(4 * 8..end).expect("a name has at most 255 bytes");
+        place.copy_from_slice(name);
+        self.0.hash(bytes.get(..end).expect("a name has at most 255 bytes")).as_u128()
+    }
+}
+
+/// The most numbers of one hash.
+const MAX_NUMBERS: usize = 5;
+/// The most bytes of a name.
+const MAX_NAME: usize = 255;

@@ -1,0 +1,192 @@
+//! One inode: its core, its forks, and what the forks hold.
+//!
+//! Owns: the checks of the core against the inode btree and the forks, and the choice of what reads
+//! a fork.
+
+use xfs_format::directory::EntryType;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags2, fork};
+use xfs_format::rmap::{RmapFlags, RmapOwner};
+use xfs_format::{Check, FileBlock, Geometry, InodeNumber};
+
+use crate::attributes;
+use crate::blocks::{Evidence, Findings, Volume};
+use crate::code::Code;
+use crate::directory;
+use crate::facts::{Claim, Facts, Gap, Owner, UsedInode};
+use crate::finding::{Finding, Place};
+use crate::fork::{ForkMap, walk};
+use crate::group::GroupSummary;
+use crate::symlink;
+
+/// A pass over inodes: where its facts and findings go.
+pub(crate) struct Pass<'a, T> {
+    pub(crate) volume: Volume<'a>,
+    pub(crate) groups: &'a [GroupSummary],
+    pub(crate) facts: &'a mut T,
+    pub(crate) findings: &'a mut Findings,
+}
+
+/// An inode in use.
+pub(crate) struct Inode<'b> {
+    pub(crate) core: InodeCore,
+    pub(crate) bytes: &'b [u8],
+    pub(crate) file_type: FileType,
+}
+
+impl Inode<'_> {
+    pub(crate) fn number(&self) -> InodeNumber {
+        self.core.number
+    }
+
+    pub(crate) fn fork(&self, kind: ForkKind) -> &[u8] {
+        fork(self.bytes, &self.core, kind)
+    }
+
+    pub(crate) fn place(&self, geometry: &Geometry) -> Place {
+        Place::of_inode(self.core.number, geometry)
+    }
+}
+
+impl<T: Facts> Pass<'_, T> {
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.volume.geometry()
+    }
+
+    /// Notes that an inode in use may have claims, names and parent pointers that are not known.
+    fn lose_inode(&mut self) {
+        for gap in [Gap::Claims, Gap::Names, Gap::Parents] {
+            self.facts.gap(gap);
+        }
+    }
+
+    /// Checks an inode. `is_free` is what the inode btree says.
+    pub(crate) fn inode(&mut self, number: InodeNumber, bytes: &[u8], is_free: bool) {
+        let geometry = self.volume.geometry();
+        let core = match InodeCore::decode(bytes, number, geometry) {
+            Ok(core) => core,
+            Err(corruption) => {
+                self.findings.corrupt(&corruption, geometry);
+                if !is_free {
+                    self.lose_inode();
+                    self.facts.gap(Gap::Inodes(group_of(number, geometry)));
+                }
+                return;
+            }
+        };
+        if let Err(corruption) = core.verify(bytes, &self.volume.context()) {
+            self.findings.corrupt(&corruption, geometry);
+            let is_another = matches!(
+                corruption.check(),
+                Check::Inode(InodeCheck::Misplaced { .. } | InodeCheck::Version { .. })
+            );
+            if is_another || Evidence::left_by(&corruption) == Evidence::None {
+                if !is_free {
+                    self.lose_inode();
+                    self.facts.gap(Gap::Inodes(group_of(number, geometry)));
+                }
+                return;
+            }
+        }
+        if core.is_free() != is_free {
+            let said = |is_free| if is_free { "free" } else { "in use" };
+            let place = Place::of_inode(number, geometry);
+            let found = format!("the inode is {}", said(core.is_free()));
+            let finding = Finding::new(Code::InoFree, place, found);
+            self.findings.push(finding.expected(format!("{} by the inode btree", said(is_free))));
+        }
+        match core.file_type() {
+            None if core.is_free() => self.free_inode(&core),
+            // The verifier has reported a type that does not exist.
+            None => self.lose_inode(),
+            Some(file_type) => self.used_inode(&Inode { core, bytes, file_type }),
+        }
+    }
+
+    fn free_inode(&mut self, core: &InodeCore) {
+        let (links, blocks) = (core.nlink, core.blocks);
+        let (extents, attr_extents) = (core.extents, core.attr_extents);
+        if links != 0 || blocks != 0 || extents != 0 || attr_extents != 0 {
+            let place = Place::of_inode(core.number, self.geometry());
+            let found = format!(
+                "{links} links, {blocks} blocks, {extents} extents, {attr_extents} attribute extents"
+            );
+            self.findings.push(Finding::new(Code::InodeNotFree, place, found).expected("none"));
+        }
+    }
+
+    fn used_inode(&mut self, inode: &Inode<'_>) {
+        let core = &inode.core;
+        self.facts.inode(&UsedInode {
+            number: core.number,
+            entry_type: EntryType::of(inode.file_type),
+            links: core.nlink,
+        });
+        let data = self.fork(inode, ForkKind::Data);
+        let attr = self.fork(inode, ForkKind::Attr);
+        if let (Some(data), Some(attr)) = (&data, &attr) {
+            let blocks = data.blocks + attr.blocks;
+            if data.is_whole && attr.is_whole && blocks != core.blocks {
+                let place = inode.place(self.geometry());
+                let finding = Finding::new(Code::InodeBlocks, place, core.blocks.to_string());
+                self.findings.push(finding.expected(blocks.to_string()));
+            }
+        }
+        self.contents(inode, data.as_ref());
+        attributes::check(self, inode, attr.as_ref());
+    }
+
+    /// Walks the map of a fork. Returns an empty map for a fork without extents, and `None` for one
+    /// that cannot be read at all.
+    fn fork(&mut self, inode: &Inode<'_>, kind: ForkKind) -> Option<ForkMap> {
+        match inode.core.fork_format(kind) {
+            Some(ForkFormat::Extents | ForkFormat::Btree) => walk(self, inode, kind),
+            _ => Some(ForkMap::default()),
+        }
+    }
+
+    fn contents(&mut self, inode: &Inode<'_>, data: Option<&ForkMap>) {
+        match (inode.file_type, data) {
+            (FileType::Directory, Some(map)) => directory::check(self, inode, map),
+            (FileType::Directory, None) => self.facts.gap(Gap::Names),
+            (FileType::Symlink, Some(map)) => symlink::check(self, inode, map),
+            _ => {}
+        }
+    }
+
+    /// Claims blocks for an inode, and compares the claim with the records of shared blocks.
+    pub(crate) fn claim(&mut self, inode: &Inode<'_>, claim: &Claim) {
+        self.facts.claim(claim);
+        let Some(group) = self.groups.get(claim.group.0 as usize) else { return };
+        if group.shared.is_empty() || !overlaps(&group.shared, claim) {
+            return;
+        }
+        let is_data = inode.file_type == FileType::Regular
+            && !claim.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE);
+        let place = inode.place(self.geometry());
+        let found = format!("{} blocks from block {}", claim.count, claim.start.0);
+        if !is_data {
+            let found =
+                format!("{found}, which hold no contents of a file, are recorded as shared");
+            self.findings.push(Finding::new(Code::RefcMetadata, place, found));
+        } else if !inode.core.flags2.contains(InodeFlags2::REFLINK) {
+            let found = format!("{found} are shared, and the inode does not have the flag");
+            let place = place.at_file_block(FileBlock(claim.offset), false);
+            self.findings.push(Finding::new(Code::InodeReflink, place, found));
+        }
+    }
+}
+
+/// Returns whether a claim overlaps one of these extents, which are in order.
+fn overlaps(shared: &[(u32, u32)], claim: &Claim) -> bool {
+    let next = shared.partition_point(|(_, end)| *end <= claim.start.0);
+    shared.get(next).is_some_and(|(start, _)| *start < claim.end())
+}
+
+fn group_of(number: InodeNumber, geometry: &Geometry) -> xfs_format::AgNumber {
+    geometry.split_inode(number).map_or(xfs_format::AgNumber(0), |(group, _)| group)
+}
+
+/// Returns the owner of an inode's blocks.
+pub(crate) const fn owner_of(inode: InodeNumber) -> Owner {
+    Owner::Used(RmapOwner::Inode(inode))
+}

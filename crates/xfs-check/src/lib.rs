@@ -1,0 +1,50 @@
+//! Checks an XFS volume for consistency, without changing it.
+//!
+//! Owns: reading every structure of a volume, the checks across structures, and the findings. Does
+//! **not** own: decoders and the checks of one block (`xfs-format`), the replay of a dirty log (the
+//! caller hands over a device with the recovered volume), or how findings are printed.
+//!
+//! The method and its proofs are in docs/internals/check.md. The crate uses nothing that writes a
+//! volume: a checker that shares code with the writer shares its mistakes.
+//!
+//! ```text
+//!  open ─→ groups: headers, btrees ─→ inodes: chunks, forks, directories, attributes
+//!                    │                          │
+//!                    └────────── facts ─────────┘──→ sums ─→ equal: clean
+//!                                                     └────→ differ: lists ─→ findings
+//! ```
+//!
+//! # Invariants
+//!
+//! - **C1** No code of the writer decides here.
+//! - **C2** Nothing is written.
+//! - **C3** What cannot be read is a finding and leaves the rest to be checked.
+//! - **C5** Every loop over pointers has a budget.
+
+mod attributes;
+mod blocks;
+mod check;
+mod chunk;
+mod code;
+mod compare;
+mod copies;
+mod dabtree;
+mod directory;
+mod explain;
+mod facts;
+mod finding;
+mod fork;
+mod group;
+mod hash;
+mod inode;
+mod reach;
+mod report;
+mod sums;
+mod symlink;
+mod tree;
+mod unlinked;
+
+pub use check::{CheckOptions, Progress, Unsupported, check};
+pub use code::{Area, Code};
+pub use finding::{Finding, Place, Severity};
+pub use report::{Coverage, Report, Unchecked};

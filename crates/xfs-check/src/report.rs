@@ -1,0 +1,70 @@
+//! The result of a check.
+
+use std::time::Duration;
+
+use crate::finding::{Finding, Severity};
+
+/// A part of the volume that was not looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unchecked {
+    /// The part, in words.
+    pub what: String,
+}
+
+/// What a run has looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Coverage {
+    /// Allocation groups.
+    pub groups: u32,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Bytes of the volume.
+    pub bytes: u64,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// The findings, the worst first, and in the order of their places.
+    pub findings: Vec<Finding>,
+    /// Findings that were left out because there are too many.
+    pub dropped: u64,
+    /// What was not looked at. Each part has a finding that says why.
+    pub unchecked: Vec<Unchecked>,
+    /// What was looked at.
+    pub coverage: Coverage,
+    /// Whether the run was stopped before its end.
+    pub is_stopped: bool,
+    /// The time that the run took.
+    pub elapsed: Duration,
+}
+
+impl Report {
+    /// Returns whether the volume is consistent: everything was looked at, and nothing is damaged.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.is_complete() && self.worst().is_none_or(|worst| !worst.is_damage())
+    }
+
+    /// Returns whether everything was looked at.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unchecked.is_empty() && !self.is_stopped
+    }
+
+    /// Returns the worst severity of all findings.
+    #[must_use]
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+
+    /// Returns the number of findings of a severity.
+    #[must_use]
+    pub fn count(&self, severity: Severity) -> u64 {
+        self.findings.iter().filter(|finding| finding.severity() == severity).count() as u64
+    }
+}

@@ -1,0 +1,311 @@
+//! The balances: facts of both sides, added up.
+//!
+//! Owns: the sums of each bucket, adding, merging and comparing them. The proofs are in
+//! docs/internals/check.md.
+
+use xfs_format::directory::EntryType;
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::refcount::{Refcount, RefcountDomain};
+use xfs_format::{AgBlock, AgNumber, InodeNumber};
+
+use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
+use crate::hash::{Keyed, Tag};
+
+/// The number of buckets for facts about inodes.
+pub(crate) const BUCKETS: usize = 1024;
+/// The logarithm of the inode numbers that share a bucket.
+const BUCKET_LOG: u32 = 14;
+
+/// Returns the bucket of an inode.
+pub(crate) const fn bucket_of(inode: InodeNumber) -> usize {
+    (inode.0 >> BUCKET_LOG) as usize % BUCKETS
+}
+
+/// The sums of one group. Each is 0 if its balance holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupSums {
+    pub(crate) coverage: u128,
+    pub(crate) reverse_map: u128,
+    pub(crate) free_space: u128,
+    pub(crate) free_inodes: u128,
+}
+
+/// The sums of one bucket of inodes. Each is 0 if its balance holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InodeSums {
+    pub(crate) links: u128,
+    pub(crate) directories: u128,
+    pub(crate) parents: u128,
+    /// Whether an inode of the bucket has a link count that is no longer kept.
+    pub(crate) has_pinned: bool,
+}
+
+/// What could not be read, by balance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gaps {
+    pub(crate) claims: bool,
+    pub(crate) names: bool,
+    pub(crate) parents: bool,
+    pub(crate) groups: Vec<Gap>,
+}
+
+impl Gaps {
+    fn note(&mut self, gap: Gap) {
+        match gap {
+            Gap::Claims => self.claims = true,
+            Gap::Names => self.names = true,
+            Gap::Parents => self.parents = true,
+            _ if self.groups.contains(&gap) => {}
+            _ => self.groups.push(gap),
+        }
+    }
+
+    /// Returns whether this is one of the gaps.
+    pub(crate) fn has(&self, gap: Gap) -> bool {
+        match gap {
+            Gap::Claims => self.claims,
+            Gap::Names => self.names,
+            Gap::Parents => self.parents,
+            _ => self.groups.contains(&gap),
+        }
+    }
+
+    /// Returns whether the inodes of some group are not known.
+    pub(crate) fn lacks_inodes(&self) -> bool {
+        self.groups.iter().any(|gap| matches!(gap, Gap::Inodes(_)))
+    }
+}
+
+/// The sums of all balances.
+#[derive(Clone)]
+pub(crate) struct Sums {
+    hash: Keyed,
+    has_reverse_map: bool,
+    has_parents: bool,
+    pub(crate) groups: Vec<GroupSums>,
+    pub(crate) inodes: Vec<InodeSums>,
+    /// Each directory and its parent.
+    pub(crate) directories: Vec<(InodeNumber, InodeNumber)>,
+    /// Inodes in use without a link. They are few, so they are compared as they are.
+    pub(crate) without_links: Vec<InodeNumber>,
+    /// Members of the unlinked lists.
+    pub(crate) on_lists: Vec<InodeNumber>,
+    /// The number of inodes in use.
+    pub(crate) used_inodes: u64,
+    pub(crate) gaps: Gaps,
+}
+
+impl Sums {
+    /// Creates empty sums: nothing is claimed, and nothing is expected.
+    pub(crate) fn new(hash: Keyed, groups: usize, features: Features) -> Self {
+        Self {
+            hash,
+            has_reverse_map: features.reverse_map,
+            has_parents: features.parents,
+            groups: vec![GroupSums::default(); groups],
+            inodes: vec![InodeSums::default(); BUCKETS],
+            directories: Vec::new(),
+            without_links: Vec::new(),
+            on_lists: Vec::new(),
+            used_inodes: 0,
+            gaps: Gaps::default(),
+        }
+    }
+
+    /// Expects each block of a group to have exactly one owner.
+    pub(crate) fn expect_group(&mut self, group: AgNumber, blocks: u32) {
+        let whole = self.span(0, blocks);
+        self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(whole));
+    }
+
+    /// Adds the sums of another thread.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.groups.iter_mut().zip(&other.groups) {
+            mine.coverage = mine.coverage.wrapping_add(theirs.coverage);
+            mine.reverse_map = mine.reverse_map.wrapping_add(theirs.reverse_map);
+            mine.free_space = mine.free_space.wrapping_add(theirs.free_space);
+            mine.free_inodes = mine.free_inodes.wrapping_add(theirs.free_inodes);
+        }
+        for (mine, theirs) in self.inodes.iter_mut().zip(&other.inodes) {
+            mine.links = mine.links.wrapping_add(theirs.links);
+            mine.directories = mine.directories.wrapping_add(theirs.directories);
+            mine.parents = mine.parents.wrapping_add(theirs.parents);
+            mine.has_pinned |= theirs.has_pinned;
+        }
+        self.directories.extend_from_slice(&other.directories);
+        self.without_links.extend_from_slice(&other.without_links);
+        self.on_lists.extend_from_slice(&other.on_lists);
+        self.used_inodes += other.used_inodes;
+        self.gaps.claims |= other.gaps.claims;
+        self.gaps.names |= other.gaps.names;
+        self.gaps.parents |= other.gaps.parents;
+        for gap in &other.gaps.groups {
+            self.gaps.note(*gap);
+        }
+    }
+
+    /// Changes the sums of a group. A group past the end of the device has none.
+    fn group(&mut self, group: AgNumber, change: impl FnOnce(&mut GroupSums)) {
+        let index = usize::try_from(group.0).expect("a group number fits an index");
+        if let Some(sums) = self.groups.get_mut(index) {
+            change(sums);
+        }
+    }
+
+    fn bucket(&mut self, inode: InodeNumber) -> &mut InodeSums {
+        self.inodes.get_mut(bucket_of(inode)).expect("a bucket is below their number")
+    }
+
+    /// Returns H(end) − H(start) of the coverage balance.
+    fn span(&self, start: u32, end: u32) -> u128 {
+        let at = |block: u32| self.hash.numbers(Tag::Coverage, [block.into()]);
+        at(end).wrapping_sub(at(start))
+    }
+
+    /// Returns H(end) − H(start) of the owner in the reverse map balance.
+    fn owned_span(&self, claim: &Claim) -> u128 {
+        let (owner, flags, diagonal) = (claim.owner_number(), claim.flags.bits(), claim.diagonal());
+        let at = |block: u32| self.hash.numbers(Tag::Owner, [owner, flags, diagonal, block.into()]);
+        at(claim.end()).wrapping_sub(at(claim.start.0))
+    }
+
+    fn link(&mut self, child: InodeNumber, entry_type: EntryType) {
+        let hash = self.hash.numbers(Tag::Link, [child.0, link_type(entry_type)]);
+        let sums = self.bucket(child);
+        sums.links = sums.links.wrapping_add(hash);
+    }
+
+    fn chunk(&self, chunk: &InodeChunk) -> u128 {
+        let counts = u64::from(chunk.count) << 8 | u64::from(chunk.free_count);
+        let masks = [chunk.start.0.into(), chunk.holes.into(), counts, chunk.free];
+        self.hash.numbers(Tag::FreeInodes, masks)
+    }
+}
+
+/// The optional structures of a volume that feed balances.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Features {
+    pub(crate) reverse_map: bool,
+    pub(crate) parents: bool,
+}
+
+/// Returns the type byte by which links are compared. A whiteout is a character device.
+pub(crate) const fn link_type(entry_type: EntryType) -> u64 {
+    match entry_type {
+        EntryType::Whiteout => EntryType::CharacterDevice.to_disk() as u64,
+        other => other.to_disk() as u64,
+    }
+}
+
+/// The link count that is no longer kept.
+#[doc(alias = "XFS_NLINK_PINNED")]
+pub(crate) const PINNED_LINKS: u32 = u32::MAX;
+
+impl Facts for Sums {
+    fn claim(&mut self, claim: &Claim) {
+        let span = self.span(claim.start.0, claim.end());
+        let is_mapped = self.has_reverse_map && claim.owner != Owner::Free;
+        let owned = if is_mapped { self.owned_span(claim) } else { 0 };
+        let free = match claim.owner {
+            Owner::Free => {
+                self.hash.numbers(Tag::FreeSpace, [claim.start.0.into(), claim.count.into()])
+            }
+            Owner::Used(_) => 0,
+        };
+        self.group(claim.group, |sums| {
+            sums.coverage = sums.coverage.wrapping_add(span);
+            sums.reverse_map = sums.reverse_map.wrapping_add(owned);
+            sums.free_space = sums.free_space.wrapping_add(free);
+        });
+    }
+
+    fn mapping(&mut self, record: &Claim) {
+        let owned = self.owned_span(record);
+        self.group(record.group, |sums| sums.reverse_map = sums.reverse_map.wrapping_sub(owned));
+    }
+
+    fn shared(&mut self, group: AgNumber, record: &Refcount) {
+        if record.domain == RefcountDomain::Staging {
+            return;
+        }
+        let span = self.span(record.start.0, record.end().0);
+        let more = span.wrapping_mul(u128::from(record.references - 1));
+        self.group(group, |sums| sums.coverage = sums.coverage.wrapping_sub(more));
+    }
+
+    fn free_by_size(&mut self, group: AgNumber, start: AgBlock, count: u32) {
+        let free = self.hash.numbers(Tag::FreeSpace, [start.0.into(), count.into()]);
+        self.group(group, |sums| sums.free_space = sums.free_space.wrapping_sub(free));
+    }
+
+    fn chunk_with_free(&mut self, group: AgNumber, chunk: &InodeChunk) {
+        let hash = self.chunk(chunk);
+        self.group(group, |sums| sums.free_inodes = sums.free_inodes.wrapping_add(hash));
+    }
+
+    fn free_chunk(&mut self, group: AgNumber, chunk: &InodeChunk) {
+        let hash = self.chunk(chunk);
+        self.group(group, |sums| sums.free_inodes = sums.free_inodes.wrapping_sub(hash));
+    }
+
+    fn name(&mut self, name: &Name<'_>) {
+        self.link(name.child, name.entry_type);
+        if name.entry_type == EntryType::Directory {
+            let hash = self.hash.numbers(Tag::Directory, [name.child.0, name.directory.0]);
+            let sums = self.bucket(name.child);
+            sums.directories = sums.directories.wrapping_add(hash);
+        }
+        if self.has_parents {
+            let numbers = [name.directory.0, name.generation.into(), name.child.0];
+            let hash = self.hash.named(Tag::Parent, numbers, name.name);
+            let sums = self.bucket(name.child);
+            sums.parents = sums.parents.wrapping_add(hash);
+        }
+    }
+
+    fn directory(&mut self, directory: InodeNumber, parent: InodeNumber) {
+        self.link(directory, EntryType::Directory);
+        self.link(parent, EntryType::Directory);
+        self.directories.push((directory, parent));
+        // A root is its own parent, and no name leads to it.
+        if directory != parent {
+            let hash = self.hash.numbers(Tag::Directory, [directory.0, parent.0]);
+            let sums = self.bucket(directory);
+            sums.directories = sums.directories.wrapping_sub(hash);
+        }
+    }
+
+    fn superblock_link(&mut self, inode: InodeNumber, entry_type: EntryType) {
+        self.link(inode, entry_type);
+    }
+
+    fn inode(&mut self, inode: &UsedInode) {
+        self.used_inodes += 1;
+        if inode.links == 0 {
+            self.without_links.push(inode.number);
+            return;
+        }
+        if inode.links == PINNED_LINKS {
+            self.bucket(inode.number).has_pinned = true;
+            return;
+        }
+        let hash = self.hash.numbers(Tag::Link, [inode.number.0, link_type(inode.entry_type)]);
+        let sums = self.bucket(inode.number);
+        sums.links = sums.links.wrapping_sub(hash.wrapping_mul(inode.links.into()));
+    }
+
+    fn parent(&mut self, pointer: &ParentPointer<'_>) {
+        let numbers = [pointer.directory.0, pointer.generation.into(), pointer.child.0];
+        let hash = self.hash.named(Tag::Parent, numbers, pointer.name);
+        let sums = self.bucket(pointer.child);
+        sums.parents = sums.parents.wrapping_sub(hash);
+    }
+
+    fn on_unlinked_list(&mut self, inode: InodeNumber) {
+        self.on_lists.push(inode);
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.gaps.note(gap);
+    }
+}

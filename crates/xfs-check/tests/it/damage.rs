@@ -1,0 +1,219 @@
+//! One field of one structure is changed, with a good checksum: the checker names the damage.
+
+use xfs_check::{CheckOptions, Code, Report, check};
+use xfs_device::BlockDevice;
+use xfs_format::agf::Agf;
+use xfs_format::agi::Agi;
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, DiskAddr, Geometry, StructureAddress, Superblock,
+    btree::BtreeKind,
+};
+use xfs_testkit::{Image, Prng, golden};
+
+/// The block size of the golden image.
+const BLOCK_BYTES: usize = 1024;
+const SECTOR_BYTES: usize = 512;
+
+fn report(image: &Image) -> Option<Report> {
+    let mut sector = vec![0; SECTOR_BYTES];
+    image.read_at(0, &mut sector).expect("an image has a first sector");
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()?;
+    check(image, &superblock, &CheckOptions::default(), &()).ok()
+}
+
+fn codes(image: &Image) -> Vec<Code> {
+    let report = report(image).expect("the superblock is sound");
+    report.findings.iter().map(|finding| finding.code).collect()
+}
+
+fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
+    bytes[offset..offset + value.len()].copy_from_slice(value);
+}
+
+/// The places of the headers and btree roots of a group.
+struct Group {
+    number: AgNumber,
+    geometry: Geometry,
+    agf_at: DiskAddr,
+    agi_at: DiskAddr,
+    agfl_at: DiskAddr,
+    agf: Agf,
+    agi: Agi,
+}
+
+impl Group {
+    fn of(image: &Image, number: AgNumber) -> Self {
+        let geometry = image.geometry();
+        let at = |index| geometry.header_disk_addr(number, index);
+        let bytes = |index| image.bytes(at(index), SECTOR_BYTES).expect("a header");
+        let agf = Agf::decode(&bytes(1), at(1), &geometry).expect("a sound AGF");
+        let agi = Agi::decode(&bytes(2), at(2), &geometry).expect("a sound AGI");
+        let (agf_at, agi_at, agfl_at) = (at(1), at(2), at(3));
+        Self { number, agf_at, agi_at, agfl_at, agf, agi, geometry }
+    }
+
+    fn root(&self, kind: BtreeKind) -> DiskAddr {
+        let root = match kind {
+            BtreeKind::FreeSpaceByBlock => self.agf.free_space_by_block,
+            BtreeKind::FreeSpaceBySize => self.agf.free_space_by_size,
+            BtreeKind::ReverseMap => self.agf.reverse_map.expect("a reverse map"),
+            BtreeKind::Refcount => self.agf.refcount.expect("reference counts"),
+            BtreeKind::Inode => self.agi.inode_btree,
+            BtreeKind::FreeInode => self.agi.free_inode_btree.expect("a free-inode btree"),
+            BtreeKind::Extent => unreachable!("no btree of a group"),
+        };
+        self.address(root.block)
+    }
+
+    fn address(&self, block: AgBlock) -> DiskAddr {
+        self.geometry.ag_block_disk_addr(self.number, block)
+    }
+
+    /// Returns the first leaf of a btree.
+    fn leaf(&self, image: &Image, kind: BtreeKind) -> DiskAddr {
+        use xfs_format::btree::BtreeBlock;
+        let mut at = self.root(kind);
+        loop {
+            let bytes = image.bytes(at, BLOCK_BYTES).expect("a block");
+            let block = BtreeBlock::decode(&bytes, kind, at).expect("a sound block");
+            if block.is_leaf() {
+                return at;
+            }
+            let child = block.pointer(0).expect("a node has children");
+            at = self.address(AgBlock(u32::try_from(child).expect("a short pointer")));
+        }
+    }
+}
+
+/// Adds one to a big-endian field.
+fn increment(bytes: &mut [u8]) {
+    for byte in bytes.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            return;
+        }
+    }
+}
+
+#[test]
+fn counter_of_a_header_that_is_one_too_high_is_found() {
+    let clean = golden();
+    let group = Group::of(&clean, AgNumber(0));
+    let cases = [
+        (group.agf_at, BlockKind::Agf, 52, Code::AgfFreeBlocks),
+        (group.agf_at, BlockKind::Agf, 56, Code::AgfLongest),
+        (group.agf_at, BlockKind::Agf, 60, Code::AgfBtreeBlocks),
+        (group.agf_at, BlockKind::Agf, 80, Code::AgfRmapBlocks),
+        (group.agf_at, BlockKind::Agf, 84, Code::AgfRefcountBlocks),
+        (group.agi_at, BlockKind::Agi, 16, Code::AgiCount),
+        (group.agi_at, BlockKind::Agi, 28, Code::AgiFreeCount),
+        (group.agi_at, BlockKind::Agi, 336, Code::AgiInodeBlocks),
+        (group.agi_at, BlockKind::Agi, 340, Code::AgiFreeInodeBlocks),
+        (group.agi_at, BlockKind::Agi, 32, Code::AgiNewest),
+    ];
+    for (at, kind, offset, code) in cases {
+        let mut image = clean.clone();
+        image.edit(at, SECTOR_BYTES, kind, |bytes| increment(&mut bytes[offset..offset + 4]));
+        let found = codes(&image);
+        assert!(found.contains(&code), "{code}: {found:?}");
+    }
+}
+
+#[test]
+fn magic_of_the_free_list_is_found() {
+    let mut image = golden();
+    let group = Group::of(&image, AgNumber(0));
+    image.edit(group.agfl_at, SECTOR_BYTES, BlockKind::Agfl, |bytes| put(bytes, 0, b"XAFM"));
+    assert!(codes(&image).contains(&Code::AgflMagic));
+}
+
+#[test]
+fn free_extent_that_is_one_block_longer_is_found_on_both_sides() {
+    let clean = golden();
+    let group = Group::of(&clean, AgNumber(0));
+    for kind in [BtreeKind::FreeSpaceByBlock, BtreeKind::FreeSpaceBySize] {
+        let mut image = clean.clone();
+        let at = group.leaf(&clean, kind);
+        let length = kind.layout().header_bytes() + 4;
+        image.edit(at, BLOCK_BYTES, BlockKind::Btree(kind), |bytes| {
+            increment(&mut bytes[length..length + 4]);
+        });
+        let found = codes(&image);
+        assert!(found.contains(&Code::BnoDiffers), "{kind:?}: {found:?}");
+        let is_claimed_twice = found.contains(&Code::SpaceCrosslinked);
+        assert_eq!(is_claimed_twice, kind == BtreeKind::FreeSpaceByBlock, "{found:?}");
+    }
+}
+
+#[test]
+fn reverse_mapping_of_another_owner_is_missing_and_extra() {
+    let mut image = golden();
+    let group = Group::of(&image, AgNumber(0));
+    let at = group.leaf(&image, BtreeKind::ReverseMap);
+    let kind = BlockKind::Btree(BtreeKind::ReverseMap);
+    // The last record is that of a file; the first ones are those of the group's headers.
+    image.edit(at, BLOCK_BYTES, kind, |bytes| {
+        let count = usize::from(u16::from_be_bytes([bytes[6], bytes[7]]));
+        let owner = BtreeKind::ReverseMap.layout().header_bytes() + (count - 1) * 24 + 8;
+        increment(&mut bytes[owner..owner + 8]);
+    });
+    let found = codes(&image);
+    assert!(found.contains(&Code::RmapMissing), "{found:?}");
+    assert!(found.contains(&Code::RmapExtra), "{found:?}");
+}
+
+#[test]
+fn reference_count_that_is_one_too_high_is_found() {
+    let mut image = golden();
+    let geometry = image.geometry();
+    let groups = geometry.groups().map(|number| Group::of(&image, number));
+    let has_records = |at: &DiskAddr| image.bytes(*at, 8).is_some_and(|head| head[6..] != [0, 0]);
+    let at = groups
+        .map(|group| group.leaf(&image, BtreeKind::Refcount))
+        .find(has_records)
+        .expect("a group has shared blocks");
+    let kind = BlockKind::Btree(BtreeKind::Refcount);
+    image.edit(at, BLOCK_BYTES, kind, |bytes| {
+        let count = BtreeKind::Refcount.layout().header_bytes() + 8;
+        increment(&mut bytes[count..count + 4]);
+    });
+    let found = codes(&image);
+    assert!(found.contains(&Code::RefcCount), "{found:?}");
+}
+
+#[test]
+fn damaged_byte_of_each_block_ends_without_a_panic_and_in_the_same_findings() {
+    let clean = golden();
+    let group = Group::of(&clean, AgNumber(0));
+    let blocks = [
+        (group.agf_at, BlockKind::Agf, SECTOR_BYTES),
+        (group.agi_at, BlockKind::Agi, SECTOR_BYTES),
+        (group.agfl_at, BlockKind::Agfl, SECTOR_BYTES),
+        (
+            group.root(BtreeKind::FreeSpaceByBlock),
+            BlockKind::Btree(BtreeKind::FreeSpaceByBlock),
+            BLOCK_BYTES,
+        ),
+        (
+            group.root(BtreeKind::FreeSpaceBySize),
+            BlockKind::Btree(BtreeKind::FreeSpaceBySize),
+            BLOCK_BYTES,
+        ),
+        (group.root(BtreeKind::ReverseMap), BlockKind::Btree(BtreeKind::ReverseMap), BLOCK_BYTES),
+        (group.root(BtreeKind::Refcount), BlockKind::Btree(BtreeKind::Refcount), BLOCK_BYTES),
+        (group.root(BtreeKind::Inode), BlockKind::Btree(BtreeKind::Inode), BLOCK_BYTES),
+        (group.root(BtreeKind::FreeInode), BlockKind::Btree(BtreeKind::FreeInode), BLOCK_BYTES),
+    ];
+    let mut random = Prng::new(0xc8ec);
+    for (at, kind, length) in blocks {
+        for _ in 0..12 {
+            let mut image = clean.clone();
+            let offset = random.within(0..200);
+            let change = u8::try_from(random.within(1..256)).expect("a byte");
+            image.edit(at, length, kind, |bytes| bytes[offset] ^= change);
+            let once = report(&image).map(|report| report.findings);
+            let again = report(&image).map(|report| report.findings);
+            assert_eq!(once, again, "{kind:?} byte {offset}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The golden image, which has every structure, is clean; and each change to it is found.
+
+use xfs_check::{CheckOptions, Report, check};
+use xfs_device::BlockDevice;
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
+
+fn report(device: &dyn BlockDevice) -> Report {
+    let mut sector = vec![0; 4096];
+    device.read_at(0, &mut sector).unwrap();
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
+    check(device, &superblock, &CheckOptions::default(), &()).unwrap()
+}
+
+#[test]
+fn golden_image_is_clean() {
+    let report = report(&xfs_testkit::golden());
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(report.is_clean(), "{findings:#?} {:?}", report.unchecked);
+}

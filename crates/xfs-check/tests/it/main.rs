@@ -1,0 +1,4 @@
+//! Tests of the checker on whole volumes.
+
+mod damage;
+mod golden;
