@@ -35,7 +35,7 @@ pub(crate) use export::{CatArguments, CpArguments, GetArguments, TarArguments};
 pub(crate) use import::{ArchiveOptions, ImportArguments, PutArguments};
 pub(crate) use inspect::{
     DuArguments, ExtentsArguments, FindArguments, GetfaclArguments, GetfattrArguments,
-    InfoArguments, ParentsArguments, ReadlinkArguments, StatArguments, TreeArguments,
+    CheckArguments, InfoArguments, ParentsArguments, ReadlinkArguments, StatArguments, TreeArguments,
     ValueEncoding,
 };
 pub(crate) use ls::LsArguments;
@@ -118,6 +118,7 @@ pub(crate) enum Command {
     Growfs(GrowfsArguments),
     Dump(DumpArguments),
     Log(LogArguments),
+    Check(CheckArguments),
     Recover(RecoverArguments),
     Mkfs(Box<MkfsArguments>),
     Mount(MountArguments),

@@ -52,6 +52,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Man(arguments) => shell::man::open(&arguments),
         Command::Dump(arguments) => inspect::dump::open(&arguments, options),
         Command::Scan(arguments) => inspect::scan::open(&arguments, options),
+        Command::Check(arguments) => inspect::check::open(arguments, options),
         Command::Log(arguments) => inspect::log::open(&arguments, options),
         Command::Recover(arguments) => volume::recover::open(&arguments, options),
         Command::Mkfs(arguments) => volume::mkfs::open(*arguments, options),

@@ -1,9 +1,11 @@
 //! The commands that show the contents and the structures of a volume, one module each.
 
+pub(crate) mod check;
 pub(crate) mod du;
 pub(crate) mod dump;
 pub(crate) mod extents;
 pub(crate) mod find;
+pub(crate) mod fsck;
 pub(crate) mod getfacl;
 pub(crate) mod getfattr;
 pub(crate) mod info;

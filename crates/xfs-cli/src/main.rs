@@ -9,7 +9,7 @@
 //! after the room or after the command. `commands.rs` opens the command; [`run::Run`] runs it.
 //!
 //! ```text
-//! inspect/   info ls tree stat readlink getfacl getfattr find du extents parents dump log scan
+//! inspect/   check info ls tree stat readlink getfacl getfattr find du extents parents dump log scan
 //!            predicate: the expressions of find; structures: printing of disk structures
 //! export/    cat get cp tar
 //!            host: writing files to the host; tar/writer: writing an archive
@@ -66,12 +66,16 @@ use std::process::ExitCode;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::inspect::fsck;
 use crate::terminal::console::{self, Console};
 
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
-    let cli = match cli::parse(mount::helper::arguments(std::env::args_os())) {
+    let arguments = fsck::arguments(mount::helper::arguments(std::env::args_os()));
+    let is_check = fsck::names_check(&arguments);
+    let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
+        Err(answer) if is_check => return fsck::code_of(console::answer(answer)).into(),
         Err(answer) => return console::answer(answer).into(),
     };
     let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
@@ -79,6 +83,9 @@ fn main() -> ExitCode {
         console.report(&failure);
     }
     let exit = console.close();
+    if is_check {
+        return fsck::code_of(exit).into();
+    }
     interrupt::end(exit);
     exit.into()
 }

@@ -20,6 +20,28 @@ pub(crate) struct InfoArguments {
     pub(crate) json: JsonOption,
 }
 
+/// Report everything that is wrong with a volume, without changing it
+///
+/// All structures are read and compared with each other. A dirty log is replayed in memory, and the
+/// result is checked. What cannot be read is reported, and the rest is checked all the same. The
+/// exit codes are those of fsck(8): 0 clean, 4 damaged, 8 not checked, 16 usage, 32 stopped.
+#[derive(Args, Debug)]
+pub(crate) struct CheckArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// Show all findings, not only the first ones of each kind
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Use this many threads; 0 is one for each processor
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) threads: usize,
+    /// Print one JSON object for each finding, and the totals on the last line
+    #[arg(long, conflicts_with = "json", help_heading = "Output options")]
+    pub(crate) ndjson: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
 /// Show a directory tree
 #[derive(Args, Debug)]
 pub(crate) struct TreeArguments {

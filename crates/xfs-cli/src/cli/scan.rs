@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 ///
 /// A scan without findings does not prove that the volume is sound. If files name their parents
 /// (parent pointers), directories are not read, and a destroyed directory is not noticed.
-/// xfs_repair -n checks a volume.
+/// `ferroxfs check` checks a volume.
 #[derive(Args, Debug)]
 pub(crate) struct ScanArguments {
     /// The images or devices

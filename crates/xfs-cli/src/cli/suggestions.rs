@@ -18,7 +18,6 @@ const WORDS: &[(&[&str], &str)] = &[
     (
         &[
             "fsck",
-            "check",
             "fsck.xfs",
             "xfs_check",
             "verify",
@@ -27,7 +26,7 @@ const WORDS: &[(&[&str], &str)] = &[
             "repair",
             "scrub",
         ],
-        "'xfs_repair -n IMAGE' checks a volume without changing it; 'ferroxfs scan' reports what it cannot read",
+        "'ferroxfs check IMAGE' reports what is wrong with a volume, without changing it",
     ),
     (
         &[

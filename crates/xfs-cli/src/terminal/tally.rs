@@ -250,6 +250,12 @@ impl Work {
         Self { doing: "scanning", done: "scanned", subject, summary, measure }
     }
 
+    /// Describes the check of a volume. The amount is [set](Tally::set) later.
+    pub(crate) fn check() -> Self {
+        let (subject, summary) = (Subject::Step, SummaryWhen::Never);
+        Self { doing: "checking", done: "checked", subject, summary, measure: Measure::Files(0) }
+    }
+
     /// Describes one step without measurable progress.
     pub(crate) fn step(doing: &'static str) -> Self {
         let (subject, summary) = (Subject::Step, SummaryWhen::Never);

@@ -10,8 +10,8 @@ fn words_of_other_programs_suggest_a_command() {
     let place = VolumeDir::new();
     for (word, answer) in [
         ("format", "ferroxfs mkfs"),
-        ("fsck", "xfs_repair -n"),
-        ("CHECK", "xfs_repair -n"),
+        ("fsck", "ferroxfs check"),
+        ("VERIFY", "ferroxfs check"),
         ("extract", "ferroxfs cp -a"),
         ("extract", "ferroxfs import ARCHIVE"),
         ("shrink", "a volume does not shrink"),

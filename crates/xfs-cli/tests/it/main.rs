@@ -12,6 +12,7 @@ mod archives;
 mod benching;
 mod blame;
 mod changing;
+mod checking;
 mod completion;
 mod damaged;
 mod documents;

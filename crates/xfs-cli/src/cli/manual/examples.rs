@@ -316,6 +316,14 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["ferroxfs-dump(1)", "xfs_db(8)"],
     ),
     entry(
+        "check",
+        &[
+            ("ferroxfs check disk.img", "report what is wrong with a volume"),
+            ("ferroxfs check --ndjson disk.img", "the same for programs, a finding a line"),
+        ],
+        &["ferroxfs-scan(1)", "ferroxfs-recover(1)", "fsck(8)", "xfs_repair(8)"],
+    ),
+    entry(
         "log",
         &[
             ("ferroxfs log disk.img", "show whether the log is clean"),

@@ -1,0 +1,79 @@
+//! The program as a checker of fsck(8), which calls it as `fsck.TYPE [-a|-p|-n|-y] [-C FD] DEVICE`.
+//!
+//! Owns: the conversion to arguments of the command `check`, and the exit codes of fsck(8).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::exit::Exit;
+
+/// The prefix of the program's name as a checker.
+const PREFIX: &[u8] = b"fsck.";
+
+/// Returns the arguments of the program, with those of fsck(8) converted to the command `check`.
+/// The options that ask for a repair are dropped: `check` never changes a volume.
+pub(crate) fn arguments(given: Vec<OsString>) -> Vec<OsString> {
+    let name = given.first().and_then(|program| Path::new(program).file_name());
+    if !name.is_some_and(|name| name.as_bytes().starts_with(PREFIX)) {
+        return given;
+    }
+    let mut words = vec![OsString::from("ferroxfs"), "check".into()];
+    let mut rest = given.into_iter().skip(1);
+    while let Some(word) = rest.next() {
+        match word.as_bytes() {
+            b"-C" | b"-t" => drop(rest.next()),
+            b"-a" | b"-p" | b"-n" | b"-y" | b"-f" | b"-v" | b"-T" | b"-M" => {}
+            [b'-', b'C', ..] => {}
+            _ => words.push(word),
+        }
+    }
+    words
+}
+
+/// Returns whether these arguments name the command `check`.
+pub(crate) fn names_check(arguments: &[OsString]) -> bool {
+    let mut words = arguments.iter().skip(1);
+    words.find(|word| !word.as_bytes().starts_with(b"-")).is_some_and(|word| word == "check")
+}
+
+/// Returns the exit code of fsck(8) for the end of a check.
+pub(crate) fn code_of(exit: Exit) -> u8 {
+    match exit {
+        Exit::Fine => 0,
+        Exit::Corrupt => 4,
+        Exit::Failed | Exit::Refused | Exit::LogDirty => 8,
+        Exit::Usage => 16,
+        Exit::HungUp | Exit::Interrupted | Exit::Unread | Exit::Terminated => 32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::{arguments, names_check};
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn options_of_fsck_are_dropped() {
+        let given = words("/sbin/fsck.ferroxfs -a -C0 -C 3 -T disk.img");
+        assert_eq!(arguments(given), words("ferroxfs check disk.img"));
+    }
+
+    #[test]
+    fn arguments_of_another_name_stay() {
+        let given = words("ferroxfs check -a disk.img");
+        assert_eq!(arguments(given.clone()), given);
+    }
+
+    #[test]
+    fn check_is_named_by_the_first_word_that_is_no_option() {
+        assert!(names_check(&words("ferroxfs -q check disk.img")));
+        assert!(!names_check(&words("ferroxfs ls check")));
+        assert!(!names_check(&words("ferroxfs")));
+    }
+}
