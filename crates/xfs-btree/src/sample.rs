@@ -1,5 +1,5 @@
-//! Btrees made by hand on a device in memory, for tests. The volume is a committed image that mkfs
-//! made.
+//! Btrees made by hand on a device in memory, for tests. The superblock of the volume is that of
+//! the golden image `aged`.
 
 use std::sync::Arc;
 

@@ -153,7 +153,7 @@ impl<F: Sample> CheckedBtree<F> {
         self.editor.store().check::<F>(&self.sorted());
     }
 
-    /// Changes the record of a random place: removes it, inserts it, or replaces it.
+    /// Changes the record of `place`: removes it, inserts it, or replaces it.
     fn edit(&mut self, place: u32, bias: EditBias) {
         let wants = below(&mut self.random, 10);
         let known = self.places.get(&place).copied();
