@@ -16,7 +16,7 @@ use super::group::GroupInodes;
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
 
-/// What a call freed: the inode alone, or its whole chunk.
+/// The result of freeing an inode: only the inode was freed, or its whole chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreedInode {
     /// Only the inode: its inode number can be allocated again.
