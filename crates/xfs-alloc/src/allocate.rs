@@ -134,7 +134,8 @@ impl SpaceRequest {
     }
 
     /// Declares that the transaction step allocates nothing in other groups after this request,
-    /// which names a group. So no blocks have to be secured for the rest of the step (I2).
+    /// which names a group. The rest of the step then needs no more blocks, so none have to be
+    /// secured for I2.
     #[must_use]
     pub(crate) const fn at_end_of_step(mut self) -> Self {
         self.is_last = true;
@@ -145,7 +146,7 @@ impl SpaceRequest {
 /// The treatment of a group whose header another thread holds latched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
-    /// Skip the group.
+    /// Skip the group without waiting.
     Try,
     /// Wait for the header, unless the group is lower than one whose header the transaction step
     /// keeps.
@@ -157,8 +158,8 @@ enum Patience {
 enum Otherwise {
     /// Release the header, if nothing in the group has changed.
     Release,
-    /// Keep the header, because the transaction step may need the blocks of the group for other
-    /// requests (I2).
+    /// Keep the header. The transaction step may need the blocks of the group for other requests,
+    /// and must then hold them already (I2).
     Keep,
 }
 
@@ -180,8 +181,8 @@ enum GroupOutcome {
 /// Allocates blocks for `request`. Returns `None` if no group that the request allows has enough of
 /// them. Then the free list of a group may have been filled, but nothing else has changed.
 ///
-/// A request for one group also returns `None` if the step may not wait for that group (I1). That
-/// happens only if the step keeps the free-space header of a higher group.
+/// A request for one group also returns `None` if the step may not wait for that group, because it
+/// may wait only for higher groups than those it keeps (I1).
 ///
 /// The transaction has reserved the blocks. The allocation counts them as used.
 ///
@@ -264,7 +265,8 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
 }
 
 /// Allocates in the group that the request names. Unless the request is the last of the transaction
-/// step, first secures the blocks that the step may need after it (I2).
+/// step, first secures the blocks that the step may need after it (I2: the step keeps all blocks
+/// that it may need).
 fn allocate_at_home(
     tx: &mut Transaction<'_>,
     number: AgNumber,
@@ -331,7 +333,7 @@ fn keeps(tx: &Transaction<'_>, group: AgNumber) -> bool {
     tx.holds(tx.geometry().header_disk_addr(group, AGF_SECTOR))
 }
 
-/// Attempts an allocation in one group.
+/// Attempts an allocation in one group, which is not latched yet.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,

@@ -57,8 +57,8 @@ pub fn enable_discard(journal: &Journal) {
     Space::of(journal).set_discards();
 }
 
-/// Discards the freed blocks that no later operation has discarded: their free is durable, but no
-/// thread has latched their group since. Does nothing unless [`enable_discard`] was called.
+/// Forces the log, and discards the freed blocks that no later operation has discarded yet, because
+/// no thread has latched their group since. Does nothing unless [`enable_discard`] was called.
 ///
 /// # Errors
 ///

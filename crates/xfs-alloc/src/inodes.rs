@@ -14,11 +14,11 @@
 //!   of the file fails later, the chunk is still whole.
 //! - **I4** An inode is on an unlinked list from the transaction that removes its last name to the
 //!   transaction that frees it. A crash in between therefore leaks no space.
-//! - **I5** For each inode btree a group keeps a saved path ([`state`]): that of the last editor
-//!   which may have changed the btree. Under the latch of the AGI, an operation on a btree takes
-//!   the path out, and puts a path back only if nothing has failed. So the blocks on a saved path
-//!   always belong to the btree. They were checked against each other on the first descent, and
-//!   need no second check.
+//! - **I5** For each inode btree a group keeps a saved path ([`state`]): the path of the last
+//!   editor that may have changed the btree. Under the latch of the AGI, an operation on a btree
+//!   takes the path out, and puts a path back only if nothing has failed. So the blocks on a saved
+//!   path always belong to the btree. They were checked against each other on the first descent,
+//!   and need no second check.
 //! - **I6** A step that has changed something latches an AGI only if it may wait for it: the AGIs
 //!   come in the order of the groups, and before any AGF. Operations that change two unlinked lists
 //!   begin with the lower inode number.

@@ -364,8 +364,8 @@ fn read_child<S: ForkStore>(
     Ok(child)
 }
 
-/// Moves the contents of the root's only child into the root (I1), until the root has several
-/// children or is a leaf.
+/// Moves the contents of the root's only child into the root, until the root has several children
+/// or is a leaf. The root stays in its file block (I1).
 fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
     for _ in 0..MAX_DEPTH {
         let root = store.read_owned(shape.root, shape.kind)?;

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!            LiveInode ────── Arc<InodeRecord>    latch; core and fork bytes as they are logged,
-//!              │                                   unless the inode is in place
+//!              │                                   unless the inode on disk is up to date
 //!              └── RwLock<Inode>                   core, forks, extent maps, as they are read
 //! ```
 //!

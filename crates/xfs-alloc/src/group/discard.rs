@@ -85,7 +85,8 @@ impl GroupSpace {
         }
     }
 
-    /// Discards the blocks of `part`. `self` keeps the header latched meanwhile (I2).
+    /// Discards the blocks of `part`. `self` keeps the group's header latched meanwhile, so that no
+    /// thread allocates the blocks (I2).
     fn discard(&self, tx: &Transaction<'_>, part: &Range<u32>) -> Result<()> {
         let geometry = tx.geometry();
         let at = geometry.ag_block_disk_addr(self.number, AgBlock(part.start));

@@ -82,7 +82,8 @@ fn covers(record: &Rmap, wanted: &Rmap) -> bool {
             || wanted.offset.0 == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
 }
 
-/// Whether the blocks and offsets of `right` continue those of `left`, in the same state (I1).
+/// Whether `right` continues `left` on disk and in the file, with the same owner and state. I1
+/// forbids two records of which this is true.
 fn continues(left: &Rmap, right: &Rmap) -> bool {
     left.end() == right.start
         && left.owner == right.owner

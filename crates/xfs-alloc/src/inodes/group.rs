@@ -170,7 +170,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 
     /// Replaces the record `old` of a chunk in the btree of chunks with a free inode. The btree of
-    /// all chunks has been changed already (I2).
+    /// all chunks has been changed already, so that the two agree again (I2).
     pub(super) fn replace_in_free_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -196,7 +196,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 
     /// Replaces a record in the btree of all chunks. The btree of chunks with a free inode has been
-    /// changed already (I2).
+    /// changed already, so that the two agree again (I2).
     pub(super) fn replace_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,

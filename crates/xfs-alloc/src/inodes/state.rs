@@ -143,7 +143,8 @@ impl InodeGroupState {
         std::mem::take(&mut *self.paths.lock())
     }
 
-    /// Stores the paths for the next operation (I5). The caller still holds the latch of the AGI.
+    /// Stores the saved paths for the next operation (I5: they are those of the last editors). The
+    /// caller still holds the latch of the AGI.
     pub(super) fn keep_paths(&self, paths: SavedPaths) {
         if self.keeps_buffers {
             *self.paths.lock() = paths;

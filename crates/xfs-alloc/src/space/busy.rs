@@ -37,8 +37,8 @@ pub(crate) struct BusyExtents {
     by_start: BTreeMap<u32, BusyExtent>,
     /// The extents in the order in which they were given up. Expiry looks only at the front.
     in_order: VecDeque<(Range<u32>, Ticket)>,
-    /// For tickets whose transactions have committed, the sequence number of the checkpoint, in
-    /// order (I2).
+    /// For tickets whose transactions have committed, the sequence number of the checkpoint.
+    /// Sequence numbers rise with tickets (I2).
     settled: VecDeque<(Ticket, u64)>,
     last_ticket: Ticket,
 }

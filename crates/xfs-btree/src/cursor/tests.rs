@@ -194,7 +194,8 @@ fn pointers_to_earlier_blocks_are_refused() {
     assert_eq!((records.len(), &checks[0]), (18, &level(2)));
 }
 
-/// Checks I2: a key outside its parent's range is an error.
+/// Checks I2: the keys of a child must lie between its key in the parent and the next key in the
+/// parent.
 #[test]
 fn keys_must_lie_between_those_of_the_parent() {
     let outside = |index| Check::Btree(BtreeCheck::OutsideParent { index });

@@ -18,8 +18,9 @@ const NO_PARENT: &str = "a root in a block has no parent";
 const IS_CHILD: &str = "the index is that of a child of the root";
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Returns the keys that a parent must hold for a block (I2): the lowest key, and in kinds of
-    /// btree with high keys also the highest key below the block.
+    /// Returns the keys that a parent must hold for a block: the lowest key and, in kinds of btree
+    /// with high keys, also the highest key below the block (I2: a node holds each child's own
+    /// keys).
     pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;

@@ -14,7 +14,8 @@ use crate::store::Store;
 
 /// The result of rebalancing a block that had too few entries.
 enum Rebalanced {
-    /// The block has enough entries now, or it is one of the blocks that may have few (I1).
+    /// The block has enough entries now. Or it has few and is allowed to: a root, or an only child
+    /// of the root in an inode (I1).
     Enough,
     /// The block and its sibling were joined and one of them was freed. The parent has one child
     /// less.
@@ -60,7 +61,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         shape.close_entry(&mut self.store, &buffer, index, count)
     }
 
-    /// Restores the minimum number of entries (I1) in the block at `depth`, which has lost one.
+    /// Restores I1 for the block at `depth`, which has lost an entry: a block that is not the root
+    /// is at least half full.
     fn rebalance(&mut self, depth: usize) -> Result<Rebalanced> {
         let Some((own, siblings)) = self.parent(depth) else {
             self.lower_root()?;

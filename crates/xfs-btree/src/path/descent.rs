@@ -182,8 +182,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         }
     }
 
-    /// Reads a child and checks it against the facts that its parent gives: its level (I1) and its
-    /// keys (I2).
+    /// Reads a child and checks it against the facts that its parent gives: its level must be one
+    /// lower (I1), and its keys must lie within the parent's limits (I2).
     pub(crate) fn read_child(
         &self,
         source: &impl Source<Block = B>,

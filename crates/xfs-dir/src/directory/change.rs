@@ -50,13 +50,14 @@ pub struct NewEntry<'a> {
     pub name: &'a [u8],
     /// The number of the inode that the entry names.
     pub inode: InodeNumber,
-    /// The file type of that inode.
+    /// The file type of the inode that the entry names.
     pub entry_type: EntryType,
 }
 
 /// A directory that a transaction changes.
 pub(crate) struct DirectoryChange<'s, S: ForkStore> {
-    /// The directory's data fork. All blocks are changed through it, in one transaction (I3).
+    /// The directory's data fork. All blocks are changed through it, and so in one transaction
+    /// (I3).
     store: &'s mut S,
     /// Number of bytes in a directory block.
     block_bytes: usize,

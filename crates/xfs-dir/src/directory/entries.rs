@@ -21,7 +21,7 @@ pub struct DirEntry {
     pub name: Box<[u8]>,
     /// The number of the inode that the entry names.
     pub inode: InodeNumber,
-    /// The file type of that inode.
+    /// The file type of the inode that the entry names.
     pub entry_type: EntryType,
     /// The cookie of the entry. An iteration from [`Cookie::after`] continues with the next entry.
     pub cookie: Cookie,

@@ -41,7 +41,7 @@ impl CountChange {
         }
     }
 
-    /// Returns the default count: that of blocks without a record (I1).
+    /// Returns the default count, with which blocks have no record (I1).
     const fn base(self) -> u32 {
         match self.domain() {
             RefcountDomain::Shared => 1,
