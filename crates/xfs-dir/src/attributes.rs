@@ -291,7 +291,7 @@ fn find<'e>(
 /// for an attribute that the iteration skips.
 type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
-/// An iterator over the items that a [`Keep`] function makes of the attributes. It reads one block
+/// An iterator over the items that a `Keep` function makes of the attributes. It reads one block
 /// at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,

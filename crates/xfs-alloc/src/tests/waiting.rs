@@ -24,7 +24,7 @@ use crate::{
 /// limit, which is far above their run time.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Runs `work` in a thread, and fails if it does not end within [`HANG`].
+/// Runs `work` in a thread, and fails if it does not end within `HANG`.
 pub(super) fn ends(work: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     let thread = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A fork of an in-core inode, in a transaction: the implementation of [`ForkStore`] for real
+//! A fork of an in-core inode, in a transaction: the implementation of `ForkStore` for real
 //! volumes.
 
 use std::mem::offset_of;

@@ -25,7 +25,7 @@ pub(crate) struct MemoryBlock {
     bytes: Rc<RefCell<Vec<u8>>>,
 }
 
-/// A fork in memory that implements [`ForkStore`] without a volume.
+/// A fork in memory that implements `ForkStore` without a volume.
 pub(crate) struct MemoryFork {
     kind: ForkKind,
     geometry: Geometry,

@@ -26,14 +26,14 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// Number of pairs of mappings for which the splits of one leaf in each btree are reserved. A leaf
-/// holds more records than that.
+/// Number of pairs of mappings for which only one split of each btree is reserved. A leaf holds
+/// more records than that.
 const PAIRS_PER_SPLIT: u64 = 16;
 
 /// Two ranges of equal length in two files, to be exchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangedRange {
-    /// The start of the range in each file, in bytes.
+    /// The start of the range in each of the two files, in bytes.
     pub starts: [u64; 2],
     /// The length in bytes. `None` exchanges everything from the starts to the ends of the files,
     /// and also the sizes of the files.

@@ -77,7 +77,7 @@ impl LiveInode {
         core.blocks == 0 && core.extents == 0 && core.attr_extents == 0
     }
 
-    /// Frees an unused inode without blocks ([`is_bare`](Self::is_bare)) in the transaction that
+    /// Frees an unused inode without blocks (`is_bare`) in the transaction that
     /// removes its last name. The caller does this before it removes the name, because freeing
     /// latches the header of the inode's group. The parent pointers are freed with the inode. This
     /// `LiveInode` is invalid afterwards.

@@ -77,8 +77,8 @@ impl LiveInode {
         })
     }
 
-    /// Whether any file block after `block` is mapped in the data fork. Also returns `true` if the
-    /// extent map has not been loaded yet.
+    /// Whether any file block from `block` on is mapped in the data fork. Also returns `true` if
+    /// the extent map has not been loaded yet.
     #[must_use]
     pub fn reaches(&self, block: u64) -> bool {
         let inode = self.inode();
@@ -86,8 +86,9 @@ impl LiveInode {
         map.last_before(LIMIT).is_some_and(|last| last.end().0 > block)
     }
 
-    /// Whether the file has blocks past its end that [`trim`](Self::trim) would free. Also returns
-    /// `true` if the extent map has not been loaded yet.
+    /// Whether the file has blocks past its end that [`trim`](Self::trim) would free; `false` for
+    /// preallocated blocks. While the extent map has not been loaded, the file counts as having
+    /// blocks there.
     #[must_use]
     pub fn ends_past_size(&self, geometry: &Geometry) -> bool {
         let (size, flags) = {
@@ -195,7 +196,7 @@ impl LiveInode {
     }
 
     /// Returns the first run of shared blocks in a range; `None` if no block of the range is
-    /// shared.
+    /// shared. Unwritten extents are skipped.
     fn first_shared(&self, journal: &Journal, range: BlockRange) -> Result<Option<Extent>> {
         let mut rest = range;
         while !rest.is_empty() && self.shares(ForkKind::Data) {

@@ -42,7 +42,7 @@ fn is_not_found<T>(result: Result<T, Error>) -> bool {
     matches!(result, Err(Error::Posix(PosixError::NotFound)))
 }
 
-/// Checks I1 of the crate: an [`Inode`] was verified, and is not free.
+/// Checks I1 of the crate: an `Inode` was verified, and is not free.
 #[test]
 fn used_inodes_are_read_and_free_inodes_are_not_found() {
     let cache = cache_of(golden());
