@@ -8,9 +8,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Between [`GroupSpace::open`] and [`GroupSpace::close`] the decoded fields here
-//!   are newer than those in the buffer. No btree of the group is reached through
-//!   the buffer in between.
+//! - **I1** Between [`GroupSpace::open`] and [`GroupSpace::close`] the decoded fields of the AGF
+//!   are newer than those in the buffer. No btree of the group is reached through the buffer in
+//!   between.
 //! - **I2** Before each change that may make the btrees grow, the free list holds the blocks that
 //!   they can take in one change of free space ([`free_list::needed`]). A btree that finds the list
 //!   empty is therefore a damaged volume.

@@ -1,4 +1,4 @@
-//! Inodes: allocating and freeing them, their chunks, and the unlinked lists.
+//! Allocating and freeing inodes, their chunks, and the unlinked lists.
 //!
 //! Owns: the choice of a group and of an inode in it, the two inode btrees and the AGI, full and
 //! sparse chunks, and the unlinked lists. Does **not** own the contents of an inode (`xfs-inode`),

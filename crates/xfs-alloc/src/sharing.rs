@@ -87,8 +87,9 @@ pub fn overwritable_run(
     Ok(run)
 }
 
-/// Returns the block where the sharing ends that starts at a record: the end of the last record
-/// that follows without a gap, whatever the counts, or `limit`.
+/// Returns the block after the run of shared blocks that starts with record `first`. Records that
+/// follow without a gap belong to the run, whatever their counts. A run that reaches `limit` may be
+/// longer.
 fn end_of_sharing(
     cursor: &mut Cursor<'_, Refcounts>,
     first: Refcount,

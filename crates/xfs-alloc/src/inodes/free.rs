@@ -76,8 +76,9 @@ pub fn free_inode(
     Ok(FreedInode::Inode)
 }
 
-/// Whether a chunk is freed as a whole when its state after freeing an inode is `left`. It is if no
-/// inode is in use. Where a block holds more than one chunk, a chunk is never freed.
+/// Whether freeing an inode frees its whole chunk, when `left` is the state of the chunk
+/// afterwards. A chunk without used inodes is freed. Where a block contains more than one chunk, no
+/// chunk is ever freed.
 fn ends(geometry: &Geometry, left: InodeChunk) -> bool {
     let is_block_of_many = 1 << geometry.inodes_per_block_log > INODES_PER_CHUNK;
     left.free_count == left.count && !is_block_of_many
@@ -205,7 +206,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// Returns the runs of blocks of a chunk that exist on disk. A sparse chunk has several.
+/// Returns the runs of blocks of a chunk that exist on disk. A sparse chunk may have several runs.
 #[doc(alias = "xfs_difree_inode_chunk")]
 fn present_blocks(
     chunk: InodeChunk,

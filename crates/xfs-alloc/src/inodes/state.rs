@@ -157,9 +157,8 @@ impl InodeGroupState {
         self.free_count.load(Ordering::Relaxed) != 0
     }
 
-    /// Publishes the AGI's count of free inodes to threads that choose a group. The count is
-    /// written only if it changes from or to 0, because those threads need only know whether it is
-    /// 0.
+    /// Publishes the AGI's count of free inodes to threads that choose a group. Those threads need
+    /// only know whether the count is zero, so it is written only if it changes from or to zero.
     pub(super) fn publish(&self, agi: &AgiFields) {
         let known = self.free_count.load(Ordering::Relaxed);
         if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {

@@ -168,9 +168,9 @@ impl VisibleBlocks {
         Self { free: free - pool, unavailable, pool }
     }
 
-    /// Subtracts the blocks of a group's account. If there are not enough visible blocks, they come
-    /// from the pool. Returns `false` if there are too few there, too; then the group has no such
-    /// account.
+    /// Subtracts the blocks of a group's account from the visible blocks, or from the pool if there
+    /// are not enough visible blocks. Returns `false` if the pool has not enough blocks, either;
+    /// then the group has no such account.
     #[must_use]
     pub(crate) fn hide(&mut self, blocks: u64) -> bool {
         let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };

@@ -139,8 +139,8 @@ fn step_with_an_inode_header_sleeps_until_a_lower_group_is_released() {
     });
 }
 
-/// No group has the 60 blocks that each step needs. A step waits for the first group before it
-/// keeps any other group, so the blocks of the second group are still available to all steps.
+/// No group has the 60 blocks that a step needs. The step must wait for the lower group before it
+/// keeps any other group, so that the other groups stay free for other steps while it waits.
 #[test]
 fn step_that_needs_two_groups_waits_for_the_lower_before_it_keeps_the_other() {
     ends(|| {

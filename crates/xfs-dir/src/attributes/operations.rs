@@ -45,8 +45,8 @@ pub struct NewAttribute<'a> {
 const TREE_BLOCKS: u64 = 5;
 
 /// Sets an attribute. If the attribute fits in the inode or in a leaf with room, this step does all
-/// of the work. Otherwise further steps of this transaction's chain continue it, at the latest the
-/// commit.
+/// of the work. Otherwise further steps of this transaction's chain do the rest, at the latest when
+/// the transaction commits.
 ///
 /// The transaction must be of the kind
 /// [`SetAttr`](xfs_format::reservation::TransactionKind::SetAttr), or come from

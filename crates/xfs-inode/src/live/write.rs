@@ -394,7 +394,7 @@ pub(super) fn blocks_of(geometry: &Geometry, start: u64, end: u64) -> BlockRange
     BlockRange::between(geometry.file_block(start), FileBlock(last.0.saturating_add(1)))
 }
 
-/// Returns an error if bytes would lie past the limit of file sizes.
+/// Returns an error if `length` bytes from `offset` on would go past the limit of file sizes.
 pub(super) fn check_end(geometry: &Geometry, offset: u64, length: u64) -> Result<()> {
     let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok());
     let fits = end.is_some_and(|end| geometry.file_block(end).0 < FILE_BLOCK_LIMIT);
