@@ -9,18 +9,20 @@
 //! - **I1** A block that is not the root is at least half full. A node that is a root in a block
 //!   has two children or more. Only an only child of the root in an inode may hold fewer entries.
 //! - **I2** A node holds for each child the child's own keys: the lowest, and in the reverse map
-//!   the highest that anything below it covers. The highest need not belong to the last record.
-//! - **I3** A change in a leaf with room writes the records after it, the count, and the parents
-//!   only where their keys change (I2). An update in place writes only the record.
+//!   the highest key that any record below the child covers. The highest key need not belong to the
+//!   last record.
+//! - **I3** An insertion or removal in a leaf that needs no other leaf writes the records after the
+//!   changed one, the count, and the parents only where their keys change (I2). An update in place
+//!   writes only the record.
 //! - **I4** Blocks are split, refilled and joined only with siblings below the same parent, so that
-//!   one parent holds both keys.
+//!   one parent holds the keys of both blocks.
 //!
 //! Changes of more than one leaf are rare, one in some dozens of edits. After such a change the
 //! path is rebuilt from the root, not adjusted.
 //!
 //! # When a crash comes
 //!
-//! The store makes all changes of an edit one transaction; there is no state between.
+//! The store makes all changes of an edit one transaction; no crash leaves a part of an edit.
 
 mod entries;
 mod grow;
