@@ -1,4 +1,4 @@
-//! The choice of the group that an allocation is made in.
+//! The choice of the allocation group that serves a request for blocks.
 //!
 //! Owns: the request, the order in which groups are tried, and the wait for busy blocks. Does
 //! **not** own what happens inside a group ([`GroupSpace`]).
@@ -58,33 +58,33 @@ use crate::group::{GroupRequest, GroupSpace, Near, SearchResult};
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::Space;
 
-/// The position at which blocks are requested.
+/// The block or the group near which blocks are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocationTarget {
-    /// From this block on, or nowhere.
+    /// The allocation must start at exactly this block.
     Exact(FsBlock),
-    /// As near to this block as its group allows, or else in another group.
+    /// As near to this block as its group allows. If its group has no space, any other group.
     Near(FsBlock),
-    /// As near to this block as its group allows.
+    /// As near to this block as its group allows; no other group.
     NearInGroup(FsBlock),
-    /// Anywhere in this group.
+    /// Any blocks of this group; no other group.
     Group(AgNumber),
-    /// Anywhere in this group, or else in another.
+    /// Any blocks of this group. If this group has no space, any other group.
     FromGroup(AgNumber),
 }
 
-/// A request for blocks.
+/// A request for an extent of free blocks.
 #[doc(alias = "xfs_alloc_arg")]
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceRequest {
     target: AllocationTarget,
     wanted: GroupRequest,
-    /// Whether the step allocates nothing in other groups after this.
+    /// Whether the transaction step allocates nothing in other groups after this request.
     is_last: bool,
 }
 
 impl SpaceRequest {
-    /// Requests between `minimum` and `maximum` blocks for the contents of a file, as many as
+    /// Creates a request for `minimum` to `maximum` blocks for the contents of a file, as many as
     /// possible. The caller defers their mapping.
     ///
     /// # Panics
@@ -97,21 +97,23 @@ impl SpaceRequest {
         Self { target, wanted: GroupRequest::blocks(minimum, maximum), is_last: false }
     }
 
-    /// Requests blocks for metadata, with their reverse mapping.
+    /// Declares that the blocks are for metadata of `owner`. The allocation then adds their reverse
+    /// mapping itself.
     #[must_use]
     pub const fn with_owner(mut self, owner: ExtentOwner) -> Self {
         self.wanted.owner = Some(owner);
         self
     }
 
-    /// Sets the account that the blocks are charged to.
+    /// Sets the account that the blocks are taken from.
     #[must_use]
     pub const fn with_purpose(mut self, purpose: Purpose) -> Self {
         self.wanted.purpose = Some(purpose);
         self
     }
 
-    /// Requires the first block to be a multiple of `alignment`, counted in its group.
+    /// Requires the number of the first block, counted from the start of its group, to be a
+    /// multiple of `alignment`.
     ///
     /// # Panics
     ///
@@ -123,7 +125,7 @@ impl SpaceRequest {
         self
     }
 
-    /// Requires `minimum_left` blocks to stay free in the group, for later allocations of the
+    /// Requires that `minimum_left` blocks stay free in the group, for later allocations of the
     /// transaction.
     #[must_use]
     pub const fn with_minimum_left(mut self, minimum_left: u32) -> Self {
@@ -131,8 +133,9 @@ impl SpaceRequest {
         self
     }
 
-    /// Declares that the step allocates nothing in other groups after this request, which names a
-    /// group. So nothing has to be secured for the rest of the step (I2).
+    /// Declares that the transaction step allocates nothing in other groups after this request,
+    /// which names a group. The rest of the step then needs no more blocks, so none have to be
+    /// secured for I2.
     #[must_use]
     pub(crate) const fn at_end_of_step(mut self) -> Self {
         self.is_last = true;
@@ -140,32 +143,34 @@ impl SpaceRequest {
     }
 }
 
-/// The treatment of a group whose header another thread holds.
+/// The treatment of a group whose header another thread holds latched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
-    /// Skip the group.
+    /// Skip the group without waiting.
     Try,
-    /// Wait for the header, unless the group lies below one that the step keeps.
+    /// Wait for the header, unless the group is lower than one whose header the transaction step
+    /// keeps.
     Wait,
 }
 
-/// The treatment of a group that is latched and has nothing for a request.
+/// The treatment of a latched group that cannot serve a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Otherwise {
     /// Release the header, if nothing in the group has changed.
     Release,
-    /// Keep the header, because the step may need the blocks of the group for other requests (I2).
+    /// Keep the header. The transaction step may need the blocks of the group for other requests,
+    /// and must then hold them already (I2).
     Keep,
 }
 
 impl Otherwise {
-    /// Keeps a group that the step keeps already.
+    /// Returns `Keep` if the transaction step keeps the group already, and `Release` otherwise.
     fn of(tx: &Transaction<'_>, number: AgNumber) -> Self {
         if tx.keeps_space() && keeps(tx, number) { Self::Keep } else { Self::Release }
     }
 }
 
-/// The result of an attempt in one group.
+/// The result of an attempt to allocate in one group.
 enum GroupOutcome {
     Extent(BlockExtent),
     Nothing,
@@ -173,11 +178,11 @@ enum GroupOutcome {
     Held,
 }
 
-/// Allocates blocks. Returns `None` if no group that the request allows has enough of them; then
-/// the free list of a group may have been filled, but nothing else has changed.
+/// Allocates blocks for `request`. Returns `None` if no group that the request allows has enough of
+/// them. Then the free list of a group may have been filled, but nothing else has changed.
 ///
-/// A request for one group also returns `None` if the step may not wait for that group (I1). That
-/// happens only if the step keeps the free-space header of a higher group.
+/// A request for one group also returns `None` if the step may not wait for that group, because it
+/// may wait only for higher groups than those it keeps (I1).
 ///
 /// The transaction has reserved the blocks. The allocation counts them as used.
 ///
@@ -247,19 +252,21 @@ pub fn allocate_extent(
     Ok(None)
 }
 
-/// Returns the blocks that the transaction may still need.
+/// Returns the number of blocks that the transaction may still need.
 fn needed_in_total(tx: &Transaction<'_>) -> u32 {
     u32::try_from(tx.blocks_left()).unwrap_or(u32::MAX)
 }
 
-/// Returns all groups, starting with `first`.
+/// Returns the numbers of all groups: from `first` to the last one, then from group 0 to the one
+/// before `first`.
 fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNumber> {
     let groups = geometry.ag_count;
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// Allocates in the group that the request names. Unless the request is the last of the step, the
-/// blocks that the step may need after it are secured first (I2).
+/// Allocates in the group that the request names. Unless the request is the last of the transaction
+/// step, first secures the blocks that the step may need after it (I2: the step keeps all blocks
+/// that it may need).
 fn allocate_at_home(
     tx: &mut Transaction<'_>,
     number: AgNumber,
@@ -281,10 +288,12 @@ fn allocate_at_home(
     }
 }
 
-/// Latches groups, in ascending order, until they have all blocks together that the transaction may
-/// still need, and one of them can serve the request; or until all groups are latched. They stay
-/// latched until the end of the step. The step keeps no free-space header before. A request that
-/// names a group can be served only there.
+/// Latches groups, in ascending order, until two conditions hold or all groups are latched.
+/// Together the groups must have all blocks that the transaction may still need, and one group must
+/// be able to serve the request.
+///
+/// The groups stay latched until the end of the transaction step. The step must not keep a
+/// free-space header before the call. If the request names a group, only that group can serve it.
 fn secure(tx: &mut Transaction<'_>, wanted: &GroupRequest, named: Option<AgNumber>) -> Result<()> {
     debug_assert!(!tx.keeps_space(), "I1: groups are secured before one is kept");
     let (mut missing_blocks, mut is_servable) = (tx.blocks_left(), false);
@@ -314,17 +323,17 @@ fn secure(tx: &mut Transaction<'_>, wanted: &GroupRequest, named: Option<AgNumbe
     Ok(())
 }
 
-/// Whether the step keeps the free-space headers of all groups.
+/// Whether the transaction step keeps the free-space headers of all groups.
 fn keeps_all_groups(tx: &Transaction<'_>) -> bool {
     tx.geometry().groups().all(|group| keeps(tx, group))
 }
 
-/// Whether the step keeps the free-space header of a group.
+/// Whether the transaction step keeps the free-space header of this group.
 fn keeps(tx: &Transaction<'_>, group: AgNumber) -> bool {
     tx.holds(tx.geometry().header_disk_addr(group, AGF_SECTOR))
 }
 
-/// Allocates in one group.
+/// Attempts an allocation in one group, which is not latched yet.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
@@ -342,7 +351,7 @@ fn allocate_in(
     }
 }
 
-/// Allocates in a group that is latched. If only busy blocks are left, forces the log and searches
+/// Allocates in a latched group. If the group has only busy blocks, forces the log and searches
 /// once more.
 fn take(
     tx: &mut Transaction<'_>,

@@ -1,23 +1,23 @@
 //! The counters of the superblock, computed from the headers of the groups.
 //!
-//! The superblock's own counters are written only from time to time. After a crash the headers of
-//! the groups are the truth.
+//! The superblock's own counters are written only from time to time. After a crash only the headers
+//! of the groups are up to date.
 
 use xfs_buffer::{BufferCache, Result};
 
 use crate::headers::AgHeaders;
 
-/// Inodes and free space of a volume, as the headers of its groups count them.
+/// The counters of inodes and free blocks of a volume, summed from the headers of its groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeCounters {
-    /// Inodes on disk, free ones included.
+    /// Number of inodes on disk, including free ones.
     #[doc(alias = "icount")]
     pub inodes: u64,
-    /// The number of free inodes among them.
+    /// Number of free inodes on disk.
     #[doc(alias = "ifree")]
     pub free_inodes: u64,
-    /// Free blocks. The blocks of the free-space btrees and of the free lists count as free: they
-    /// are given back as the space fills up.
+    /// Number of free blocks. The blocks of the free-space btrees and of the free lists count as
+    /// free: they become usable as the free space shrinks.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
 }
@@ -35,8 +35,8 @@ impl VolumeCounters {
         })
     }
 
-    /// Returns the sums with one more group. No sum overflows: a group has at most 2³⁰ blocks, and
-    /// each counter is at most that.
+    /// Returns the sums with the counters of one more group added. No sum overflows: a group has at
+    /// most 2³⁰ blocks, and each counter is at most that.
     #[must_use]
     pub fn plus(self, headers: &AgHeaders) -> Self {
         let AgHeaders { agf, agi } = headers;

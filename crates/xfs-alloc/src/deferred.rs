@@ -1,4 +1,4 @@
-//! Changes of space that one step promises and a later step makes.
+//! Changes of space metadata that one transaction step promises in the log and a later step makes.
 //!
 //! Owns: freeing extents, changes of the reverse map and of reference counts as deferred work, the
 //! contents of their intents, and resuming intents that a crash has left open. Does **not** own the
@@ -16,9 +16,9 @@
 //!
 //! # What a crash may do
 //!
-//! Until the step is durable its intent is durable, so recovery does the work. After that the
-//! completion is durable, so no work is left. Intents that recovery finds are checked like all
-//! bytes from disk.
+//! While the step that does the work is not durable, the log holds an open intent, and recovery
+//! does the work. Once that step is durable, so is the completion in it, and no work is left.
+//! Intents that recovery finds are checked like all bytes from disk.
 
 use std::ops::Range;
 
@@ -39,26 +39,26 @@ use crate::owner::{ExtentOwner, Purpose};
 /// A range of blocks of the volume, inside one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockExtent {
-    /// First block.
+    /// The first block.
     pub start: FsBlock,
-    /// The number of blocks.
+    /// Number of blocks.
     pub length_blocks: u32,
 }
 
 /// A range of blocks of a file, as the file's extent map holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileMapping {
-    /// The file.
+    /// The inode number of the file.
     pub inode: InodeNumber,
     /// Whether the blocks belong to the attribute fork.
     pub is_attr: bool,
     /// Whether the file may share blocks with others.
     pub shares: bool,
-    /// The position of the mapping in the fork.
+    /// The first file block of the mapping, in its fork.
     pub offset: FileBlock,
-    /// First block.
+    /// The first block on disk.
     pub start: FsBlock,
-    /// The number of blocks.
+    /// Number of blocks.
     pub length_blocks: u32,
     /// Whether the blocks are unwritten: allocated, but read as zeros.
     pub is_unwritten: bool,
@@ -79,7 +79,8 @@ fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<
     in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
 }
 
-/// The group that an address names, whether the group exists or not.
+/// Returns the group that a block number names, whether or not that group exists. For error
+/// messages.
 fn place_of(geometry: &Geometry, start: FsBlock) -> StructureAddress {
     StructureAddress::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
 }
@@ -90,22 +91,22 @@ fn out_of_range(geometry: &Geometry, extent: BlockExtent) -> Corruption {
     Corruption::new(Structure::LogItem, place_of(geometry, extent.start), check)
 }
 
-/// The owner of the blocks that are freed.
+/// The owner of the blocks that are to be freed.
 #[derive(Clone, Copy, Debug)]
 enum FreedOwner {
     /// This owner; `None` for blocks of a file, whose reverse mapping has been removed already.
     Of(Option<ExtentOwner>),
-    /// An owner that the log does not name.
+    /// Not known: the intent in the log does not name the owner.
     Unknown,
 }
 
-/// An extent to be freed.
+/// The deferred work of freeing an extent.
 #[derive(Debug)]
 pub(crate) struct FreeWork {
     extent: BlockExtent,
     owner: FreedOwner,
-    /// The account that gets the blocks; `None` for a block from the free list, which counted as
-    /// free there.
+    /// The account that the blocks are given back to. `None` for a block of the free list, which
+    /// already counts as free.
     purpose: Option<Purpose>,
 }
 
@@ -116,7 +117,7 @@ impl FreeWork {
         Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
     }
 
-    /// Creates the work of freeing an excess block of the free list of a group.
+    /// Creates the work of freeing a block that the free list of a group has in excess.
     pub(crate) const fn of_free_list(block: FsBlock) -> Self {
         Self { purpose: None, ..Self::metadata(block, ExtentOwner::GROUP) }
     }
@@ -146,7 +147,7 @@ impl Deferred for FreeWork {
     }
 }
 
-/// A change of the reverse map.
+/// The deferred work of changing the reverse map.
 #[derive(Debug)]
 struct RmapWork {
     action: RmapAction,
@@ -185,7 +186,7 @@ impl Deferred for RmapWork {
     }
 }
 
-/// A change of reference counts.
+/// The deferred work of changing reference counts.
 #[derive(Debug)]
 struct CountWork {
     change: CountChange,
@@ -232,9 +233,9 @@ impl Deferred for CountWork {
     }
 }
 
-/// Frees blocks in a later step. Blocks of metadata have an `owner`, whose reverse mapping is
-/// removed with them; their buffers have been invalidated. Blocks of a file (`None`) have been
-/// unmapped before.
+/// Frees blocks in a later transaction step. For blocks of metadata `owner` is their owner, whose
+/// reverse mapping is removed with them; their buffers must be invalid already. For blocks of a
+/// file `owner` is `None`, and the blocks must be unmapped already.
 #[doc(alias = "xfs_free_extent_later")]
 pub fn defer_free(
     tx: &mut Transaction<'_>,
@@ -246,20 +247,23 @@ pub fn defer_free(
     tx.defer(FreeWork { extent, owner: FreedOwner::Of(owner), purpose }.boxed());
 }
 
-/// Adds blocks of a file to the reverse map, if the volume has one.
+/// Adds the mapping of a file's blocks to the reverse map in a later transaction step, if the
+/// volume has a reverse map.
 #[doc(alias = "xfs_rmap_map_extent")]
 pub fn defer_map(tx: &mut Transaction<'_>, mapping: &FileMapping) {
     defer_mapping(tx, mapping, [RmapAction::Map, RmapAction::MapShared]);
 }
 
-/// Removes blocks of a file from the reverse map, if the volume has one.
+/// Removes the mapping of a file's blocks from the reverse map in a later transaction step, if the
+/// volume has a reverse map.
 #[doc(alias = "xfs_rmap_unmap_extent")]
 pub fn defer_unmap(tx: &mut Transaction<'_>, mapping: &FileMapping) {
     defer_mapping(tx, mapping, [RmapAction::Unmap, RmapAction::UnmapShared]);
 }
 
-/// Converts blocks of a file from written to unwritten in the reverse map, or back. `mapping` is
-/// the state before; the intent holds the state after.
+/// Converts the reverse mapping of a file's blocks from written to unwritten, or back, in a later
+/// transaction step. `mapping` is the state before the conversion; the intent in the log holds the
+/// state after it.
 #[doc(alias = "xfs_rmap_convert_extent")]
 pub fn defer_convert(tx: &mut Transaction<'_>, mapping: &FileMapping) {
     let new = FileMapping { is_unwritten: !mapping.is_unwritten, ..*mapping };
@@ -285,19 +289,21 @@ fn defer_map_work(tx: &mut Transaction<'_>, work: RmapWork) {
     }
 }
 
-/// Adds one reference to these blocks: one more file has them.
+/// Adds one reference to these blocks in a later transaction step: one more file contains them.
 #[doc(alias = "xfs_refcount_increase_extent")]
 pub fn defer_share(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_count(tx, CountChange::Increase, extent);
 }
 
-/// Removes one reference from these blocks. Blocks without any reference left are freed.
+/// Removes one reference from these blocks in a later transaction step. Blocks without any
+/// reference left are freed.
 #[doc(alias = "xfs_refcount_decrease_extent")]
 pub fn defer_unshare(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_count(tx, CountChange::Decrease, extent);
 }
 
-/// Stages newly allocated blocks for copy-on-write. After a crash, recovery frees them.
+/// Marks newly allocated blocks as staged for copy-on-write in a later transaction step. If a crash
+/// comes before they are unstaged, recovery frees them.
 #[doc(alias = "xfs_refcount_alloc_cow_extent")]
 pub fn defer_stage(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_count(tx, CountChange::Stage, extent);
@@ -305,7 +311,8 @@ pub fn defer_stage(tx: &mut Transaction<'_>, extent: BlockExtent) {
     defer_map_work(tx, RmapWork { action: RmapAction::Allocate, owner, extent });
 }
 
-/// Unstages blocks. The caller maps them into a file next, or frees them.
+/// Removes the staging mark from blocks in a later transaction step. The caller must map the blocks
+/// into a file next, or free them.
 #[doc(alias = "xfs_refcount_free_cow_extent")]
 pub fn defer_unstage(tx: &mut Transaction<'_>, extent: BlockExtent) {
     let owner = ExtentOwner::STAGING;
@@ -319,12 +326,12 @@ fn defer_count(tx: &mut Transaction<'_>, change: CountChange, extent: BlockExten
     }
 }
 
-/// Returns the work of an intent that a crash has left open, if the intent concerns space: extents
-/// to free, changes of the reverse map or of reference counts.
+/// Returns the work of an intent that a crash has left open. Returns `None` if the intent is not
+/// one of this crate: extents to free, changes of the reverse map, or changes of reference counts.
 ///
 /// # Errors
 ///
-/// An intent that is invalid on this volume.
+/// Returns an error if the intent is invalid on this volume.
 pub fn resume(geometry: &Geometry, promise: &IntentPayload) -> Result<Option<Box<dyn Deferred>>> {
     let work: Box<dyn Deferred> = match promise {
         IntentPayload::ExtentFree(free) => Box::new(resume_free(geometry, free)?),

@@ -50,15 +50,15 @@ pub fn discard_free_space(
     Ok(discarded)
 }
 
-/// Enables discards of freed blocks: once a free is durable, the blocks are discarded before they
-/// are used again.
+/// Turns on discards of freed blocks. From then on, once a free is durable, the blocks are
+/// discarded before they are used again.
 #[doc(alias = "XFS_MOUNT_DISCARD")]
 pub fn enable_discard(journal: &Journal) {
     Space::of(journal).set_discards();
 }
 
-/// Discards freed blocks whose free is durable, in the groups that no thread has latched since.
-/// Without [`enable_discard`] this does nothing.
+/// Forces the log, and discards the freed blocks that no later operation has discarded yet, because
+/// no thread has latched their group since. Does nothing unless [`enable_discard`] was called.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub fn discard_remaining(journal: &Arc<Journal>) -> Result<()> {
     journal.geometry().groups().try_for_each(|number| with_group(journal, number, |_, _| Ok(())))
 }
 
-/// Latches a group in a transaction that changes nothing.
+/// Latches a group in a transaction that changes nothing, and calls a function with the group.
 fn with_group<R>(
     journal: &Arc<Journal>,
     number: AgNumber,

@@ -1,14 +1,16 @@
 //! The space of one group while a transaction works on it.
 //!
-//! Owns: the latched AGF with its decoded fields, from the first access until they are written back
-//! to the buffer; and the count of blocks that an allocation takes from the transaction or from the
-//! group's reserves. Does **not** own the choice of the extent ([`search`]), the records
-//! ([`free_space`], [`reverse_map`], [`refcounts`]), or the free list ([`free_list`]).
+//! Owns: the latched AGF with its decoded fields, from the first access until the fields are
+//! written back to the buffer; and the accounting of blocks that an allocation takes from the
+//! transaction or from the group's reserves. Does **not** own the choice of the extent
+//! ([`search`]), the records ([`free_space`], [`reverse_map`], [`refcounts`]), or the free list
+//! ([`free_list`]).
 //!
 //! # Invariants
 //!
-//! - **I1** Between [`GroupSpace::open`] and [`GroupSpace::close`] the fields here are newer than
-//!   the buffer's. No btree of the group is reached through the buffer in between.
+//! - **I1** Between [`GroupSpace::open`] and [`GroupSpace::close`] the decoded fields of the AGF
+//!   are newer than those in the buffer. No btree of the group is reached through the buffer in
+//!   between.
 //! - **I2** Before each change that may make the btrees grow, the free list holds the blocks that
 //!   they can take in one change of free space ([`free_list::needed`]). A btree that finds the list
 //!   empty is therefore a damaged volume.
@@ -17,10 +19,10 @@
 //!
 //! # Lock order
 //!
-//! All AGIs before all AGFs, each in the order of the groups; a lower header than the highest that
-//! the step keeps is only tried ([`GroupHeader`]). Everything below the AGF (free list, btree
-//! blocks) belongs to the holder of its latch, and is latched when it is changed, so that it is
-//! written whole.
+//! All AGIs before all AGFs, each in the order of the groups. A header that comes before the
+//! highest header that the step keeps is only tried, not waited for ([`GroupHeader`]). Everything
+//! below the AGF (free list, btree blocks) belongs to the holder of its latch, and is latched when
+//! it is changed, so that it is written whole.
 
 mod btrees;
 mod discard;
@@ -50,28 +52,29 @@ use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 use crate::space::{GroupState, Space};
 
-/// The range of the fields of an AGF that change: from the roots to the level of the reference
-/// counts' btree.
+/// The bytes of an AGF, as offsets, whose fields change: from the roots of the btrees to the level
+/// of the reference count btree.
 const CHANGING_BYTES: Range<usize> = 16..96;
-/// The length of the group, in the AGF and in the AGI.
+/// The bytes, as offsets in the AGF and in the AGI, that hold the length of the group.
 const LENGTH_BYTES: Range<usize> = 12..16;
 
-/// The space of one group, its header latched by a transaction.
+/// The free space of one group, whose header (AGF) a transaction has latched.
 pub(crate) struct GroupSpace {
     number: AgNumber,
     header: Buffer,
     agf: Agf,
-    /// The fields as the buffer holds them.
+    /// The fields of the AGF as the buffer holds them.
     stored: Agf,
     state: Arc<GroupState>,
-    /// The ticket of the extents that this step frees in the group, which makes them busy; `None`
-    /// before the first.
+    /// The ticket of the extents that this transaction step frees in the group, with which they are
+    /// marked as busy. `None` before the first free.
     ticket: Option<u64>,
 }
 
 impl GroupSpace {
-    /// Latches the header of a group. Returns `None` if another thread holds the header, and the
-    /// step may not wait for it because it keeps that of a higher group.
+    /// Latches the AGF of a group, waiting if necessary. Returns `None` if another thread holds it
+    /// and the transaction step may not wait for it, because the step keeps the header of a higher
+    /// group.
     pub(crate) fn open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
         if !tx.may_wait_for(GroupHeader::Space(number)) {
             return Self::try_open(tx, number);
@@ -81,7 +84,7 @@ impl GroupSpace {
         Self::latched(tx, number, header).map(Some)
     }
 
-    /// Latches the header of a group. Returns `None` if another thread holds it.
+    /// Latches the AGF of a group without waiting. Returns `None` if another thread holds it.
     pub(crate) fn try_open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
         let (at, bytes) = Self::place(tx, number);
         let header = tx.try_read(at, bytes, BlockKind::Agf)?;
@@ -102,7 +105,7 @@ impl GroupSpace {
         Ok(group)
     }
 
-    /// Writes the fields back. The latch stays with the transaction.
+    /// Writes the changed fields back to the buffer of the AGF. The transaction keeps the latch.
     pub(crate) fn close(self, tx: &mut Transaction<'_>) {
         tx.keep_header(GroupHeader::Space(self.number));
         debug_assert_eq!(
@@ -120,8 +123,8 @@ impl GroupSpace {
         self.state.publish(&self.agf);
     }
 
-    /// Allocates the blocks for `wanted`. Returns `None` if the group does not have them. The free
-    /// list is filled first.
+    /// Fills the free list, then allocates the blocks of `wanted`. The result says whether the
+    /// group does not have them, or has them but busy.
     pub(crate) fn allocate(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -147,7 +150,7 @@ impl GroupSpace {
         Ok(found)
     }
 
-    /// Frees blocks. They stay busy until this step is durable.
+    /// Frees blocks of the group. They stay busy until this transaction step is durable.
     pub(crate) fn free(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -169,11 +172,12 @@ impl GroupSpace {
     }
 
     /// Extends the group to the length in `geometry`, which becomes the geometry of the volume. The
-    /// added blocks are free. `agi` is the group's other header. No counter changes here: the
-    /// caller that grows the volume counts again.
+    /// added blocks are free. `agi` is the buffer of the group's inode header. This function
+    /// changes no counter: the caller, which grows the volume, counts all groups again.
     ///
-    /// Headers and geometry change under the locks of the headers' bytes. A reader of such a header
-    /// either has the geometry that matches it, or sees that there is a newer one.
+    /// Headers and geometry change under the locks of the headers' bytes. A reader of one of the
+    /// two headers therefore either has the matching geometry, or sees that the geometry has
+    /// changed.
     #[doc(alias = "xfs_ag_extend_space")]
     pub(crate) fn extend(
         mut self,
@@ -201,8 +205,9 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Frees blocks whose owner is unknown: a crash has left an intent to free them open. Blocks of
-    /// a file have no mapping any more; the mapping of metadata is removed here.
+    /// Frees blocks whose owner is unknown, for an intent to free them that a crash has left open.
+    /// Blocks of a file have no mapping in the reverse map any more. The mapping of metadata blocks
+    /// is removed here.
     pub(crate) fn free_unknown(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -213,8 +218,8 @@ impl GroupSpace {
         self.free(tx, range, None, Some(Purpose::File))
     }
 
-    /// Waits until all frees of other transactions in this group are durable. Returns `false` if
-    /// the busy blocks are only this step's own.
+    /// Waits until all frees of other transactions in this group are durable. Returns `false`,
+    /// without waiting, if only this transaction step holds blocks busy.
     ///
     /// The header stays latched meanwhile. The log does not need it to write a checkpoint.
     pub(crate) fn await_busy(&self, tx: &Transaction<'_>) -> Result<bool> {
@@ -224,7 +229,8 @@ impl GroupSpace {
         Ok(true)
     }
 
-    /// Removes the extents that are no longer busy, and discards them if discards are enabled.
+    /// Removes the extents that are no longer busy from the list of busy extents, and discards them
+    /// if discards are enabled.
     fn expire_busy(&self, tx: &Transaction<'_>) {
         let mut inner = self.state.lock();
         if inner.busy.is_empty() {
@@ -246,8 +252,8 @@ impl GroupSpace {
         }
     }
 
-    /// Marks blocks as busy that this step has freed, or has taken from one of the files that
-    /// shared them.
+    /// Marks blocks as busy. This transaction step has freed them, or has taken them from one of
+    /// the files that shared them.
     pub(crate) fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) {
         let ticket = *self.ticket.get_or_insert_with(|| {
             let ticket = self.state.lock().busy.issue_ticket();
@@ -281,17 +287,17 @@ impl GroupSpace {
         }
     }
 
-    /// Subtracts blocks that no transaction has reserved, and that the group has, from the volume's
-    /// count of free blocks. If the count is too small, because blocks are reserved elsewhere,
-    /// records the debt.
+    /// Subtracts blocks that no transaction has reserved from the volume's count of free blocks.
+    /// The group has these blocks. If the count is too small, because other transactions have
+    /// reserved too much, records the debt in `unpaid_blocks`.
     fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
         if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {
             self.state.lock().unpaid_blocks += blocks;
         }
     }
 
-    /// Adds such blocks to the volume's count again, after the recorded debt has been paid from
-    /// them.
+    /// Adds blocks that no transaction has reserved to the volume's count of free blocks. They
+    /// first pay the debt in `unpaid_blocks`; only the rest is added.
     fn return_unreserved(&self, tx: &Transaction<'_>, blocks: u64) -> Result<()> {
         let mut inner = self.state.lock();
         let owed = inner.unpaid_blocks.min(blocks);
@@ -300,13 +306,13 @@ impl GroupSpace {
         tx.journal().count_free_blocks((blocks - owed).cast_signed())
     }
 
-    /// Converts blocks of the group to blocks of the volume.
+    /// Converts a range of block numbers of the group to an extent of the volume.
     pub(crate) fn extent(&self, tx: &Transaction<'_>, range: Range<u32>) -> BlockExtent {
         let length_blocks = range.end - range.start;
         BlockExtent { start: self.fs_block(tx, range.start), length_blocks }
     }
 
-    /// Converts a block of the group to a block of the volume.
+    /// Converts a block number of the group to a block number of the volume.
     fn fs_block(&self, tx: &Transaction<'_>, block: u32) -> FsBlock {
         tx.geometry().join_block(self.number, AgBlock(block))
     }

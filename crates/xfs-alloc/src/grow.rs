@@ -1,17 +1,17 @@
 //! Growing a volume.
 //!
 //! Owns: the changes of the volume's groups, on disk and in memory, and the crash argument. Does
-//! **not** own the new size, nor the exclusion of other work (the caller has the journal
-//! [frozen](Journal::freeze)).
+//! **not** own the choice of the new size, nor the exclusion of other work (the caller has the
+//! journal [frozen](Journal::freeze)).
 //!
 //! # Crash argument
 //!
 //! 1. The headers of new groups are written after the end of the volume and flushed. Nothing reads
-//!    them there.
+//!    blocks after the end of the volume.
 //! 2. One transaction changes the superblock, and extends the last of the old groups; the added
-//!    blocks are free. Before it is durable the volume has its old groups, and after that all
-//!    groups. The superblock comes first in the transaction: a log replay must know the length of a
-//!    group before it verifies the group's headers.
+//!    blocks are free. Until the transaction is durable the volume has its old groups; from then on
+//!    it has all groups. The superblock comes first in the transaction: a log replay must know the
+//!    length of a group before it verifies the group's headers.
 //! 3. Then the copies of the superblock are updated. Only repair tools read them.
 //!
 //! The superblock's count of free blocks is updated when the log is covered or ended; recovery
@@ -37,8 +37,10 @@ use crate::space::Space;
 
 /// Grows the volume to `geometry`, which differs from the volume's geometry only in its blocks and
 /// groups. Does nothing if another thread has grown the volume to that size already. The growth is
-/// durable on return. Copies of the superblock that cannot be changed are left as they are, and the
-/// first error of them is the inner result.
+/// durable on return.
+///
+/// The copies of the superblock are updated last. A copy that cannot be changed stays as it is; the
+/// first error of a copy is the inner result.
 ///
 /// # Errors
 ///
@@ -80,7 +82,7 @@ fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
     device.flush().map_err(|source| io_error("flush", DiskAddr(0), 0, source))
 }
 
-/// Step 2: changes the superblock and extends the last of the old groups.
+/// Step 2: changes the superblock and extends the last of the old groups, in one transaction.
 fn change_groups(journal: &Arc<Journal>, before: &Geometry, geometry: &Geometry) -> Result<()> {
     let mut tx = journal.begin_while_frozen(TransactionKind::Grow)?;
     tx.set_synchronous();
@@ -109,8 +111,9 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
     Ok(())
 }
 
-/// Updates the state in memory: the groups as if the volume had just been opened, the counts by the
-/// difference. A thread that holds reserved blocks can still give them back afterwards.
+/// Updates the state in memory. The groups get the state that they would have if the volume had
+/// just been opened. The counters change by the difference, so that a thread that holds reserved
+/// blocks can still give them back afterwards.
 fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Result<()> {
     let OpenedSpace { space, counts, pool } = open_space(journal.cache(), superblock)?;
     Space::of(journal).refresh(space);
@@ -121,7 +124,7 @@ fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Res
 }
 
 /// Step 3: updates the copies of the superblock. A damaged copy does not prevent the update of the
-/// others.
+/// other copies.
 fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
     let primary = {
         let buffer =

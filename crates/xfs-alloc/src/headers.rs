@@ -14,7 +14,7 @@ use xfs_format::{
     StructureAddress,
 };
 
-/// Reads the free-space header of a group.
+/// Reads the free-space header (AGF) of a group.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn read_agf(cache: &BufferCache, group: AgNumber) -> Result<Agf> {
     read_header(cache, at, BlockKind::Agf, |bytes, geometry| Agf::decode(bytes, at, geometry))
 }
 
-/// Reads the inode header of a group.
+/// Reads the inode header (AGI) of a group.
 ///
 /// # Errors
 ///
@@ -34,8 +34,9 @@ pub fn read_agi(cache: &BufferCache, group: AgNumber) -> Result<Agi> {
     read_header(cache, at, BlockKind::Agi, |bytes, geometry| Agi::decode(bytes, at, geometry))
 }
 
-/// Reads a header that holds the length of its group. If the volume has grown meanwhile, the header
-/// may be newer than the geometry that it was verified with, so it is decoded again.
+/// Reads a header that holds the length of its group. If the volume is growing, the header may be
+/// newer than the geometry that it was verified with; it is then decoded again with the new
+/// geometry.
 fn read_header<T>(
     cache: &BufferCache,
     at: DiskAddr,
@@ -53,7 +54,8 @@ fn read_header<T>(
     }
 }
 
-/// Reads the blocks on the free list of a group, in the order in which they will be taken.
+/// Reads the list of free blocks of a group, and returns its blocks in the order in which they will
+/// be taken.
 ///
 /// # Errors
 ///
@@ -67,17 +69,18 @@ pub fn read_free_list(cache: &BufferCache, agf: &Agf) -> Result<Vec<AgBlock>> {
     Ok(list.blocks(agf.free_list)?.collect::<Result<_, _>>()?)
 }
 
-/// The two headers of a group that hold the roots of its btrees.
+/// The two headers of a group (AGF and AGI) that hold the roots of its btrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgHeaders {
-    /// The header with the roots of free space, reverse map and reference counts.
+    /// The header with the roots of the free-space btrees, the reverse map and the reference
+    /// counts.
     pub agf: Agf,
     /// The header with the roots of the inode btrees.
     pub agi: Agi,
 }
 
 impl AgHeaders {
-    /// Reads both headers.
+    /// Reads both headers of a group.
     ///
     /// # Errors
     ///
@@ -86,7 +89,7 @@ impl AgHeaders {
         Ok(Self { agf: read_agf(cache, group)?, agi: read_agi(cache, group)? })
     }
 
-    /// The number of the group.
+    /// Returns the number of the group.
     #[must_use]
     pub const fn group(&self) -> AgNumber {
         self.agf.group
@@ -96,7 +99,7 @@ impl AgHeaders {
     ///
     /// # Errors
     ///
-    /// Fails if the root is invalid. Blocks are read later.
+    /// Returns an error if the root is invalid. The cursor reads the blocks later.
     pub fn free_space<'a>(&self, cache: &'a BufferCache) -> Result<Cursor<'a, FreeSpaceByBlock>> {
         Cursor::new(cache, self.group(), self.agf.free_space_by_block)
     }
@@ -136,7 +139,8 @@ impl AgHeaders {
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
     }
 
-    /// Creates a cursor over the extents and their owners; `None` on volumes without a reverse map.
+    /// Creates a cursor over the mappings of the reverse map: extents with their owners. Returns
+    /// `None` on volumes without a reverse map.
     ///
     /// # Errors
     ///
@@ -149,8 +153,8 @@ impl AgHeaders {
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
     }
 
-    /// Creates a cursor over the extents with more than one reference and those staged for
-    /// copy-on-write; `None` on volumes without shared extents.
+    /// Creates a cursor over the reference count records: extents with more than one reference, and
+    /// extents staged for copy-on-write. Returns `None` on volumes that cannot share extents.
     ///
     /// # Errors
     ///
@@ -160,7 +164,8 @@ impl AgHeaders {
         root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
     }
 
-    /// Walks the free-space and inode btrees and compares the counters of the headers with them.
+    /// Walks the free-space and inode btrees and compares the counters in the headers with the
+    /// contents.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The state of inode numbers, from the inode btree.
+//! The state of an inode number (absent, free or in use), read from the inode btree.
 
 use xfs_btree::{Cursor, Records, Seek};
 use xfs_buffer::{BufferCache, Result};
@@ -12,25 +12,25 @@ use crate::headers::read_agi;
 pub enum InodeState {
     /// Not on disk: outside the volume, outside every chunk, or in the hole of a sparse chunk.
     Absent,
-    /// On disk, not in use.
+    /// On disk, but not in use.
     Free,
-    /// In use.
+    /// On disk and in use.
     Allocated,
 }
 
-/// Returns the inode chunks of a group in disk order. Reads only the inode header and the inode
-/// btree.
+/// Returns an iterator over the inode chunks of a group in disk order. It reads only the inode
+/// header and the inode btree.
 ///
 /// # Errors
 ///
-/// The device's error, or a corrupt header. Each chunk can fail on its own; the walk then continues
+/// The device's error, or a corrupt header. The iterator can fail at each item; it then continues
 /// after the block that could not be read.
 pub fn inode_chunks(cache: &BufferCache, group: AgNumber) -> Result<Records<'_, InodeChunks>> {
     let agi = read_agi(cache, group)?;
     Ok(Cursor::new(cache, group, agi.inode_btree)?.records())
 }
 
-/// Finds the chunk of an inode of a group; `None` if the inode lies in no chunk.
+/// Finds the chunk that contains an inode of a group; `None` if the inode lies in no chunk.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn find_chunk(
     Ok(found.filter(|chunk| chunk.position(inode).is_some()))
 }
 
-/// Returns the state of any inode number in the inode btree.
+/// Returns the state of any inode number, read from the inode btree.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn inode_state(cache: &BufferCache, inode: InodeNumber) -> Result<InodeState
     Ok(chunk.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
-/// Returns the state of an inode of a chunk.
+/// Returns the state of an inode according to the record of its chunk.
 pub(crate) fn state_in(chunk: &InodeChunk, inode: AgInode) -> InodeState {
     let bit = chunk.position(inode).map_or(0, |position| 1_u64 << position);
     if chunk.allocated() & bit != 0 {

@@ -1,4 +1,4 @@
-//! Inodes: allocating and freeing them, their chunks, and the unlinked lists.
+//! Allocating and freeing inodes, their chunks, and the unlinked lists.
 //!
 //! Owns: the choice of a group and of an inode in it, the two inode btrees and the AGI, full and
 //! sparse chunks, and the unlinked lists. Does **not** own the contents of an inode (`xfs-inode`),
@@ -14,26 +14,26 @@
 //!   of the file fails later, the chunk is still whole.
 //! - **I4** An inode is on an unlinked list from the transaction that removes its last name to the
 //!   transaction that frees it. A crash in between therefore leaks no space.
-//! - **I5** The path in each btree that a group keeps ([`state`]) is that of the last editor which
-//!   may have changed the btree. An operation on a btree takes its path away, under the latch of
-//!   the AGI, and puts it back only if nothing has failed. So the blocks on the path are those of
-//!   the btree. They were checked against each other on the first descent, and need no second one.
+//! - **I5** For each inode btree a group keeps a saved path ([`state`]): the path of the last
+//!   editor that may have changed the btree. Under the latch of the AGI, an operation on a btree
+//!   takes the path out, and puts a path back only if nothing has failed. So the blocks on a saved
+//!   path always belong to the btree. They were checked against each other on the first descent,
+//!   and need no second check.
 //! - **I6** A step that has changed something latches an AGI only if it may wait for it: the AGIs
 //!   come in the order of the groups, and before any AGF. Operations that change two unlinked lists
 //!   begin with the lower inode number.
 //!
 //! # What is shared
 //!
-//! Nothing of the whole volume. New directories go to the groups in turn, by a counter of each
-//! slot; files go to the group of their directory. The state of a group in memory belongs to the
-//! group.
+//! No state of the whole volume. New directories go to the groups in turn, by a counter in each
+//! per-CPU slot; files go to the group of their directory. Each group has its own state in memory.
 //!
 //! # Lock order
 //!
 //! Inodes, then AGIs in the order of the groups, then the buffers of inode clusters, then AGFs in
-//! the order of the groups. A lower header than the highest that the step keeps is only tried
-//! ([`GroupHeader`](xfs_trans::GroupHeader)). So a step that keeps an AGI may wait for the AGF of
-//! any group.
+//! the order of the groups. A header that comes before the highest header that the step keeps is
+//! only tried, not waited for ([`GroupHeader`](xfs_trans::GroupHeader)). So a step that keeps an
+//! AGI may wait for the AGF of any group.
 
 mod allocate;
 mod bulk;

@@ -1,7 +1,7 @@
-//! Blocks that were staged for copy-on-write when a crash came.
+//! Blocks that were still staged for copy-on-write when a crash came.
 //!
-//! Owns: freeing them, after all intents of the log have been finished. Does **not** own the blocks
-//! that a file still has staged: no file is open when this runs.
+//! Owns: freeing these blocks, after all intents of the log have been finished. Does **not** own
+//! blocks that an open file has staged: no file is open when this runs.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
     Ok(freed)
 }
 
-/// Returns the first staged extent of a group, or `None` if there is none. Each extent is freed
-/// before the next search.
+/// Returns the first extent of a group that is staged for copy-on-write; `None` if there is none.
+/// The caller frees each extent before it calls again.
 fn first_staged(journal: &Journal, group: AgNumber) -> Result<Option<Refcount>> {
     let cache = journal.cache();
     let Some(root) = read_agf(cache, group)?.refcount else { return Ok(None) };

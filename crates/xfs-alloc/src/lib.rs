@@ -13,8 +13,9 @@
 //! | growing the volume | [`grow()`] |
 //! | after a crash | [`resume`], [`recover_leftovers`] |
 //!
-//! Records and blocks are verified where they are decoded and joined. Comparing a header's counters
-//! with the records takes a whole walk; [`AgHeaders::verify_counters`] does it on request.
+//! Each record is verified when it is decoded, and each block against its neighbours when a cursor
+//! reaches it. Comparing a header's counters with the records takes a walk over whole btrees;
+//! [`AgHeaders::verify_counters`] does it on request.
 //!
 //! The design of the writing side is in docs/internals/space.md.
 

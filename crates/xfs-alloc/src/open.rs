@@ -1,11 +1,11 @@
 //! Opening the allocator with the journal of a volume.
 //!
-//! Owns: summing the headers of all groups, sizing the reserves of each, the counters that the
-//! journal starts with, and those that the superblock gets in the end. Does **not** own recovery:
-//! the log has been replayed.
+//! Owns: summing the headers of all groups, sizing the reserves of each group, the counters that
+//! the journal starts with, and the counters that the superblock gets at unmount. Does **not** own
+//! recovery: the log has been replayed already.
 //!
-//! The counters of the superblock are not used. Those of the groups are the truth, and the headers
-//! have to be read in any case.
+//! The counters of the superblock are not used. Only those of the groups are up to date, and the
+//! headers have to be read in any case.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::space::reservation::{
     pool, set_aside,
 };
 
-/// Opens the journal of a volume whose log has been recovered, and the allocator with it.
+/// Opens the journal and the allocator of a volume whose log has been recovered.
 ///
 /// # Errors
 ///
@@ -47,8 +47,8 @@ pub fn open_journal(
     Ok(journal)
 }
 
-/// Returns the free blocks that files can use, as `statfs` shows them on a volume that is mounted
-/// read-write.
+/// Returns the number of free blocks that files can use. It is the number that `statfs` shows on a
+/// volume that is mounted read-write.
 ///
 /// # Errors
 ///
@@ -57,18 +57,18 @@ pub fn available_blocks(cache: &BufferCache, superblock: &Superblock) -> Result<
     open_space(cache, superblock).map(|opened| opened.counts.free_blocks)
 }
 
-/// The counters for the superblock: the sums of the groups' headers.
+/// Returns the counters for the superblock: the sums over the groups' headers.
 fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
     let VolumeCounters { inodes, free_inodes, free_blocks } = VolumeCounters::sum(cache)?;
     Ok(Counts { free_blocks, inodes, free_inodes })
 }
 
-/// The state computed from the headers of all groups.
+/// The allocator's state, computed from the headers of all groups.
 pub(crate) struct OpenedSpace {
     pub(crate) space: Space,
-    /// The counts that users see.
+    /// The counters that users see.
     pub(crate) counts: Counts,
-    /// Blocks kept for operations that may not fail.
+    /// Number of blocks kept for operations that may not fail for lack of space.
     pub(crate) pool: u64,
 }
 
@@ -98,7 +98,8 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
     Ok(OpenedSpace { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
 }
 
-/// The size of the free inode btree, counted block by block where the header does not hold it.
+/// Returns the size of the free-inode btree in blocks. The blocks are counted one by one if the
+/// header does not hold the size.
 fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
     match (counted_free_inode_blocks(agi), agi.free_inode_btree) {
         (Some(blocks), _) => Ok(blocks),
@@ -107,7 +108,8 @@ fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
     }
 }
 
-/// Counts the blocks of a btree of a group: along each level, from its leftmost block.
+/// Counts the blocks of a btree of a group. Walks along each level, from its leftmost block to the
+/// right.
 fn count_blocks(
     cache: &BufferCache,
     number: AgNumber,

@@ -1,4 +1,4 @@
-//! The owner of allocated or freed blocks, and the account that the blocks are charged to.
+//! The owner of allocated or freed blocks, and the account that the blocks are taken from.
 
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{FileBlock, InodeNumber};
@@ -7,11 +7,11 @@ use xfs_format::{FileBlock, InodeNumber};
 #[doc(alias = "xfs_owner_info")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExtentOwner {
-    /// The inode, or the kind of metadata.
+    /// The inode that owns the blocks, or the kind of metadata.
     pub owner: RmapOwner,
-    /// The offset of the first block in its fork; 0 for everything except contents of files.
+    /// The file offset of the first block in its fork. 0 for everything except contents of files.
     pub offset: FileBlock,
-    /// The use of the blocks by the owner.
+    /// Flags for the use of the blocks: attribute fork, btree of a fork, unwritten.
     pub flags: RmapFlags,
 }
 
@@ -43,7 +43,7 @@ impl ExtentOwner {
     }
 }
 
-/// The account that blocks are taken from and given back to.
+/// The account that blocks are taken from, and that freed blocks are given back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// The blocks that the transaction has reserved: contents of files, btrees of forks, inode

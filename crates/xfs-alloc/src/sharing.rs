@@ -13,14 +13,14 @@ use crate::space::Space;
 /// A run of blocks that are all shared or all unshared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharingRun {
-    /// Whether each block has more than one user: several files, or several positions in one file.
+    /// Whether each block has more than one user: several files, or several offsets in one file.
     pub shared: bool,
-    /// The number of blocks, at least 1.
+    /// Number of blocks, at least 1.
     pub length_blocks: u32,
 }
 
 /// Returns the longest run of blocks from `start` on, at most `length_blocks`, that are all shared
-/// or all unshared. Nothing is shared on a volume without reference counts.
+/// or all unshared. On a volume without reference counts nothing is shared.
 ///
 /// # Errors
 ///
@@ -48,9 +48,12 @@ pub fn sharing_run(cache: &BufferCache, start: FsBlock, length_blocks: u32) -> R
     }
 }
 
-/// Returns a [`sharing_run`] for a caller that will overwrite unshared blocks in place. If a crash
-/// could still give such a block back to a file that shared it, this waits until it cannot.
-/// Otherwise the new contents could appear in that file.
+/// Returns a [`sharing_run`] for a caller that will overwrite unshared blocks where they are on
+/// disk.
+///
+/// A block that was shared recently is dangerous: a crash could still give it back to a file that
+/// shared it, and the new contents would appear in that file. The function therefore waits until a
+/// crash can no longer do so.
 ///
 /// # Errors
 ///
@@ -84,7 +87,9 @@ pub fn overwritable_run(
     Ok(run)
 }
 
-/// Follows records without a gap between them, whatever their counts, up to `limit`.
+/// Returns the block after the run of shared blocks that starts with record `first`. Records that
+/// follow without a gap belong to the run, whatever their counts. A run that reaches `limit` may be
+/// longer.
 fn end_of_sharing(
     cursor: &mut Cursor<'_, Refcounts>,
     first: Refcount,

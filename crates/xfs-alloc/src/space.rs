@@ -6,7 +6,7 @@
 //!
 //! # What is shared
 //!
-//! Nothing of the whole volume. Each group has a state of its own, in scope [`Group`], which only
+//! No state of the whole volume. Each group has a state of its own, in scope [`Group`], which only
 //! the holder of the latch of its AGF changes.
 //!
 //! # Lock order
@@ -32,9 +32,9 @@ use reservation::{Account, Reserves};
 /// changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSummary {
-    /// Free blocks outside the reserves for the group's own btrees.
+    /// Number of free blocks outside the reserves for the group's own btrees.
     pub free_blocks: u32,
-    /// The length of the longest free extent.
+    /// The length of the longest free extent in blocks.
     pub longest_free_blocks: u32,
 }
 
@@ -43,17 +43,17 @@ pub struct GroupSummary {
 #[derive(Debug)]
 pub struct Space {
     groups: AppendOnlyVec<Arc<GroupState>, Volume>,
-    /// Whether freed extents are discarded on the device. Set when the volume is opened, if at all.
+    /// Whether freed extents are discarded on the device. Set when the volume is opened, or never.
     discards: AtomicBool<Volume>,
 }
 
 /// The allocator's state of one group.
 #[derive(Debug)]
 pub(crate) struct GroupState {
-    /// The maximum heights of the btrees.
+    /// The maximum heights that the group's btrees can have.
     pub(crate) heights: BtreeHeights,
-    /// The group's free blocks in the high half, the length of the longest free extent in the low
-    /// half.
+    /// The number of the group's free blocks in the high half, the length of the longest free
+    /// extent in the low half.
     summary: AtomicU64<Group>,
     inner: Mutex<Inner, Group>,
 }
@@ -61,16 +61,17 @@ pub(crate) struct GroupState {
 /// The state that the lock of a group protects.
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
-    /// Extents whose free is not durable yet.
+    /// Extents that were freed or unshared, but not durably yet.
     pub(crate) busy: BusyExtents,
-    /// Blocks reserved for btrees.
+    /// The accounts of blocks that are reserved for btrees.
     pub(crate) reserves: Reserves,
-    /// Blocks by which a btree has grown although the volume's count had none left.
+    /// The debt in blocks: blocks that a btree has taken although the volume's count of free blocks
+    /// had none left.
     pub(crate) unpaid_blocks: u64,
 }
 
 impl Space {
-    /// Creates the state of a volume with these groups.
+    /// Creates the state of a volume whose groups have these free blocks and reserves.
     pub(crate) fn new(
         geometry: &Geometry,
         groups: impl IntoIterator<Item = (Agf, Reserves)>,
@@ -86,7 +87,7 @@ impl Space {
         Self { groups, discards: AtomicBool::new(false) }
     }
 
-    /// Returns the state of this journal's volume.
+    /// Returns the allocator's state of this journal's volume.
     ///
     /// # Panics
     ///
@@ -96,19 +97,19 @@ impl Space {
         journal.extension(|| unreachable!("the journal was opened without its allocator"))
     }
 
-    /// The number of groups.
+    /// Returns the number of groups.
     pub(crate) fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// Returns an estimate of a group's free space, without waiting.
+    /// Returns an estimate of a group's free space. Does not wait for the group.
     #[must_use]
     pub fn summary(&self, group: AgNumber) -> GroupSummary {
         self.group(group).map(|state| state.summary()).unwrap_or_default()
     }
 
-    /// Takes over `fresh`, the state of a volume that has grown and was counted again while no
-    /// operation was in progress: existing groups get the reserves of `fresh`, and its new groups
+    /// Takes over `fresh`, the state of a volume that has grown. `fresh` was counted while no
+    /// operation was in progress. Existing groups get the reserves of `fresh`, and its new groups
     /// are added.
     pub(crate) fn refresh(&self, fresh: Self) {
         let known = self.groups.len();
@@ -133,7 +134,7 @@ impl Space {
 }
 
 impl GroupState {
-    /// Locks the state that only the holder of the AGF's latch changes.
+    /// Locks the state of the group, which only the holder of the AGF's latch changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
@@ -147,7 +148,7 @@ impl GroupState {
         self.summary.store(fresh.summary.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Publishes the free space in a header to threads that choose a group.
+    /// Publishes the free space that the AGF counts to threads that choose a group.
     pub(crate) fn publish(&self, agf: &Agf) {
         let kept = self.lock().reserves.kept_from(None);
         let free = u64::from(agf.free_blocks.saturating_sub(kept));
@@ -159,12 +160,14 @@ impl GroupState {
         GroupSummary { free_blocks: (packed >> 32) as u32, longest_free_blocks: packed as u32 }
     }
 
-    /// Takes blocks from an account. Returns the number of blocks that the account did not have.
+    /// Takes blocks from an account of the group. Returns the number of blocks that the account did
+    /// not have.
     pub(crate) fn draw(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).draw(blocks)
     }
 
-    /// Puts blocks back into an account. Returns the number of blocks that never belonged to it.
+    /// Puts blocks back into an account of the group. Returns the number of blocks that never
+    /// belonged to the account.
     pub(crate) fn refill(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).refill(blocks)
     }

@@ -1,4 +1,4 @@
-//! Volumes in memory, opened with their allocator.
+//! Helpers for tests: volumes in memory, opened with their allocator.
 
 use std::sync::Arc;
 
@@ -12,12 +12,13 @@ fn open_parts(parts: JournalParts) -> Arc<Journal> {
     open_journal(parts.cache, parts.log, &parts.superblock).unwrap()
 }
 
-/// Opens a volume whose log is clean.
+/// Opens the journal of a volume whose log is clean.
 pub(crate) fn open(device: &SharedDevice, threads: usize) -> Arc<Journal> {
     open_parts(parts(device, threads))
 }
 
-/// Recovers a volume and opens it, with the intents that were left open.
+/// Recovers the log of a volume and opens its journal. Returns the intents that the log had left
+/// open, too.
 pub(crate) fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     let (parts, replayed) = recovered_parts(device);
     let journal = open_parts(parts);

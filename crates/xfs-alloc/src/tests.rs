@@ -1,4 +1,5 @@
-//! The golden image: its btrees against each other, and its headers and blocks with changed fields.
+//! The golden image: its btrees are compared with each other. Then fields of its headers and blocks
+//! are changed, and the checks must report the changes.
 
 mod conversions;
 mod full;
@@ -35,7 +36,8 @@ fn check_of(error: &Error) -> Check {
     }
 }
 
-/// The golden image with four bytes of a header sector of the first group changed.
+/// Returns the golden image with one field of four bytes changed, in a header sector of the first
+/// group.
 fn with_field(
     sector: u32,
     kind: BlockKind,
@@ -225,7 +227,7 @@ fn blocks_that_fail_verification_are_errors_and_not_gaps() {
     assert_eq!(check_of(&error), Check::ForeignOwner { found: 9, expected: 0 });
 }
 
-/// Walks all btrees of a group as far as it can.
+/// Walks all btrees of a group as far as it can. Returns the number of records and errors met.
 fn walk(cache: &BufferCache, group: AgNumber) -> Result<usize, Error> {
     let headers = AgHeaders::read(cache, group)?;
     let mut steps = read_free_list(cache, &headers.agf)?.len();

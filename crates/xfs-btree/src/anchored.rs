@@ -17,8 +17,9 @@ use crate::store::Store;
 /// group, or the inode. That latch covers all blocks of the btree. They are read without latches,
 /// and latched when they change.
 pub trait Anchor {
-    /// Allocates one more block near block `near` and returns its number, relative to the group, or
-    /// to the volume for a fork's btree. The btree itself must not change meanwhile.
+    /// Allocates one more block near block `near` and returns its number. Both block numbers are
+    /// relative to the group, or to the volume for a fork's btree. The btree itself must not change
+    /// meanwhile.
     ///
     /// # Errors
     ///
@@ -32,7 +33,7 @@ pub trait Anchor {
     /// Errors of the allocator.
     fn free_block(&mut self, tx: &mut Transaction<'_>, block: u64) -> Result<()>;
 
-    /// Stores the root, which has changed.
+    /// Stores `root`, the new root of the btree, in the object that contains the root.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ pub trait Anchor {
     fn set_root(&mut self, tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()>;
 }
 
-/// The blocks of a btree in a transaction.
+/// The blocks of a btree that is edited in a transaction.
 pub struct Anchored<'t, 'journal, A> {
     /// The transaction that the changes belong to.
     pub tx: &'t mut Transaction<'journal>,

@@ -1,4 +1,4 @@
-//! A position in a btree.
+//! A read-only cursor that stands on one record of a btree.
 
 use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::agf::BtreeRoot;
@@ -22,7 +22,8 @@ pub enum Seek<K> {
     AtOrAfter(K),
 }
 
-/// A position in a btree: a record, and the blocks from the root down to it.
+/// A cursor that stands on one record of a btree. It keeps the blocks from the root down to that
+/// record.
 ///
 /// After an error the cursor stands on the block that could not be read or failed its checks. The
 /// next move skips everything below that block, so that the intact part of a damaged btree can be
@@ -33,16 +34,17 @@ pub struct Cursor<'a, F: BtreeFormat> {
 }
 
 impl<'a, F: BtreeFormat> Cursor<'a, F> {
-    /// Creates a cursor in a btree of an allocation group. It has no position yet.
+    /// Creates a cursor in a btree of an allocation group. It stands on no record yet.
     ///
     /// # Errors
     ///
-    /// Fails if the group does not exist, or the root's level is impossible.
+    /// Returns an error if the group does not exist, or the root's level is impossible.
     pub fn new(cache: &'a BufferCache, group: AgNumber, root: BtreeRoot) -> Result<Self> {
         Ok(Self { cache, path: Path::in_group(cache.geometry(), group, root)? })
     }
 
-    /// Creates a cursor at a saved position, as [`Editor::resume`](crate::Editor::resume) does.
+    /// Creates a cursor that stands where a saved path leads, as
+    /// [`Editor::resume`](crate::Editor::resume) does.
     ///
     /// # Errors
     ///
@@ -59,18 +61,18 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         }
     }
 
-    /// Returns the position of the cursor, to continue from there. The cursor must not have
-    /// returned an error.
+    /// Returns the saved path to the cursor's record, from which another cursor can continue. The
+    /// cursor must not have returned an error.
     #[must_use]
     pub fn leave(self) -> SavedPath<F> {
         SavedPath(self.path)
     }
 
-    /// Returns the record at the position; `None` if there is no record.
+    /// Returns the record that the cursor stands on; `None` if there is no record.
     ///
     /// # Errors
     ///
-    /// Fails if the record is corrupt.
+    /// Returns an error if the record is corrupt.
     pub fn record(&self) -> Result<Option<F::Record>> {
         self.path.record(self.cache.geometry())
     }
@@ -93,9 +95,10 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.last(self.cache)
     }
 
-    /// Moves to the record that `seek` asks for and returns it. Returns `None` if the btree has no
-    /// record on that side; the cursor then stands on the first record, or on the last, if the
-    /// btree has any.
+    /// Moves to the record that `seek` asks for and returns it.
+    ///
+    /// Returns `None` if the btree has no such record. After `AtOrBefore` the cursor then stands on
+    /// the first record of the btree, after `AtOrAfter` on the last; in an empty btree on none.
     ///
     /// # Errors
     ///
@@ -104,8 +107,8 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.seek(self.cache, seek)
     }
 
-    /// Moves to the next record and returns it. Returns `None` at the end, where the cursor stays.
-    /// A cursor without a position moves to the first record.
+    /// Moves to the next record and returns it. Returns `None` at the end of the btree; the cursor
+    /// stays where it is. A cursor that has not been moved yet moves to the first record.
     ///
     /// # Errors
     ///
@@ -114,8 +117,8 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.advance(self.cache)
     }
 
-    /// Moves to the previous record and returns it. Returns `None` at the start, where the cursor
-    /// stays. A cursor without a position moves to the last record.
+    /// Moves to the previous record and returns it. Returns `None` at the start of the btree; the
+    /// cursor stays where it is. A cursor that has not been moved yet moves to the last record.
     ///
     /// # Errors
     ///
@@ -124,7 +127,8 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.retreat(self.cache)
     }
 
-    /// Returns the records from the position on, or all of them if the cursor has no position.
+    /// Returns an iterator over the records from the cursor's record on. A cursor that has not been
+    /// moved yet gives all records of the btree.
     #[must_use]
     pub fn records(self) -> Records<'a, F> {
         Records::new(self)
@@ -136,8 +140,8 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         Leaves::new(self)
     }
 
-    /// Moves to the first leaf if the cursor has no position, or else to the next leaf. Returns
-    /// `false` at the end.
+    /// Moves to the next leaf, or to the first leaf if the cursor has not been moved yet. Returns
+    /// `false` if there is no next leaf.
     pub(crate) fn next_leaf(&mut self) -> Result<bool> {
         if self.path.is_started() {
             return self.path.shift(self.cache, Direction::Forward);
@@ -150,18 +154,19 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.path.is_started()
     }
 
-    /// Decodes the records of the leaf from the position on.
+    /// Decodes into `into` the records of the current leaf, from the cursor's record on.
     pub(crate) fn read_leaf(&self, into: &mut Vec<F::Record>) -> Result<()> {
         self.path.read_leaf(self.cache.geometry(), into)
     }
 }
 
 impl<'a> Cursor<'a, Extents> {
-    /// Creates a cursor in the extents of a fork of `inode`, whose root lies in the inode.
+    /// Creates a cursor in the extent btree of a fork of `inode`. The btree's root lies in the
+    /// inode.
     ///
     /// # Errors
     ///
-    /// Fails if [`ExtentRoot::verify`] refuses the root.
+    /// Returns an error if [`ExtentRoot::verify`] refuses the root.
     pub fn in_fork(
         cache: &'a BufferCache,
         inode: InodeNumber,

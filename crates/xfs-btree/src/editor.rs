@@ -9,18 +9,20 @@
 //! - **I1** A block that is not the root is at least half full. A node that is a root in a block
 //!   has two children or more. Only an only child of the root in an inode may hold fewer entries.
 //! - **I2** A node holds for each child the child's own keys: the lowest, and in the reverse map
-//!   the highest that anything below it covers. The highest need not belong to the last record.
-//! - **I3** A change in a leaf with room writes the records after it, the count, and the parents
-//!   only where their keys change (I2). An update in place writes only the record.
+//!   the highest key that any record below the child covers. The highest key need not belong to the
+//!   last record.
+//! - **I3** An insertion or removal in a leaf that needs no other leaf writes the records after the
+//!   changed one, the count, and the parents only where their keys change (I2). An update in place
+//!   writes only the record.
 //! - **I4** Blocks are split, refilled and joined only with siblings below the same parent, so that
-//!   one parent holds both keys.
+//!   one parent holds the keys of both blocks.
 //!
 //! Changes of more than one leaf are rare, one in some dozens of edits. After such a change the
 //! path is rebuilt from the root, not adjusted.
 //!
 //! # When a crash comes
 //!
-//! The store makes all changes of an edit one transaction; there is no state between.
+//! The store makes all changes of an edit one transaction; no crash leaves a part of an edit.
 
 mod entries;
 mod grow;
@@ -41,34 +43,34 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// Names the invariant of a record that the path, or a neighbour of its position, leads to.
+/// The invariant of an index in a leaf that the path, or a neighbour of its last record, leads to.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
-/// A position in a btree that can be changed.
+/// An editor that stands on one record of a btree and can change the btree.
 ///
 /// After an error the btree may be half changed. The caller must give up its changes, and drop the
 /// editor.
 pub struct Editor<F: BtreeFormat, S: Store> {
     store: S,
     path: Path<F, S::Block>,
-    /// Whether the root has changed without the store being told.
+    /// Whether the root has changed since it was last passed to the store.
     root_changed: bool,
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Creates an editor of a btree of an allocation group. It has no position yet.
+    /// Creates an editor of a btree of an allocation group. It stands on no record yet.
     ///
     /// # Errors
     ///
-    /// Fails if the group does not exist, or the root's level is impossible.
+    /// Returns an error if the group does not exist, or the root's level is impossible.
     pub fn new(store: S, group: AgNumber, root: BtreeRoot) -> Result<Self> {
         let path = Path::in_group(store.geometry(), group, root)?;
         Ok(Self { store, path, root_changed: false })
     }
 
-    /// Creates an editor at the saved position of another editor of the same btree, which must be
-    /// the last one that changed the btree. Without a saved position, or if the root has changed
-    /// since, the editor has no position.
+    /// Creates an editor that continues from `saved`, the saved path of another editor of the same
+    /// btree. That editor must be the last one that changed the btree. Without a saved path, or if
+    /// the root has changed since, the new editor stands on no record.
     ///
     /// # Errors
     ///
@@ -87,17 +89,17 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Returns the store and the position, to continue from there. The editor must not have
-    /// returned an error.
+    /// Returns the store, and the saved path to the editor's record from which another editor can
+    /// continue. The editor must not have returned an error.
     pub fn leave(self) -> (S, SavedPath<F, S::Block>) {
         (self.store, SavedPath(self.path))
     }
 
-    /// Returns the record at the position; `None` if there is no record.
+    /// Returns the record that the editor stands on; `None` if there is no record.
     ///
     /// # Errors
     ///
-    /// Fails if the record is corrupt.
+    /// Returns an error if the record is corrupt.
     pub fn record(&self) -> Result<Option<F::Record>> {
         self.path.record(self.store.geometry())
     }
@@ -179,8 +181,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Replaces the record at the position with `record`. The key may change as long as it stays
-    /// between the keys of the neighbours.
+    /// Replaces the record that the editor stands on with `record`. The key may change as long as
+    /// it stays between the keys of the neighbours.
     ///
     /// # Errors
     ///
@@ -188,7 +190,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Panics
     ///
-    /// Panics if there is no record at the position: the caller must have read the record before.
+    /// Panics if the editor stands on no record: the caller must have read the record before.
     pub fn update(&mut self, record: F::Record) -> Result<()> {
         let leaf = self.path.levels - 1;
         let (index, count) = (self.path_block(leaf).index, self.path_block(leaf).count);
@@ -217,8 +219,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Whether `record` has the same key as the record at `index` of the leaf, and covers no other
-    /// range.
+    /// Whether `record` has the same key as the record at `index` of the leaf and covers no other
+    /// range. Such an update moves nothing.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {
             return Ok(false);
@@ -245,8 +247,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.store.change(&leaf.buffer, range, |bytes| bytes.copy_from_slice(encoded))
     }
 
-    /// Removes the record at the position and moves to the next one. At the end there is no record
-    /// at the position.
+    /// Removes the record that the editor stands on, returns it, and moves to the next record. If
+    /// the removed record was the last, the editor stands on no record.
     ///
     /// # Errors
     ///
@@ -254,7 +256,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Panics
     ///
-    /// In the cases of [`update`](Self::update).
+    /// Panics in the cases of [`update`](Self::update).
     pub fn remove(&mut self) -> Result<F::Record> {
         let record = self.record()?.expect("an editor stands on the record that it takes out");
         let leaf = self.path.levels - 1;
@@ -271,18 +273,18 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(record)
     }
 
-    /// Returns the store of the blocks.
+    /// Returns the store of the btree's blocks, for reading.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// Returns the store of the blocks for changes. A caller that changes this btree through the
-    /// store must drop the editor.
+    /// Returns the store of the btree's blocks, for changes. A caller that changes this btree
+    /// through the store must drop the editor.
     pub const fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// Returns the store.
+    /// Drops the editor and returns the store of the btree's blocks.
     pub fn into_store(self) -> S {
         self.store
     }
@@ -305,7 +307,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Moves to the leaf that `key` belongs in, and returns the index there.
+    /// Moves to the leaf that `key` belongs in, and returns the index at which a record with this
+    /// key belongs in that leaf.
     fn position_of(&mut self, key: F::Key) -> Result<usize> {
         self.path.go_towards(&self.store, key)?;
         let leaf = self.path_block(self.path.levels - 1);
@@ -320,7 +323,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(leaf.index + usize::from(is_after))
     }
 
-    /// Checks that `record` may lie between its two neighbours in the leaf, where they exist.
+    /// Checks that `record` may lie between its two neighbours in the leaf. A neighbour that does
+    /// not exist is not checked.
     fn verify_neighbours(
         &self,
         record: &F::Record,
@@ -349,7 +353,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Passes a changed root to the store.
+    /// Passes the root to the store if the root has changed.
     fn keep_root(&mut self) -> Result<()> {
         if !self.root_changed {
             return Ok(());
@@ -388,7 +392,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 }
 
 impl<S: Store> Editor<Extents, S> {
-    /// Creates an editor of the extents of a fork of `inode`, whose root lies in the inode.
+    /// Creates an editor of the extent btree of a fork of `inode`. The btree's root lies in the
+    /// inode.
     ///
     /// The last record of the btree cannot be removed: a fork that has room for its few extents
     /// takes another form before that.

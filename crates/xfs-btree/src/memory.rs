@@ -1,4 +1,4 @@
-//! A store in memory, for tests, and the check of everything that must hold of a btree in it.
+//! A store of btree blocks in memory, for tests, and a check that a btree in it obeys all rules.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,12 +27,12 @@ const SUPERBLOCK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/aged.headers"));
 const GROUP: AgNumber = AgNumber(0);
 pub(crate) const INODE: InodeNumber = InodeNumber(8192);
-/// The number of the first block of a store; lower blocks belong to headers and records.
+/// The block number of the first block of a store. Lower blocks belong to headers and records.
 const FIRST_BLOCK: u64 = 900_000;
 const GROUP_BLOCKS_LOG: u8 = 20;
 
-/// The geometry of a volume of one group with blocks of `1 << block_log` bytes. Blocks of 512 bytes
-/// are smaller than any volume's, and make high btrees of few records.
+/// Returns the geometry of a volume of one group with blocks of `1 << block_log` bytes. Blocks of
+/// 512 bytes are smaller than any volume's; they make high btrees of few records.
 pub(crate) fn geometry(block_log: u8) -> Geometry {
     let golden =
         Superblock::decode(SUPERBLOCK, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry;
@@ -48,7 +48,7 @@ pub(crate) fn geometry(block_log: u8) -> Geometry {
     }
 }
 
-/// A block in memory. The code under test must not change it while it reads it; `RefCell` panics.
+/// A block in memory. Code under test that changes the block while it reads it panics in `RefCell`.
 #[derive(Clone)]
 pub(crate) struct MemoryBlock {
     at: DiskAddr,
@@ -61,7 +61,7 @@ impl TreeBlock for MemoryBlock {
     }
 }
 
-/// Blocks and root of one btree.
+/// The blocks and the root of one btree.
 pub(crate) struct MemoryStore {
     geometry: Geometry,
     kind: BtreeKind,
@@ -70,12 +70,13 @@ pub(crate) struct MemoryStore {
     next: u64,
     pub(crate) root: BtreeRoot,
     pub(crate) fork: Option<ForkRoot>,
-    /// The number of blocks read.
+    /// Number of blocks read.
     pub(crate) reads: Cell<usize>,
-    /// The changes: block and range of bytes.
+    /// The changes made: the address of the block, and the range of bytes in it.
     pub(crate) changes: Vec<(DiskAddr, Range<usize>)>,
-    /// Blocks that have not been read since they were damaged. After any damage, a state that would
-    /// be a bug of the editor may be the damage, and is an error.
+    /// Blocks that have not been read since they were damaged; `None` while the btree is undamaged.
+    /// In a damaged btree a violated rule may come from the damage, not from a bug of the editor,
+    /// and is an error instead of a panic.
     unread: Option<RefCell<BTreeSet<DiskAddr>>>,
 }
 
@@ -103,7 +104,8 @@ impl MemoryStore {
         }
     }
 
-    /// Changes bytes of a random block. All blocks count as on disk from then on.
+    /// Changes bytes of a random block. From then on all blocks count as not read yet, so that the
+    /// next read verifies them.
     pub(crate) fn damage(&mut self, random: &mut Prng) {
         let index = random.within(0..self.blocks.len());
         let (_, block) = self.blocks.iter().nth(index).expect("a btree has a block");
@@ -160,7 +162,7 @@ impl MemoryStore {
         }
     }
 
-    /// The number of blocks in the btree.
+    /// Returns the number of blocks in the btree.
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
     }
@@ -170,7 +172,7 @@ impl MemoryStore {
         std::mem::take(&mut self.changes)
     }
 
-    /// Checks the whole btree: it holds `expected`, and every block keeps the rules.
+    /// Checks the whole btree: it holds the records `expected`, and every block obeys all rules.
     pub(crate) fn check<F: BtreeFormat>(&self, expected: &[F::Record]) {
         let mut walk = Walk::<F> { store: self, leaves: Vec::new(), levels: BTreeMap::new() };
         match &self.fork {
@@ -276,7 +278,7 @@ type Keys = (Vec<u8>, Vec<u8>);
 struct Walk<'a, F: BtreeFormat> {
     store: &'a MemoryStore,
     leaves: Vec<F::Record>,
-    /// Block numbers of each level, from left to right.
+    /// Block numbers of each level, from left to right; the key is the level.
     levels: BTreeMap<u32, Vec<u64>>,
 }
 

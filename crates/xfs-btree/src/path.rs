@@ -1,6 +1,6 @@
 //! The path from the root of a btree to one record.
 //!
-//! Owns: the blocks on the path, moving from record to record, and every check that relates one
+//! Owns: the blocks on the path, the moves from record to record, and every check that relates one
 //! block to another. Does **not** own where blocks come from: each call that may read a block is
 //! given the [`Source`].
 
@@ -20,20 +20,21 @@ use crate::source::{Source, TreeBlock};
 use descent::not_above_near;
 pub(crate) use descent::{Direction, Towards};
 
-/// A record, and the blocks from the root down to it.
+/// The path to a record: the blocks from the root down to it, and the index in each.
 ///
 /// After an error the path ends at the block that could not be read or failed its checks. The next
 /// move skips everything below that block.
 pub(crate) struct Path<F: BtreeFormat, B> {
-    /// The group that the btree belongs to; unused for a fork's btree.
+    /// The group that the btree belongs to. A fork's btree does not use this field.
     group: AgNumber,
     /// The owner that the blocks of the btree must name.
     pub(crate) owner: u64,
-    /// Levels in blocks: one less than the btree has if its root is in an inode.
+    /// Number of levels of the btree that are stored in blocks. A root in an inode is not counted.
     pub(crate) levels: usize,
     pub(crate) top: Top,
-    /// The root, or the child of the root in the inode, first; the leaf last. Shorter than
-    /// `levels` before the first move and after an error.
+    /// The blocks on the path. The first is the root, or the child of the root if the root is in an
+    /// inode; the last is the leaf. There are fewer than `levels` blocks before the first move and
+    /// after an error.
     pub(crate) steps: Vec<PathBlock<F::Key, B>>,
     is_started: bool,
 }
@@ -42,14 +43,15 @@ pub(crate) struct Path<F: BtreeFormat, B> {
 #[derive(Clone, Debug)]
 pub(crate) struct PathBlock<K, B> {
     pub(crate) buffer: B,
-    /// The block's number, in the form of the btree's pointers.
+    /// The block number, in the form of the btree's pointers.
     pub(crate) block: u64,
     pub(crate) at: DiskAddr,
-    /// The child that the path continues to; in a leaf, the record.
+    /// The index of the child that the path continues to; in a leaf, the index of the record.
     pub(crate) index: usize,
-    /// The number of children or records.
+    /// Number of children in a node, or of records in a leaf.
     pub(crate) count: usize,
-    /// All keys in and below the block are lower than this; `None` at the right edge.
+    /// All keys in and below the block are lower than this key; `None` at the right edge of the
+    /// btree.
     pub(crate) upper: Option<K>,
 }
 
@@ -58,7 +60,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     ///
     /// # Errors
     ///
-    /// Fails if the group does not exist, or the root's level is impossible.
+    /// Returns an error if the group does not exist, or the root's level is impossible.
     pub(crate) fn in_group(
         geometry: &Geometry,
         group: AgNumber,
@@ -133,8 +135,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         }
     }
 
-    /// Moves to the leaf that `key` belongs in: to the last record whose key is at most `key`, or
-    /// else to the first record. If the path leads to that leaf already, reads no block above it.
+    /// Moves to the last record whose key is at most `key`, or to the first record if all keys are
+    /// above. If the path leads to the right leaf already, reads no block above the leaf.
     pub(crate) fn go_towards(
         &mut self,
         source: &impl Source<Block = B>,
@@ -148,8 +150,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     /// Moves within the current leaf to the record where a descent towards `key` would end, and
-    /// applies `look` to that record. Returns `None` without a move if the leaf may not be the
-    /// right one.
+    /// returns the result of `look` for that record. Returns `None`, without a move, if the leaf
+    /// may not be the one that contains `key`.
     fn move_in_leaf<R>(
         &mut self,
         geometry: &Geometry,
@@ -225,7 +227,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         self.is_started
     }
 
-    /// Decodes the records of the leaf from the position on.
+    /// Decodes into `into` the records of the current leaf, from the path's record on.
     pub(crate) fn read_leaf(&self, geometry: &Geometry, into: &mut Vec<F::Record>) -> Result<()> {
         let Some(leaf) = self.leaf() else { return Ok(()) };
         let bytes = leaf.buffer.bytes();

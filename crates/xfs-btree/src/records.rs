@@ -1,11 +1,11 @@
-//! All records of a btree, one by one or a leaf at a time.
+//! Iterators over the records of a btree: record by record, or a leaf at a time.
 
 use xfs_buffer::Result;
 use xfs_format::btree::BtreeFormat;
 
 use crate::cursor::Cursor;
 
-/// The records of a btree from some position on.
+/// An iterator over the records of a btree, from the record of a cursor on.
 ///
 /// After an error the iterator continues after the block that could not be read.
 pub struct Records<'a, F: BtreeFormat> {
@@ -38,11 +38,11 @@ impl<F: BtreeFormat> Iterator for Records<'_, F> {
     }
 }
 
-/// The leaves of a btree from some position on.
+/// The leaves of a btree, from the record of a cursor on.
 pub struct Leaves<'a, F: BtreeFormat> {
     cursor: Cursor<'a, F>,
-    /// Whether the cursor had a position before: the records of its leaf have not been returned
-    /// yet.
+    /// Whether no leaf has been returned yet although the cursor stands on a record. The records of
+    /// that leaf come first then.
     is_fresh: bool,
 }
 
@@ -52,12 +52,12 @@ impl<'a, F: BtreeFormat> Leaves<'a, F> {
         Self { cursor, is_fresh }
     }
 
-    /// Replaces the contents of `records` with the records of the next leaf. At the end leaves
-    /// `records` empty and returns `false`.
+    /// Replaces the contents of `records` with the records of the next leaf and returns `true`.
+    /// After the last leaf, empties `records` and returns `false`.
     ///
     /// # Errors
     ///
-    /// The device's error, or a corrupt block. The next call continues after it.
+    /// The device's error, or a corrupt block. The next call continues after that block.
     pub fn read_next(&mut self, records: &mut Vec<F::Record>) -> Result<bool> {
         records.clear();
         let is_placed = if self.is_fresh { true } else { self.cursor.next_leaf()? };

@@ -13,11 +13,11 @@ use crate::store::Store;
 #[doc(alias = "if_broot")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkRoot {
-    /// The number of levels below the root; at least 1.
+    /// Number of levels below the root; at least 1.
     pub level: u16,
-    /// The first file block under each child, and the block of the child.
+    /// For each child, the first file block that it covers, and its block number.
     pub children: Vec<(FileBlock, FsBlock)>,
-    /// The number of children that the fork has room for.
+    /// Number of children that the fork has room for.
     pub capacity: usize,
 }
 
@@ -35,9 +35,8 @@ impl ForkRoot {
         Self { level: root.level(), children: root.iter().collect(), capacity }
     }
 
-    /// Builds a btree from the extents of a fork, which have been a list in the inode. There must
-    /// be at least one extent, and they must be in order. The fork has room for `capacity`
-    /// children.
+    /// Builds a btree from extents that were stored as a list in the inode. There must be at least
+    /// one extent, and they must be in order. The fork has room for `capacity` children.
     ///
     /// # Errors
     ///
@@ -51,8 +50,9 @@ impl ForkRoot {
         build(store, inode, extents, capacity)
     }
 
-    /// Moves the children into one new block, and puts that block into the root. The root then
-    /// needs room for only one child; `capacity` is the room that it has now.
+    /// Moves the children of the root into one new block, which becomes the only child of the root.
+    /// The root needs room for one child only from then on; `capacity` is the number of children
+    /// that it has room for now.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl ForkRoot {
         push_down(store, inode, self, capacity)
     }
 
-    /// Writes the root to all bytes of a fork.
+    /// Writes the root to `fork`, all bytes of a fork.
     ///
     /// # Panics
     ///
@@ -76,17 +76,16 @@ impl ForkRoot {
     }
 }
 
-/// The root above the highest block.
+/// The root of a btree, as the object that contains it stores it.
 #[derive(Clone, Copy, Debug)]
 pub enum Root<'a> {
-    /// A pointer in the header of a group.
+    /// The block number and the level of the root block, which the header of a group names.
     Block(BtreeRoot),
-    /// A node in an inode.
+    /// The root node of a fork's btree, which lies in an inode.
     Fork(&'a ForkRoot),
 }
 
-/// The root above the highest block of a path, and the index of the child that the path continues
-/// to.
+/// The root that a path starts at, and the index of the child that the path continues to.
 #[derive(Debug)]
 pub(crate) struct Top {
     pub(crate) root: TopRoot,
@@ -104,7 +103,7 @@ impl Top {
         Self { root, index: 0 }
     }
 
-    /// The number of children.
+    /// Returns the number of children.
     pub(crate) const fn count(&self) -> usize {
         match &self.root {
             TopRoot::Header(_) => 1,
@@ -112,7 +111,7 @@ impl Top {
         }
     }
 
-    /// Returns the lowest key below a child; `None` if the root does not name one.
+    /// Returns the lowest key below child `index`; `None` if the root does not hold the key.
     pub(crate) fn key<F: BtreeFormat>(&self, index: usize) -> Option<F::Key> {
         match &self.root {
             TopRoot::Header(_) => None,
@@ -123,7 +122,7 @@ impl Top {
         }
     }
 
-    /// Returns the block of a child; `None` if the root has no such child.
+    /// Returns the block number of child `index`; `None` if the root has no such child.
     pub(crate) fn block(&self, index: usize) -> Option<u64> {
         match &self.root {
             TopRoot::Header(block) => (index == 0).then_some(*block),

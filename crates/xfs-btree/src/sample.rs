@@ -1,4 +1,5 @@
-//! Btrees made by hand on a device in memory, for tests. The volume is a golden one.
+//! Btrees made by hand on a device in memory, for tests. The superblock of the volume is that of
+//! the golden image `aged`.
 
 use std::sync::Arc;
 
@@ -10,32 +11,34 @@ use xfs_format::{
     AgBlock, AgNumber, BlockKind, DiskAddr, Geometry, Lsn, StructureAddress, Superblock,
 };
 
-/// One group of 307200 blocks of 1 KiB, with every btree.
+/// The superblock of a volume with one group of 307200 blocks of 1 KiB, and with every kind of
+/// btree.
 const SUPERBLOCK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/aged.headers"));
 
-/// The first block of a sample; the others follow, level by level from the leaves up.
+/// The block number of the first block of a sample. The other blocks follow it, level by level from
+/// the leaves up.
 pub(crate) const FIRST_BLOCK: u64 = 100;
 
 /// The contents of a sample.
 pub(crate) struct Contents {
     pub(crate) kind: BtreeKind,
     pub(crate) owner: u64,
-    /// Keys and records, in order.
+    /// The key and the bytes of each record, in order.
     pub(crate) records: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A btree on a device.
+/// A btree on a device in memory.
 pub(crate) struct Sample {
     kind: BtreeKind,
     device: Arc<MemoryDevice>,
     geometry: Arc<Geometry>,
-    /// For each level, from the leaves up: block numbers and the key of each.
+    /// For each level, from the leaves up: the number and the lowest key of each block.
     pub(crate) levels: Vec<Vec<(u64, Vec<u8>)>>,
 }
 
 impl Sample {
-    /// Lays the contents out with `fan` records or children in each block.
+    /// Builds the btree of `contents` with `fan` records or children in each block.
     pub(crate) fn new(contents: &Contents, fan: usize) -> Self {
         let geometry =
             Superblock::decode(SUPERBLOCK, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry;
@@ -68,7 +71,7 @@ impl Sample {
         }
     }
 
-    /// Builds a block of the current level, with its siblings.
+    /// Returns a block of the current level that names its siblings and has no entries yet.
     fn empty_block(&self, first: u64, block: u64, count: u64) -> Vec<u8> {
         let mut bytes = vec![0; self.geometry.block_size as usize];
         bytes[..4].copy_from_slice(&self.kind.layout().magic.to_be_bytes());
@@ -88,7 +91,7 @@ impl Sample {
         bytes
     }
 
-    /// Writes address, UUID, owner and entries.
+    /// Writes the address, UUID, owner and entries to a block.
     fn fill(&self, bytes: &mut [u8], owner: u64, entries: &[(Vec<u8>, Vec<u8>)]) {
         let layout = self.kind.layout();
         let uuid = *self.geometry.meta_uuid.as_bytes();
@@ -142,20 +145,20 @@ impl Sample {
         self.write(block, &mut bytes);
     }
 
-    /// Returns a cache that has read nothing yet.
+    /// Returns a buffer cache that has read nothing yet.
     pub(crate) fn cache(&self) -> BufferCache {
         let device: Arc<dyn BlockDevice> = Arc::clone(&self.device) as _;
         BufferCache::new(device, Arc::clone(&self.geometry), 1 << 20)
     }
 
-    /// The root, as a header of the group would hold it.
+    /// Returns the root, as the header of the group would hold it.
     pub(crate) fn root(&self) -> BtreeRoot {
         let (block, _) = self.levels.last().unwrap()[0];
         let levels = u32::try_from(self.levels.len()).unwrap();
         BtreeRoot { block: AgBlock(u32::try_from(block).unwrap()), levels }
     }
 
-    /// The group of the btree.
+    /// Returns the number of the group that contains the btree.
     pub(crate) const fn group(&self) -> AgNumber {
         AgNumber(0)
     }

@@ -1,13 +1,13 @@
-//! A position in a btree that is kept for later.
+//! The path to a record of a btree, kept for a later operation.
 
 use xfs_buffer::Buffer;
 use xfs_format::btree::BtreeFormat;
 
 use crate::path::Path;
 
-/// The position of an editor or a cursor in the btree of a group, with the blocks above it. An
-/// operation that continues from there and stays in the leaf reads no block from the root down and
-/// allocates nothing.
+/// The path to the record that an editor or a cursor stands on, in the btree of a group. A later
+/// operation that continues from the path and stays in the leaf reads no block from the root down
+/// and allocates nothing.
 ///
 /// A saved path is valid only while no other editor changes the btree. A btree therefore has at
 /// most one saved path: code that may change the btree edits through that path, or drops it.

@@ -1,4 +1,4 @@
-//! The source of a btree's blocks.
+//! The source that the blocks of a btree are read from.
 
 use std::ops::Deref;
 
@@ -14,10 +14,10 @@ pub trait TreeBlock: Clone {
 
 /// The source that a btree's blocks are read from.
 pub trait Source {
-    /// A block in memory.
+    /// The type of a block in memory.
     type Block: TreeBlock;
 
-    /// Returns the sizes of the volume.
+    /// Returns the geometry of the volume.
     fn geometry(&self) -> &Geometry;
 
     /// Reads the block at `at` and verifies it as a block of `kind`.

@@ -25,12 +25,12 @@ pub trait Store: Source {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<()>;
 
-    /// Allocates one more block, near block `near`, and returns its number in the form of the
-    /// btree's pointers. The btree itself must not change meanwhile.
+    /// Allocates one more block near block `near` and returns its number. Both numbers have the
+    /// form of the btree's pointers. The btree itself must not change meanwhile.
     ///
     /// # Errors
     ///
-    /// Errors of the store. The caller of the editor should have made sure that there is space.
+    /// Errors of the store. The caller of the editor has made sure that there is space.
     fn allocate(&mut self, near: u64) -> Result<u64>;
 
     /// Returns a block of zeros at `at`, which has just been allocated.
@@ -47,7 +47,7 @@ pub trait Store: Source {
     /// Errors of the store.
     fn free(&mut self, number: u64, block: &Self::Block) -> Result<()>;
 
-    /// Stores the root, which has changed.
+    /// Stores `root`, the new root of the btree.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Extended attributes.
 //!
-//! Owns: lookup of a value and iteration over the names, in every form, and the names that Linux
-//! uses. Does **not** own the permission to see a namespace.
+//! Owns: lookup of a value and iteration over the names, in every form of the attribute fork, and
+//! the names that Linux uses. Does **not** own the permission to see a namespace.
 
 mod change;
 mod linux;
@@ -30,7 +30,7 @@ pub use operations::{
 pub use work::resume_attribute;
 pub(crate) use work::{AttributeWork, OwnedAttribute};
 
-/// The extended attributes of an inode.
+/// A read-only view of the extended attributes of an inode.
 #[derive(Clone, Copy)]
 pub struct Attributes<'a> {
     cache: &'a BufferCache,
@@ -44,11 +44,11 @@ pub struct AttributeName {
     pub namespace: Namespace,
     /// The name, without a prefix.
     pub name: Box<[u8]>,
-    /// The length of the value.
+    /// The length of the value in bytes.
     pub length_bytes: u32,
 }
 
-/// The value of an attribute, or the location of a remote value.
+/// The value of an attribute, or the blocks that hold a remote value.
 enum ValueLocation {
     Local(Vec<u8>),
     Remote { first_block: FileBlock, length_bytes: u32 },
@@ -76,7 +76,8 @@ impl<'a> Attributes<'a> {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoAttribute`], the device's error, or the check that failed.
+    /// [`PosixError::NoAttribute`] if the attribute does not exist; the device's error; the check
+    /// that failed.
     #[doc(alias = "xfs_attr_get")]
     pub fn lookup(&self, namespace: Namespace, name: &[u8]) -> Result<Vec<u8>> {
         self.find(namespace, name)?.ok_or(PosixError::NoAttribute.into())
@@ -111,8 +112,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Searches the leaves for an attribute; `None` if they do not hold it. Attributes whose names
-    /// have the same hash may spread over several leaves.
+    /// Searches the leaves for an attribute; returns `None` if they do not contain it. Attributes
+    /// whose names have the same hash may spread over several leaves.
     fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<ValueLocation>> {
         let (tree, hash) = (self.tree(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
@@ -142,7 +143,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Whether the fork does not exist, or has no blocks.
+    /// Whether the attribute fork does not exist, or has no blocks.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.is_empty())
     }
@@ -152,8 +153,8 @@ impl<'a> Attributes<'a> {
     }
 
     /// Passes every attribute, including parent pointers, to `visit`, until the visitor breaks.
-    /// Copies nothing. A block that cannot be read is passed as one error; the attributes of the
-    /// other blocks follow.
+    /// Copies nothing. For a block that cannot be read, the visitor gets one error, and then the
+    /// attributes of the following blocks.
     ///
     /// The visitor runs while the block is latched for reading: it must not wait for a writer of
     /// the block.
@@ -180,8 +181,8 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// Returns an iterator over the names, without parent pointers. Unlike [`visit`](Self::visit)
-    /// the iterator keeps copies of the names, of one block at a time.
+    /// Returns an iterator over the names of attributes, without parent pointers. Unlike
+    /// [`visit`](Self::visit) the iterator keeps copies of the names, of one block at a time.
     #[must_use]
     pub fn names(&self) -> AttributeNames<'a> {
         AttributeNames { batches: Batches::new(*self, AttributeName::from_entry) }
@@ -197,7 +198,7 @@ impl AttributeName {
     }
 }
 
-/// An iterator over the names of attributes.
+/// An iterator over the names of attributes, without parent pointers.
 pub struct AttributeNames<'a> {
     batches: Batches<'a, AttributeName>,
 }
@@ -210,18 +211,19 @@ impl Iterator for AttributeNames<'_> {
     }
 }
 
-/// The attributes that an iteration has not visited yet.
+/// The blocks whose attributes an iteration has not visited yet.
 enum Blocks<'a> {
     Nothing,
     ShortForm(&'a [u8]),
     Leaves(Leaves<'a>),
 }
 
-/// The visitor of an iteration. It returns whether the iteration continues.
+/// The visitor of an iteration. It returns `Continue` to get the next attribute, or `Break` to end
+/// the iteration.
 type Visitor<'v> = dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()> + 'v;
 
 impl Blocks<'_> {
-    /// Visits the attributes of the next block, or returns `None` at the end.
+    /// Visits the attributes of the next block. Returns `None` if there are no more blocks.
     fn visit_next(
         &mut self,
         attributes: &Attributes<'_>,
@@ -285,11 +287,12 @@ fn find<'e>(
     Ok(None)
 }
 
-/// A function that converts an attribute to the item that an iteration keeps. It returns `None` for
-/// an attribute that the iteration skips.
+/// A function that converts an attribute to an item that an iteration returns. It returns `None`
+/// for an attribute that the iteration skips.
 type Keep<T> = fn(&AttrEntry<'_>, StructureAddress) -> Option<Result<T>>;
 
-/// An iterator over the kept items of the attributes, which reads one block at a time.
+/// An iterator over the items that a `Keep` function makes of the attributes. It reads one block
+/// at a time.
 pub(crate) struct Batches<'a, T> {
     attributes: Attributes<'a>,
     keep: Keep<T>,

@@ -1,4 +1,5 @@
-//! The limits that a node sets for the hashes of its children, and their check.
+//! The limits that a node sets for the hashes of its children, and the check of a child against
+//! them.
 //!
 //! The verifier of a block sees only that block. Two leaves that were exchanged, with correct
 //! checksums, pass the verifier. A lookup in these leaves would not find the name, and would report
@@ -11,26 +12,26 @@ use xfs_format::directory::LeafBlock;
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC};
 use xfs_format::{Corruption, Structure, StructureAddress};
 
-/// The limits that a parent sets for the hashes of a child. A leaf that lost its last entry may
-/// have any last hash: the parent keeps the old last hash of the leaf.
+/// The limits that a parent sets for the hashes of a child. A leaf without entries passes with any
+/// limits: the parent keeps the last hash that the leaf had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The lowest hash that the first entry may have.
+    /// The lowest hash that the child's first entry may have.
     pub(crate) lowest: u32,
-    /// The hash that the last entry must have; `None` if no parent names one.
+    /// The hash that the child's last entry must have; `None` if no parent gives one.
     pub(crate) last: Option<u32>,
 }
 
 impl Bounds {
-    /// Returns the bounds of child `index` of a node with these entries. The hashes of the node
-    /// itself are at least `lowest`.
+    /// Returns the bounds of child `index` of a node with these entries. `lowest` is the lowest
+    /// hash that the node itself may have.
     pub(crate) fn of_child(lowest: u32, entries: &[NodeEntryDisk], index: usize) -> Self {
         let hash = |index: usize| entries.get(index).map(|entry| entry.hash.get());
         let before = index.checked_sub(1).and_then(hash);
         Self { lowest: before.unwrap_or(lowest), last: hash(index) }
     }
 
-    /// Checks a verified block of the tree against the bounds.
+    /// Checks a verified node or leaf against the bounds.
     pub(crate) fn verify(self, bytes: &[u8], place: StructureAddress) -> Result<(), Corruption> {
         let Some((first, last)) = hash_range(bytes, place)? else { return Ok(()) };
         let corrupt = |check| Err(Corruption::new(Structure::DaBtree, place, check));
@@ -46,7 +47,7 @@ impl Bounds {
     }
 }
 
-/// Returns the first and the last hash of a block of the tree; `None` if the block has no entries.
+/// Returns the first and the last hash of a node or leaf; `None` if it has no entries.
 fn hash_range(bytes: &[u8], place: StructureAddress) -> Result<Option<(u32, u32)>, Corruption> {
     Ok(match dabtree::magic(bytes) {
         Some(NODE_MAGIC) => {

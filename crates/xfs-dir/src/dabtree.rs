@@ -1,4 +1,4 @@
-//! The walk through the btree over name hashes, in a directory's or an attribute fork.
+//! The walk through the btree over name hashes, in a directory's data fork or in an attribute fork.
 //!
 //! Owns: the path from the root to leaves, and the guarantee that a walk ends. Does **not** own the
 //! contents of a leaf.
@@ -15,26 +15,26 @@ use xfs_inode::{BlockShape, Inode};
 
 use crate::bounds::Bounds;
 
-/// The tree of one inode.
+/// The hash btree in one fork of an inode.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
     pub(crate) cache: &'a BufferCache,
     pub(crate) inode: &'a Inode,
     pub(crate) fork: ForkKind,
     pub(crate) root: FileBlock,
-    /// The number of filesystem blocks in a block of the tree.
+    /// Number of filesystem blocks in a block of the btree.
     pub(crate) blocks: u32,
     pub(crate) block_kind: BlockKind,
 }
 
-/// The leaf that follows another leaf, according to the nodes above.
+/// The leaf that must follow a leaf, according to the nodes above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextLeaf {
-    /// No leaf: the other is the last one.
+    /// No leaf follows: the leaf is the last one.
     Edge,
-    /// This leaf, which has the same parent.
+    /// This leaf follows, below the same parent.
     Block(FileBlock),
-    /// A leaf below another parent.
+    /// A leaf below another parent follows.
     Beyond,
 }
 
@@ -54,19 +54,19 @@ impl NextLeaf {
     }
 }
 
-/// A leaf and its position in the fork.
+/// A leaf in memory, and its first file block.
 pub(crate) struct Leaf {
     pub(crate) block: FileBlock,
     pub(crate) buffer: Buffer,
 }
 
-/// A decoded block of the tree.
+/// A decoded block of the btree.
 enum TreeBlock {
     Node { level: u16, children: Vec<Child> },
     Leaf(Leaf),
 }
 
-/// A block that is not read yet, with its parent's facts about it.
+/// A block that is not read yet, with the facts that its parent gives about it.
 #[derive(Clone, Copy)]
 struct Child {
     block: FileBlock,
@@ -74,12 +74,13 @@ struct Child {
 }
 
 impl<'a> Tree<'a> {
-    /// Returns the address of a block in the fork, for messages.
+    /// Returns the address of a block of the btree, for error messages.
     pub(crate) fn place(&self, block: FileBlock) -> StructureAddress {
         place(self.inode, self.fork, block)
     }
 
-    /// Finds the first leaf that may hold this hash, or the last leaf if all hashes are lower.
+    /// Finds the first leaf that may contain this hash. If all hashes are lower, returns the last
+    /// leaf.
     pub(crate) fn find_leaf(&self, hash: u32) -> Result<Leaf> {
         let (mut block, mut level) = (self.root, None);
         let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, NextLeaf::Edge);
@@ -110,7 +111,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Reads the leaf at `block`, which is the right sibling of a leaf that ends with this hash.
+    /// Reads the leaf at file block `block`. It is the right sibling of a leaf whose last hash is
+    /// `hash`, so its own hashes must not be lower.
     pub(crate) fn read_sibling(&self, block: FileBlock, hash: u32) -> Result<Leaf> {
         let buffer = self.read(block)?;
         self.verify_level(&buffer.bytes(), block, Some(0))?;
@@ -118,8 +120,9 @@ impl<'a> Tree<'a> {
         Ok(Leaf { block, buffer })
     }
 
-    /// Returns an iterator over all leaves, by hash. A block that cannot be read is an error; the
-    /// other leaves follow. A block whose hashes contradict its parent is returned after its error.
+    /// Returns an iterator over all leaves, in the order of their hashes. For a block that cannot
+    /// be read the iterator returns an error, and then the following leaves. For a leaf whose
+    /// hashes contradict its parent, it returns an error and then the leaf.
     pub(crate) fn leaves(self) -> Leaves<'a> {
         let root = Child { block: self.root, bounds: Bounds { lowest: 0, last: None } };
         let levels = vec![(None, vec![root])];
@@ -134,8 +137,8 @@ impl<'a> Tree<'a> {
         Ok(buffer)
     }
 
-    /// Decodes a block as a node; returns `None` for a leaf. If the parent has named the level,
-    /// checks it. A leaf has level 0.
+    /// Decodes a block as a node; returns `None` for a leaf. If the parent gives a level, the block
+    /// must have it; a leaf has level 0.
     fn verify_level<'b>(
         &self,
         bytes: &'b [u8],
@@ -185,14 +188,14 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// An iterator over the leaves of a tree.
+/// An iterator over the leaves of a btree, in the order of their hashes.
 pub(crate) struct Leaves<'a> {
     tree: Tree<'a>,
     visited: HashSet<FileBlock>,
-    /// For each level from the root down: the level of its blocks, `None` if unknown, and the
-    /// blocks still to visit, last first.
+    /// For each level from the root down: the level number, `None` if unknown, and the blocks that
+    /// are still to be visited. The next block is the last of the list.
     levels: Vec<(Option<u16>, Vec<Child>)>,
-    /// A leaf that is returned next, because its error has been returned.
+    /// A leaf whose error has been returned, and which is returned next.
     held: Option<Leaf>,
 }
 
@@ -236,8 +239,9 @@ impl Iterator for Leaves<'_> {
     }
 }
 
-/// Detects a cycle in a chain of sibling pointers without storing the chain. Each block is compared
-/// with a marked one, and the mark moves at ever larger distances (Brent's algorithm).
+/// Detects a cycle in a chain of sibling pointers without storing the chain. Each block of the
+/// chain is compared with a marked one, and the mark moves at ever larger distances (Brent's
+/// algorithm).
 pub(crate) struct CycleDetector {
     marked: FileBlock,
     visited: u64,
@@ -249,7 +253,8 @@ impl CycleDetector {
         Self { marked: start, visited: 1, next_mark: 1 }
     }
 
-    /// Advances to `block`, the next block of the chain.
+    /// Advances to `block`, the next block of the chain. Returns an error if the chain has come
+    /// back to the marked block.
     pub(crate) fn advance(&mut self, tree: &Tree<'_>, block: FileBlock) -> Result<()> {
         if block == self.marked {
             let check = DaBtreeCheck::Cycle { visited: self.visited };
@@ -264,7 +269,7 @@ impl CycleDetector {
     }
 }
 
-/// Returns the address of a block in a fork.
+/// Returns the address of a block in a fork, for error messages.
 pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> StructureAddress {
     match fork {
         ForkKind::Data => StructureAddress::Data(inode.number(), block),
@@ -272,7 +277,7 @@ pub(crate) fn place(inode: &Inode, fork: ForkKind, block: FileBlock) -> Structur
     }
 }
 
-/// Checks that a block belongs to the inode whose fork led to it.
+/// Checks that the owner that a block names is the inode whose fork led to the block.
 pub(crate) fn verify_owner(
     owner: Option<InodeNumber>,
     inode: &Inode,

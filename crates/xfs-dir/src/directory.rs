@@ -1,4 +1,4 @@
-//! Directories.
+//! Reading directories.
 //!
 //! Owns: lookup of a name, the parent, and iteration. Does **not** own an order of entries other
 //! than the order of their cookies, or a cache of names.
@@ -31,10 +31,11 @@ pub use operations::{
     find_entry, init_directory, remove_entry, remove_entry_at, replace_entry, seek_entry,
 };
 
-/// The visitor of an iteration. It returns whether the iteration continues.
+/// The visitor of an iteration. It returns `Continue` to get the next entry, or `Break` to end the
+/// iteration.
 type Visitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;
 
-/// A view of a directory inode.
+/// A read-only view of a directory inode.
 #[derive(Clone, Copy)]
 pub struct Directory<'a> {
     cache: &'a BufferCache,
@@ -54,8 +55,8 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Returns the inode of `name`, and the type of that inode if the entry holds it. `.` and `..`
-    /// are names like others.
+    /// Returns the inode number of `name`, and the file type if the entry holds it. The names `.`
+    /// and `..` can be looked up, too.
     ///
     /// # Errors
     ///
@@ -79,7 +80,7 @@ impl<'a> Directory<'a> {
         found.ok_or_else(|| PosixError::NotFound.into())
     }
 
-    /// Returns the parent directory. The root is its own parent.
+    /// Returns the inode number of the parent directory. The root directory is its own parent.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// Whether the directory is one block, which also holds the index.
+    /// Whether the directory is in block form: one block, which also contains the index.
     fn is_block_form(&self) -> Result<bool> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         Ok(!map.is_empty() && map.end().0 <= u64::from(self.blocks()))
@@ -126,7 +127,8 @@ impl<'a> Directory<'a> {
         FileBlock(index.saturating_mul(self.blocks().into()))
     }
 
-    /// Returns the first mapped data block from `index` on; `None` if there is no such block.
+    /// Returns the index of the first data block at or after `index` that is mapped; `None` if
+    /// there is no such block.
     fn next_data_block(&self, index: u64) -> Result<Option<u64>> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let start = self.file_block(index);
@@ -139,13 +141,14 @@ impl<'a> Directory<'a> {
         Ok(block.map(|block| block.0 / u64::from(self.blocks())))
     }
 
-    /// Reads data block `index`.
+    /// Reads the data block with index `index`.
     fn read_data(&self, index: u64) -> Result<Buffer> {
         let shape = BlockShape { length_blocks: self.blocks(), kind: BlockKind::DirectoryData };
         self.inode.read_fork_block(self.cache, ForkKind::Data, self.file_block(index), shape)
     }
 
-    /// Decodes a data block, and checks that it belongs to this directory and has its form.
+    /// Decodes a data block, and checks that the block belongs to this directory and fits the
+    /// directory's form.
     fn decode_data<'b>(&self, bytes: &'b [u8], index: u64) -> Result<DataBlock<'b>> {
         let place = self.data_place(index);
         let block = DataBlock::decode(bytes, index.saturating_mul(self.block_size()), place)?;
@@ -156,7 +159,7 @@ impl<'a> Directory<'a> {
         Ok(block)
     }
 
-    /// Checks the size of the directory against the data blocks.
+    /// Checks the size of the directory inode against its data blocks.
     fn verify_size(&self) -> Result<()> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let (size, block_size) = (self.inode.core().size, self.block_size());
@@ -186,9 +189,9 @@ impl<'a> Directory<'a> {
         Corruption::new(Structure::Directory, place, check)
     }
 
-    /// Passes every entry from `from` on to `visit`, in the order of cookies, including `.` and
-    /// `..`, until the visitor breaks. Copies nothing. A block that cannot be read is passed as one
-    /// error; the entries of the blocks after it follow.
+    /// Passes every entry from cookie `from` on to `visit`, in the order of cookies, including `.`
+    /// and `..`, until the visitor breaks. Copies nothing. For a block that cannot be read, the
+    /// visitor gets one error, and then the entries of the following blocks.
     ///
     /// The visitor runs while the block is latched for reading: it must not wait for a writer of
     /// the block.
@@ -204,8 +207,8 @@ impl<'a> Directory<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Returns an iterator over the entries from `from` on. Unlike [`visit`](Self::visit) the
-    /// iterator keeps copies of the entries, of one block at a time.
+    /// Returns an iterator over the entries from cookie `from` on. Unlike [`visit`](Self::visit)
+    /// the iterator keeps copies of the entries, of one block at a time.
     #[must_use]
     pub fn entries_from(&self, from: Cookie) -> Entries<'a> {
         Entries::new(*self, from)

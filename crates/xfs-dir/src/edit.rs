@@ -1,24 +1,24 @@
-//! Changing the bytes of one metadata block in place, and recording the changed ranges.
+//! Changes of the bytes of one metadata block in memory, with a record of the changed ranges.
 //!
 //! Owns: writing of big-endian fields, and the ranges to log. Does **not** own the meaning of the
 //! bytes.
 //!
-//! The editing code has decoded the block first. A position outside the block is therefore a bug,
-//! not corruption.
+//! The code that edits a block has decoded it first. An offset outside the block is therefore a
+//! bug, not corruption.
 
 use std::ops::Range;
 
-/// The bytes of a block that its transaction may change.
+/// The bytes of a block that its transaction may change, and the ranges changed.
 pub(crate) struct BlockEdit<'b> {
     bytes: &'b mut [u8],
     touched: TouchedRanges,
 }
 
-/// The changed ranges of a block, in the order of the changes. The ranges may touch. Their total
-/// must stay small: a transaction may log only a little of a large block.
+/// The changed byte ranges of a block, in the order of the changes. The ranges may touch. Their
+/// total must stay small: a transaction may log only a small part of a large block.
 #[derive(Default)]
 pub(crate) struct TouchedRanges {
-    /// The first ranges. Most edits touch no more ranges than these, and then need no allocation.
+    /// The first ranges. Most edits have no more ranges than these, and then allocate no memory.
     first: [Range<u32>; FEW],
     count: usize,
     more: Vec<Range<u32>>,
@@ -49,7 +49,7 @@ impl TouchedRanges {
         }
     }
 
-    /// Returns the ranges.
+    /// Returns the changed byte ranges.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let ranges = self.first.iter().take(self.count).chain(&self.more);
         ranges.map(|range| range.start as usize..range.end as usize)
@@ -57,17 +57,17 @@ impl TouchedRanges {
 }
 
 impl<'b> BlockEdit<'b> {
-    /// Creates an edit of the block in `bytes`, without changes.
+    /// Creates an edit of the block in `bytes`; no range is recorded yet.
     pub(crate) fn new(bytes: &'b mut [u8]) -> Self {
         Self { bytes, touched: TouchedRanges::default() }
     }
 
-    /// Returns the present contents of the whole block.
+    /// Returns the current contents of the whole block.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// Returns the length of the block.
+    /// Returns the length of the block in bytes.
     pub(crate) fn length(&self) -> usize {
         self.bytes.len()
     }
@@ -82,32 +82,32 @@ impl<'b> BlockEdit<'b> {
         self.bytes.get_mut(range).expect("an edit lies inside its block")
     }
 
-    /// Writes `source` at `at`.
+    /// Writes `source` at offset `at`.
     pub(crate) fn put(&mut self, at: usize, source: &[u8]) {
         self.slice(at..at + source.len()).copy_from_slice(source);
     }
 
-    /// Writes a byte.
+    /// Writes one byte at offset `at`.
     pub(crate) fn put_u8(&mut self, at: usize, value: u8) {
         self.put(at, &[value]);
     }
 
-    /// Writes 16 bits.
+    /// Writes a big-endian number of 16 bits at offset `at`.
     pub(crate) fn put_u16(&mut self, at: usize, value: u16) {
         self.put(at, &value.to_be_bytes());
     }
 
-    /// Writes 32 bits.
+    /// Writes a big-endian number of 32 bits at offset `at`.
     pub(crate) fn put_u32(&mut self, at: usize, value: u32) {
         self.put(at, &value.to_be_bytes());
     }
 
-    /// Writes 64 bits.
+    /// Writes a big-endian number of 64 bits at offset `at`.
     pub(crate) fn put_u64(&mut self, at: usize, value: u64) {
         self.put(at, &value.to_be_bytes());
     }
 
-    /// Moves the bytes of `source` to `to`; source and target may overlap.
+    /// Moves the bytes of the range `source` to offset `to`. Source and target may overlap.
     pub(crate) fn shift(&mut self, source: Range<usize>, to: usize) {
         if source.is_empty() || source.start == to {
             return;
@@ -127,29 +127,29 @@ impl<'b> BlockEdit<'b> {
         }
     }
 
-    /// Reads 16 bits of the block.
+    /// Reads a big-endian number of 16 bits at offset `at`.
     pub(crate) fn u16_at(&self, at: usize) -> u16 {
         u16_at(self.bytes, at)
     }
 
-    /// Reads 32 bits of the block.
+    /// Reads a big-endian number of 32 bits at offset `at`.
     pub(crate) fn u32_at(&self, at: usize) -> u32 {
         u32_at(self.bytes, at)
     }
 }
 
-/// Reads a byte of a decoded block, which contains it.
+/// Reads one byte of a decoded block. Panics if the offset is outside the block.
 pub(crate) fn u8_at(bytes: &[u8], at: usize) -> u8 {
     *bytes.get(at).expect("the field lies inside its block")
 }
 
-/// Reads 16 bits of a decoded block, which contains them.
+/// Reads a big-endian number of 16 bits of a decoded block. Panics if it is not inside the block.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u16::from_be_bytes(*field.expect("the field lies inside its block"))
 }
 
-/// Reads 32 bits of a decoded block, which contains them.
+/// Reads a big-endian number of 32 bits of a decoded block. Panics if it is not inside the block.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u32::from_be_bytes(*field.expect("the field lies inside its block"))

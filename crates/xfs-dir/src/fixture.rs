@@ -1,4 +1,4 @@
-//! The golden image as a volume, and access to its inodes and blocks.
+//! Test helper: the golden image as a volume, and access to its inodes and blocks.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn lookup(cache: &BufferCache, image: &Image, path: &str) -> Result<I
     Ok(inode)
 }
 
-/// A block of a fork of the inode at `path`: its address, length and kind.
+/// One metadata block in a fork of the inode at a path: its address, length and kind.
 pub(crate) struct ForkBlock {
     pub(crate) at: DiskAddr,
     pub(crate) length: usize,
@@ -68,15 +68,16 @@ impl ForkBlock {
     }
 }
 
-/// Writes big-endian words one after the other.
+/// Writes big-endian numbers of 32 bits, one after another, from `offset` on.
 pub(crate) fn put_u32(bytes: &mut [u8], offset: usize, words: &[u32]) {
     for (word, place) in words.iter().zip(bytes[offset..].chunks_exact_mut(4)) {
         place.copy_from_slice(&word.to_be_bytes());
     }
 }
 
-/// Returns another name with the same hash: one bit differs in one byte, and the bit to which the
-/// rotation by 7 moves that one differs in the next byte.
+/// Returns a different name of the same length with the same hash. It flips one bit in the first
+/// byte, and in the second byte the bit to which the hash's rotation by 7 moves the first bit. The
+/// two changes cancel out.
 pub(crate) fn collide(name: &[u8]) -> Vec<u8> {
     let mut other = name.to_vec();
     other[0] ^= 0x01;

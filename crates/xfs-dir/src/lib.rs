@@ -1,9 +1,8 @@
 //! Directories, extended attributes and parent pointers: from names to inodes and values.
 //!
-//! Owns: search and iteration in every form, over the blocks of an inode's forks, and changing them
-//! in transactions. Does **not** own the contents of one block (`xfs-format`), the mapping of
-//! blocks and link targets (`xfs-inode`), permissions, link counts and time stamps, or a cache of
-//! names.
+//! Owns: search and iteration in directories and attributes of every form, and changing them in
+//! transactions. Does **not** own the contents of one block (`xfs-format`), the mapping of blocks
+//! and link targets (`xfs-inode`), permissions, link counts and time stamps, or a cache of names.
 //!
 //! Reading functions take an [`Inode`](xfs_inode::Inode), changing functions a
 //! [`LiveInode`](xfs_inode::LiveInode) and a transaction. The design of the writing side is in
@@ -11,7 +10,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Every block names its owner; a block of another inode is an error.
+//! - **I1** Every block names the inode that owns it; a block of another inode is an error.
 //! - **I2** A search or an iteration ends, whatever the blocks contain. Levels fall by one from a
 //!   node to its child, no leaf is walked twice, and each step needs a verified block.
 //! - **I3** An iteration does not end at damage: a block that cannot be read is one error, and the

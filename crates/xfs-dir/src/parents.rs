@@ -1,4 +1,4 @@
-//! Parent pointers: the directories that an inode is in, and its names there.
+//! Parent pointers: for each link of an inode, the directory and the name in the directory.
 //!
 //! Owns: iteration over the parent pointers of one inode, and keeping them consistent with the
 //! directories (`operations`). Does **not** own paths, or the decision whether a pointer is true:
@@ -21,23 +21,24 @@ pub use operations::{
 /// A parent pointer that owns its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParentLink {
-    /// The directory.
+    /// The inode number of the directory.
     pub inode: InodeNumber,
-    /// The directory's generation. A directory with another generation is a different one.
+    /// The generation of the directory. A directory with this inode number but another generation
+    /// is a different one.
     pub generation: u32,
     /// The name in the directory.
     pub name: Box<[u8]>,
 }
 
-/// An iterator over the parent pointers of an inode, one for each of its links. A volume without
-/// the feature has no parent pointers, and neither has the root.
+/// An iterator over the parent pointers of an inode, one for each of its links. It is empty for the
+/// root directory, and on a volume without the feature.
 pub struct Parents<'a> {
     batches: Batches<'a, ParentLink>,
 }
 
 impl<'a> Parents<'a> {
-    /// Creates the iterator over `inode`'s parent pointers. A block that cannot be read is one
-    /// error; the pointers in the other blocks follow.
+    /// Creates an iterator over `inode`'s parent pointers. For a block that cannot be read it
+    /// returns one error, and then the pointers in the following blocks.
     #[must_use]
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Self {
         Self { batches: Batches::new(Attributes::new(cache, inode), link) }

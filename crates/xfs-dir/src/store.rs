@@ -1,4 +1,5 @@
-//! The interface of name changes to the layers below: one fork of one inode, in a transaction.
+//! The interface between changes of names and the layers below: one fork of one inode, in a
+//! transaction.
 //!
 //! Owns: the trait, and block addresses in messages. Does **not** own transactions and extent maps;
 //! [`live`] connects them. Tests use a fork in memory instead, so that every form of a directory is
@@ -18,13 +19,13 @@ use xfs_format::{
 
 use crate::edit::BlockEdit;
 
-/// The location of a fork's contents.
+/// Where the contents of a fork are stored.
 pub(crate) enum Contents {
-    /// The fork does not exist.
+    /// Nowhere: the fork does not exist.
     Absent,
-    /// Bytes in the inode.
+    /// In the inode, as these bytes.
     Inline(Arc<[u8]>),
-    /// In blocks, of which the fork has none at present.
+    /// In blocks, but the fork has no blocks at present.
     NoBlocks,
     /// In blocks of the fork.
     Blocks,
@@ -35,49 +36,52 @@ pub(crate) enum Contents {
 /// A block is identified by its first file block. Directory blocks have the length that the volume
 /// defines, blocks of attributes have one filesystem block.
 pub(crate) trait ForkStore {
-    /// A block in memory.
+    /// The type of a block in memory.
     type Block: Clone;
 
-    /// Returns the kind of the fork.
+    /// Returns which of the inode's forks this is.
     fn fork(&self) -> ForkKind;
-    /// Returns the number of the fork's inode.
+    /// Returns the inode number.
     fn number(&self) -> InodeNumber;
-    /// Returns the sizes of the volume.
+    /// Returns the geometry of the volume.
     fn geometry(&self) -> &Geometry;
-    /// Returns the location of the contents.
+    /// Returns where the contents of the fork are stored.
     fn contents(&mut self) -> Result<Contents>;
     /// Returns the number of bytes that the fork can hold in the inode.
     fn local_room(&self) -> usize;
-    /// Stores `bytes` in the inode. The fork must have no blocks any more.
+    /// Stores `bytes` as the contents of the fork in the inode. The fork must have no blocks.
     fn set_local(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Drops the contents in the inode; blocks may follow.
+    /// Removes the contents from the inode, so that the fork can get blocks.
     fn set_empty(&mut self) -> Result<()>;
-    /// Creates the fork, if it does not exist, with room for `bytes` bytes in the inode.
+    /// Creates the fork if it does not exist, with room for `bytes` bytes in the inode.
     fn make_fork(&mut self, bytes: usize) -> Result<()>;
-    /// Removes the fork, which has no blocks.
+    /// Removes the fork, which must have no blocks.
     fn remove_fork(&mut self) -> Result<()>;
-    /// Returns the size of the file.
+    /// Returns the size field of the inode in bytes.
     fn size(&self) -> u64;
-    /// Sets the size of the file.
+    /// Sets the size field of the inode to `bytes`.
     fn set_size(&mut self, bytes: u64);
-    /// Reads and verifies the block at `at`.
+    /// Reads and verifies the block at file block `at`.
     fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
-    /// Allocates a new block of zeros at `at`. Changes nothing if the volume has no space.
+    /// Allocates a new block of zeros at file block `at`. Changes nothing if the volume has no
+    /// space.
     fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
-    /// Frees a block.
+    /// Frees the block at file block `at`.
     fn shrink(&mut self, at: FileBlock, block: &Self::Block) -> Result<()>;
-    /// Returns the lowest hole of `blocks` filesystem blocks from `from` on.
+    /// Returns the lowest file block at or after `from` where a hole of at least `blocks`
+    /// filesystem blocks starts.
     fn first_unused(&mut self, from: FileBlock, blocks: u32) -> Result<FileBlock>;
-    /// Returns the end of the last mapping below `limit`; 0 if there is no mapping.
+    /// Returns the file block after the last mapped block below `limit`; 0 if nothing is mapped
+    /// there.
     fn last_before(&mut self, limit: FileBlock) -> Result<FileBlock>;
-    /// Returns the address of a block on the volume.
+    /// Returns the disk address of a block.
     fn address(&self, block: &Self::Block) -> DiskAddr;
-    /// Passes the contents of a block to `look`.
+    /// Calls `look` with the contents of a block.
     fn view<R>(&self, block: &Self::Block, look: impl FnOnce(&[u8]) -> R) -> R;
-    /// Changes a block.
+    /// Calls `change` with an edit of a block, and logs the ranges that it changes.
     fn edit<R>(&mut self, block: &Self::Block, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R;
 
-    /// Returns the address of a block in the fork, for messages.
+    /// Returns the address of a block in the fork, for error messages.
     fn place(&self, block: FileBlock) -> StructureAddress {
         match self.fork() {
             ForkKind::Data => StructureAddress::Data(self.number(), block),
@@ -85,12 +89,12 @@ pub(crate) trait ForkStore {
         }
     }
 
-    /// Returns the address of the inode, for messages.
+    /// Returns the address of the inode, for error messages.
     fn inode_place(&self) -> StructureAddress {
         StructureAddress::Inode(self.number())
     }
 
-    /// Reads a block and checks its owner (I1 of the crate).
+    /// Reads a block and checks I1 of the crate: a block of another inode is an error.
     fn read_owned(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block> {
         let block = self.read(at, kind)?;
         let owner = self.view(&block, |bytes| owner(bytes, kind));

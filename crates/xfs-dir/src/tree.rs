@@ -1,16 +1,16 @@
 //! Changing the btree over name hashes that directories and attribute forks share.
 //!
-//! Owns: the path from the root to a leaf, adding and removing a leaf, the hashes of the nodes and
-//! the sibling links. Does **not** own the contents of a leaf: the code that changes leaves reports
-//! that a leaf was split or is empty.
+//! Owns: the path from the root to a leaf, adding and removing a leaf, the hashes in the nodes and
+//! the sibling links. Does **not** own the contents of a leaf: the code that changes a leaf reports
+//! that it has split or emptied the leaf.
 //!
 //! # Invariants
 //!
-//! - **I1** The root stays at its block. The tree grows by moving the root's contents to a new
-//!   block below it, and shrinks by moving those of an only child back.
-//! - **I2** The hash of an entry is the highest in its child; blocks of one level are linked in the
-//!   order of their hashes.
-//! - **I3** A node that loses its last entry is freed; a sparse node stays.
+//! - **I1** The root stays in its file block. The tree grows when the root's contents move to a new
+//!   block below the root. It shrinks when the contents of the root's only child move back.
+//! - **I2** The hash of a node's entry is the highest hash in its child. Blocks of one level are
+//!   linked in the order of their hashes.
+//! - **I3** A node that loses its last entry is freed; a node with few entries stays.
 
 mod node;
 
@@ -22,36 +22,36 @@ use xfs_format::{BlockKind, Corruption, FileBlock, Structure};
 use crate::edit::u32_at;
 use crate::store::{ForkStore, length_blocks};
 
-/// The tree of an inode.
+/// The root block of a hash btree, and the kind of its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeShape {
     pub(crate) root: FileBlock,
     pub(crate) kind: BlockKind,
 }
 
-/// A node on the path to a leaf.
+/// A node on the path from the root to a leaf.
 #[derive(Clone)]
 pub(crate) struct PathNode<B> {
     at: FileBlock,
     block: B,
-    /// The index of the entry that leads to the next block of the path.
+    /// The index of the entry that leads to the next block on the path.
     index: usize,
 }
 
-/// The path from the root to a leaf.
+/// The path from the root of a hash btree to a leaf.
 #[derive(Clone)]
 pub(crate) struct TreePath<B> {
     shape: TreeShape,
     /// The nodes on the path, from the root down.
     nodes: Vec<PathNode<B>>,
-    /// The position of the leaf in the fork.
+    /// The file block of the leaf.
     pub(crate) at: FileBlock,
     pub(crate) leaf: B,
-    /// The number of leaves that the path has led to.
+    /// Number of leaves that the path has led to, to detect cycles.
     visited: u64,
 }
 
-/// The side of the leaf that a neighbour is on.
+/// The side of a leaf on which its neighbour is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
@@ -59,7 +59,8 @@ pub(crate) enum Side {
 }
 
 impl<B: Clone> TreePath<B> {
-    /// Descends to the first leaf that may hold `hash`, or to the last leaf.
+    /// Descends from the root to the first leaf that may contain `hash`. If all hashes are lower,
+    /// descends to the last leaf.
     pub(crate) fn descend<S: ForkStore<Block = B>>(
         store: &mut S,
         shape: TreeShape,
@@ -69,7 +70,7 @@ impl<B: Clone> TreePath<B> {
         Self::descend_from(store, shape, root, hash)
     }
 
-    /// Descends as [`descend`](Self::descend) does, from a root that was read already.
+    /// Descends as [`descend`](Self::descend) does, from a root block that was read already.
     pub(crate) fn descend_from<S: ForkStore<Block = B>>(
         store: &mut S,
         shape: TreeShape,
@@ -83,8 +84,8 @@ impl<B: Clone> TreePath<B> {
         Ok(path)
     }
 
-    /// Continues from the block at the end of the path down to a leaf. The block must have `level`,
-    /// unless that is `None`.
+    /// Continues the path from its last block down to a leaf. The last block must have level
+    /// `level`; `None` allows any level.
     fn continue_down<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -118,12 +119,13 @@ impl<B: Clone> TreePath<B> {
         }
     }
 
-    /// Whether the leaf is the root.
+    /// Whether the leaf at the end of the path is the root.
     pub(crate) fn is_root(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Moves to the next leaf by hash. Returns `false`, with the path unchanged, at the end.
+    /// Moves the path to the next leaf. Returns `false`, with the path unchanged, if there is no
+    /// next leaf.
     pub(crate) fn advance<S: ForkStore<Block = B>>(&mut self, store: &mut S) -> Result<bool> {
         let mut height = 0;
         let found = loop {
@@ -152,7 +154,8 @@ impl<B: Clone> TreePath<B> {
         Ok(true)
     }
 
-    /// Returns the node `height` levels above the leaf's parent; `None` above the root.
+    /// Returns the node `height` levels above the leaf's parent; `None` if that would be above the
+    /// root.
     fn step(&self, height: usize) -> Option<&PathNode<B>> {
         self.nodes.len().checked_sub(height + 1).and_then(|index| self.nodes.get(index))
     }
@@ -163,8 +166,8 @@ impl<B: Clone> TreePath<B> {
         step.expect("the caller names a level of the path")
     }
 
-    /// Returns the path to the neighbour of the leaf below the same node; `None` if there is no
-    /// such neighbour.
+    /// Returns the path to the neighbour of the leaf on one side, if it has the same parent;
+    /// otherwise returns `None`.
     pub(crate) fn neighbour<S: ForkStore<Block = B>>(
         &self,
         store: &mut S,
@@ -186,8 +189,8 @@ impl<B: Clone> TreePath<B> {
         Ok(Some(path))
     }
 
-    /// Creates a new block, linked after the leaf. The caller writes its contents except the common
-    /// header, and then calls [`insert_right`](Self::insert_right).
+    /// Creates a new block that is linked after the leaf. The caller writes its contents except the
+    /// common header, and then calls [`insert_right`](Self::insert_right).
     pub(crate) fn grow_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -202,8 +205,8 @@ impl<B: Clone> TreePath<B> {
         Ok((at, block))
     }
 
-    /// Adds the block `right`, which was split from the leaf, to the tree. The path still leads to
-    /// the old leaf.
+    /// Adds the block `right`, which takes the upper entries of the leaf, to the leaf's parent. The
+    /// path still leads to the leaf.
     pub(crate) fn insert_right<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -214,14 +217,15 @@ impl<B: Clone> TreePath<B> {
         self.insert_child(store, 0, SplitChild { left_hash, right_hash, right_at })
     }
 
-    /// Moves the path to the right leaf, which [`insert_right`](Self::insert_right) added.
+    /// Moves the path from the leaf to the new leaf after it, which
+    /// [`insert_right`](Self::insert_right) has added.
     pub(crate) fn go_right(&mut self, at: FileBlock, block: B) {
         self.step_mut(0).index += 1;
         self.at = at;
         self.leaf = block;
     }
 
-    /// Inserts a new child after the child that the node at `height` leads to.
+    /// Inserts a new child into the node at `height`, after the child that the path goes through.
     fn insert_child<S: ForkStore<Block = B>>(
         &mut self,
         store: &mut S,
@@ -243,7 +247,8 @@ impl<B: Clone> TreePath<B> {
         Ok(())
     }
 
-    /// Splits the node at `height`. The path then leads through the half that holds its entry.
+    /// Splits the node at `height`. The path then goes through the half that contains the path's
+    /// entry.
     fn split_node<S: ForkStore<Block = B>>(&mut self, store: &mut S, height: usize) -> Result<()> {
         if height + 1 == self.nodes.len() {
             self.deepen(store)?;
@@ -271,8 +276,8 @@ impl<B: Clone> TreePath<B> {
         Ok(())
     }
 
-    /// Moves the contents of the root to a new block, which becomes the only child of the root
-    /// (I1).
+    /// Moves the contents of the root to a new block, which becomes the only child of the root (I1:
+    /// the root stays in its file block).
     fn deepen<S: ForkStore<Block = B>>(&mut self, store: &mut S) -> Result<()> {
         let level = self.nodes.len() as u16;
         if level >= MAX_DEPTH {
@@ -297,7 +302,8 @@ impl<B: Clone> TreePath<B> {
         Ok(())
     }
 
-    /// Updates the hashes above the leaf after its last entry changed (I2).
+    /// Updates the hashes in the nodes above the leaf after the last entry of the leaf has changed
+    /// (I2: they are the highest hashes).
     pub(crate) fn fix_hashes<S: ForkStore<Block = B>>(&self, store: &mut S) {
         self.fix_hashes_from(store, 0);
     }
@@ -320,8 +326,9 @@ impl<B: Clone> TreePath<B> {
         }
     }
 
-    /// Removes the leaf, which has no needed entries and is not the root, and the nodes that become
-    /// empty. An only child of the root is moved into the root.
+    /// Removes the leaf from the tree, and the nodes that become empty. The leaf must not be the
+    /// root, and its entries must not be needed any more. If the root then has an only child, the
+    /// child's contents move into the root.
     pub(crate) fn remove_leaf<S: ForkStore<Block = B>>(mut self, store: &mut S) -> Result<()> {
         let mut gone = (self.at, self.leaf.clone());
         while let Some(step) = self.nodes.pop() {
@@ -342,7 +349,7 @@ impl<B: Clone> TreePath<B> {
     }
 }
 
-/// Reads the child at entry `index` of a node, and checks its hashes against the node.
+/// Reads the child at entry `index` of a node, and checks the child's hashes against the node.
 fn read_child<S: ForkStore>(
     store: &mut S,
     shape: TreeShape,
@@ -357,8 +364,8 @@ fn read_child<S: ForkStore>(
     Ok(child)
 }
 
-/// Moves the contents of an only child of the root into the root (I1), as long as the root has only
-/// one child.
+/// Moves the contents of the root's only child into the root, until the root has several children
+/// or is a leaf. The root stays in its file block (I1).
 fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
     for _ in 0..MAX_DEPTH {
         let root = store.read_owned(shape.root, shape.kind)?;
@@ -379,7 +386,7 @@ fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a child is on the level below the root.
+/// Checks that `child` is one level below `root`.
 fn verify_below<S: ForkStore>(
     store: &S,
     root: &S::Block,
@@ -395,7 +402,7 @@ fn verify_below<S: ForkStore>(
     Err(Corruption::new(Structure::DaBtree, store.place(at), check).into())
 }
 
-/// Returns an upper limit for the number of blocks of the tree.
+/// Returns an upper limit for the number of blocks that the tree can have.
 fn most_blocks<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<u64> {
     let limit = match shape.kind {
         BlockKind::DirectoryIndex => free_start(store.geometry()),
@@ -404,22 +411,22 @@ fn most_blocks<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<u64> {
     Ok(store.last_before(limit)?.0.saturating_sub(shape.root.0))
 }
 
-/// Allocates a new block of the tree, in the lowest hole after the root. The caller writes its
-/// address and owner, with [`identity`].
+/// Allocates a new block of the tree, in the lowest hole after the root. The caller writes the
+/// block's address and owner, with [`identity`].
 fn new_block<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<(FileBlock, S::Block)> {
     let length = length_blocks(store.geometry(), shape.kind);
     let at = store.first_unused(shape.root, length)?;
     Ok((at, store.grow(at, shape.kind)?))
 }
 
-/// The fields of the common header that identify a block.
+/// The fields of the common header that identify a block: address, owner and UUID.
 pub(crate) struct TreeIdentity {
     pub(crate) address: u64,
     pub(crate) owner: u64,
     pub(crate) uuid: [u8; 16],
 }
 
-/// Returns the identity of a block of this fork.
+/// Returns the identifying header fields for a block of this fork.
 pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentity {
     let uuid = store.geometry().meta_uuid.into_bytes();
     TreeIdentity { address: store.address(block).0, owner: store.number().0, uuid }
@@ -427,20 +434,20 @@ pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> TreeIdentit
 
 pub(crate) use node::put_identity;
 
-/// A block of a level, and its position in the fork.
+/// A block of one level, and its file block.
 struct LevelBlock<'a, B> {
     at: FileBlock,
     block: &'a B,
 }
 
-/// A child that was split: the highest hash of each half, and the position of the new right half.
+/// A child that was split: the highest hash in each half, and the file block of the new right half.
 struct SplitChild {
     left_hash: u32,
     right_hash: u32,
     right_at: FileBlock,
 }
 
-/// Links `new` after `left`, on the same level.
+/// Links the block `new` after `left`, on the same level.
 fn chain_behind<S: ForkStore>(
     store: &mut S,
     shape: TreeShape,
@@ -460,7 +467,7 @@ fn chain_behind<S: ForkStore>(
     Ok(())
 }
 
-/// Unlinks a block from its level.
+/// Removes a block from the chain of sibling links of its level.
 fn unchain<S: ForkStore>(store: &mut S, shape: TreeShape, block: &S::Block) -> Result<()> {
     let (next, previous) =
         store.view(block, |bytes| (u32_at(bytes, node::FORWARD), u32_at(bytes, node::BACK)));

@@ -1,4 +1,4 @@
-//! The check of a whole volume against itself, for the tests of this crate.
+//! A consistency check of a whole volume, for the tests of this crate.
 //!
 //! Owns: the comparison of every inode's maps with free space, reverse map and reference counts,
 //! block by block. Does **not** own names, link counts, or the contents of attributes.
@@ -21,15 +21,16 @@ use xfs_format::{AgNumber, BlockKind, FsBlock, Geometry, InodeNumber};
 
 use crate::{Fork, Inode};
 
-/// A user of a block: the inode, and the offset with the flags of the reverse map.
+/// One use of a block: the inode number, and the file offset with the flags as the reverse map
+/// packs them.
 type Use = (u64, u64);
 
-/// The blocks that all inodes of a volume name.
+/// The blocks that the inodes of a volume refer to.
 #[derive(Default)]
 struct BlockUsers {
-    /// The users of each block that belongs to a file.
+    /// For each block that belongs to a file, the uses of the block.
     uses: BTreeMap<u64, BTreeSet<Use>>,
-    /// The number of uses of each block by files.
+    /// For each block, the number of its uses by files.
     counts: BTreeMap<u64, u32>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn check_volume(cache: &BufferCache) {
     }
 }
 
-/// Checks an inode by itself, and records the blocks that it names.
+/// Checks one inode, and records the blocks that it refers to.
 fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut BlockUsers) {
     let inode = Inode::read(cache, number).unwrap_or_else(|error| panic!("{number}: {error}"));
     let mut blocks = 0;
@@ -98,8 +99,8 @@ fn check_inode(cache: &BufferCache, number: InodeNumber, found: &mut BlockUsers)
     assert_eq!(inode.core().blocks, blocks, "{number}: blocks of the inode");
 }
 
-/// Returns the blocks of a fork's btree. Each must be at least half full unless it has no
-/// neighbours.
+/// Returns the blocks of a fork's btree. Panics if one of them is less than half full, unless it is
+/// the only block of its level.
 fn btree_blocks(
     cache: &BufferCache,
     owner: InodeNumber,

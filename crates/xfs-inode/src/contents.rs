@@ -1,8 +1,8 @@
-//! The bytes of a regular file.
+//! Reading the contents of a regular file.
 //!
-//! Owns: positional reads over written extents, unwritten ones and holes, and the search for data
-//! and holes. Does **not** own a cache of file data. Bytes go from the device to the caller, in one
-//! request per extent.
+//! Owns: reads at an offset across written extents, unwritten extents and holes, and the search for
+//! data and holes. Does **not** own a cache of file data. Bytes go from the device to the caller,
+//! in one request per extent.
 
 use std::ops::Range;
 
@@ -23,7 +23,8 @@ impl Inode {
     /// # Errors
     ///
     /// [`PosixError::IsDirectory`] or [`PosixError::InvalidArgument`] if this is not a regular
-    /// file; [`Unsupported::RealtimeData`]; the device's error; the check that failed.
+    /// file; [`Unsupported::RealtimeData`] for a file on the realtime device; the device's error;
+    /// the check that failed.
     pub fn read_at(&self, cache: &BufferCache, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let map = self.contents_map(cache)?;
         let left = usize::try_from(self.core().size.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -47,8 +48,8 @@ impl Inode {
         Ok(wanted)
     }
 
-    /// Returns the range on the device of the bytes that [`read_at`](Self::read_at) would read.
-    /// Returns `None` unless they lie in one written extent.
+    /// Returns the byte range on the device that [`read_at`](Self::read_at) would read. Returns
+    /// `None` unless all of these bytes lie in one written extent.
     ///
     /// # Errors
     ///
@@ -71,8 +72,8 @@ impl Inode {
         Ok(start.checked_add(wanted).map(|end| start..end))
     }
 
-    /// Returns the first byte at or after `offset` that is not in a hole, or `None` if the rest of
-    /// the file is a hole. Unwritten extents count as holes.
+    /// Returns the offset of the first byte at or after `offset` that is not in a hole; `None` if
+    /// the rest of the file is a hole. Unwritten extents count as holes.
     ///
     /// # Errors
     ///
@@ -82,8 +83,8 @@ impl Inode {
         self.seek(cache, offset, true)
     }
 
-    /// Returns the first byte at or after `offset` that is in a hole, or the end of the file.
-    /// Returns `None` if `offset` is not before the end.
+    /// Returns the offset of the first byte at or after `offset` that is in a hole, or the size of
+    /// the file if there is no hole. Returns `None` if `offset` is not below the size of the file.
     ///
     /// # Errors
     ///
@@ -114,7 +115,8 @@ impl Inode {
         Ok(None)
     }
 
-    /// Returns the map of the data fork, if this is a regular file that can be read.
+    /// Returns the extent map of the data fork. Returns an error if this is not a regular file, or
+    /// its data cannot be read.
     fn contents_map(&self, cache: &BufferCache) -> Result<&ExtentMap> {
         match self.file_type() {
             FileType::Regular if self.core().is_realtime() => Err(Unsupported::RealtimeData.into()),
@@ -124,7 +126,7 @@ impl Inode {
         }
     }
 
-    /// Reads bytes of one written extent; `at` is the offset in the file.
+    /// Reads bytes of one written extent into a buffer; `at` is the file offset of the first byte.
     fn read_extent(
         &self,
         cache: &BufferCache,
@@ -140,7 +142,8 @@ impl Inode {
         })
     }
 
-    /// Returns the address on the device of byte `at` of the file, which lies in `extent`.
+    /// Returns the byte address on the device of the byte at file offset `at`, which lies in
+    /// `extent`.
     fn address(&self, geometry: &Geometry, extent: &Extent, at: u64) -> Result<u64> {
         let outside = || {
             let (file_block, start) = (extent.file_block, extent.start);
@@ -157,8 +160,8 @@ impl Inode {
     }
 }
 
-/// Returns the number of bytes from offset `at` to the start of block `end`; at least 1, so that
-/// every loop ends.
+/// Returns the number of bytes from file offset `at` to the start of block `end`; at least 1, so
+/// that every loop ends.
 fn bytes_until(end: FileBlock, at: u64, geometry: &Geometry) -> u64 {
     let end = geometry.blocks_to_bytes(end.0).unwrap_or(u64::MAX);
     end.saturating_sub(at).max(1)

@@ -1,18 +1,18 @@
-//! Plans of changes to a map: the extents to remove, and those that replace them.
+//! Plans of changes to an extent map: the extents to remove, and the extents that replace them.
 //!
 //! Owns: splitting, merging and replacing extents as a pure function of the map, and the edits of a
-//! btree's records that follow. Does **not** own the map itself, the blocks, or writing anything.
+//! btree's records that follow. Does **not** own the map itself or the blocks, and writes nothing.
 //!
-//! There is only one function: [`plan`] computes the change that gives a range of the fork a new
-//! mapping, whatever was there before. Allocation into a hole, conversion of unwritten extents,
-//! remapping and unmapping are the same change with different new mappings.
+//! All changes use one function: [`plan`] computes the change that gives a range of the fork a new
+//! mapping, whatever the range was mapped to before. Allocation into a hole, conversion of
+//! unwritten extents, remapping and unmapping are the same change with different new mappings.
 //!
 //! # Invariants
 //!
-//! - **I1** The old extents of a plan are adjacent in the map. The new ones cover nothing outside
-//!   the range that the old ones and the planned range cover.
+//! - **I1** The old extents of a plan are adjacent in the map. The new extents cover no block
+//!   outside the old extents and the planned range.
 //! - **I2** Applied in order, the record edits never make two records overlap, so the btree can
-//!   check its neighbours at each of them.
+//!   compare the neighbours of a record at each edit.
 
 use xfs_format::FileBlock;
 use xfs_format::FsBlock;
@@ -25,7 +25,7 @@ use crate::extent_map::ExtentMap;
 pub struct BlockRange {
     /// The first block.
     pub start: FileBlock,
-    /// The number of blocks.
+    /// Number of blocks.
     pub length_blocks: u64,
 }
 
@@ -54,8 +54,8 @@ impl BlockRange {
         self.length_blocks == 0
     }
 
-    /// Returns the smallest range around this one that starts and ends at multiples of
-    /// `unit_blocks`, or this range itself if `unit_blocks` is 0.
+    /// Returns the smallest range that contains this range and starts and ends at multiples of
+    /// `unit_blocks`. Returns this range itself if `unit_blocks` is 0.
     #[must_use]
     pub fn aligned(&self, unit_blocks: u64) -> Self {
         if unit_blocks <= 1 {
@@ -66,7 +66,7 @@ impl BlockRange {
         Self { start: FileBlock(start), length_blocks: end - start }
     }
 
-    /// Returns the part of an extent that is in the range; `None` if no block is.
+    /// Returns the part of an extent that lies in the range; `None` if there is no such part.
     #[must_use]
     pub fn cut(&self, extent: &Extent) -> Option<Extent> {
         let start = extent.file_block.max(self.start);
@@ -75,8 +75,9 @@ impl BlockRange {
     }
 }
 
-/// Returns the part of `extent` from `start` up to `end`, exclusive; `None` if it is empty. `start`
-/// and `end` lie in the extent or at its ends.
+/// Returns the part of `extent` from block `start` up to block `end`, exclusive; `None` if it has
+/// no block. `start` and `end` must lie between the first block of the extent and the block after
+/// it.
 fn part_of(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
     let length_blocks = end.0.checked_sub(start.0).filter(|length| *length != 0)?;
     let skipped = start.0.checked_sub(extent.file_block.0)?;
@@ -91,28 +92,28 @@ fn part_of(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> 
 /// The new mapping of a range of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewMapping {
-    /// A hole.
+    /// The range becomes a hole.
     Hole,
-    /// These blocks.
+    /// The range is mapped to these blocks.
     Blocks {
         /// The first block on the volume.
         start: FsBlock,
-        /// Whether the range reads as zeros.
+        /// Whether the blocks are unwritten, so that the range reads as zeros.
         unwritten: bool,
     },
-    /// The present blocks, in another state. Holes stay holes.
+    /// The blocks stay, but become written or unwritten. Holes stay holes.
     Converted {
-        /// Whether the range reads as zeros.
+        /// Whether the blocks become unwritten, so that the range reads as zeros.
         unwritten: bool,
     },
 }
 
-/// Extents to remove from a map, and those that replace them.
+/// A change of an extent map: extents to remove, and the extents that replace them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MapChange {
-    /// Adjacent extents of the map.
+    /// The extents to remove. They are adjacent in the map.
     pub(crate) old: Vec<Extent>,
-    /// The extents that replace `old`.
+    /// The extents that replace those of `old`.
     pub(crate) new: Vec<Extent>,
 }
 
@@ -124,8 +125,8 @@ pub(crate) enum RecordEdit {
     Insert(Extent),
 }
 
-/// Plans the change that gives `range` the mapping `target`. Neighbours that are contiguous with
-/// the range afterwards become one extent with it.
+/// Plans the change that gives `range` the mapping `target`. If a neighbour is contiguous with the
+/// range after the change, the two become one extent.
 pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> MapChange {
     let (start, end) = (range.start, range.end());
     // One more block on each side, for the neighbours.
@@ -152,7 +153,7 @@ pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: NewMapping) -> Ma
     MapChange { old, new }.trimmed()
 }
 
-/// Appends a run of blocks, which may be longer than the longest extent.
+/// Appends a run of contiguous blocks, split if it is longer than the longest extent.
 fn push_run(extents: &mut Vec<Extent>, range: BlockRange, start: FsBlock, unwritten: bool) {
     let mut done = 0;
     while done < range.length_blocks {
@@ -187,7 +188,7 @@ fn push(extents: &mut Vec<Extent>, extent: Extent) {
 }
 
 impl MapChange {
-    /// Drops the extents that are equal before and after at either end.
+    /// Drops extents from both ends of the change that are the same before and after it.
     fn trimmed(mut self) -> Self {
         let same = self.old.iter().zip(&self.new).take_while(|(old, new)| old == new).count();
         self.old.drain(..same);
@@ -204,13 +205,14 @@ impl MapChange {
         self.old.is_empty() && self.new.is_empty()
     }
 
-    /// Returns the number of extents that the change adds; negative if the map gets shorter.
+    /// Returns the number of extents that the change adds to the map; negative if it removes more
+    /// extents than it adds.
     pub(crate) fn growth(&self) -> i64 {
         self.new.len() as i64 - self.old.len() as i64
     }
 
-    /// Returns the edits of a btree, in an order in which records never overlap (I2): removals,
-    /// shortened records, extended records, insertions.
+    /// Returns the edits of a btree that make this change. Their order keeps records from
+    /// overlapping (I2): removals, shortened records, extended records, insertions.
     pub(crate) fn record_edits(&self) -> Vec<RecordEdit> {
         let pairs = self.pairs();
         let mut steps = Vec::with_capacity(self.old.len() + self.new.len());
@@ -226,9 +228,9 @@ impl MapChange {
         steps
     }
 
-    /// Pairs old extents with the new ones that their records become. The extents are paired in
-    /// order if there are as many old as new ones and each extent only gets shorter or longer.
-    /// Otherwise extents that start at the same block are paired.
+    /// Pairs each old extent whose record is updated with the new extent that the record becomes.
+    /// If there are as many old as new extents and each only gets shorter or longer, they are
+    /// paired in order. Otherwise only extents that start at the same file block are paired.
     fn pairs(&self) -> Vec<(Extent, Extent)> {
         let in_order = self.old.iter().copied().zip(self.new.iter().copied());
         let fits = |(old, new): (Extent, Extent)| contains(&old, &new) || contains(&new, &old);
@@ -243,7 +245,7 @@ impl MapChange {
     }
 }
 
-/// Whether `outer` covers every block of the file that `inner` covers.
+/// Whether extent `outer` covers every file block that extent `inner` covers.
 fn contains(outer: &Extent, inner: &Extent) -> bool {
     inner.file_block >= outer.file_block && inner.end() <= outer.end()
 }

@@ -1,11 +1,11 @@
 //! The map from blocks of a fork to blocks of the volume.
 //!
-//! Owns: the extents of one fork in memory, lookup by file block, and replacing some extents by
-//! others. Does **not** own the source of the extents, their checks, or the meaning of a change
+//! Owns: the extents of one fork in memory, lookup by file block, and replacing extents by other
+//! extents. Does **not** own where the extents come from, their checks, or the meaning of a change
 //! ([`edit`](crate::edit) plans it).
 //!
 //! The extents lie in chunks of bounded length, so that a change in a map of a million extents
-//! moves only a few hundred.
+//! moves only a few hundred of them.
 //!
 //! # Invariants
 //!
@@ -17,31 +17,32 @@ use core::iter;
 use xfs_format::FileBlock;
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 
-/// The number of extents in a full chunk. A search reads the logarithm of this number, a change
-/// moves half as many extents.
+/// Number of extents in a full chunk. A search in a chunk reads the logarithm of this number; a
+/// change moves half as many extents on average.
 const CHUNK_EXTENTS: usize = 256;
-/// Adjacent chunks that are shorter than this together are joined.
+/// Two adjacent chunks are joined if they have at most this many extents together.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
 
-/// The invariant of every position that a change uses.
+/// The invariant of every map position that a change uses.
 const IN_MAP: &str = "a position lies in a chunk of the map";
 
-/// The mapping of a block of a fork.
+/// The mapping of a block of a fork: an extent or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Blocks of the volume: the whole extent, which may start before the block that was looked up.
+    /// The extent that contains the block. It may start before the block that was looked up.
     Extent(Extent),
     /// A hole.
     Hole {
-        /// The first block after the preceding extent.
+        /// The first block of the hole: the one after the preceding extent.
         start: FileBlock,
-        /// The first block of the following extent, or the largest end of a file.
+        /// The end of the hole: the first block of the following extent, or the limit of file
+        /// blocks if no extent follows.
         end: FileBlock,
     },
 }
 
 impl Mapping {
-    /// Returns the first block after the mapping.
+    /// Returns the first file block after the mapping.
     #[must_use]
     pub const fn end(&self) -> FileBlock {
         match self {
@@ -50,7 +51,7 @@ impl Mapping {
         }
     }
 
-    /// Whether a read of the mapping returns bytes of the volume, not zeros.
+    /// Whether a read of the mapping returns bytes from the device, not zeros.
     #[must_use]
     pub const fn is_written(&self) -> bool {
         matches!(self, Self::Extent(Extent { unwritten: false, .. }))
@@ -64,7 +65,7 @@ pub struct ExtentMap {
     count: usize,
 }
 
-/// The position of an extent, or of a gap before an extent.
+/// The chunk and the index in it of an extent, or of the gap before that extent.
 #[derive(Clone, Copy)]
 struct MapPosition {
     chunk: usize,
@@ -72,10 +73,10 @@ struct MapPosition {
 }
 
 impl ExtentMap {
-    /// The map of a fork without extents.
+    /// The extent map of a fork without extents.
     pub(crate) const EMPTY: &'static Self = &Self { chunks: Vec::new(), count: 0 };
 
-    /// Creates a map from verified extents: in order, and not overlapping.
+    /// Creates a map from extents that were verified to be in order and not to overlap.
     pub(crate) fn from_verified(extents: Vec<Extent>) -> Self {
         debug_assert!(
             extents.is_sorted_by(|left, right| left.end() <= right.file_block),
@@ -115,14 +116,14 @@ impl ExtentMap {
         first.iter().chain(rest.unwrap_or_default().iter().flatten())
     }
 
-    /// Returns the end of the last extent; 0 if the map has no extents.
+    /// Returns the first file block after the last extent; 0 if the map has no extents.
     #[must_use]
     pub fn end(&self) -> FileBlock {
         let last = self.chunks.last().and_then(|chunk| chunk.last());
         last.map_or(FileBlock(0), Extent::end)
     }
 
-    /// Returns the last extent that starts before `limit`, if there is one.
+    /// Returns the last extent that starts before `limit`; `None` if there is no such extent.
     #[must_use]
     pub fn last_before(&self, limit: FileBlock) -> Option<Extent> {
         let starts_before = |extent: &Extent| extent.file_block < limit;
@@ -138,7 +139,7 @@ impl ExtentMap {
         self.extent_at(self.position(block)).filter(|extent| extent.file_block <= block)
     }
 
-    /// Returns the mapping of `block`.
+    /// Returns the mapping of file block `block`.
     #[must_use]
     pub fn find(&self, block: FileBlock) -> Mapping {
         let next = self.extent_at(self.position(block));
@@ -151,7 +152,8 @@ impl ExtentMap {
         }
     }
 
-    /// Returns the mappings from `block` on, up to the largest end of a file.
+    /// Returns the mappings from file block `block` on, extents and holes, up to the limit of file
+    /// blocks.
     pub fn mappings_from(&self, block: FileBlock) -> impl Iterator<Item = Mapping> + '_ {
         let mut next = block;
         iter::from_fn(move || {
@@ -163,8 +165,8 @@ impl ExtentMap {
         })
     }
 
-    /// Replaces `old`, which are adjacent extents of this map, with `new`. If `old` is empty, `new`
-    /// goes into a hole.
+    /// Replaces the adjacent extents `old` of this map with the extents `new`. If `old` is empty,
+    /// `new` is inserted into a hole.
     ///
     /// # Panics
     ///
@@ -190,8 +192,8 @@ impl ExtentMap {
         self.chunks.get(at.chunk).and_then(|chunk| chunk.get(at.index))
     }
 
-    /// Returns the position of the first extent that ends after `block`, or the position after the
-    /// last extent.
+    /// Returns the map position of the first extent that ends after `block`, or the position after
+    /// all extents.
     fn position(&self, block: FileBlock) -> MapPosition {
         let ends_before = |extent: &Extent| extent.end() <= block;
         let chunk = match &*self.chunks {
@@ -203,8 +205,9 @@ impl ExtentMap {
         MapPosition { chunk, index }
     }
 
-    /// Restores I1 after extents were removed at `at`. If `at` is the end of its chunk, moves
-    /// extents of the next chunk there.
+    /// Restores I1 (no chunk is empty) after extents were removed at `at`. If no extent follows
+    /// `at` in its chunk, moves extents of the next chunk to the end of this chunk, so that the
+    /// rest of the old extents is found there.
     fn join(&mut self, at: MapPosition) {
         let chunk = self.chunks.get(at.chunk).expect(IN_MAP);
         if chunk.len() > at.index {
@@ -224,7 +227,7 @@ impl ExtentMap {
         }
     }
 
-    /// Moves the head of the next chunk to the end of this one, which is at `at`.
+    /// Moves extents from the start of the next chunk to the end of this chunk, where `at` is.
     fn rotate(&mut self, at: MapPosition) {
         let Some((chunk, [next, ..])) =
             self.chunks.get_mut(at.chunk..).and_then(<[_]>::split_first_mut)
@@ -269,7 +272,7 @@ impl ExtentMap {
         }
     }
 
-    /// Checks the invariants of the chunks.
+    /// Checks I1 (chunk lengths) and I2 (order of extents).
     #[cfg(test)]
     pub(crate) fn check(&self) {
         assert!(self.chunks.iter().all(|chunk| (1..=CHUNK_EXTENTS).contains(&chunk.len())), "I1");

@@ -1,12 +1,12 @@
-//! The extents of a fork in order, without loading a whole btree.
+//! An iterator over the extents of a fork, which does not load a whole btree.
 //!
-//! Owns: the rules of the fork, and the count of its extents. Does **not** own the descent through
-//! the btree ([`xfs_btree`]).
+//! Owns: the checks of each extent by the rules of the fork, and the check of the number of
+//! extents. Does **not** own the descent through the btree ([`xfs_btree`]).
 //!
 //! # Invariants
 //!
-//! - **I1** The walk returns at most as many extents as the inode counts; fewer are an error at the
-//!   end.
+//! - **I1** The walk returns at most as many extents as the inode counts. If the btree has fewer,
+//!   the walk ends with an error.
 
 use xfs_btree::{Cursor, Leaves};
 use xfs_buffer::{BufferCache, Result};
@@ -17,7 +17,7 @@ use xfs_format::inode::{ForkKind, InodeCore};
 use crate::fork::{Fork, corrupt};
 use crate::inode::Inode;
 
-/// The extents of a fork, in file order.
+/// An iterator over the extents of a fork, in file order.
 pub struct Extents<'a>(ExtentSource<'a>);
 
 enum ExtentSource<'a> {
@@ -61,10 +61,11 @@ struct LeafWalk<'a> {
     rules: ExtentRules<'a>,
     expected: u64,
     found: u64,
-    /// The leaves, or the error of the root; `None` once the walk has ended.
+    /// The leaves that are still to be read, or the error that the root caused. `None` once the
+    /// walk has ended.
     leaves: Option<Result<Leaves<'a, Format>>>,
     leaf: Vec<Extent>,
-    /// The index of the next extent of the leaf.
+    /// The index in the current leaf of the next extent.
     index: usize,
 }
 
@@ -99,7 +100,8 @@ impl<'a> LeafWalk<'a> {
         next
     }
 
-    /// Reads the next leaf, or compares the count at the end, and returns the leaf's first extent.
+    /// Reads the next leaf and returns its first extent. After the last leaf, compares the number
+    /// of extents with the inode's count and returns `None`.
     fn next_leaf(&mut self, mut leaves: Leaves<'a, Format>) -> Result<Option<Extent>> {
         let is_leaf = leaves.read_next(&mut self.leaf)?;
         self.found += self.leaf.len() as u64;

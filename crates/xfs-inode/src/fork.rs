@@ -1,6 +1,6 @@
 //! One fork of an inode in memory.
 //!
-//! Owns: the forms of a fork, and decoding them from the inode's bytes. Does **not** own reading
+//! Owns: the forms of a fork, and decoding a fork from the inode's bytes. Does **not** own reading
 //! the blocks of an extent btree.
 
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use zerocopy::IntoBytes;
 use crate::extent_map::ExtentMap;
 use crate::fork_room;
 
-/// The contents of a fork.
+/// The form and the contents of a fork.
 #[derive(Debug)]
 pub enum Fork {
-    /// The fork does not exist.
+    /// The inode does not have this fork.
     Absent,
-    /// The device number of a device file; empty for pipes and sockets.
+    /// The fork of a device file, which holds a device number, or of a pipe or socket, which holds
+    /// nothing.
     Device,
-    /// The contents themselves, which lie in the inode.
+    /// The contents themselves, stored in the inode.
     Local(Arc<[u8]>),
-    /// Few extents, which lie in the inode.
+    /// A list of extents, stored in the inode.
     Extents(ExtentMap),
-    /// Many extents, in a btree.
+    /// A btree of extents, with its root in the inode.
     Btree(Box<BtreeFork>),
-    /// The root of a btree that holds no extents: a metadata inode of the realtime section.
+    /// The root of a btree that holds no extents, in a metadata inode of the realtime section.
     MetadataBtree,
 }
 
@@ -42,7 +43,7 @@ pub struct BtreeFork {
 }
 
 impl BtreeFork {
-    /// Returns the bytes of the fork, which hold the root.
+    /// Returns the bytes of the fork in the inode, which hold the root.
     #[must_use]
     pub fn root(&self) -> &[u8] {
         &self.root
@@ -50,7 +51,7 @@ impl BtreeFork {
 }
 
 impl Fork {
-    /// Decodes a fork of the inode in `bytes`, which passed its verifier.
+    /// Decodes one fork of the inode in `bytes`. The inode has passed its verifier.
     pub(crate) fn decode(
         bytes: &[u8],
         core: &InodeCore,
@@ -60,7 +61,8 @@ impl Fork {
         Self::decode_room(inode::fork(bytes, core, kind), core, kind, geometry)
     }
 
-    /// Decodes the bytes that a fork has in its inode. Unused bytes at the end may be missing.
+    /// Decodes a fork from the bytes that it has in its inode. Unused bytes at the end may be
+    /// missing.
     pub(crate) fn decode_room(
         fork: &[u8],
         core: &InodeCore,
@@ -88,8 +90,8 @@ impl Fork {
         })
     }
 
-    /// Decodes the used bytes of a fork as [`decode_room`](Self::decode_room) does, but copies them
-    /// only where necessary.
+    /// Decodes the used bytes of a fork as [`decode_room`](Self::decode_room) does, but copies the
+    /// bytes only where necessary.
     pub(crate) fn from_bytes(
         bytes: ForkBytes,
         core: &InodeCore,
@@ -102,7 +104,7 @@ impl Fork {
         }
     }
 
-    /// Returns the map; `None` if it is not in memory.
+    /// Returns the extent map; `None` if it has not been loaded into memory.
     pub(crate) fn loaded_map(&self) -> Option<&ExtentMap> {
         match self {
             Self::Extents(map) => Some(map),
@@ -111,8 +113,9 @@ impl Fork {
         }
     }
 
-    /// Encodes the used bytes of the fork as they lie in the inode. For the root of a btree these
-    /// are all bytes, because the positions of its parts depend on the size of the fork.
+    /// Encodes the used bytes of the fork as they are stored in the inode. For the root of a btree
+    /// these are all bytes of the fork, because the offsets of the root's parts depend on the size
+    /// of the fork.
     pub(crate) fn encode(&self) -> ForkBytes {
         match self {
             Self::Absent | Self::Device | Self::MetadataBtree => ForkBytes::NONE,
@@ -132,21 +135,22 @@ impl Fork {
 }
 
 impl BtreeFork {
-    /// Creates the fork from a root and its map.
+    /// Creates the fork from the root of its btree and its extent map.
     pub(crate) fn of_root(root: &ForkRoot, map: ExtentMap) -> Self {
         let mut bytes = vec![0; fork_room::root_bytes(root.capacity)];
         root.encode(&mut bytes);
         Self { root: bytes.into(), map: SetOnce::holding(map) }
     }
 
-    /// Returns the map; `None` if it was not loaded.
+    /// Returns the extent map; `None` if it was not loaded.
     pub(crate) fn into_map(self) -> Option<ExtentMap> {
         self.map.into_inner()
     }
 }
 
-/// Returns the bytes that the contents of a fork occupy in the inode. A data fork has the size of
-/// the file; the contents of an attribute fork hold their own size.
+/// Returns the bytes of `fork` that its contents use, for contents stored in the inode. In a data
+/// fork their number is the size of the file. In an attribute fork the contents hold their own
+/// size.
 fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
     let size = usize::try_from(core.size).unwrap_or(usize::MAX);
     match kind {
@@ -155,7 +159,7 @@ fn local_contents<'a>(fork: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [
     }
 }
 
-/// Creates the error for a corruption of the extents of an inode.
+/// Returns the error for a corruption of the extents of an inode.
 pub(crate) fn corrupt(core: &InodeCore, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Extent, StructureAddress::Inode(core.number), check)
 }

@@ -1,4 +1,4 @@
-//! Metadata blocks that lie in a fork: directories and attributes.
+//! Metadata blocks in a fork: blocks of directories and of extended attributes.
 
 use std::ops::Deref;
 
@@ -10,18 +10,19 @@ use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, Structure, Structur
 use crate::extent_map::ExtentMap;
 use crate::inode::Inode;
 
-/// The length and the kind of a metadata block of a fork.
+/// The length and the kind of a metadata block in a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockShape {
-    /// The length; 1 except for directories, whose blocks may consist of several filesystem blocks.
+    /// The length in filesystem blocks. It is 1 except for directories, whose blocks may consist of
+    /// several filesystem blocks.
     pub length_blocks: u32,
-    /// The kind that the block is verified as.
+    /// The kind of block that the verifier checks for.
     pub kind: BlockKind,
 }
 
 impl Inode {
-    /// Reads the metadata block of a fork that starts at `first`. Its filesystem blocks may be
-    /// scattered over the volume.
+    /// Reads the metadata block of a fork that starts at file block `first`. Its filesystem blocks
+    /// may be scattered over the volume.
     ///
     /// # Errors
     ///
@@ -39,7 +40,8 @@ impl Inode {
     }
 }
 
-/// The disk addresses of a block. Nearly all blocks are contiguous, which takes no allocation.
+/// The disk addresses of a metadata block. Nearly all blocks are contiguous, and need no memory
+/// allocation.
 #[derive(Debug)]
 pub(crate) enum BlockExtents {
     One([BufferExtent; 1]),
@@ -57,7 +59,7 @@ impl Deref for BlockExtents {
     }
 }
 
-/// Finds the disk addresses of the block of a fork that starts at a file block.
+/// Finds the disk addresses of the metadata block that starts at a file block of a fork.
 pub(crate) fn fork_block_extents(
     inode: &Inode,
     cache: &BufferCache,
@@ -75,8 +77,8 @@ pub(crate) fn fork_block_extents(
     })
 }
 
-/// Finds the disk addresses of `length_blocks` blocks from `first` on. Contiguous blocks are one
-/// extent.
+/// Finds the disk addresses of `length_blocks` file blocks from `first` on. Contiguous blocks give
+/// one extent.
 fn map_blocks(
     map: &ExtentMap,
     first: FileBlock,

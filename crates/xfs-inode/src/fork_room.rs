@@ -1,7 +1,8 @@
 //! The division of the inode's literal bytes between the two forks.
 //!
-//! Owns: the offsets at which the attribute fork may start, and the contents that fit on each side.
-//! Does **not** own moving the fork, which may change the form of a fork ([`live`](crate::live)).
+//! Owns: the offsets at which the attribute fork may start, and the number of bytes that fit in
+//! each fork. Does **not** own moving the attribute fork, which may change the form of either fork
+//! ([`live`](crate::live)).
 //!
 //! ```text
 //! 0            8·offset                          literal bytes
@@ -10,34 +11,34 @@
 //!   of 3 children       of 2 children
 //! ```
 //!
-//! Data keeps room for a root of three children, attributes for one of two, so that each fork can
-//! become a btree whatever the other contains.
+//! The data fork keeps room for a root of three children, and the attribute fork for a root of two.
+//! Each fork can therefore become a btree, whatever the other fork contains.
 
 use xfs_format::Geometry;
 use xfs_format::extent::{EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES};
 use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore};
 
-/// The number of children in the smallest root of a data fork.
+/// Number of children in the smallest root that a data fork must have room for.
 #[doc(alias = "MINDBTPTRS")]
 const DATA_ROOT_CHILDREN: usize = 3;
-/// The number of children in the smallest root of an attribute fork.
+/// Number of children in the smallest root that an attribute fork must have room for.
 #[doc(alias = "MINABTPTRS")]
 const ATTR_ROOT_CHILDREN: usize = 2;
-/// The default room before the attribute fork, as the number of children that a root there can
-/// have.
+/// The default size of a data fork before an attribute fork, as the number of children that a root
+/// in it can have.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
-/// The inode size below which attributes have the smallest room.
+/// The inode size in bytes below which the attribute fork starts with the smallest size.
 const SMALL_INODE_BYTES: u32 = 512;
-/// The offset of the attribute fork after a device number.
+/// The offset of the attribute fork after a device number, in units of 8 bytes.
 const DEVICE_OFFSET: u8 = 1;
 
-/// Returns the number of bytes of both forks together.
+/// Returns the number of bytes that both forks have together in an inode.
 #[doc(alias = "XFS_LITINO")]
 pub(crate) fn literal_bytes(geometry: &Geometry) -> usize {
     (geometry.inode_size as usize).saturating_sub(CORE_BYTES)
 }
 
-/// Returns the number of bytes of a fork.
+/// Returns the number of bytes that a fork has in its inode.
 #[doc(alias = "XFS_IFORK_SIZE")]
 pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) -> usize {
     let (literal, offset) = (literal_bytes(geometry), offset_bytes(core.fork_offset));
@@ -49,12 +50,12 @@ pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) 
     }
 }
 
-/// Returns the number of children that a root fits in a fork of `bytes` bytes.
+/// Returns the number of children for which a root in a fork of `bytes` bytes has room.
 pub(crate) const fn root_capacity(bytes: usize) -> usize {
     bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / EXTENT_BYTES
 }
 
-/// Returns the number of bytes of a root with this many children.
+/// Returns the number of bytes of a root with `children` children.
 pub(crate) const fn root_bytes(children: usize) -> usize {
     EXTENT_ROOT_HEADER_BYTES + children * EXTENT_BYTES
 }
@@ -63,7 +64,8 @@ const fn offset_bytes(offset: u8) -> usize {
     offset as usize * FORK_OFFSET_BYTES
 }
 
-/// Returns the offset of the attribute fork if nothing is known about the attributes yet.
+/// Returns the offset of the attribute fork, in units of 8 bytes, when nothing is known about the
+/// attributes yet.
 #[doc(alias = "xfs_default_attroffset")]
 pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
     let bytes = if format == ForkFormat::Device {
@@ -79,14 +81,15 @@ pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
 /// The facts about a data fork that limit the offset of the attribute fork.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataUse {
-    /// The format of the data fork.
+    /// The form in which the data fork is stored.
     pub(crate) format: ForkFormat,
-    /// The used bytes in the inode: contents, records, or the used part of the root.
+    /// The bytes that the data fork uses in the inode: contents, records, or the used part of the
+    /// root.
     pub(crate) bytes: usize,
 }
 
-/// Returns the lowest offset that leaves the data fork enough room; `None` if the offset may not
-/// change.
+/// Returns the lowest offset, in units of 8 bytes, that leaves the data fork enough room. Returns
+/// `None` if the offset may not change.
 fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option<usize> {
     let needed = match data.format {
         ForkFormat::Device => return Some(usize::from(DEVICE_OFFSET)),
@@ -103,9 +106,9 @@ fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option
     Some(needed.max(root_bytes(DATA_ROOT_CHILDREN)).div_ceil(FORK_OFFSET_BYTES))
 }
 
-/// Returns the offset at which the attribute fork holds `attr_bytes` bytes: the present offset if
-/// they fit there, or else the highest at which they fit. Returns `None` if that leaves the data
-/// fork too little room.
+/// Returns an offset at which the attribute fork has room for `attr_bytes` bytes, in units of 8
+/// bytes. The present offset is kept if they fit, or else it is the highest at which they fit.
+/// Returns `None` if that leaves the data fork too little room. A device file has only one offset.
 #[doc(alias = "xfs_attr_shortform_bytesfit")]
 pub(crate) fn offset_for(
     core: &InodeCore,
@@ -130,8 +133,8 @@ pub(crate) fn offset_for(
     (offset >= lowest).then_some(offset as u8)
 }
 
-/// Returns the largest number of bytes that the attribute fork can have in the inode, at the best
-/// offset.
+/// Returns the largest number of bytes that the attribute fork can have in the inode, at the lowest
+/// offset that the data fork allows.
 pub(crate) fn attr_room(core: &InodeCore, data: DataUse, geometry: &Geometry) -> usize {
     let now = fork_bytes(core, ForkKind::Attr, geometry);
     let most = lowest_offset(core, data, geometry)

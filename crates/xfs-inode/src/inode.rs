@@ -18,7 +18,7 @@ use xfs_trans::InodeImage;
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::fork::Fork;
 
-/// An inode in memory, verified and not free.
+/// An inode in memory. It was verified, and is not free.
 #[doc(alias = "xfs_inode")]
 #[derive(Debug)]
 pub struct Inode {
@@ -29,7 +29,7 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// Reads inode `number` from the cluster that holds it.
+    /// Reads inode `number` from the inode cluster that contains it.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl Inode {
         outcome
     }
 
-    /// Reads several inodes in order, as [`read`](Self::read) does. Consecutive inodes of one
-    /// cluster take one lookup of the cluster.
+    /// Reads several inodes in order, as [`read`](Self::read) does. Consecutive inodes of one inode
+    /// cluster need only one lookup of the cluster's buffer.
     pub fn read_each(cache: &BufferCache, numbers: &[InodeNumber]) -> Vec<Result<Self>> {
         let mut last: Option<(DiskAddr, Buffer)> = None;
         let mut read = |number: InodeNumber| {
@@ -104,8 +104,8 @@ impl Inode {
     }
 
     /// Reads inode `number`, where the inode number comes from outside this volume's own
-    /// structures: from a user, or from a file handle. Asks the inode btree first, because a file
-    /// may contain bytes that look like an inode.
+    /// structures: from a user, or from a file handle. Looks the number up in the inode btree
+    /// first, because a file may contain bytes that look like an inode.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Inode {
         }
     }
 
-    /// Reads inode `number`, if the inode still has this generation.
+    /// Reads inode `number` if the inode still has the generation `generation`.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Inode {
         }
     }
 
-    /// Creates the inode from the image in a log item.
+    /// Creates the inode from the image in its log item.
     pub(crate) fn from_image(image: InodeImage, geometry: &Geometry) -> Result<Self> {
         let InodeImage { core, data, attr } = image;
         let file_type = core.file_type().ok_or(PosixError::NotFound)?;
@@ -146,7 +146,7 @@ impl Inode {
         Ok(Self { core, file_type, data, attr })
     }
 
-    /// Returns the core and a fork, for a change of both.
+    /// Returns the core and one fork, to change both.
     pub(crate) const fn parts_mut(&mut self, kind: ForkKind) -> (&mut InodeCore, &mut Fork) {
         match kind {
             ForkKind::Data => (&mut self.core, &mut self.data),
@@ -154,18 +154,18 @@ impl Inode {
         }
     }
 
-    /// Returns the core, for a change.
+    /// Returns the core, to change it.
     pub(crate) const fn core_mut(&mut self) -> &mut InodeCore {
         &mut self.core
     }
 
-    /// Returns the core: everything except the forks.
+    /// Returns the core: all fields of the inode except the forks.
     #[must_use]
     pub const fn core(&self) -> &InodeCore {
         &self.core
     }
 
-    /// The inode number.
+    /// Returns the inode number.
     #[must_use]
     pub const fn number(&self) -> InodeNumber {
         self.core.number
@@ -186,8 +186,8 @@ impl Inode {
         }
     }
 
-    /// Returns the map of a fork; empty if the fork has no extents. The first call for a fork in
-    /// btree form reads the whole btree.
+    /// Returns the extent map of a fork; it is empty if the fork has no extents. The first call for
+    /// a btree reads the whole btree.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ impl Inode {
         }
     }
 
-    /// Returns the mapping of `block` of a fork.
+    /// Returns the mapping of file block `block` in a fork.
     ///
     /// # Errors
     ///

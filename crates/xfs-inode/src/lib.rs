@@ -1,14 +1,14 @@
 //! In-core inodes, forks and extent maps: from an inode number to the bytes of a file.
 //!
 //! Owns: [`Inode`], its two [`Fork`]s, and the map from file blocks to blocks of the volume. Owns
-//! reading and, through [`LiveInode`], changing of file data, of link targets and of metadata
-//! blocks in a fork, and the freeing of a file. Does **not** own the meaning of those metadata
-//! blocks (directories and attributes are in the layer above), names, or a cache of inodes. The
-//! changes of files are described in docs/internals/files.md.
+//! reading file data, link targets and metadata blocks in a fork, changing them through
+//! [`LiveInode`], and freeing a file. Does **not** own the meaning of those metadata blocks
+//! (directories and attributes are in the layer above), names, or a cache of inodes. The changes of
+//! files are described in docs/internals/files.md.
 //!
-//! Nothing here is shared by a volume: an inode holds no reference to the buffer cache, but
-//! receives one with each call. A reference in every inode would be one counter that all CPUs write
-//! whenever an inode is loaded or dropped.
+//! Inodes share no state of the volume: an inode holds no reference to the buffer cache, but
+//! receives one with each call. References in all inodes would share one counter, which all CPUs
+//! would write whenever an inode is loaded or dropped.
 //!
 //! # Invariants
 //!

@@ -1,27 +1,27 @@
 //! An inode that can be changed.
 //!
-//! Owns: [`LiveInode`], which keeps the view of readers ([`Inode`]) consistent with the log's state
-//! (an [`InodeRecord`]), and initializing a newly allocated inode. Does **not** own a cache of
-//! inodes (the layer above keeps exactly one `LiveInode` for each record), names, or the lock that
-//! keeps reads and writes of file data apart.
+//! Owns: [`LiveInode`], which keeps the view of readers ([`Inode`]) consistent with the state that
+//! is logged (an [`InodeRecord`]), and initializing a newly allocated inode. Does **not** own a
+//! cache of inodes (the layer above keeps exactly one `LiveInode` for each record), names, or the
+//! lock that keeps reads and writes of file data apart.
 //!
 //! ```text
 //!            LiveInode ────── Arc<InodeRecord>    latch; core and fork bytes as they are logged,
-//!              │                                   unless the inode is in place
+//!              │                                   unless the inode on disk is up to date
 //!              └── RwLock<Inode>                   core, forks, extent maps, as they are read
 //! ```
 //!
 //! # Invariants
 //!
 //! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and
-//!   through [`LiveInode::update`], which changes both sides. So both sides agree whenever the
-//!   latch is free. The record of an inode that has been written in place holds no copy of it; the
-//!   first change gives it one.
+//!   through [`LiveInode::update`], which changes both the view and the record. So the view and the
+//!   record agree whenever the latch is free. The record of an inode that has been written to its
+//!   home location on disk holds no copy of the inode; the first change makes a copy.
 //! - **I2** Everything that is logged can be encoded: [`LiveInode::update`] clamps times to the
 //!   range of their format.
-//! - **I3** The view's lock is held for writing only while the change is made: not during I/O, an
-//!   allocation, or the acquisition of another lock than the record's own. Readers hold it only
-//!   while they read.
+//! - **I3** The view's lock is held for writing only while the change is made: not during I/O or an
+//!   allocation, nor while the thread acquires any lock except the record's own. Readers hold it
+//!   only while they read.
 //!
 //! Lock order: the record's latch, then buffers of groups and blocks, then the view.
 
@@ -79,20 +79,23 @@ pub struct LiveInode {
     log_item: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
     recent: RecentBuffers,
-    /// The checkpoint of the last change that a reader of the contents needs, or a later
-    /// checkpoint. The value is [`NOT_LOOKED_UP`] from such a change until the next query or the
-    /// next change of times. Written by the holder of the record's latch.
+    /// The sequence number of a checkpoint that contains the last change which a reader of the
+    /// contents needs, or of a later checkpoint. It is [`NOT_LOOKED_UP`] from each of these changes
+    /// until the next query or the next change of times. Written by the holder of the record's
+    /// latch.
     needed_sequence: AtomicU64<Object>,
 }
 
-/// The value of `needed_sequence` while the sequence has to be looked up in the record.
+/// The value of `needed_sequence` while the sequence number still has to be looked up in the
+/// record.
 const NOT_LOOKED_UP: u64 = u64::MAX;
 
 // Every cached inode has one.
 #[cfg(not(shuttle))]
 const _: () = assert!(size_of::<LiveInode>() <= 304);
 
-/// The inode as readers see it. The holder must drop it before it changes the inode.
+/// Read access to the inode as readers see it. The holder must drop the guard before it changes the
+/// inode.
 pub struct InodeGuard<'a>(RwLockReadGuard<'a, Inode>);
 
 impl Deref for InodeGuard<'_> {
@@ -103,10 +106,10 @@ impl Deref for InodeGuard<'_> {
     }
 }
 
-/// The forks that a change touches, in addition to the core.
+/// The parts of an inode that a change touches, in addition to the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
-    /// Only times in the core, which a reader of the contents does not need.
+    /// Only times in the core. A reader of the file's contents does not need them to be durable.
     Times,
     Core,
     Fork(ForkKind),
@@ -128,43 +131,46 @@ impl Touched {
 pub struct InitialInode {
     /// The inode that was allocated.
     pub inode: AllocatedInode,
-    /// Type and permissions.
+    /// The file type and the permissions.
     pub mode: u16,
     /// The user ID of the owner.
     pub uid: u32,
-    /// The ID of the group.
+    /// The group ID.
     pub gid: u32,
-    /// The ID of the project.
+    /// The project ID.
     pub project_id: u32,
     /// The link count; 0 for a file without a name.
     pub nlink: u32,
-    /// All four time stamps.
+    /// The time for all four time stamps.
     pub now: Timestamp,
     /// The flags that the inode inherits.
     pub flags: InodeFlags,
-    /// The inherited flags of the second set. The flags of the storage format are added.
+    /// The inherited flags of the second set. The flags that the volume's features require are
+    /// added to them.
     pub flags2: InodeFlags2,
-    /// The extent size hint in blocks, with its flag.
+    /// The extent size hint in blocks; 0 for no hint. The flag that makes it valid is in `flags`.
     pub extent_size_hint_blocks: u32,
-    /// The extent size hint for copies in blocks, with its flag.
+    /// The extent size hint for copy-on-write in blocks; 0 for no hint. The flag that makes it
+    /// valid is in `flags2`.
     pub cow_extent_size_hint_blocks: u32,
     /// The device number of a device file; `None` for other files.
     pub rdev: Option<DeviceNumber>,
-    /// Whether the inode gets an attribute fork at once, because it will have attributes soon.
+    /// Whether the inode gets an attribute fork when it is created, because attributes will be set
+    /// soon.
     pub attr_room: bool,
-    /// The initial contents of the attribute fork, in short form; `None` for no attributes. At most
-    /// [`new_attribute_room`] bytes.
+    /// The initial contents of the attribute fork, in short form; `None` for no attributes. They
+    /// must have at most [`new_attribute_room`] bytes.
     pub attributes: Option<Arc<[u8]>>,
 }
 
-/// Returns the largest number of bytes of attributes in a new file of this type.
+/// Returns the largest number of bytes of attributes that fit in a new inode of this file type.
 #[must_use]
 pub fn new_attribute_room(file_type: FileType, geometry: &Geometry) -> usize {
     let offset = usual_offset(data_format(file_type), geometry);
     literal_bytes(geometry).saturating_sub(usize::from(offset) * FORK_OFFSET_BYTES)
 }
 
-/// Returns the format of a new file's data fork.
+/// Returns the form of a new inode's data fork.
 const fn data_format(file_type: FileType) -> ForkFormat {
     match file_type {
         FileType::Regular | FileType::Directory | FileType::Symlink => ForkFormat::Extents,
@@ -172,7 +178,7 @@ const fn data_format(file_type: FileType) -> ForkFormat {
     }
 }
 
-impl InitialInode {
+impl NewInode {
     /// Creates the core that replaces `old`, the core of the free inode.
     fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
         let data_format = data_format(file_type);
@@ -226,13 +232,14 @@ impl LiveInode {
         }
     }
 
-    /// Creates the inode from a record that no transaction is changing.
+    /// Creates the object from a log record that no transaction is changing, and the view for
+    /// readers.
     fn loaded(record: Arc<InodeRecord>, view: Inode) -> Self {
         let sequence = record.sequence();
         Self::new(record, view, sequence)
     }
 
-    /// Loads inode `number` from its record, even if the inode is unlinked.
+    /// Loads inode `number` from its log record, even if the inode is unlinked.
     ///
     /// # Errors
     ///
@@ -244,7 +251,7 @@ impl LiveInode {
         Ok(Self::loaded(record, view))
     }
 
-    /// Loads an inode from its record, as [`load`](Self::load) does.
+    /// Loads an inode from its log record, as [`load`](Self::load) does.
     ///
     /// # Errors
     ///
@@ -254,8 +261,8 @@ impl LiveInode {
         Ok(Arc::new(Self::loaded(record, view)))
     }
 
-    /// Loads an inode from the image that came with the record. The caller has held the record's
-    /// latch shared since it got the image.
+    /// Loads an inode from the image that came with its log record. The caller must have held the
+    /// record's latch shared since it got the image.
     ///
     /// # Errors
     ///
@@ -269,7 +276,8 @@ impl LiveInode {
         Ok(Arc::new(Self::loaded(record, view)))
     }
 
-    /// Initializes a newly allocated inode as a file. Joins its record.
+    /// Initializes a newly allocated inode as a file of any type, and joins its log record to the
+    /// transaction.
     ///
     /// # Errors
     ///
@@ -298,22 +306,22 @@ impl LiveInode {
         Ok(Self::new(record, view, NOT_LOOKED_UP))
     }
 
-    /// Returns the log's state of the inode: its latch, and the logged contents.
+    /// Returns the log record of the inode: its latch, and the contents as they are logged.
     #[must_use]
     pub fn log_item(&self) -> &Arc<InodeRecord> {
         &self.log_item
     }
 
-    /// The inode number.
+    /// Returns the inode number.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         self.log_item.number()
     }
 
-    /// Returns the present inode. A caller that needs several consistent answers holds the record's
-    /// latch.
+    /// Returns read access to the current state of the inode. A caller that needs several
+    /// consistent answers must hold the record's latch.
     ///
-    /// A thread that holds the guard must not ask for a second one, nor change the inode.
+    /// A thread that holds the guard must neither request a second one nor change the inode.
     #[must_use]
     pub fn inode(&self) -> InodeGuard<'_> {
         InodeGuard(self.view.read())
@@ -325,7 +333,7 @@ impl LiveInode {
         self.update(tx, Touched::Core, |inode| f(inode.core_mut()))
     }
 
-    /// Changes only times. [`sync_contents`](Self::sync_contents) does not make times durable.
+    /// Changes only time stamps. [`sync_contents`](Self::sync_contents) does not make them durable.
     #[doc(alias = "XFS_ILOG_TIMESTAMP")]
     pub fn change_times<R>(
         &self,
@@ -335,7 +343,7 @@ impl LiveInode {
         self.update(tx, Touched::Times, |inode| f(inode.core_mut()))
     }
 
-    /// Updates the times after a change of the contents.
+    /// Sets the modification and change times after a change of the contents.
     pub(crate) fn touch(&self, tx: &mut Transaction<'_>, now: Timestamp) {
         self.change(tx, |core| {
             core.modify_time = now;
@@ -343,8 +351,9 @@ impl LiveInode {
         });
     }
 
-    /// Changes the view, and the record with it (I1). Joins the record if necessary. The inode's
-    /// change count rises with the first change of a transaction.
+    /// Changes the view and the log record together (I1: they agree). Joins the record to the
+    /// transaction if necessary. The first change in a transaction increments the inode's change
+    /// count.
     pub(crate) fn update<R>(
         &self,
         tx: &mut Transaction<'_>,
@@ -391,8 +400,8 @@ impl LiveInode {
         answer
     }
 
-    /// Makes the contents durable: the bytes, which the caller has written to the device, their
-    /// mapping, and the size.
+    /// Makes the contents of the file durable: the bytes that the caller has written to the device,
+    /// their mapping, and the size.
     ///
     /// # Errors
     ///
@@ -424,14 +433,14 @@ impl LiveInode {
         }
     }
 
-    /// Loads the map of a fork, which every change of the fork requires.
+    /// Loads the extent map of a fork into memory. Every change of the fork requires it.
     pub(crate) fn load_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<()> {
         self.inode().extent_map(cache, kind).map(|_| ())
     }
 }
 
-/// Decodes an inode from its record. The record may then drop its copy, while the inode is in place
-/// on the device.
+/// Decodes the readers' view of an inode from its log record. If the inode is up to date at its
+/// home location on disk, the record may drop its own copy.
 #[inline]
 fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
     view_of_image(record.take_image()?, geometry)
@@ -444,14 +453,14 @@ fn view_of_image(image: InodeImage, geometry: &Geometry) -> Result<Inode> {
     Inode::from_image(image, geometry)
 }
 
-/// Encodes a view as an inode is logged.
+/// Encodes the readers' view as the image that is logged.
 fn image_of(view: &Inode) -> InodeImage {
     let [data, attr] = [ForkKind::Data, ForkKind::Attr].map(|kind| view.fork(kind).encode());
     InodeImage { core: view.core().clone(), data, attr }
 }
 
-/// Clamps the times of an inode to the range of their format. Selects the newer format where the
-/// volume has it.
+/// Clamps the times of an inode to the range of their format. Selects the newer format if the
+/// volume has that feature.
 fn fit_times(core: &mut InodeCore, geometry: &Geometry) {
     if geometry.has_incompat(IncompatFeatures::BIGTIME) {
         core.flags2 |= InodeFlags2::BIGTIME;
@@ -459,7 +468,7 @@ fn fit_times(core: &mut InodeCore, geometry: &Geometry) {
     core.clamp_times(); // I2
 }
 
-/// The fields to log for a change of these forks.
+/// Returns the fields that must be logged after a change of the touched parts.
 fn logged_fields(inode: &Inode, touched: Touched) -> LoggedFields {
     let mut fields = LoggedFields::CORE;
     if touched.includes(ForkKind::Data) {

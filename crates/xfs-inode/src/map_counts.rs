@@ -1,18 +1,20 @@
-//! Counters of operations on the maps of a volume's files, by slot.
+//! Counters of operations on the extent maps of a volume's files. Each per-CPU slot has its own
+//! counters.
 
 use xfs_sync::SlotCounters;
 use xfs_trans::Journal;
 
-/// The counted operations.
+/// A kind of operation that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapUse {
-    /// A lookup of the mapping of contents, for a read.
+    /// A lookup of the mapping of file data, for a read.
     #[doc(alias = "xs_blk_mapr")]
     Read,
-    /// An allocation of blocks for a range of a fork, or a conversion.
+    /// An allocation of blocks for a range of a fork, or a conversion between written and
+    /// unwritten.
     #[doc(alias = "xs_blk_mapw")]
     Write,
-    /// A step of unmapping a range of a fork.
+    /// One step that unmaps blocks of a fork.
     #[doc(alias = "xs_blk_unmap")]
     Unmap,
     /// An extent was added to a map.
@@ -25,7 +27,7 @@ pub enum MapUse {
 
 const KINDS: usize = MapUse::Deletion as usize + 1;
 
-/// The counters of all operations in [`MapUse`].
+/// For each kind in [`MapUse`], the number of operations.
 #[derive(Default)]
 pub struct MapCounts(SlotCounters<KINDS>);
 

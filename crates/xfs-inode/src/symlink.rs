@@ -1,7 +1,7 @@
 //! The target of a symbolic link.
 //!
-//! A target that does not fit the inode lies in blocks of its own. Each extent is one buffer, with
-//! a header that names the link's inode and the offset of the piece in the target.
+//! A target that does not fit in the inode is stored in blocks of its own. Each extent is one
+//! buffer, with a header that names the link's inode and the offset of the piece in the target.
 
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::extent::ExtentCheck;
@@ -15,7 +15,8 @@ use crate::fork_block::BlockShape;
 use crate::inode::Inode;
 
 impl Inode {
-    /// Reads the target, as it was given: bytes without NUL, at most 1024 of them.
+    /// Reads the target as it was given when the link was created: at most 1024 bytes, none of them
+    /// NUL.
     ///
     /// # Errors
     ///
@@ -68,7 +69,8 @@ impl Inode {
         Ok(target)
     }
 
-    /// Checks that a piece belongs to this link and is the next one.
+    /// Checks that a piece belongs to this link, and that it starts at offset `expected` in the
+    /// target.
     fn check_piece(&self, block: &SymlinkBlock<'_>, expected: u32) -> Result<()> {
         if block.owner != self.number() {
             let (found, expected) = (block.owner.0, self.number().0);

@@ -1,4 +1,4 @@
-//! A volume in memory, put together from the records in `testdata/inodes`.
+//! Test helper: a volume in memory, built from the inodes and blocks in `testdata/inodes`.
 //!
 //! Blocks of 1 KiB and inodes of 512 bytes, all in the first group: inode N lies at byte N · 512
 //! and block N at byte N · 1024.
@@ -34,15 +34,16 @@ pub(crate) const ALL: [&[u8]; 9] =
 pub(crate) const FRAGMENTS_LEAF: &[u8] = golden!("fragments.block");
 pub(crate) const LONG_LINK_BLOCK: &[u8] = golden!("longlink.block");
 
-/// The contents of an unwritten block on the device. No file may ever show them.
+/// The value of every byte of an unwritten block on the device. No file may ever show it.
 pub(crate) const STALE: u8 = 0xee;
 
-/// Returns the inode number that a record carries.
+/// Returns the inode number that an inode's bytes contain.
 pub(crate) fn number(record: &[u8]) -> InodeNumber {
     InodeNumber(u64::from_be_bytes(record[152..160].try_into().unwrap()))
 }
 
-/// Returns an inode record with the bytes at some offsets replaced, and its checksum updated.
+/// Returns the bytes of an inode with the bytes at the given offsets replaced, and its checksum
+/// updated.
 pub(crate) fn changed(record: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = record.to_vec();
     for (offset, new) in changes {
@@ -53,7 +54,7 @@ pub(crate) fn changed(record: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// The volume that the records come from.
+/// A volume in memory that contains the inodes and blocks of `testdata/inodes`.
 pub(crate) struct Volume {
     device: Arc<MemoryDevice>,
     geometry: Arc<Geometry>,
@@ -86,13 +87,14 @@ impl Volume {
         self.put(number(record).0 * 512, record);
     }
 
-    /// Writes a block to the address that the block itself holds at offset `field`.
+    /// Writes a block to the address that the block itself contains at byte offset `field`.
     fn put_block(&self, block: &[u8], field: usize) {
         let address = u64::from_be_bytes(block[field..field + 8].try_into().unwrap());
         self.put(address * 512, block);
     }
 
-    /// Writes a block of an extent btree to block `at`: level, count, entries, and its inode.
+    /// Writes a block of an extent btree to block number `at`, with this level, number of entries
+    /// and contents.
     pub(crate) fn put_btree_block(&self, at: u64, level: u16, count: u16, entries: &[u8]) {
         let mut block = FRAGMENTS_LEAF.to_vec();
         block[4..6].copy_from_slice(&level.to_be_bytes());
@@ -103,7 +105,7 @@ impl Volume {
         self.put_changed_block(at, &block, &[]);
     }
 
-    /// Makes two blocks of an extent btree neighbours.
+    /// Makes two blocks of an extent btree name each other as siblings.
     pub(crate) fn join_btree_blocks(&self, left: u64, right: u64) {
         for (at, field, sibling) in [(left, 16, right), (right, 8, left)] {
             let mut block = vec![0; 1024];
@@ -112,7 +114,7 @@ impl Volume {
         }
     }
 
-    /// Writes a block of an extent btree to block `at`, with its checksum updated.
+    /// Writes a changed block of an extent btree to block number `at`, and updates its checksum.
     pub(crate) fn put_changed_block(&self, at: u64, block: &[u8], changes: &[(usize, &[u8])]) {
         let mut block = block.to_vec();
         for (offset, new) in changes {
@@ -122,7 +124,7 @@ impl Volume {
         self.put(at * 1024, &block);
     }
 
-    /// Creates an empty cache.
+    /// Creates an empty buffer cache.
     pub(crate) fn cache(&self) -> BufferCache {
         let device: Arc<dyn BlockDevice> = self.device.clone();
         BufferCache::new(device, self.geometry.clone(), 1 << 16)
@@ -133,7 +135,7 @@ impl Volume {
     }
 }
 
-/// Returns the check of a corruption.
+/// Returns the check that failed. Panics if `result` is anything but a corruption.
 pub(crate) fn failed_check<T>(result: Result<T, Error>) -> Check {
     match result {
         Err(Error::Corrupt(corruption)) => corruption.check().clone(),

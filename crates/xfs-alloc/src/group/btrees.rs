@@ -1,4 +1,5 @@
-//! The btrees of a group whose roots are in its AGF: where their blocks come from and go to.
+//! The btrees of a group whose roots are in its AGF: where their blocks come from, and where freed
+//! blocks go.
 //!
 //! | btree | its blocks | counted in |
 //! |---|---|---|
@@ -24,15 +25,15 @@ use crate::deferred::FreeWork;
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 
-/// A btree whose root is in the AGF.
+/// A kind of btree whose root is in the AGF.
 pub(super) trait GroupBtree: BtreeFormat + Sized {
-    /// The root in the AGF; `None` if the volume does not have this kind of btree.
+    /// Returns the root in the AGF; `None` if the volume does not have this kind of btree.
     fn root(group: &mut GroupSpace) -> Option<&mut BtreeRoot>;
     fn claim(group: &mut GroupSpace, tx: &mut Transaction<'_>, near: u32) -> Result<u32>;
     fn give_back(group: &mut GroupSpace, tx: &mut Transaction<'_>, block: u32) -> Result<()>;
 }
 
-/// The part of a group that the editor of a btree needs.
+/// The group and the btree kind, as the anchor of an editor.
 pub(super) struct InGroup<'g, F> {
     group: &'g mut GroupSpace,
     format: PhantomData<F>,
@@ -42,8 +43,8 @@ pub(super) struct InGroup<'g, F> {
 pub(super) type GroupEditor<'e, 'journal, F> = Editor<F, Anchored<'e, 'journal, InGroup<'e, F>>>;
 
 impl GroupSpace {
-    /// Creates an editor of one btree. While it is open only other btrees of the group can be
-    /// edited.
+    /// Creates an editor of one btree of the group. While the editor exists no other code can use
+    /// the group, except through the editor.
     pub(super) fn edit<'e, 'journal, F: GroupBtree>(
         &'e mut self,
         tx: &'e mut Transaction<'journal>,
@@ -55,7 +56,7 @@ impl GroupSpace {
         Editor::new(Anchored { tx, anchor }, number, root)
     }
 
-    /// Whether the volume has this btree.
+    /// Whether the volume has this kind of btree.
     pub(super) fn has<F: GroupBtree>(&mut self) -> bool {
         F::root(self).is_some()
     }
@@ -73,7 +74,7 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Returns `count - 1`, for a count that comes from disk.
+    /// Returns `count - 1`. Returns an error if `count`, which comes from disk, is 0.
     fn fewer(&self, count: u32) -> Result<u32> {
         let (what, length) = ("a btree", self.agf.length_blocks);
         count.checked_sub(1).ok_or_else(|| {

@@ -1,14 +1,15 @@
 //! Discarding free blocks of a group.
 //!
-//! Owns: the choice of the blocks. Does **not** own the time. On a device without discards nothing
-//! happens.
+//! Owns: the choice of the blocks. Does **not** own the time of the discard. On a device that
+//! supports no discards nothing happens.
 //!
 //! # Invariants
 //!
-//! - **I1** A discarded block is free now, by the btree, and not busy: its free is durable. Blocks
-//!   that were busy may have moved to the free list and into a btree since, so the btree is asked.
-//! - **I2** The group's header is latched meanwhile, so no thread allocates the blocks before the
-//!   discard has returned.
+//! - **I1** A discarded block is free according to the free-space btree at that moment, and it is
+//!   not busy: its free is durable. A block that was busy may since have moved to the free list and
+//!   into a btree, so the free-space btree is read.
+//! - **I2** The group's header is latched during the discard, so no thread allocates the blocks
+//!   before the discard has returned.
 
 use std::ops::Range;
 
@@ -20,19 +21,20 @@ use xfs_trans::Transaction;
 use super::GroupSpace;
 use super::search::Search;
 
-/// The number of free extents that are examined before the group is released to other threads.
+/// Number of free extents that are examined before the group's latch is released to other threads.
 const TURN_EXTENTS: usize = 64;
 
-/// The result of discarding in a group until it is released to other threads.
+/// The result of one turn of discards in a group, between latching the group and releasing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Discarded {
     pub(crate) blocks: u64,
-    /// The block to continue from; `None` when the range is done.
+    /// The block to continue from in the next turn; `None` when the range is done.
     pub(crate) next: Option<u32>,
 }
 
 impl GroupSpace {
     /// Discards the free blocks in a range of the group, in pieces of at least `minimum` blocks.
+    /// Stops after `TURN_EXTENTS` extents.
     pub(crate) fn discard_free(
         &self,
         tx: &Transaction<'_>,
@@ -63,8 +65,8 @@ impl GroupSpace {
         Ok(Discarded { blocks, next: next.map(|free| free.start.0) })
     }
 
-    /// Discards extents whose free has just become durable, as far as they are still free. Errors
-    /// are ignored: a discard is only a hint.
+    /// Discards the parts of `expired` that are still free. The free of these extents has just
+    /// become durable. Errors are ignored: a discard is only a hint.
     pub(super) fn discard_expired(&self, tx: &Transaction<'_>, mut expired: Vec<Range<u32>>) {
         expired.sort_by_key(|range| range.start);
         expired.dedup_by(|next, last| {
@@ -83,7 +85,8 @@ impl GroupSpace {
         }
     }
 
-    /// Discards blocks. `self` keeps the header latched meanwhile (I2).
+    /// Discards the blocks of `part`. `self` keeps the group's header latched meanwhile, so that no
+    /// thread allocates the blocks (I2).
     fn discard(&self, tx: &Transaction<'_>, part: &Range<u32>) -> Result<()> {
         let geometry = tx.geometry();
         let at = geometry.ag_block_disk_addr(self.number, AgBlock(part.start));

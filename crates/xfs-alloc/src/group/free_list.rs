@@ -1,14 +1,16 @@
 //! The free list of a group: the reserve of blocks that its btrees grow from and shrink to.
 //!
-//! Owns: taking from the list and adding to it, its required length, and filling it to that length.
-//! Does **not** own which btree counts the block, or the format of the list.
+//! Owns: taking blocks from the list and adding blocks to it, its required length, and filling it
+//! to that length. Does **not** own the accounting of the blocks for each btree, or the format of
+//! the list.
 //!
 //! A change of free space can make the free-space btrees grow, and growing takes free space. The
-//! list breaks that circle. It is filled before the change with as many blocks as the btrees can
-//! take in the worst case, and a btree takes its block from there.
+//! free list breaks that circle. Before the change it is filled with as many blocks as the btrees
+//! can take in the worst case. A btree that grows takes its block from the list.
 //!
-//! Blocks on the list may be busy. They are used for metadata, which is written in place only after
-//! its checkpoint, and that checkpoint is never older than the one that freed the block.
+//! Blocks on the list may be busy. They are used for metadata, which is written to its home
+//! location on disk only after its checkpoint. That checkpoint is never older than the checkpoint
+//! that freed the block.
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agf::Agf;
@@ -26,8 +28,8 @@ use crate::owner::ExtentOwner;
 /// Returns the number of blocks that the free list must hold before a change of the group's free
 /// space.
 ///
-/// Each btree may split from the leaf to the root and get a new root. It may then split once more,
-/// up to that root, while the list is filled again.
+/// Each btree may split from the leaf to the root and get a new root. While the list is filled
+/// again, the btree may split once more up to that root.
 #[doc(alias = "xfs_alloc_min_freelist")]
 pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
     let levels = |levels: u32, most: u32| 2 * (levels + 1).min(most).max(1) - 2;
@@ -38,8 +40,9 @@ pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
 }
 
 impl GroupSpace {
-    /// Brings the free list to its required length. Excess blocks are freed in a later step;
-    /// missing ones are allocated, as far as the group has any. Returns whether any was allocated.
+    /// Brings the free list to its required length. Excess blocks are freed in a later transaction
+    /// step. Missing blocks are allocated, as far as the group has any. Returns `true` if any block
+    /// was allocated.
     #[doc(alias = "xfs_alloc_fix_freelist")]
     pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<bool> {
         self.shorten_free_list(tx)?;
@@ -55,13 +58,14 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Allocates the blocks that the free list lacks, as far as the group has any. Returns whether
-    /// any was allocated.
+    /// Allocates the blocks that the free list lacks, as far as the group has any. Returns `true`
+    /// if any block was allocated.
     ///
     /// A step that frees an excess block of the list only lengthens the list. Suppose that free
-    /// extents of one block just fill the leaves of the btrees. Then that free can split the
-    /// leaves, and the longer list that two levels require joins them again. Excess blocks are the
-    /// result. If their free made more of them, the chain would have no end.
+    /// extents of one block exactly fill the leaves of the btrees. Freeing the excess block can
+    /// then split a leaf. Two levels require a longer list, and the blocks that the list takes join
+    /// the leaves again. The list then has excess blocks. If freeing an excess block could also
+    /// shorten the list, each free could make more excess blocks, and the chain would have no end.
     pub(super) fn lengthen_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<bool> {
         let mut has_taken = false;
         loop {
@@ -84,7 +88,8 @@ impl GroupSpace {
         }
     }
 
-    /// Removes the block at the head of the list. An empty list breaks I2 of the group.
+    /// Removes the block at the head of the list and returns it. An empty list is corruption,
+    /// because the list is filled before each change (I2 of the group).
     #[doc(alias = "xfs_alloc_get_freelist")]
     pub(super) fn take_from_list(&mut self, tx: &mut Transaction<'_>) -> Result<u32> {
         let list = self.list(tx)?;
@@ -101,7 +106,7 @@ impl GroupSpace {
         Ok(block.0)
     }
 
-    /// Adds a block at the tail of the list.
+    /// Adds `block` at the tail of the list.
     #[doc(alias = "xfs_alloc_put_freelist")]
     pub(super) fn put_on_list(&mut self, tx: &mut Transaction<'_>, block: u32) -> Result<()> {
         let at = tx.geometry().header_disk_addr(self.number, AGFL_SECTOR);
@@ -120,7 +125,7 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Returns the buffer of the free list, for reading: the header's latch protects it.
+    /// Returns the buffer of the free list, for reading. The latch of the AGF protects it.
     fn list(&self, tx: &Transaction<'_>) -> Result<Buffer> {
         let geometry = tx.geometry();
         let at = geometry.header_disk_addr(self.number, AGFL_SECTOR);

@@ -1,13 +1,14 @@
 //! Both free-space btrees of a group, changed together.
 //!
 //! Owns: cutting blocks out of a free extent, and joining freed blocks with adjacent free extents.
-//! Does **not** own the choice of the extent, or the use of the blocks.
+//! Does **not** own the choice of the extent, or the use that the blocks are put to.
 //!
 //! # Invariants
 //!
-//! - **I1** Both btrees hold the same extents, and no two extents touch.
-//! - **I2** `free_blocks` is the sum of the extents, `longest_free_blocks` the last of the btree by
-//!   size.
+//! - **I1** The btree by block and the btree by size hold the same extents, and no two extents are
+//!   adjacent.
+//! - **I2** `free_blocks` is the sum of the extents, `longest_free_blocks` is the length of the
+//!   last extent in the btree by size.
 
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ fn extent(range: Range<u32>) -> FreeSpace {
 }
 
 impl GroupSpace {
-    /// Cuts `range` out of the free extent `from`.
+    /// Removes `range` from the free extent `from`, in both btrees.
     #[doc(alias = "xfs_alloc_fixup_trees")]
     pub(super) fn take_free(
         &mut self,
@@ -70,7 +71,7 @@ impl GroupSpace {
         }
     }
 
-    /// Replaces records of the btree by size.
+    /// Replaces records of the btree by size: removes the old ones and inserts the new ones.
     fn replace_by_size(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -95,7 +96,7 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Joins freed blocks with the adjacent free extents.
+    /// Adds freed blocks to both btrees, joined with the adjacent free extents.
     #[doc(alias = "xfs_free_ag_extent")]
     pub(super) fn give_free(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) -> Result<()> {
         let freed = extent(range.clone());
@@ -132,7 +133,8 @@ impl GroupSpace {
     }
 }
 
-/// The two btrees disagree about an extent (I1).
+/// Returns the error for an extent that only one of the two btrees holds (I1: they hold the same
+/// extents).
 #[cold]
 fn disagree(group: AgNumber, record: FreeSpace) -> Error {
     let check = FreeSpaceCheck::Disagree { start: record.start.0, count: record.count };

@@ -1,8 +1,9 @@
-//! The reference counts of a group: one more or one fewer for a range, a step at a time.
+//! Changes of reference counts in a group: one more or one fewer for each block of a range, in one
+//! or more transaction steps.
 //!
 //! Owns: reading the records that a change concerns, as many as one step may change, and writing
 //! the resulting records ([`adjust`]). Does **not** own freeing blocks without references: it
-//! returns them.
+//! returns these blocks to the caller.
 
 mod adjust;
 
@@ -19,21 +20,22 @@ pub(crate) use adjust::CountChange;
 use super::GroupSpace;
 use super::btrees::GroupEditor;
 
-/// The number of records that one step reads. It writes at most twice as many, in neighbouring
-/// leaves.
+/// Number of records that one transaction step reads. The step writes at most twice as many, in
+/// neighbouring leaves.
 const RECORDS_PER_STEP: usize = 16;
 
-/// The result of one step.
+/// The result of one transaction step of a change of counts.
 #[derive(Debug)]
 pub(crate) struct CountProgress {
-    /// Blocks without any reference left.
+    /// The blocks that have no reference left.
     pub(crate) unreferenced: Vec<Range<u32>>,
     /// The part of the range that the step has not reached.
     pub(crate) rest: Option<Range<u32>>,
 }
 
 impl GroupSpace {
-    /// Changes the counts of a range, from its start on, as far as one step goes.
+    /// Changes the counts of a range, from the start of the range on, for as many records as one
+    /// transaction step may change.
     #[doc(alias = "xfs_refcount_adjust")]
     pub(crate) fn count_references(
         &mut self,
@@ -52,7 +54,8 @@ impl GroupSpace {
         Ok(CountProgress { unreferenced: adjusted.unreferenced, rest })
     }
 
-    /// The records that overlap or touch a range, and the end of the step if there are many.
+    /// Returns the records that overlap or touch `range`, and the block where this transaction step
+    /// must stop. That is the end of `range` unless there are too many records.
     fn touched_counts(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -85,7 +88,7 @@ impl GroupSpace {
         Ok((records, range.end))
     }
 
-    /// Replaces the records of a stretch, and writes only those that differ.
+    /// Replaces the records `old` by `new`, and writes only those that differ.
     fn replace_counts(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -116,7 +119,7 @@ impl GroupSpace {
     }
 }
 
-/// Moves to a record whose start was read under the same latch.
+/// Moves the editor to a record that was read under the same latch of the AGF.
 fn find(editor: &mut GroupEditor<'_, '_, Refcounts>, record: &Refcount) -> Result<()> {
     let found = editor.find((record.domain, record.start))?;
     assert!(found.is_some(), "the reference counts change only under this latch");

@@ -3,15 +3,15 @@
 //!
 //! Owns: finding the record that a mapping belongs to, joining a new mapping with its continuation
 //! on both sides, and cutting a mapping out of a longer record. Does **not** own the time of the
-//! change: metadata changes with the allocation, a file's mappings in a step of their own, promised
-//! in the log.
+//! change: metadata changes with the allocation, a file's mappings in a later transaction step,
+//! promised in the log.
 //!
 //! # Invariants
 //!
-//! - **I1** Two records of one owner in the same state, of which one continues the other on disk
-//!   and in the file, are one record.
-//! - **I2** A removed mapping lies whole inside one record, in the same state. Anything else is a
-//!   damaged volume, or a change that has been made already.
+//! - **I1** Two records of one owner with the same state, where the second continues the first on
+//!   disk and in the file, are stored as one record.
+//! - **I2** A mapping that is removed lies completely inside one record with the same state.
+//!   Otherwise the volume is damaged, or the change has been made already.
 //!
 //! # Where blocks are shared
 //!
@@ -34,7 +34,7 @@ use super::GroupSpace;
 use super::btrees::GroupEditor;
 use crate::owner::ExtentOwner;
 
-/// Blocks of the group and their owner.
+/// A range of blocks of the group, with its owner: one mapping of the reverse map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnedExtent(Rmap);
 
@@ -47,19 +47,20 @@ impl OwnedExtent {
     }
 }
 
-/// Whether the owner's blocks have offsets in a fork.
+/// Whether the mapping has an offset in a fork. Only blocks with contents of a file have one.
 fn has_offset(record: &Rmap) -> bool {
     matches!(record.owner, RmapOwner::Inode(_)) && !record.flags.contains(RmapFlags::FORK_BTREE)
 }
 
-/// The flags that distinguish two uses by one owner, whatever their state.
+/// The flags that distinguish two uses of blocks by one owner. The flag for unwritten blocks is a
+/// state, not a use.
 const USE: RmapFlags = RmapFlags::ATTR.union(RmapFlags::FORK_BTREE);
 
 fn same_use(one: &Rmap, other: &Rmap) -> bool {
     one.owner == other.owner && one.flags.intersection(USE) == other.flags.intersection(USE)
 }
 
-/// Returns the part of a record that lies in `range`; `None` if there is none.
+/// Returns the part of a record that lies in `range`; `None` if the range is empty.
 fn part(record: &Rmap, range: Range<u32>) -> Option<Rmap> {
     let skipped = u64::from(range.start - record.start.0);
     let offset = if has_offset(record) { record.offset.0 + skipped } else { 0 };
@@ -71,7 +72,8 @@ fn part(record: &Rmap, range: Range<u32>) -> Option<Rmap> {
     })
 }
 
-/// Whether `record` covers the blocks of `wanted`, as the same part of the same fork.
+/// Whether `record` covers the blocks of `wanted`, for the same owner and use, and with matching
+/// offsets.
 fn covers(record: &Rmap, wanted: &Rmap) -> bool {
     let is_around = record.start <= wanted.start && record.end() >= wanted.end();
     is_around
@@ -80,7 +82,8 @@ fn covers(record: &Rmap, wanted: &Rmap) -> bool {
             || wanted.offset.0 == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
 }
 
-/// Whether the blocks and offsets of `right` continue those of `left`, in the same state (I1).
+/// Whether `right` continues `left` on disk and in the file, with the same owner and state. I1
+/// forbids two records of which this is true.
 fn continues(left: &Rmap, right: &Rmap) -> bool {
     left.end() == right.start
         && left.owner == right.owner
@@ -89,7 +92,7 @@ fn continues(left: &Rmap, right: &Rmap) -> bool {
 }
 
 impl GroupSpace {
-    /// Adds a mapping. Does nothing on volumes without a reverse map.
+    /// Adds the mapping `new` to the reverse map. Does nothing on volumes without a reverse map.
     #[doc(alias = "xfs_rmap_map")]
     pub(crate) fn add_mapping(
         &mut self,
@@ -118,7 +121,7 @@ impl GroupSpace {
         }
     }
 
-    /// Removes a mapping. Does nothing on volumes without a reverse map.
+    /// Removes a mapping from the reverse map. Does nothing on volumes without a reverse map.
     #[doc(alias = "xfs_rmap_unmap")]
     pub(crate) fn remove_mapping(
         &mut self,
@@ -136,9 +139,9 @@ impl GroupSpace {
         self.cut_mapping(tx, &record, old.start.0..old.end().0)
     }
 
-    /// Removes the mapping of one owner that covers these blocks, if there is one. The recovery of
-    /// an intent to free them knows neither the owner, nor whether the mapping was removed before
-    /// the crash.
+    /// Removes the mapping of whichever owner covers these blocks, if there is one. Recovery uses
+    /// this for an intent to free the blocks. It knows neither the owner, nor whether the mapping
+    /// was removed before the crash.
     pub(crate) fn remove_any_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -158,7 +161,8 @@ impl GroupSpace {
         }
     }
 
-    /// Converts a mapping from written to unwritten, or back. `new` is the state afterwards.
+    /// Converts a mapping from written to unwritten, or back. `new` is the mapping after the
+    /// conversion.
     #[doc(alias = "xfs_rmap_convert")]
     pub(crate) fn convert_mapping(
         &mut self,
@@ -173,7 +177,8 @@ impl GroupSpace {
         self.add_mapping(tx, new)
     }
 
-    /// Removes `range` from a record that covers it.
+    /// Removes `range` from a record that covers it. The parts of the record before and after the
+    /// range stay.
     fn cut_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -195,7 +200,7 @@ impl GroupSpace {
         tail.map_or(Ok(()), |tail| editor.insert(tail))
     }
 
-    /// Returns the record that the new mapping continues, if there is one.
+    /// Returns the record that the mapping `new` continues; `None` if there is no such record.
     fn find_before(&mut self, tx: &mut Transaction<'_>, new: &Rmap) -> Result<Option<Rmap>> {
         let Some(start) = new.start.0.checked_sub(1) else { return Ok(None) };
         let offset = if has_offset(new) {
@@ -209,7 +214,8 @@ impl GroupSpace {
         Ok(found.filter(|left| continues(left, new)))
     }
 
-    /// Returns the record that covers a mapping, in any state; `None` if there is none.
+    /// Returns the record that covers the mapping `wanted`, whether written or unwritten; `None` if
+    /// there is no such record.
     fn find_covering(&mut self, tx: &mut Transaction<'_>, wanted: &Rmap) -> Result<Option<Rmap>> {
         let mut editor = self.edit::<ReverseMap>(tx)?;
         let found = editor.seek(Seek::AtOrBefore(ReverseMap::key(wanted)))?;
@@ -226,13 +232,14 @@ impl GroupSpace {
     }
 }
 
-/// Returns the offset and the flags, as a key holds them, of the block after a mapping.
+/// Returns the second half of a reverse-map key (file offset with its flags) for the block that
+/// follows the mapping `new`.
 fn part_behind(new: &Rmap) -> u64 {
     let blocks = if has_offset(new) { u64::from(new.count) } else { 0 };
     ReverseMap::key(new).offset + blocks
 }
 
-/// Moves to a record that was found under the same latch.
+/// Moves the editor to a record that was read under the same latch of the AGF.
 fn find(editor: &mut GroupEditor<'_, '_, ReverseMap>, record: &Rmap) -> Result<()> {
     let found = editor.find(ReverseMap::key(record))?;
     assert!(found.is_some(), "the reverse map changes only under this latch");

@@ -1,12 +1,13 @@
 //! The choice of the free blocks of a group that an allocation gets.
 //!
 //! Owns: the check whether a group can afford an allocation, and the walk along the free-space
-//! btrees for the best position. Does **not** own taking the blocks: nothing is changed here.
+//! btrees for the best free extent. Does **not** own taking the blocks: a search changes nothing.
 //!
 //! # The order of the search
 //!
-//! 1. Near a block: outwards from it along the btree by block, over at most [`NEARBY`] extents, the
-//!    first extent that gives the maximum; of two on both sides the nearer.
+//! 1. Only for a request near a block: the nearest extent that gives the maximum. The search goes
+//!    outwards from the block, in both directions of the btree by block, over at most [`NEARBY`]
+//!    extents.
 //! 2. The shortest extent that gives the maximum, by the btree by size.
 //! 3. The longest piece that gives at least the minimum, from the long end of the btree by size.
 //!
@@ -26,42 +27,45 @@ use super::{GroupSpace, free_list};
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 
-/// The number of extents that are examined on the way outwards from a block.
+/// Number of free extents that are examined outwards from a block.
 const NEARBY: u32 = 64;
-/// The number of extents of sufficient length that are tried before a shorter piece is taken.
+/// Number of free extents of sufficient length that are tried before a shorter piece is taken.
 const LONG_ENOUGH: u32 = 64;
 
-/// The requested position in the group.
+/// The block of the group near which an allocation is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Near {
-    /// Anywhere.
+    /// Any blocks of the group.
     Anywhere,
-    /// From this block on, or nowhere.
+    /// The allocation must start at exactly this block.
     Exactly(u32),
     /// As near to this block as possible.
     Block(u32),
 }
 
-/// An allocation inside one group.
+/// A request for an allocation inside one group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupRequest {
     pub(crate) near: Near,
     pub(crate) minimum: u32,
     pub(crate) maximum: u32,
-    /// The alignment of the first block, counted in the group; at least 1.
+    /// The alignment of the first block in blocks, counted from the start of the group; at least 1.
     pub(crate) alignment: u32,
     pub(crate) owner: Option<ExtentOwner>,
-    /// The account; `None` for blocks of the free list, which continue to count as free.
+    /// The account that the blocks are taken from. `None` for blocks that move to the free list,
+    /// which still count as free.
     pub(crate) purpose: Option<Purpose>,
-    /// Blocks that must stay free for later allocations of the transaction.
+    /// Number of blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
-    /// Blocks that the group must be able to give in total, even if its btrees grow meanwhile:
-    /// everything that the transaction may still need. 0 demands no more than this request.
+    /// Number of blocks that the group must be able to give in total, even if its btrees grow
+    /// meanwhile: everything that the transaction may still need. 0 demands no more than this
+    /// request.
     pub(crate) total: u32,
 }
 
 impl GroupRequest {
-    /// Creates a request for blocks at any position, for contents of a file.
+    /// Creates a request for `minimum` to `maximum` blocks anywhere in the group, for contents of a
+    /// file.
     pub(crate) const fn blocks(minimum: u32, maximum: u32) -> Self {
         Self {
             near: Near::Anywhere,
@@ -75,7 +79,7 @@ impl GroupRequest {
         }
     }
 
-    /// Whether any usable block of a group serves the request.
+    /// Whether any single usable block of a group serves the request.
     pub(crate) fn is_single_block(&self) -> bool {
         self.minimum == 1
             && self.alignment == 1
@@ -84,7 +88,8 @@ impl GroupRequest {
             && !matches!(self.near, Near::Exactly(_))
     }
 
-    /// Returns the length of a free extent in which the minimum fits at any alignment of its start.
+    /// Returns the length in blocks that a free extent must have so that the minimum fits, however
+    /// the start of the extent is aligned.
     const fn least(&self) -> u32 {
         self.minimum.saturating_add(self.alignment - 1)
     }
@@ -93,17 +98,18 @@ impl GroupRequest {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SearchResult {
-    /// A range of blocks in this free extent.
+    /// A range of blocks, and the free extent that contains it.
     Extent { from: FreeSpace, range: Range<u32> },
-    /// No extent at present: suitable blocks are busy.
+    /// Nothing at present: suitable blocks exist, but they are busy.
     Busy,
-    /// No extent.
+    /// The group has no suitable blocks.
     Nothing,
 }
 
 impl GroupSpace {
-    /// Returns `wanted`, reduced to the blocks that the group can give without using its reserves
-    /// for btrees and the free list. Returns `None` if the group cannot give even the minimum.
+    /// Returns the request `wanted`, reduced to the blocks that the group can give without using
+    /// its reserves for btrees and the free list. Returns `None` if the group cannot give even the
+    /// minimum.
     #[doc(alias = "xfs_alloc_space_available")]
     pub(super) fn affordable(&self, wanted: &GroupRequest) -> Option<GroupRequest> {
         let agf = &self.agf;
@@ -131,13 +137,14 @@ impl GroupSpace {
             .then(|| GroupRequest { maximum: wanted.maximum.min(available), ..*wanted })
     }
 
-    /// Whether the group can give the minimum of a request now.
+    /// Whether the group can give the minimum of the request now.
     pub(crate) fn can_afford(&self, wanted: &GroupRequest) -> bool {
         self.affordable(wanted).is_some()
     }
 
-    /// Whether the group can give `total` blocks in addition to what a request leaves free, or not
-    /// even the minimum of the request. In the second case an allocation changes nothing.
+    /// Whether an allocation in this group is safe for the rest of the transaction. It is if the
+    /// group can give `total` blocks in addition to those that the request leaves free. It also is
+    /// if the group cannot give even the minimum, because then the allocation changes nothing.
     pub(crate) fn has_all(&self, wanted: &GroupRequest, total: u32) -> bool {
         !self.can_afford(wanted) || self.can_afford(&GroupRequest { total, ..*wanted })
     }
@@ -150,7 +157,7 @@ impl GroupSpace {
         all.map_or(0, |all| all.maximum.saturating_sub(needed))
     }
 
-    /// Searches for the blocks of a request.
+    /// Searches for the blocks of the request `wanted`. Changes nothing.
     pub(super) fn search(
         &self,
         tx: &Transaction<'_>,
@@ -173,11 +180,11 @@ impl GroupSpace {
     }
 }
 
-/// The state of a search.
+/// The state of a search in one group.
 pub(super) struct Search<'s> {
     cache: &'s BufferCache,
     group: &'s GroupSpace,
-    /// Whether the search has met busy blocks.
+    /// Whether the search has left out busy blocks.
     met_busy: Cell<bool>,
 }
 
@@ -204,8 +211,8 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Finds blocks for the free list: an extent of at most the missing number of blocks,
-    /// preferably not busy. Returns `None` if there is no free extent.
+    /// Finds blocks for the free list: at most `missing` blocks of one free extent. Prefers blocks
+    /// that are not busy. Returns `None` if the group has no free extent.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
         let wanted = GroupRequest { purpose: None, ..GroupRequest::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {
@@ -230,8 +237,8 @@ impl<'s> Search<'s> {
         Ok(self.result(range.map(|range| (from, range))))
     }
 
-    /// Finds the nearest extent that gives the maximum, within [`NEARBY`] extents; `None` if there
-    /// is no such extent.
+    /// Finds the extent nearest to `block` that gives the maximum, among the [`NEARBY`] extents
+    /// around it. Returns `None` if there is no such extent.
     fn nearby(&self, block: u32, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let (mut left, mut right) = (self.by_block()?, self.by_block()?);
         let mut before = left.seek(Seek::AtOrBefore(AgBlock(block)))?;
@@ -273,7 +280,8 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// Finds the longest piece in the group.
+    /// Finds the longest piece in the group that gives at least the minimum; `None` if there is
+    /// none.
     fn longest(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let mut best: Option<Candidate> = None;
         let mut cursor = self.by_size()?;
@@ -300,7 +308,8 @@ impl<'s> Search<'s> {
         parts
     }
 
-    /// Returns the best blocks of one free extent for `wanted`, if it has enough.
+    /// Returns the best range of blocks for `wanted` in the free extent `from`; `None` if the
+    /// extent is not suitable.
     fn fit(&self, from: FreeSpace, wanted: &GroupRequest) -> Option<Candidate> {
         let target = match wanted.near {
             Near::Anywhere => None,
@@ -316,8 +325,9 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Returns the blocks of an allocation within a stretch of free blocks: aligned, as many as
-/// requested, and as near to `target` as possible.
+/// Returns the best range of blocks for `wanted` within `part`, a range of free blocks: aligned, as
+/// long as requested, and as near to `target` as possible. Returns `None` if the minimum does not
+/// fit.
 fn place(part: Range<u32>, wanted: &GroupRequest, target: Option<u32>) -> Option<Range<u32>> {
     let alignment = wanted.alignment.max(1);
     let first = part.start.checked_next_multiple_of(alignment)?;

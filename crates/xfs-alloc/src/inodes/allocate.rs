@@ -17,9 +17,9 @@ use crate::space::Space;
 /// The use that an inode is allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InodePurpose {
-    /// A directory, which goes to the next group in turn.
+    /// A directory. New directories go to the groups in turn.
     Directory,
-    /// Any other file, which lies near its directory.
+    /// Any other file. It lies near its directory.
     File,
 }
 
@@ -28,20 +28,21 @@ pub enum InodePurpose {
 pub struct AllocatedInode {
     /// The inode in memory, not yet joined to the transaction.
     pub record: Arc<InodeRecord>,
-    /// The generation of the inode while it was free. No file with this inode number has had that
-    /// generation.
+    /// The generation that the inode has while it is free. No file with this inode number has had
+    /// that generation.
     pub generation: u32,
 }
 
 impl AllocatedInode {
-    /// The inode number.
+    /// Returns the inode number.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         self.record.number()
     }
 }
 
-/// The number of blocks that allocating an inode may use, to be reserved with the transaction.
+/// Returns the number of blocks that allocating an inode may use, to be reserved with the
+/// transaction.
 #[doc(alias = "XFS_IALLOC_SPACE_RES")]
 #[must_use]
 pub fn inode_blocks(geometry: &Geometry) -> u64 {
@@ -50,24 +51,25 @@ pub fn inode_blocks(geometry: &Geometry) -> u64 {
     u64::from(geometry.chunk_blocks()) + btrees * u64::from(levels - 1)
 }
 
-/// The result of the search in one group.
+/// The result of the search for an inode in one group.
 enum InodeOutcome {
     Taken(AgInode),
-    /// The group has no free inode and no room for a chunk.
+    /// The group has no free inode and no room for another chunk.
     Full,
-    /// Another thread holds the group, and the step may not wait for it.
+    /// Another thread holds the group's header, and the transaction step may not wait for it.
     Held,
 }
 
-/// Allocates an inode for a file or directory in `parent`.
+/// Allocates an inode for a new file or directory in `parent`.
 ///
-/// If a chunk has to be made first, that ends a step of the transaction (I3 of the module). All
-/// other objects that the caller has joined must therefore stay joined across steps, as inodes do.
+/// If a new chunk is needed, the function commits the chunk first, which ends a step of the
+/// transaction (I3 of the module). All other objects that the caller has joined to the transaction
+/// must therefore stay joined across steps, as inodes do.
 ///
 /// # Errors
 ///
-/// `NoSpace` if no group has a free inode or room for more. Then the free lists of groups may have
-/// been filled, but nothing else has changed. `Shutdown` if a btree of inodes has to grow and
+/// `NoSpace` if no group has a free inode or room for another chunk. Then the free lists of groups
+/// may have been filled, but nothing else has changed. `Shutdown` if an inode btree has to grow and
 /// cannot. Errors of reading.
 #[doc(alias = "xfs_dialloc")]
 pub fn allocate_inode(
@@ -109,8 +111,8 @@ pub fn allocate_inode(
     Err(PosixError::NoSpace.into())
 }
 
-/// Whether a group appears to have a free inode or room for a new chunk, and in either case a block
-/// for the inode's contents. Does not latch the group.
+/// Whether a group appears to have a free inode or room for a new chunk. In either case it must
+/// also have a block for the inode's contents. Does not latch the group.
 #[doc(alias = "xfs_dialloc_good_ag")]
 fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
     let geometry = tx.geometry();
@@ -169,7 +171,7 @@ fn allocate_in(
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Takes one of the existing free inodes, near `near`.
+    /// Takes an existing free inode, as near to `near` as possible.
     fn take_inode(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -203,8 +205,8 @@ impl<'journal> GroupInodes<'journal> {
         Ok(AgInode(chunk.start.0 + position))
     }
 
-    /// Searches the btree of all chunks for a chunk with a free inode, from `near` on and then from
-    /// the first chunk. For volumes without a btree of chunks with free inodes.
+    /// Searches the btree of all chunks for a chunk with a free inode: from `near` to the last
+    /// chunk, then from the first chunk. For volumes without a free-inode btree.
     fn search_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -235,8 +237,8 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// Moves to the chunk with a free inode that is nearest to `near`, on either side. Returns `None`
-/// if there is no such chunk.
+/// Moves to the chunk with a free inode that is nearest to `near`, before or after it. Returns
+/// `None` if no chunk has a free inode.
 #[doc(alias = "xfs_dialloc_ag_finobt_near")]
 fn nearest(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,
@@ -256,7 +258,8 @@ fn nearest(
     }
 }
 
-/// Moves to the newest chunk if it has a free inode, or else to the first chunk with a free inode.
+/// Moves to the group's newest chunk if it has a free inode, or else to the first chunk with a free
+/// inode. Returns `None` if no chunk has a free inode.
 #[doc(alias = "xfs_dialloc_ag_finobt_newino")]
 fn newest_or_first(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,

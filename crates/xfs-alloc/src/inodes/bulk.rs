@@ -1,4 +1,4 @@
-//! The inode chunks of a group from an inode on, read while other threads change the volume.
+//! Reading the inode chunks of a group while other threads change the volume.
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::Result;
@@ -9,9 +9,9 @@ use xfs_trans::Journal;
 use super::state::InodeGroups;
 use crate::headers::read_agi;
 
-/// Appends up to `most` chunks of a group to `chunks`: those that start at `from` or after it, and
-/// the one that contains `from`. They are a consistent snapshot of one moment. Waits for the latch
-/// of the AGI; the caller must hold none.
+/// Appends up to `most` chunks of a group to `chunks`: the chunk that contains the inode `from`,
+/// and those after it. They are a consistent snapshot of one moment. Waits for the latch of the
+/// AGI; the caller must not hold the latch of any AGI.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! Making chunks of inodes.
+//! Making chunks of free inodes.
 //!
-//! The inodes of a new chunk are not logged one by one. One item records that the blocks became
-//! inodes, and their buffers are ordered: the log's tail does not pass the item before the buffers
-//! are written.
+//! The inodes of a new chunk are not logged one by one. One log item records that the blocks became
+//! inodes, and the buffers of the blocks are ordered: the log's tail does not pass the item before
+//! the buffers are written.
 
 use xfs_buffer::Result;
 use xfs_format::agi::AgiCheck;
@@ -19,11 +19,11 @@ use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::ExtentOwner;
 
-/// The largest number of chunks that a group may make before the volume's inode count is read
+/// The largest number of chunks that a group may make before it reads the volume's inode count
 /// again.
 const MOST_ALLOWED_CHUNKS: u64 = 16;
 
-/// Blocks for inodes.
+/// The blocks that become a chunk of inodes, or a part of one.
 struct ChunkBlocks {
     start: AgBlock,
     length_blocks: u32,
@@ -32,8 +32,9 @@ struct ChunkBlocks {
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Makes a chunk of free inodes, or part of one where the group has no room for a whole chunk.
-    /// Returns `false` if the group has no room at all, or the volume has reached its inode limit.
+    /// Makes a chunk of free inodes, or a part of one if the group has no room for a whole chunk.
+    /// Returns `false` if the group has no room for either, or the volume has reached its inode
+    /// limit.
     #[doc(alias = "xfs_ialloc_ag_alloc")]
     pub(super) fn add_chunk(&mut self, tx: &mut Transaction<'journal>) -> Result<bool> {
         let geometry = tx.geometry();
@@ -61,11 +62,12 @@ impl<'journal> GroupInodes<'journal> {
         Ok(true)
     }
 
-    /// Whether the volume may have `count` more inodes.
+    /// Whether the volume's inode limit allows `count` more inodes.
     ///
-    /// Far below the limit a group gets an allowance of some chunks at once, so that the volume's
-    /// count is not read each time. A group may still use its allowance when other groups have
-    /// reached the limit. The limit is advisory, and can be exceeded by that little.
+    /// Far below the limit a group gets an allowance of several chunks at once, so that the
+    /// volume's count is not read each time. A group may still use its allowance when other groups
+    /// have reached the limit. The volume can therefore exceed the limit, which is advisory, by the
+    /// sum of the allowances.
     fn may_grow(&self, tx: &Transaction<'_>, count: u32) -> bool {
         let (geometry, journal) = (tx.geometry(), tx.journal());
         let limit = journal.superblock().inode_limit(geometry.data_blocks);
@@ -79,8 +81,9 @@ impl<'journal> GroupInodes<'journal> {
         left > 0
     }
 
-    /// Allocates the blocks of a chunk: directly after the newest one, or near the inode btree, or
-    /// only part of a chunk.
+    /// Allocates the blocks of a chunk: directly after the newest chunk, or else near the inode
+    /// btree, or else for only a part of a chunk. Returns `None` if the group has no room for any
+    /// of these.
     fn allocate_blocks(&self, tx: &mut Transaction<'journal>) -> Result<Option<ChunkBlocks>> {
         let geometry = tx.geometry();
         let (blocks, alignment) = (geometry.chunk_blocks(), geometry.inode_alignment_blocks);
@@ -119,8 +122,9 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
-    /// Accepts blocks for part of a chunk, unless that chunk would reach past the end of the group
-    /// or lie at its start, where inode 0 would be. In these cases the blocks are freed again.
+    /// Accepts blocks for a part of a chunk. In two cases it frees the blocks again and returns
+    /// `None`: the chunk would reach past the end of the group, or lie at its start, where inode 0
+    /// would be.
     fn sparse_blocks(
         &self,
         tx: &mut Transaction<'journal>,
@@ -139,7 +143,7 @@ impl<'journal> GroupInodes<'journal> {
         None
     }
 
-    /// Initializes blocks as free inodes.
+    /// Writes free inodes into the blocks.
     #[doc(alias = "xfs_ialloc_inode_init")]
     fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &ChunkBlocks) -> Result<()> {
         let geometry = tx.geometry();
@@ -166,10 +170,10 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// The generation of the inodes of a new chunk. Chunks are freed and made again. An inode
-    /// number must not return with a generation that an earlier file had, as a client may hold a
-    /// handle of that file. The generation depends only on the volume, so that the same operations
-    /// produce the same volume.
+    /// Returns the generation that the inodes of a new chunk get. Chunks are freed and made again.
+    /// A client may hold a handle of a deleted file, so an inode number must not return with a
+    /// generation that an earlier file had. The generation depends only on the volume, so that the
+    /// same operations produce the same volume.
     fn new_generation(&self, tx: &Transaction<'_>, start: AgBlock) -> u32 {
         let (high, low) = tx.geometry().meta_uuid.as_u64_pair();
         let place = u64::from(self.number.0) << 32 | u64::from(start.0);
@@ -187,8 +191,8 @@ impl<'journal> GroupInodes<'journal> {
         self.in_free_chunks(tx, |chunks| chunks.insert(chunk)).map(drop)
     }
 
-    /// Adds inodes from `first` on to the chunk that they belong to, and returns the chunk's first
-    /// inode.
+    /// Adds the inodes from `first` on, a part of a chunk, to the record of the chunk that they
+    /// belong to. Returns the first inode of the chunk.
     #[doc(alias = "xfs_inobt_insert_sprec")]
     fn insert_sparse(
         &mut self,

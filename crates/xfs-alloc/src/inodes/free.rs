@@ -16,7 +16,7 @@ use super::group::GroupInodes;
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
 
-/// The extent of a free: the inode alone, or its chunk.
+/// The result of freeing an inode: only the inode was freed, or its whole chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreedInode {
     /// Only the inode: its inode number can be allocated again.
@@ -25,18 +25,19 @@ pub enum FreedInode {
     Chunk,
 }
 
-/// The state of an inode that is freed.
+/// Whether the inode that is freed is on an unlinked list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// The inode is on its unlinked list.
+    /// The inode is on an unlinked list.
     Unlinked,
-    /// On no unlinked list: the last name of the inode is removed in this step, after this call
-    /// (see the lock order of the module).
+    /// The inode is on no unlinked list. Its last name is removed in this transaction step, after
+    /// this call (see the lock order of the module).
     Named,
 }
 
-/// Frees an inode that is joined and has no blocks, and removes it from its unlinked list if it is
-/// on one. The inode is released after this step. `core` is the core in the inode's view.
+/// Frees an inode that is joined to the transaction and has no blocks. Removes the inode from its
+/// unlinked list if it is on one. The inode is released after this transaction step. `core` is the
+/// inode core in the transaction's view.
 ///
 /// # Errors
 ///
@@ -75,15 +76,16 @@ pub fn free_inode(
     Ok(FreedInode::Inode)
 }
 
-/// Whether a chunk is freed when `left` is its state after the inode is freed. Where a block holds
-/// more than one chunk, a chunk alone cannot be freed.
+/// Whether freeing an inode frees its whole chunk, when `left` is the state of the chunk
+/// afterwards. A chunk without used inodes is freed. Where a block contains more than one chunk, no
+/// chunk is ever freed.
 fn ends(geometry: &Geometry, left: InodeChunk) -> bool {
     let is_block_of_many = 1 << geometry.inodes_per_block_log > INODES_PER_CHUNK;
     left.free_count == left.count && !is_block_of_many
 }
 
-/// Returns the chunk that was found for an inode, and the position of the inode in it. Fails unless
-/// the inode is in use.
+/// Returns the chunk that was found for an inode, and the index of the inode in it. Returns an
+/// error unless the inode is in use.
 fn in_use(found: Option<InodeChunk>, inode: AgInode) -> Result<(InodeChunk, u32), AgiCheck> {
     let place = found.and_then(|chunk| Some((chunk, chunk.position(inode)?)));
     let (chunk, position) = place.ok_or(AgiCheck::NoChunk { inode: inode.0 })?;
@@ -93,7 +95,7 @@ fn in_use(found: Option<InodeChunk>, inode: AgInode) -> Result<(InodeChunk, u32)
     }
 }
 
-/// Turns the image of an inode into the image of a free inode.
+/// Turns the on-disk image of an inode into that of a free inode.
 #[doc(alias = "xfs_inode_uninit")]
 fn clear(image: &mut InodeImage) {
     let core = &mut image.core;
@@ -112,8 +114,8 @@ fn clear(image: &mut InodeImage) {
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Finds the chunk of an inode that is freed, and updates the btree of all chunks at once,
-    /// unless the chunk [`ends`]. Returns the record before and after.
+    /// Finds the chunk of an inode that is freed. Updates the btree of all chunks at once, unless
+    /// the whole chunk [`ends`]. Returns the record before and after the change.
     fn free_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -135,7 +137,8 @@ impl<'journal> GroupInodes<'journal> {
         found.map_err(|check| self.corrupt(check))
     }
 
-    /// Frees the blocks of a chunk whose last used inode has just been freed.
+    /// Frees the blocks of a chunk whose last used inode has just been freed, and removes the chunk
+    /// from the btrees.
     #[doc(alias = "xfs_ifree_cluster")]
     fn remove_chunk(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
         self.remove_record(tx, chunk)?;
@@ -183,7 +186,8 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// Marks the buffers of a chunk's clusters stale, and with them its inodes in memory.
+    /// Marks the buffers of a chunk's inode clusters stale, and with them the chunk's inodes in
+    /// memory.
     fn stale_clusters(&self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
         let geometry = tx.geometry();
         let cluster_blocks = geometry.cluster_blocks();
@@ -202,7 +206,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// Returns the runs of blocks of a chunk that are on disk.
+/// Returns the runs of blocks of a chunk that exist on disk. A sparse chunk may have several runs.
 #[doc(alias = "xfs_difree_inode_chunk")]
 fn present_blocks(
     chunk: InodeChunk,

@@ -1,4 +1,4 @@
-//! The inodes of one group while a transaction works on them.
+//! The inodes of one group while a transaction works on them, under the latch of its AGI.
 
 use xfs_btree::{Anchor, Anchored, Editor, Root};
 use xfs_buffer::{Buffer, Result};
@@ -18,25 +18,26 @@ use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
 
-/// The inodes of one group, its header latched by a transaction.
+/// The inodes of one group, whose header (AGI) a transaction has latched.
 ///
-/// Between opening and [`close`](Self::close) the fields here are newer than the buffer's.
+/// Between opening and [`close`](Self::close) the decoded fields in this object are newer than
+/// those in the buffer.
 pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
     pub(super) agi: AgiFields,
-    /// The fields as the buffer holds them.
+    /// The fields of the AGI as the buffer holds them.
     stored: AgiFields,
     pub(super) state: &'journal InodeGroupState,
     paths: SavedPaths,
 }
 
-/// An editor of one of the two btrees.
+/// An editor of one of the two inode btrees.
 pub(super) type ChunkEditor<'t, 'journal, F> = Editor<F, Anchored<'t, 'journal, AgiAnchor<'t>>>;
 
 impl<'journal> GroupInodes<'journal> {
-    /// Latches the header of a group. Returns `None` if another thread holds the header, and the
-    /// step may not wait for it because it keeps a higher header.
+    /// Latches the AGI of a group, waiting if necessary. Returns `None` if another thread holds it
+    /// and the transaction step may not wait for it, because the step keeps a higher header.
     pub(super) fn open(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Option<Self>> {
         debug_assert!(
             !tx.keeps_space() || holds(tx, number),
@@ -62,16 +63,17 @@ impl<'journal> GroupInodes<'journal> {
         Ok(Self { number, header, stored: agi, agi, state, paths })
     }
 
-    /// Latches the header of the group that an inode lies in.
+    /// Latches the AGI of the group that an inode lies in.
     ///
-    /// Callers come here before they latch any header that the step may not wait after (I6): the
-    /// change of the inode must be atomic with the other changes of the step, so a held header
-    /// leaves no way out. A transaction that has changed nothing ends its step and then waits.
+    /// Callers must do so before they latch any header after which the step may not wait for an AGI
+    /// (I6). The change of the inode must be atomic with the other changes of the step, so the step
+    /// cannot give up if the AGI is held. A transaction that has changed nothing ends its step and
+    /// then waits.
     ///
     /// # Panics
     ///
-    /// Panics if the transaction has changed something, keeps a higher header, and another thread
-    /// holds this one.
+    /// Panics if the transaction has changed something and keeps a higher header while another
+    /// thread holds this AGI.
     pub(super) fn of_inode(
         tx: &mut Transaction<'journal>,
         inode: InodeNumber,
@@ -96,7 +98,7 @@ impl<'journal> GroupInodes<'journal> {
         Ok((group.expect("a step that keeps no header waits for any (I6)"), inode))
     }
 
-    /// Writes back the fields that have changed. Work on the group continues.
+    /// Writes the changed fields back to the buffer of the AGI. Work on the group continues.
     pub(super) fn store(&mut self, tx: &mut Transaction<'_>) {
         for (range, new) in self.agi.changes_since(&self.stored) {
             tx.change(&self.header, range, |bytes| bytes.copy_from_slice(&new));
@@ -105,21 +107,22 @@ impl<'journal> GroupInodes<'journal> {
         self.state.publish(&self.agi);
     }
 
-    /// Writes back the fields that have changed, and keeps the paths in the btrees for the next
-    /// user. The latch stays with the transaction.
+    /// Writes the changed fields back to the buffer of the AGI, and saves the paths in the btrees
+    /// for the next operation. The transaction keeps the latch.
     pub(super) fn close(mut self, tx: &mut Transaction<'_>) {
         self.store(tx);
         self.state.keep_paths(self.paths);
     }
 
-    /// Releases the latch if nothing has changed.
+    /// Ends the work on the group, and releases its latch if nothing has changed.
     pub(super) fn leave(self, tx: &mut Transaction<'_>) {
         let header = self.header.clone();
         self.close(tx);
         tx.release(&header);
     }
 
-    /// Works on the btree of all chunks. After an error the path in it is not kept.
+    /// Calls a function with an editor of the btree of all chunks. After an error the saved path in
+    /// that btree is dropped.
     pub(super) fn in_chunks<R>(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -133,7 +136,8 @@ impl<'journal> GroupInodes<'journal> {
         Ok(done)
     }
 
-    /// Works on the btree of chunks with a free inode; `None` if the volume does not have it.
+    /// Calls a function with an editor of the btree of chunks with a free inode. Returns `None` if
+    /// the volume does not have that btree.
     pub(super) fn in_free_chunks<R>(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -165,8 +169,8 @@ impl<'journal> GroupInodes<'journal> {
         tx.change(&self.header, unlinked_range(bucket), |bytes| bytes.copy_from_slice(&new));
     }
 
-    /// Replaces the record of a chunk, which is `old`, in the btree of chunks with a free inode.
-    /// The other btree has been changed already (I2).
+    /// Replaces the record `old` of a chunk in the btree of chunks with a free inode. The btree of
+    /// all chunks has been changed already, so that the two agree again (I2).
     pub(super) fn replace_in_free_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -191,7 +195,8 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
-    /// Replaces a record in the btree of all chunks. The other btree has been changed already.
+    /// Replaces a record in the btree of all chunks. The btree of chunks with a free inode has been
+    /// changed already, so that the two agree again (I2).
     pub(super) fn replace_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
@@ -208,20 +213,20 @@ impl<'journal> GroupInodes<'journal> {
         }
     }
 
-    /// Creates the error for a corruption of this group's inodes.
+    /// Returns the error for a corruption of this group's inodes.
     #[cold]
     pub(super) fn corrupt(&self, check: impl Into<Check>) -> xfs_buffer::Error {
         corrupt(self.number, check).into()
     }
 }
 
-/// The address and the length of the header of a group.
+/// Returns the address and the length in bytes of the inode header (AGI) of a group.
 fn place(tx: &Transaction<'_>, number: AgNumber) -> (DiskAddr, u32) {
     let geometry = tx.geometry();
     (geometry.header_disk_addr(number, AGI_SECTOR), geometry.sector_size)
 }
 
-/// Whether the transaction holds the header of a group.
+/// Whether the transaction holds the latch of the AGI of a group.
 fn holds(tx: &Transaction<'_>, number: AgNumber) -> bool {
     tx.holds(place(tx, number).0)
 }
@@ -231,7 +236,7 @@ fn corrupt(group: AgNumber, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }
 
-/// The anchor of one of the two inode btrees in the AGI.
+/// The AGI as the anchor of one of the two inode btrees.
 pub(super) struct AgiAnchor<'t> {
     number: AgNumber,
     agi: &'t mut AgiFields,
@@ -239,8 +244,9 @@ pub(super) struct AgiAnchor<'t> {
 }
 
 impl AgiAnchor<'_> {
-    /// The account of the btree's blocks. The group holds a reserve for the free-inode btree. The
-    /// blocks of the other btree are part of the reservation of a transaction that makes inodes.
+    /// Returns the account that the btree's blocks are taken from. The free-inode btree has a
+    /// reserve in its group. The blocks of the other inode btree are part of the reservation of a
+    /// transaction that makes inodes.
     fn purpose(&self) -> Purpose {
         match self.kind {
             BtreeKind::FreeInode => Purpose::Metadata,

@@ -1,12 +1,12 @@
 //! The check whether an inode number that was found earlier is still valid.
 //!
-//! A reader of a directory has inode numbers, and no latch. When it uses such a number, the chunk
-//! of the inode may have been freed. The blocks may then hold anything: the old inode, which
-//! nothing has overwritten since, or other contents. The bytes alone prove nothing; the inode btree
-//! does.
+//! A reader of a directory gets inode numbers, and holds no latch. When it uses such a number, the
+//! chunk of the inode may have been freed. The blocks may then hold anything: the old inode, if
+//! nothing has overwritten it, or other contents. The bytes alone do not prove that the inode
+//! exists; the inode btree does.
 //!
-//! As long as no chunk of a group has been freed, the btree does not have to be asked. A reader of
-//! an inode notes the count of [`chunks_freed`] first, then asks [`latched_inode_state`] unless
+//! As long as no chunk of a group has been freed, the btree does not have to be read. A reader of
+//! an inode first notes the count of [`chunks_freed`], then calls [`latched_inode_state`] unless
 //! that count is 0. The inode is valid if the count is still the same once the inode is latched,
 //! because the thread that frees a chunk latches its last inode.
 
@@ -30,8 +30,8 @@ pub fn chunks_freed(journal: &Journal, inode: InodeNumber) -> u64 {
     state.map_or(0, |state| state.chunks_freed())
 }
 
-/// Returns the state of an inode number in the inode btree, while other threads change the volume.
-/// Waits for the latch of the AGI; the caller must hold none.
+/// Returns the state of an inode number, read from the inode btree while other threads change the
+/// volume. Waits for the latch of the AGI; the caller must not hold the latch of any AGI.
 ///
 /// # Errors
 ///
@@ -47,8 +47,8 @@ pub fn latched_inode_state(journal: &Journal, inode: InodeNumber) -> Result<Inod
     Ok(found?.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
-/// Finds the chunk of an inode of a group, starting at the last saved path in the btree. Returns
-/// `None` if the inode lies in no chunk.
+/// Finds the chunk of an inode of a group, starting at the saved path in the btree. Returns `None`
+/// if the inode lies in no chunk.
 fn find_latched(
     journal: &Journal,
     header: &Buffer,

@@ -1,4 +1,4 @@
-//! The state in memory of the inodes of a volume that is mounted read-write.
+//! The in-memory state of inode allocation on a volume that is mounted read-write.
 
 use std::collections::HashMap;
 
@@ -13,60 +13,63 @@ use xfs_sync::{
 };
 use xfs_trans::Journal;
 
-/// The count of free inodes is not known yet.
+/// The value of `free_count` while the number of free inodes is not known.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The estimated number of blocks that the saved paths of one group keep in memory.
 const KEPT_BLOCKS: u64 = 8;
-/// The memory limit for saved paths. A volume with too many groups for it keeps none.
+/// The memory limit for all saved paths, in bytes. A volume that has too many groups for this limit
+/// keeps no saved paths.
 const MOST_KEPT_BYTES: u64 = 16 << 20;
 
-/// The inodes of a volume.
+/// The state of inode allocation of a volume.
 pub(super) struct InodeGroups {
     groups: AppendOnlyVec<CachePadded<InodeGroupState>, Volume>,
-    /// The group of the next directory, by slot.
+    /// For each per-CPU slot, the group of the next directory.
     #[doc(alias = "m_agirotor")]
     rotors: Slots<AtomicU32<Slot>>,
 }
 
-/// The last positions in the btrees of a group. A thread that takes them may change the btrees. If
-/// it fails and does not put them back, the next user starts at the roots.
+/// The saved paths in the inode btrees of a group. A thread that takes them out may change the
+/// btrees. If it fails and does not put them back, the next operation starts at the roots.
 #[derive(Default)]
 pub(super) struct SavedPaths {
     pub(super) chunks: Option<SavedPath<InodeChunks>>,
     pub(super) free_chunks: Option<SavedPath<FreeInodeChunks>>,
 }
 
-/// The inodes of one group.
+/// The state of inode allocation of one group.
 pub(super) struct InodeGroupState {
-    /// The last known number of free inodes in the group.
+    /// The number of free inodes in the group when it was last published.
     free_count: AtomicU32<Group>,
-    /// Chunks made since the volume was opened.
+    /// Number of chunks made since the volume was opened.
     chunks_made: AtomicU32<Group>,
-    /// Chunks freed since the volume was opened.
+    /// Number of chunks freed since the volume was opened.
     chunks_freed: AtomicU64<Group>,
-    /// The number of chunks that may be made before the volume's inode count has to be read again.
-    /// Changed by the holder of the latch of the AGI.
+    /// Number of chunks that the group may make before it reads the volume's inode count again.
+    /// Changed only by the holder of the latch of the AGI.
     allowance: AtomicU32<Group>,
-    /// The predecessor of inodes on an unlinked list, as far as it is known.
+    /// For inodes on an unlinked list, the predecessor on the list, as far as it is known.
     before: Mutex<HashMap<AgInode, AgInode>, Group>,
-    /// The AGI's buffer, once it has been read. It is never freed.
+    /// The AGI's buffer, once it has been read. The volume keeps it until it is unmounted.
     header: SetOnce<Buffer, Group>,
-    /// Used by the holder of the latch of the AGI, which protects all blocks on these paths.
+    /// The saved paths. They are used only by the holder of the latch of the AGI, which protects
+    /// all blocks on these paths.
     paths: Mutex<SavedPaths, Group>,
-    /// Whether `header` and `paths` are kept.
+    /// Whether `header` and `paths` are kept at all.
     keeps_buffers: bool,
 }
 
 impl InodeGroups {
-    /// Returns the state of this journal's volume.
+    /// Returns the state of inode allocation of this journal's volume.
     pub(super) fn of(journal: &Journal) -> &Self {
         // With several rotors the group of a directory would depend on the number of processors.
         let rotors = journal.log().is_by_count().then_some(1);
         journal.extension(|| Self::new(journal.geometry(), rotors))
     }
 
-    /// Creates the state with `rotors` rotors, or one for each slot.
+    /// Creates the state with `rotors` counters for the next directory, or with one for each
+    /// per-CPU slot.
     fn new(geometry: &Geometry, rotors: Option<usize>) -> Self {
         // Slots start at different groups, so that threads that start together do not meet in one
         // group.
@@ -88,7 +91,8 @@ impl InodeGroups {
         self.groups.get(group.0 as usize).map(|state| &**state)
     }
 
-    /// Returns the buffer of a group's AGI, which another thread may have latched.
+    /// Returns the buffer of a group's AGI. The buffer is not latched, and another thread may have
+    /// latched it.
     pub(super) fn header(journal: &Journal, number: AgNumber) -> Result<Buffer> {
         let known = Self::of(journal).group(number).filter(|state| state.keeps_buffers);
         if let Some(header) = known.and_then(|state| state.header.value()) {
@@ -104,7 +108,8 @@ impl InodeGroups {
         Ok(header)
     }
 
-    /// Returns the group that a new directory should lie in.
+    /// Returns the group for a new directory, and moves the counter of this per-CPU slot to the
+    /// next group.
     pub(super) fn next_group(&self) -> AgNumber {
         let turn = self.rotors.mine().fetch_add(1, Ordering::Relaxed);
         AgNumber(turn % u32::try_from(self.groups.len().max(1)).unwrap_or(u32::MAX))
@@ -133,26 +138,27 @@ impl InodeGroupState {
         })
     }
 
-    /// Takes the paths in the btrees. The caller has the AGI latched.
+    /// Takes the saved paths out. The caller holds the latch of the AGI.
     pub(super) fn take_paths(&self) -> SavedPaths {
         std::mem::take(&mut *self.paths.lock())
     }
 
-    /// Keeps the paths for the next user (I5). The caller still has the AGI latched.
+    /// Stores the saved paths for the next operation (I5: they are those of the last editors). The
+    /// caller still holds the latch of the AGI.
     pub(super) fn keep_paths(&self, paths: SavedPaths) {
         if self.keeps_buffers {
             *self.paths.lock() = paths;
         }
     }
 
-    /// Whether the group had a free inode when its count was last published, or the count is
-    /// unknown.
+    /// Whether the group may have a free inode: its count of free inodes was not 0 when last
+    /// published, or is unknown.
     pub(super) fn may_have_free(&self) -> bool {
         self.free_count.load(Ordering::Relaxed) != 0
     }
 
-    /// Publishes the header's count of free inodes to threads that choose a group. The count is
-    /// written only if it changes from or to zero: threads ask only whether it is zero.
+    /// Publishes the AGI's count of free inodes to threads that choose a group. Those threads need
+    /// only know whether the count is zero, so it is written only if it changes from or to zero.
     pub(super) fn publish(&self, agi: &AgiFields) {
         let known = self.free_count.load(Ordering::Relaxed);
         if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {
@@ -160,13 +166,14 @@ impl InodeGroupState {
         }
     }
 
-    /// Counts a new chunk. Returns a count that no chunk of the group has had since the volume was
-    /// opened.
+    /// Counts a new chunk. Returns the count, which is different for each chunk of the group since
+    /// the volume was opened.
     pub(super) fn count_chunk(&self) -> u32 {
         self.chunks_made.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Counts a freed chunk. The holder of the AGI calls this before the clusters are freed.
+    /// Counts a freed chunk. The caller holds the latch of the AGI, and calls this before the inode
+    /// clusters are freed.
     pub(super) fn count_freed_chunk(&self) {
         self.chunks_freed.fetch_add(1, Ordering::AcqRel);
     }
@@ -176,7 +183,7 @@ impl InodeGroupState {
         self.chunks_freed.load(Ordering::Acquire)
     }
 
-    /// Takes one chunk from the group's allowance. Returns `false` if the allowance is used up.
+    /// Subtracts one chunk from the group's allowance. Returns `false` if the allowance is used up.
     pub(super) fn take_allowance(&self) -> bool {
         let left = self.allowance.load(Ordering::Relaxed).checked_sub(1);
         if let Some(left) = left {
@@ -185,7 +192,7 @@ impl InodeGroupState {
         left.is_some()
     }
 
-    /// Sets the group's allowance of chunks.
+    /// Sets the group's allowance, in chunks.
     pub(super) fn set_allowance(&self, chunks: u32) {
         self.allowance.store(chunks, Ordering::Relaxed);
     }

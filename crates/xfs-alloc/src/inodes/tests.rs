@@ -1,5 +1,5 @@
-//! Inodes allocated and freed at random on volumes in memory, and the check of everything that must
-//! hold of them.
+//! Inodes allocated and freed at random on volumes in memory. A check compares the btrees, the
+//! headers and the unlinked lists with the expected inodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn recover(device: &SharedDevice) -> Arc<Journal> {
     journal
 }
 
-/// Allocates an inode without a name: it is on an unlinked list.
+/// Allocates an inode that has no name and is on an unlinked list.
 fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> Result<InodeNumber> {
     let blocks = inode_blocks(journal.geometry());
     // A full volume may still have free inodes.
@@ -74,7 +74,8 @@ fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<FreedInode>
     Ok(freed)
 }
 
-/// Checks the inodes of a volume in which exactly these, and those of mkfs, are in use.
+/// Checks the inodes of a volume. Exactly the inodes of `unlinked` and `named`, and those that mkfs
+/// made, must be in use.
 fn check(cache: &BufferCache, unlinked: &BTreeSet<InodeNumber>, named: &BTreeSet<InodeNumber>) {
     let geometry = cache.geometry();
     let mut on_lists = BTreeSet::new();
@@ -146,7 +147,7 @@ fn check_owners(cache: &BufferCache, headers: &AgHeaders, chunks: &[InodeChunk])
     }
 }
 
-/// The inodes of a new volume.
+/// Returns the inodes that a new volume has.
 fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
     let mut found = BTreeSet::new();
     for group in cache.geometry().groups() {
@@ -159,14 +160,14 @@ fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
     found
 }
 
-/// A volume and the inodes that are allocated on it.
+/// A volume, and the inodes that are allocated on it.
 struct TestVolume {
     device: SharedDevice,
     journal: Arc<Journal>,
     random: Prng,
     named: BTreeSet<InodeNumber>,
     unlinked: BTreeSet<InodeNumber>,
-    /// Records that are kept in memory, like those of open files.
+    /// Inodes that are kept in memory, like those of open files.
     held: BTreeMap<InodeNumber, Arc<InodeRecord>>,
     generations: BTreeSet<(InodeNumber, u32)>,
 }
@@ -221,7 +222,7 @@ impl TestVolume {
         true
     }
 
-    /// Gives a random inode a name or takes its name away: the inode leaves or joins an unlinked
+    /// Gives a random inode a name, or takes its name away. The inode leaves or joins an unlinked
     /// list.
     fn rename(&mut self) {
         let Some(number) = self.any_unlinked() else { return };
@@ -251,7 +252,8 @@ impl TestVolume {
         check(self.journal.cache(), &self.unlinked, &self.named);
     }
 
-    /// Checks that everything durable is present after a crash.
+    /// Forces the log, simulates a crash, and checks that everything is still present after
+    /// recovery.
     fn crash(&self) {
         self.journal.force_all().unwrap();
         let copy = testing::crashed(&self.device);
@@ -287,13 +289,14 @@ fn check_random(options: &str) {
     }
 }
 
-/// Inodes and free inodes of all groups.
+/// Returns the number of inodes and of free inodes, summed over the headers of all groups.
 fn counted(journal: &Journal) -> (u64, u64) {
     let counters = crate::VolumeCounters::sum(journal.cache()).unwrap();
     (counters.inodes, counters.free_inodes)
 }
 
-/// Checks I2 and I4, also after a crash.
+/// Checks I2 (a chunk with a free inode is in both btrees) and I4 (unlinked inodes are on a list),
+/// also after a crash.
 #[test]
 fn inodes_allocated_and_freed_at_random_pass_the_check() {
     check_random("-l size=16m");
@@ -321,7 +324,8 @@ fn inodes_in_blocks_of_many_chunks_pass_the_check() {
     volume.unmount();
 }
 
-/// Checks I1 and I5: the threads share the groups and their paths.
+/// Checks I1 (only the holder of an AGI changes inodes) and I5 (saved paths stay valid) with
+/// threads that use the same groups.
 #[test]
 fn threads_that_allocate_and_free_inodes_at_once_pass_the_check() {
     let device = testing::make_with("-l size=16m");
@@ -344,7 +348,7 @@ fn threads_that_allocate_and_free_inodes_at_once_pass_the_check() {
     journal.unmount().unwrap();
 }
 
-/// Allocates and frees inodes as one of several threads; returns those left in use.
+/// Allocates and frees inodes as one of several threads. Returns the inodes that are left in use.
 fn take_and_free(journal: &Arc<Journal>, random: &mut Prng) -> BTreeSet<InodeNumber> {
     let mut own = BTreeSet::new();
     let root = journal.superblock().root_inode;
@@ -437,8 +441,8 @@ fn make_many(journal: &Arc<Journal>, count: u32, made: &mut BTreeSet<InodeNumber
     }
 }
 
-/// Takes all space in pieces of 4 blocks, including the group's reserve, then frees every second
-/// one of some. Returns the others.
+/// Takes all space of the group in extents of 4 blocks, including the group's reserve. Then frees
+/// every second one of the first 400 extents, and returns the others of these 400.
 fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
     let mut extents = Vec::new();
     for (purpose, blocks) in [(Purpose::File, 4), (Purpose::Metadata, 0)] {
@@ -488,7 +492,7 @@ fn inode_btree_that_cannot_grow_is_a_shutdown_and_not_no_space() {
     assert!(journal.is_shut_down());
 }
 
-/// Takes all space, including the group's reserve.
+/// Takes all space of the group, including the group's reserve.
 fn fill(journal: &Arc<Journal>) {
     for (purpose, reserved, most) in
         [(Purpose::File, 64, 64), (Purpose::File, 1, 1), (Purpose::Metadata, 0, 1)]
@@ -545,13 +549,15 @@ fn inodes_stop_at_the_limit_of_the_volume() {
     assert_eq!(made.len() + of_mkfs_count(), 24 * 64);
 }
 
-/// The root directory and the two inodes of the realtime section.
+/// Returns the number of inodes that mkfs makes: the root directory and the two inodes of the
+/// realtime section.
 const fn of_mkfs_count() -> usize {
     3
 }
 
-/// Writes to shared state by allocating and freeing inodes, including chunks, their space and the
-/// log. Threads that do the same in other groups write that state too.
+/// Counts writes to state that the whole volume shares while one thread allocates and frees inodes.
+/// The count includes the work for chunks, their space and the log. Writes to such state slow down
+/// threads that work in other groups.
 #[cfg(feature = "count")]
 #[test]
 fn inode_allocation_seldom_writes_state_shared_by_the_volume() {

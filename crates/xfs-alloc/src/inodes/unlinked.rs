@@ -1,16 +1,16 @@
 //! The lists of unlinked inodes.
 //!
-//! An inode that has no name and is not freed yet is on one of the 64 lists of its group, chosen by
-//! the remainder of its number. The AGI names the first inode of each list. Each inode names the
-//! next in a field in the buffer of its cluster, which is logged through that buffer and not with
-//! the inode. The list can therefore be changed without holding the inodes on it.
+//! An inode that has no name and is not freed yet is on one of the 64 lists of its group. The list
+//! is the remainder of the inode number divided by 64. The AGI names the first inode of each list.
+//! Each inode names the next one in a field that is logged through the buffer of the inode cluster,
+//! not with the inode. The list can therefore be changed without holding the inodes on it.
 //!
 //! ```text
 //! AGI bucket 5 ──► inode 69 ──► inode 5 ──► inode 133 ──► null
 //! ```
 //!
 //! The back link exists only in memory. It saves a walk from the head when an inode in the middle
-//! leaves the list. Where it is unknown the walk is made.
+//! leaves the list. If the back link is unknown, the list is walked from the head.
 
 use std::sync::Arc;
 
@@ -26,14 +26,15 @@ use zerocopy::FromBytes;
 use super::group::GroupInodes;
 use crate::headers::read_agi;
 
-/// The offset in an inode of the link to the next one of its list, followed by the checksum.
+/// The offset in bytes, in an inode, of the link to the next inode of its unlinked list. The
+/// inode's checksum follows the link.
 pub(super) const LINK_OFFSET: usize = core::mem::offset_of!(InodeDisk, next_unlinked);
 const LINK_BYTES: usize = 8;
 
-/// One list of unlinked inodes.
+/// One list of unlinked inodes, read from disk.
 #[derive(Debug)]
 pub struct UnlinkedList {
-    /// The number of the list in its group.
+    /// The number of the list in its group, 0 to 63.
     pub bucket: usize,
     /// The inodes on the list, as far as it can be followed.
     pub inodes: Vec<InodeNumber>,
@@ -41,8 +42,8 @@ pub struct UnlinkedList {
     pub damage: Option<xfs_buffer::Error>,
 }
 
-/// Adds an inode that is joined to its unlinked list. Its last name is removed in this transaction,
-/// after this call (see the lock order of the module).
+/// Adds an inode that is joined to the transaction to its unlinked list. The inode's last name is
+/// removed in this transaction, after this call (see the lock order of the module).
 ///
 /// # Errors
 ///
@@ -63,7 +64,8 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
     Ok(())
 }
 
-/// Removes an inode that is joined from its unlinked list, because it gets a name after this call.
+/// Removes an inode that is joined to the transaction from its unlinked list, because it gets a
+/// name after this call.
 ///
 /// # Errors
 ///
@@ -76,11 +78,12 @@ pub fn remove_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> R
     Ok(())
 }
 
-/// Returns the unlinked lists of a group that are not empty. Damage ends a list.
+/// Returns the unlinked lists of a group that are not empty. A damaged list is returned up to the
+/// damage.
 ///
 /// # Errors
 ///
-/// An AGI that cannot be read or is corrupt.
+/// Returns an error if the AGI cannot be read or is corrupt.
 pub fn unlinked_lists(cache: &BufferCache, group: AgNumber) -> Result<Vec<UnlinkedList>> {
     let agi = read_agi(cache, group)?;
     let list = |(bucket, first)| {
@@ -109,7 +112,7 @@ fn follow(
     Ok(())
 }
 
-/// Empties a damaged list. The inodes on it stay unused until the volume is repaired.
+/// Empties a damaged unlinked list. The inodes on it stay unusable until the volume is repaired.
 ///
 /// # Errors
 ///
@@ -154,7 +157,7 @@ impl<'journal> GroupInodes<'journal> {
         Ok(())
     }
 
-    /// Returns the inode that names `inode` as its successor.
+    /// Returns the inode that names `inode` as the next one on its unlinked list.
     fn find_before(
         &self,
         tx: &Transaction<'_>,
@@ -178,7 +181,7 @@ impl<'journal> GroupInodes<'journal> {
         Err(not_on_list(self.number, inode).into())
     }
 
-    /// Sets the successor of `inode` on its list, in the buffer of its cluster.
+    /// Sets the next inode after `inode` on its unlinked list, in the buffer of the inode cluster.
     #[doc(alias = "xfs_iunlink_log_dinode")]
     fn set_next(
         &self,
@@ -214,7 +217,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// Returns the successor of `inode` on its list; `None` at the end of the list.
+/// Returns the next inode after `inode` on its unlinked list; `None` at the end of the list.
 fn next_of(cache: &BufferCache, group: AgNumber, inode: AgInode) -> Result<Option<AgInode>> {
     let geometry = cache.geometry();
     let number = geometry.join_inode(group, inode);

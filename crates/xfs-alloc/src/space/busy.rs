@@ -1,26 +1,27 @@
 //! Extents that a file has given up and that must not be overwritten yet.
 //!
-//! Owns: the extents of one group that belonged to a file until a transaction that is not durable
-//! yet. They are free, or belong to only one of the files that shared them. Does **not** own the
-//! time when a checkpoint is durable: the log reports it.
+//! Owns: the extents of one group that a file has given up in a transaction that is not durable
+//! yet. They are free, or belong to only one of the files that shared them. Does **not** own when a
+//! checkpoint is durable: the log reports it.
 //!
 //! Suppose that the space of a file is given to a second file before the checkpoint that frees it
 //! is on disk. A crash could then bring the first file back with the second file's data. The same
-//! holds for a block that two files shared and one has left, when the other overwrites it in place.
-//! So each such extent stays here until the log has written the checkpoint of its transaction.
+//! danger exists for a block that two files shared: one file has given it up, and the second file
+//! overwrites it where it is on disk. So each of these extents stays busy until the log has written
+//! the checkpoint of its transaction.
 //!
 //! # Invariants
 //!
 //! - **I1** Extents do not overlap: a block that is freed again replaces its earlier entry, as the
 //!   later checkpoint is the one to wait for.
 //! - **I2** A ticket is issued, and gets its sequence, while one transaction holds the latch of the
-//!   group's AGF. So sequences rise with tickets, and a reader under that latch sees no pending
-//!   extents except its own.
+//!   group's AGF. So sequences rise with tickets, and a reader under that latch sees no extents of
+//!   uncommitted transactions except its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The number of a transaction step that frees extents in the group.
+/// The number that a transaction step gets when it frees extents in the group.
 type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,22 +35,23 @@ struct BusyExtent {
 #[derive(Debug, Default)]
 pub(crate) struct BusyExtents {
     by_start: BTreeMap<u32, BusyExtent>,
-    /// The extents in the order in which they were given up, so that expiry looks only at the
-    /// front.
+    /// The extents in the order in which they were given up. Expiry looks only at the front.
     in_order: VecDeque<(Range<u32>, Ticket)>,
-    /// The checkpoints of the tickets whose transactions have committed, in order (I2).
+    /// For tickets whose transactions have committed, the sequence number of the checkpoint.
+    /// Sequence numbers rise with tickets (I2).
     settled: VecDeque<(Ticket, u64)>,
     last_ticket: Ticket,
 }
 
 impl BusyExtents {
-    /// Issues a ticket for a transaction step that is about to free an extent.
+    /// Returns a new ticket for a transaction step that is about to free an extent.
     pub(crate) fn issue_ticket(&mut self) -> Ticket {
         self.last_ticket += 1;
         self.last_ticket
     }
 
-    /// Marks blocks that a transaction has freed, or taken from one of the files that shared them.
+    /// Marks blocks as busy. The transaction step with this ticket has freed them, or has taken
+    /// them from one of the files that shared them.
     pub(crate) fn insert(&mut self, range: Range<u32>, ticket: Ticket) {
         self.remove(range.clone());
         self.by_start.insert(range.start, BusyExtent { end: range.end, ticket });
@@ -65,8 +67,8 @@ impl BusyExtents {
         self.settled.push_back((ticket, sequence));
     }
 
-    /// Removes and returns the extents that are durable. Each was free when it became busy. Since
-    /// then it may have been used for metadata.
+    /// Removes and returns the extents whose checkpoint is at most `durable`. Each extent was free,
+    /// or no longer shared, when it became busy. Since then it may have been used for metadata.
     pub(crate) fn expire(&mut self, durable: u64) -> Vec<Range<u32>> {
         let (mut expired, mut forgotten) = (0, Vec::new());
         while let Some((ticket, _)) =
@@ -93,15 +95,15 @@ impl BusyExtents {
         self.by_start.is_empty()
     }
 
-    /// Returns the checkpoint to wait for; `None` if only a transaction in progress holds blocks
-    /// back.
+    /// Returns the sequence number of the last checkpoint that frees depend on. `None` if only
+    /// transactions that have not committed hold blocks busy.
     pub(crate) fn last_sequence(&self) -> Option<u64> {
         self.settled.back().map(|(_, sequence)| *sequence)
     }
 
-    /// Returns the checkpoint to wait for before these blocks are overwritten: that of the block
-    /// which was given up last. `None` if no block is busy, or the transaction that gave up that
-    /// block is still in progress.
+    /// Returns the sequence number of the checkpoint to wait for before these blocks are
+    /// overwritten: that of the block which was given up last. `None` if no block is busy, or if
+    /// the transaction that gave up that block has not committed.
     pub(crate) fn sequence_of(&self, range: Range<u32>) -> Option<u64> {
         let before = self.by_start.range(..range.start).next_back();
         let before = before.filter(|(_, busy)| busy.end > range.start);
@@ -111,7 +113,7 @@ impl BusyExtents {
         self.settled.get(place).map(|(_, sequence)| *sequence)
     }
 
-    /// Returns the usable parts of a free extent, in order.
+    /// Returns the parts of a free extent that are not busy, in order.
     pub(crate) fn usable(&self, extent: Range<u32>) -> impl Iterator<Item = Range<u32>> {
         let mut from = extent.start;
         if let Some((_, busy)) = self.by_start.range(..extent.start).next_back() {
@@ -125,7 +127,8 @@ impl BusyExtents {
         })
     }
 
-    /// Removes a range, and keeps the entries on both sides of it (I1).
+    /// Removes a range from the busy extents. Extents that overlap the range keep their parts
+    /// outside it (I1: extents do not overlap).
     fn remove(&mut self, range: Range<u32>) {
         let before = self.by_start.range(..range.start).next_back();
         let inside = self.by_start.range(range.clone());

@@ -1,7 +1,7 @@
 //! The blocks of each group that are reserved for its btrees.
 //!
-//! Owns: the sizes, computed as the kernel computes them, and the accounts of unused blocks. Does
-//! **not** own who may draw on an account.
+//! Owns: the sizes of the reserves, computed as the kernel computes them, and the accounts of
+//! blocks that are not used yet. Does **not** own which operation may draw on an account.
 //!
 //! If a btree cannot get a block in the middle of a change, the volume has to be shut down. So each
 //! group reserves the blocks that its free inode btree, its reference counts and its reverse map
@@ -15,12 +15,14 @@ use xfs_format::btree::BtreeKind;
 use xfs_format::geometry::{Geometry, INODES_PER_CHUNK};
 use xfs_format::{RoCompatFeatures, Superblock};
 
-/// The account that a btree draws on.
+/// The account of reserved blocks that a btree draws on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Account {
-    /// Free inode btree and reference counts. Their blocks count as used on disk.
+    /// The account of the free-inode btree and the reference counts. The blocks of these btrees
+    /// count as used on disk.
     Metadata,
-    /// Reverse map. Its blocks come from the free list and count as free on disk.
+    /// The account of the reverse map. Its blocks come from the free list and count as free on
+    /// disk.
     ReverseMap,
 }
 
@@ -28,9 +30,9 @@ pub(crate) enum Account {
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {
-    /// The size to which the btrees can grow.
+    /// The number of blocks to which the btrees can grow.
     pub(crate) asked: u32,
-    /// The blocks that the btrees have not taken yet.
+    /// Number of blocks that the btrees have not taken yet.
     pub(crate) left: u32,
 }
 
@@ -64,8 +66,8 @@ pub(crate) struct ReserveDemand {
 }
 
 impl ReserveDemand {
-    /// Computes the demand of a group. `free_inode_blocks` is the size of the free inode btree,
-    /// which not every volume counts.
+    /// Computes the demand of a group. `free_inode_blocks` is the size of the free-inode btree in
+    /// blocks, which not every volume stores.
     pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
         let geometry = &superblock.geometry;
         let blocks = usable_blocks(superblock, agf);
@@ -90,7 +92,8 @@ impl ReserveDemand {
     }
 }
 
-/// The size of the free inode btree, if the header of the group holds it.
+/// Returns the size of the free-inode btree in blocks: 0 if the group has no such btree, `None` if
+/// the header does not hold the size.
 pub(crate) fn counted_free_inode_blocks(agi: &Agi) -> Option<u32> {
     match agi.free_inode_btree {
         None => Some(0),
@@ -98,7 +101,7 @@ pub(crate) fn counted_free_inode_blocks(agi: &Agi) -> Option<u32> {
     }
 }
 
-/// Blocks of a group without those of the log, which never have another use.
+/// Returns the number of blocks of a group without those of the log, which never have another use.
 fn usable_blocks(superblock: &Superblock, agf: &Agf) -> u32 {
     let log_group = superblock.geometry.split_block(superblock.log_start);
     let is_internal = superblock.log_start.0 != 0;
@@ -106,7 +109,8 @@ fn usable_blocks(superblock: &Superblock, agf: &Agf) -> u32 {
     agf.length_blocks.saturating_sub(if holds_log { superblock.log_blocks } else { 0 })
 }
 
-/// Blocks of a btree with `records` records, if all of its blocks are half full.
+/// Returns the number of blocks of a btree with `records` records, if all of its blocks are half
+/// full.
 #[doc(alias = "xfs_btree_calc_size")]
 fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
     let layout = kind.layout();
@@ -121,30 +125,33 @@ fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
     u32::try_from(blocks).unwrap_or(u32::MAX)
 }
 
-/// Blocks that each group needs so that its free-space btrees can always be changed once more.
+/// Number of blocks that each group needs so that its free-space btrees can always be changed once
+/// more.
 const SET_ASIDE_PER_GROUP: u64 = 8;
 
-/// Blocks of the whole volume that cannot be reserved.
+/// Returns the number of blocks of the whole volume that cannot be reserved.
 #[doc(alias = "xfs_alloc_set_aside")]
 pub(crate) fn set_aside(geometry: &Geometry) -> u64 {
     u64::from(geometry.ag_count) * SET_ASIDE_PER_GROUP
 }
 
-/// The maximum size of the pool for operations that may not fail for lack of space.
+/// The maximum size, in blocks, of the pool for operations that may not fail for lack of space.
 const POOL_BLOCKS: u64 = 8192;
 
-/// The size of that pool.
+/// Returns the size, in blocks, of the pool for operations that may not fail for lack of space.
 #[doc(alias = "xfs_default_resblks")]
 pub(crate) fn pool(geometry: &Geometry) -> u64 {
     (geometry.data_blocks / 20).min(POOL_BLOCKS)
 }
 
-/// Blocks of the free-space btrees of a group, without the roots. They count as free on disk.
+/// Returns the number of blocks in the free-space btrees of a group, without the two roots. They
+/// count as free on disk.
 pub(crate) fn free_space_btree_blocks(agf: &Agf) -> u32 {
     agf.btree_blocks.saturating_sub(agf.reverse_map_blocks.saturating_sub(1))
 }
 
-/// The part of the free blocks in the headers that users see as free.
+/// The free blocks that users see: those that the headers count, without those that are kept for
+/// btrees and for the pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VisibleBlocks {
     free: u64,
@@ -153,15 +160,17 @@ pub(crate) struct VisibleBlocks {
 }
 
 impl VisibleBlocks {
-    /// Creates the count from `free`, the blocks that the headers count, and `unavailable`, the
-    /// blocks that cannot be reserved. The pool is subtracted, as far as there are blocks for it.
+    /// Creates the count. `free` is the number of blocks that the headers count as free, and
+    /// `unavailable` the number that cannot be reserved. The pool is subtracted, as far as there
+    /// are blocks for it.
     pub(crate) fn new(free: u64, unavailable: u64, pool: u64) -> Self {
         let pool = pool.min(free.saturating_sub(unavailable));
         Self { free: free - pool, unavailable, pool }
     }
 
-    /// Subtracts the blocks of a group's account, from the pool if necessary. Returns `false` if
-    /// there are too few; then the group has no such account.
+    /// Subtracts the blocks of a group's account from the visible blocks, or from the pool if there
+    /// are not enough visible blocks. Returns `false` if the pool has not enough blocks, either;
+    /// then the group has no such account.
     #[must_use]
     pub(crate) fn hide(&mut self, blocks: u64) -> bool {
         let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };
@@ -170,7 +179,7 @@ impl VisibleBlocks {
         rest.is_some()
     }
 
-    /// The rest of the pool.
+    /// Returns the number of blocks left in the pool.
     pub(crate) const fn pool(&self) -> u64 {
         self.pool
     }
@@ -181,7 +190,7 @@ impl VisibleBlocks {
     }
 }
 
-/// The accounts of a group, as far as the volume has blocks for them.
+/// The accounts of a group. An account is empty if the volume had no blocks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserves {
     pub(crate) metadata: Reserve,
@@ -189,8 +198,9 @@ pub(crate) struct Reserves {
 }
 
 impl Reserves {
-    /// Sets up the accounts of a group. A volume may have got its free inode btree before accounts
-    /// for it existed. Such a volume does without that account where space is short.
+    /// Creates the accounts of a group and subtracts their blocks from the visible ones. If space
+    /// is short, the account for metadata covers only the reference counts. That happens on a
+    /// volume that has got its free-inode btree before reserves for it existed.
     pub(crate) fn set_up(demand: &ReserveDemand, visible: &mut VisibleBlocks) -> Self {
         let ReserveDemand { refcount, free_inodes, reverse_map } = *demand;
         let both = Reserve {
@@ -215,8 +225,8 @@ impl Reserves {
         }
     }
 
-    /// Blocks of the group that an allocation may not use. The allocation may draw on one account
-    /// itself.
+    /// Returns the number of reserved blocks of the group that an allocation may not use. Blocks of
+    /// `own`, the account that the allocation draws on, are not counted.
     pub(crate) fn kept_from(&self, own: Option<Account>) -> u32 {
         let kept = |account, reserve: Reserve| if own == Some(account) { 0 } else { reserve.left };
         kept(Account::Metadata, self.metadata) + kept(Account::ReverseMap, self.reverse_map)

@@ -1,8 +1,8 @@
-//! The state that an intent to convert a reverse mapping carries: the state after the conversion.
+//! An intent to convert a reverse mapping must carry the state after the conversion.
 //!
-//! The kernel reads the intent this way. Our own recovery would undo a wrong state that our own
-//! code has written, so a test of recovery alone could pass. The bits are therefore written out
-//! here.
+//! The kernel reads the intent this way. If ferroxfs wrote and read a wrong state, the two errors
+//! would cancel out, so a test of its own recovery alone could pass. The bits are therefore written
+//! out here.
 
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber};
@@ -27,7 +27,8 @@ fn part(whole: &FileMapping, from: u32, to: u32) -> FileMapping {
     }
 }
 
-/// Converts the middle of a mapping, and crashes when the conversion is promised and not done.
+/// Converts the middle of a mapping, and crashes when the conversion is promised in the log but not
+/// done. Checks the flags of the intent, and the volume after recovery.
 fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
     let mut volume = TestVolume::new(0, 64 * MIB, options);
     let mut whole = FileMapping {

@@ -20,7 +20,7 @@ use crate::{
     defer_free, defer_map, defer_unmap,
 };
 
-/// One thread's file, which takes as many blocks as it can get.
+/// The file of one thread, which takes as many blocks as the thread can get.
 struct Filler<'a> {
     journal: &'a Arc<Journal>,
     inode: InodeNumber,
@@ -35,7 +35,8 @@ impl<'a> Filler<'a> {
         Self { journal, inode, group, mappings: Vec::new() }
     }
 
-    /// Takes up to `most` blocks at once until there are none, then fewer at once.
+    /// Takes up to `most` blocks at once until the volume has no such extents, then half as many,
+    /// down to single blocks.
     fn fill(&mut self, mut most: u32) {
         let mut offset = 0;
         while most > 0 {
@@ -130,15 +131,16 @@ fn volume_filled_and_emptied_by_threads_equals_the_model() {
     }
 }
 
-/// Free extents of one block each just fill the leaves of the btrees. Freeing an excess block of
-/// the free list then splits a leaf, and the longer list that this requires joins the leaves again.
+/// Free extents of one block exactly fill the leaves of the btrees. Freeing an excess block of the
+/// free list then splits a leaf. The longer list that this requires takes blocks and joins the
+/// leaves again.
 #[test]
 fn chain_of_frees_ends_where_the_free_list_splits_and_joins_a_leaf() {
     ends(check_chains_at_a_full_leaf);
 }
 
 fn check_chains_at_a_full_leaf() {
-    /// The records of a leaf of 1 KiB.
+    /// Number of records in a leaf of 1 KiB.
     const LEAF_RECORDS: usize = 121;
     let options = "-b size=1k -d agcount=1 -m rmapbt=0,reflink=0";
     let journal = open(&make_sized(16 * MIB, options), 1);

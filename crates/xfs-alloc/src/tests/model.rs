@@ -1,5 +1,5 @@
-//! The expected use of a volume's space: extents of files that do not exist, kept in a list, and
-//! the comparison of every btree of every group with it.
+//! The expected use of a volume's space, kept as a list of mappings of made-up files. A check
+//! compares every btree of every group with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,25 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, FsBlock};
 
 use crate::{AgHeaders, FileMapping, read_free_list};
 
-/// One block of a file: inode, attribute fork, offset, unwritten.
+/// The use of one block by a file: inode number, whether in the attribute fork, file offset in
+/// blocks, whether unwritten.
 type Use = (u64, bool, u64, bool);
 
-/// The expected owners of all blocks that are not the volume's own.
+/// The expected owners of all blocks, except those that the volume itself uses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
-    /// Mappings of files. A mapping need not be a whole record.
+    /// Mappings of files. Several mappings may be parts of one record.
     pub(super) mappings: Vec<FileMapping>,
-    /// Blocks of the btree of a fork.
+    /// Blocks of the btrees of forks: the inode number of the owner, and the block.
     pub(super) metadata: Vec<(u64, FsBlock)>,
-    /// Extents staged for copy-on-write.
+    /// Extents staged for copy-on-write: the first block and the number of blocks.
     pub(super) staged: Vec<(FsBlock, u32)>,
-    /// Blocks of each group that mkfs has used for anything except a btree of the AGF.
+    /// For each group, the blocks that mkfs has used for anything except a btree with its root in
+    /// the AGF.
     fixed: BTreeMap<AgNumber, BTreeSet<u32>>,
 }
 
-/// The actual contents of an AGF's btrees and free list.
+/// The blocks that the AGF's btrees and free list hold, as a check found them.
 struct FoundBlocks {
     free: BTreeSet<u32>,
     listed: BTreeSet<u32>,
@@ -105,7 +107,7 @@ impl Model {
         model
     }
 
-    /// The uses of each block by files.
+    /// Returns the expected uses of each block of a group by files.
     fn uses(&self, cache: &BufferCache, group: AgNumber) -> BTreeMap<u32, BTreeSet<Use>> {
         let mut uses: BTreeMap<u32, BTreeSet<Use>> = BTreeMap::new();
         for mapping in &self.mappings {
@@ -123,7 +125,7 @@ impl Model {
         uses
     }
 
-    /// Compares every group with the model.
+    /// Compares every group of the volume with the model.
     pub(super) fn check(&self, cache: &BufferCache) {
         for group in cache.geometry().groups() {
             let headers = AgHeaders::read(cache, group).unwrap();
@@ -152,7 +154,8 @@ impl Model {
         blocks.filter_map(|(_, block)| self.in_group(cache, group, *block)).collect()
     }
 
-    /// Checks that every block is in exactly one of the sets of free and used blocks.
+    /// Checks that every block of a group is in exactly one set: free, on the free list, in a
+    /// btree, or used.
     fn check_partition(
         &self,
         cache: &BufferCache,

@@ -1,4 +1,5 @@
-//! Allocating, freeing, sharing and mapping at random, against a model of every block.
+//! Random allocations, frees, shares and mappings, compared with a model that knows the use of
+//! every block.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::{
 };
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Blocks that the btrees of a group may take in addition to the requested ones.
+/// Number of blocks that the btrees of a group may take in addition to the requested ones.
 const SPARE_BLOCKS: u64 = 64;
 
 /// A volume, and its expected contents.
@@ -29,7 +30,7 @@ pub(super) struct TestVolume {
     pub(super) model: Model,
     random: Prng,
     shares: bool,
-    /// The first of the inodes that own these extents.
+    /// The first of the inode numbers that own the extents of this test.
     first_inode: u64,
 }
 
@@ -79,7 +80,8 @@ impl TestVolume {
         InodeNumber(self.first_inode + self.below(6) as u64)
     }
 
-    /// An offset in a fork that no mapping of the model has, often directly after the last.
+    /// Returns an offset in a fork at which the model has no mapping, often directly after the last
+    /// mapping.
     fn offset(&mut self, inode: InodeNumber) -> FileBlock {
         let mappings = self.model.mappings.iter().filter(|mapping| mapping.inode == inode);
         let ends = mappings.map(|mapping| mapping.offset.0 + u64::from(mapping.length_blocks));
@@ -112,7 +114,8 @@ impl TestVolume {
         true
     }
 
-    /// Cuts a part out of a random mapping, and keeps the rest in the model.
+    /// Removes a part of a random mapping from the model and returns it; the rest stays in the
+    /// model. Returns `None` if there is no mapping.
     fn cut(&mut self) -> Option<FileMapping> {
         if self.model.mappings.is_empty() {
             return None;
@@ -230,7 +233,7 @@ impl TestVolume {
         }
     }
 
-    /// Compares the volume with the model, and the counters with those of a new mount.
+    /// Compares the volume with the model, and its counters with those of a new mount.
     pub(super) fn check(&self) {
         self.model.check(self.journal.cache());
         let superblock = self.journal.superblock();
@@ -238,7 +241,8 @@ impl TestVolume {
         assert_eq!(self.journal.counts(), counts);
     }
 
-    /// Compares the state after a crash at this moment and its recovery with the model.
+    /// Simulates a crash at this moment, recovers a copy of the volume, and compares it with the
+    /// model.
     fn check_crashed(&self) {
         self.journal.force_all().unwrap();
         let device = crashed(&self.device);
@@ -366,7 +370,7 @@ fn freed_blocks_are_not_allocated_before_the_free_is_durable() {
     volume.check();
 }
 
-/// Does the work of intents, as recovery would.
+/// Finishes the work of open intents, as recovery would.
 pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let captured: Vec<_> = open
         .iter()
@@ -417,7 +421,7 @@ fn intents_left_open_by_a_crash_are_finished() {
     }
 }
 
-/// Threads that each have their own files, in a volume that they fill together.
+/// Runs threads that each change their own files, in a volume that they fill together.
 #[test]
 fn volume_changed_by_threads_equals_the_model() {
     let device = make_sized(96 * MIB, "-b size=4k -d agcount=4 -m rmapbt=1,reflink=1");

@@ -1,4 +1,5 @@
-//! Steps that meet groups which other steps keep: each waits or goes elsewhere, and all end.
+//! Transaction steps that need groups which other steps keep. Each step must wait or use another
+//! group, and all steps must end.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Barrier};
@@ -19,11 +20,11 @@ use crate::{
     add_unlinked, allocate_extent, allocate_inode, defer_free, free_inode, inode_blocks,
 };
 
-/// A test that lasts longer waits for something that does not happen. A limit in a test only, far
-/// above what any of these tests needs.
+/// A test that runs longer than this waits for something that does not happen. Only tests have this
+/// limit, which is far above their run time.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Runs `work`, and fails if it does not end.
+/// Runs `work` in a thread, and fails if it does not end within `HANG`.
 pub(super) fn ends(work: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     let thread = std::thread::spawn(move || {
@@ -49,7 +50,7 @@ fn begin(journal: &Arc<Journal>, blocks: u64) -> Transaction<'_> {
     journal.begin_from_pool(TransactionKind::Write, blocks).unwrap()
 }
 
-/// Returns the header of the group's space, which the test does not latch.
+/// Returns the buffer of a group's AGF, not latched.
 fn header(journal: &Journal, group: u32) -> Buffer {
     let geometry = journal.geometry();
     let at = geometry.header_disk_addr(AgNumber(group), AGF_SECTOR);
@@ -64,7 +65,7 @@ fn is_free(header: &Buffer) -> bool {
     is_free
 }
 
-/// Waits until a thread sleeps on a header.
+/// Waits until a thread sleeps on the latch of a header.
 fn until_awaited(header: &Buffer) {
     let start = Instant::now();
     while !header.has_waiters() {
@@ -77,12 +78,12 @@ fn take(tx: &mut Transaction<'_>, target: AllocationTarget) -> Option<BlockExten
     allocate_extent(tx, &SpaceRequest::new(target, 1, 1)).unwrap()
 }
 
-/// Leaves this many blocks in each group.
+/// For each group, takes all blocks except the given number.
 fn leave_each(journal: &Arc<Journal>, blocks: &[usize]) {
     (0..).zip(blocks).for_each(|(group, left)| leave(journal, group, *left));
 }
 
-/// Takes all blocks of a group that files may have, then frees `left` single blocks of it.
+/// Takes all blocks of a group that files may have, then frees `left` single blocks of them.
 fn leave(journal: &Arc<Journal>, group: u32, left: usize) {
     let mut extents = Vec::new();
     for most in [2048, 256, 16, 1] {
@@ -138,8 +139,8 @@ fn step_with_an_inode_header_sleeps_until_a_lower_group_is_released() {
     });
 }
 
-/// No group has the 60 blocks. The step waits for the first group before it keeps any other, so
-/// the blocks of the second group are still there for all.
+/// No group has the 60 blocks that a step needs. The step must wait for the lower group before it
+/// keeps any other group, so that the other groups stay free for other steps while it waits.
 #[test]
 fn step_that_needs_two_groups_waits_for_the_lower_before_it_keeps_the_other() {
     ends(|| {
@@ -178,7 +179,8 @@ fn step_keeps_only_the_groups_that_it_may_need() {
     tx.commit().unwrap();
 }
 
-/// Only a step that keeps all groups knows that none of them can serve a request.
+/// Checks that a step keeps all groups before it refuses a request. Only such a step knows that no
+/// group can serve the request.
 #[test]
 fn request_that_no_group_can_serve_is_refused_with_all_groups_kept() {
     let journal = volume(3);
@@ -196,8 +198,9 @@ fn request_that_no_group_can_serve_is_refused_with_all_groups_kept() {
     assert_eq!(keeps(), [false; 3], "the commit releases them");
 }
 
-/// The last group has room for a part of a chunk only where the chunk would end after the group.
-/// That is found out by an allocation, so the group has changed when another is tried.
+/// The last group has room for a part of a chunk only where the chunk would reach past the end of
+/// the group. An allocation finds that out and changes the group. The group must be released before
+/// the next one is tried.
 #[test]
 fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     let options = "-d agsize=18m -m finobt=0,rmapbt=0,reflink=0 -l size=8m";
@@ -228,8 +231,9 @@ fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     assert!(!journal.is_shut_down());
 }
 
-/// A step that keeps a group is answered at once about a lower one that another step keeps. The
-/// other step may wait for the first: it is the answer that lets both end.
+/// A step that keeps a group asks for a lower group, which another step keeps. The first step must
+/// get an answer at once. The other step may be waiting for it, and without the answer neither
+/// would end.
 #[test]
 fn steps_that_keep_a_group_and_ask_for_the_others_both_end() {
     ends(|| {
@@ -261,15 +265,15 @@ fn steps_that_keep_a_group_and_ask_for_the_others_both_end() {
     });
 }
 
-/// One thread of a volume on which no group has much.
+/// One thread's work on a volume on which no group has many free blocks.
 struct Worker {
     journal: Arc<Journal>,
     random: Prng,
     taken: Vec<BlockExtent>,
     inodes: Vec<Arc<InodeRecord>>,
-    /// The most blocks that a transaction reserves: more than a group has.
+    /// The largest number of blocks that a transaction reserves; it is more than a group has.
     most_blocks: usize,
-    /// Allocations that found nothing although the transaction had reserved the blocks.
+    /// Number of allocations that found nothing although the transaction had reserved the blocks.
     refused: u32,
 }
 
@@ -278,7 +282,8 @@ impl Worker {
         AgNumber(self.random.within(0..self.journal.geometry().ag_count as usize) as u32)
     }
 
-    /// Takes single blocks of any groups, which must all be there: they are reserved.
+    /// Takes `count` single blocks, each from a random group or the next ones. The blocks are
+    /// reserved, so only the first may be refused.
     fn take_blocks(&mut self, tx: &mut Transaction<'_>, count: u64) {
         for index in 0..count {
             let target = AllocationTarget::FromGroup(self.group());
@@ -307,8 +312,8 @@ impl Worker {
         tx.commit().unwrap();
     }
 
-    /// Makes an inode, and takes blocks of other groups in the same step, as a directory does that
-    /// grows with its new entry.
+    /// Makes an inode, and takes blocks of other groups in the same transaction step, as a
+    /// directory does that grows with its new entry.
     fn create(&mut self) {
         let journal = Arc::clone(&self.journal);
         let blocks = inode_blocks(journal.geometry()) + 8;
@@ -374,7 +379,7 @@ impl Worker {
     }
 }
 
-/// Begins a transaction, unless the volume does not have the blocks.
+/// Begins a transaction. Returns `None` if the volume does not have the blocks.
 fn begin_if_free(
     journal: &Arc<Journal>,
     kind: TransactionKind,

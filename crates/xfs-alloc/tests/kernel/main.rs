@@ -1,8 +1,9 @@
 //! Inodes and space that ferroxfs allocates and frees, checked by the kernel and `xfs_repair`.
 //!
-//! Inodes are allocated without names, so they are on unlinked lists. After a crash the kernel
-//! recovers the volume: it replays the log and frees every such inode through the lists and btrees
-//! that ferroxfs wrote. After frees by ferroxfs itself `xfs_repair` must find nothing.
+//! Inodes are allocated without names, so they are on unlinked lists. After a simulated crash the
+//! kernel recovers the volume: it replays the log and frees every inode without a name, through the
+//! lists and btrees that ferroxfs wrote. When ferroxfs itself has freed the inodes, `xfs_repair`
+//! must find nothing.
 
 mod space;
 
@@ -25,7 +26,7 @@ use xfs_oracle::{Geometry, Image, ready};
 use xfs_testkit::Prng;
 use xfs_trans::{Journal, testing};
 
-/// The number of allocations and frees on each volume.
+/// Number of allocations and frees on each volume.
 const ROUNDS: usize = 1500;
 const REGULAR: u16 = 0o100_600;
 
@@ -111,7 +112,7 @@ fn check_inodes(geometry: &Geometry) -> Result<(), TrialError> {
     check_clean(&image, in_use)
 }
 
-/// Checks that `in_use` inodes are in use, and that nothing is wrong.
+/// Checks that exactly `in_use` inodes are in use, and that `xfs_repair` finds nothing wrong.
 fn check_clean(image: &Image, in_use: u64) -> Result<(), TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
@@ -161,7 +162,7 @@ fn take_and_free(journal: &Arc<Journal>, inodes: &mut BTreeSet<InodeNumber>) -> 
     Ok(())
 }
 
-/// Allocates an inode that has no name; `None` if there is no room.
+/// Allocates an inode that has no name; `None` if the volume has no room.
 fn take(
     journal: &Arc<Journal>,
     parent: InodeNumber,

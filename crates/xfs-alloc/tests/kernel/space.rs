@@ -1,4 +1,4 @@
-//! Free space as the kernel counts it, and staged blocks that a crash leaves.
+//! Free space as the kernel counts it, and blocks staged for copy-on-write that a crash leaves.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use xfs_trans::Journal;
 
 use super::{failed, open_volume};
 
-/// The number of extents staged on each volume.
+/// Number of extents staged on each volume.
 const ROUNDS: usize = 1200;
-/// Blocks that the btrees of a group may take for one staged extent.
+/// Number of blocks that the btrees of a group may take for one staged extent.
 const SPARE_BLOCKS: u64 = 64;
 
-/// The free blocks that `statfs` shows.
+/// Returns the number of free blocks that `statfs` shows on the image mounted by the kernel.
 fn kernel_free_blocks(image: &Image) -> Result<u64, TrialError> {
     let mount = image.mount(&[])?;
     let output = Command::new("stat").args(["-f", "-c", "%f"]).arg(mount.path()).output();
@@ -42,7 +42,7 @@ fn check_free_blocks(image: &Image) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that a volume shows the same free space as under the kernel.
+/// Checks that `statfs` shows the same free space under ferroxfs as under the kernel.
 pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -53,7 +53,8 @@ pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), T
     check_free_blocks(&image)
 }
 
-/// Stages blocks and unstages some. After a crash the kernel frees the rest, or ferroxfs does.
+/// Stages blocks and unstages some of them, then simulates a crash. After recovery, by the kernel
+/// or by ferroxfs, all blocks are free again.
 pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
@@ -80,7 +81,7 @@ pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns the number of blocks that stay staged.
+/// Stages blocks and unstages some of them. Returns the number of blocks that stay staged.
 fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
     let mut random = Prng::new(5);
     let mut staged: Vec<BlockExtent> = Vec::new();

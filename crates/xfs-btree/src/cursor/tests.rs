@@ -1,4 +1,5 @@
-//! Btrees made by hand: compared with a sorted list, then damaged block by block.
+//! Cursors in btrees made by hand. Walks are compared with a sorted list; then blocks are damaged
+//! one by one, and each damage must be reported.
 
 use xfs_buffer::{BufferCache, Error};
 use xfs_format::btree::{BtreeCheck, BtreeKind, Extents};
@@ -11,7 +12,7 @@ use crate::sample::{Contents, FIRST_BLOCK, Sample};
 
 const INODE: InodeNumber = InodeNumber(8192);
 
-/// Extent number `index` of a sample: two blocks of every ten, from block 1000 on.
+/// Returns extent number `index` of a sample: two blocks of every ten, from block 1000 on.
 fn extent(index: u32) -> FreeSpace {
     FreeSpace { start: AgBlock(1000 + 10 * index), count: 2 }
 }
@@ -52,7 +53,7 @@ fn walk(sample: &Sample) -> (Vec<FreeSpace>, Vec<Check>) {
     (records, checks)
 }
 
-/// The shapes that samples are made in: records, entries of a block.
+/// The shapes that samples are made in: the number of records, and of entries per block.
 const SHAPES: [(u32, usize); 8] =
     [(0, 4), (1, 4), (4, 4), (5, 4), (16, 4), (17, 4), (100, 3), (1000, 80)];
 
@@ -125,8 +126,8 @@ fn cursor_at_an_end_stays_and_turns() {
     assert_eq!(cursor.advance().unwrap(), Some(extent(1)));
 }
 
-/// Damages a block of a sample of 3 levels with 27 records in 9 leaves. Checks how many records a
-/// walk still finds, and which check fails first.
+/// Damages block `block` of a sample of 3 levels with 27 records in 9 leaves. Checks that a walk
+/// still finds `left` records, and that check `expected` fails first.
 #[track_caller]
 fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expected: Check) {
     let sample = free_space(27, 3);
@@ -142,11 +143,11 @@ fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expecte
     assert!(ends, "the walk backwards does not end");
 }
 
-/// The second leaf, the second node above the leaves, and the root.
+/// Block numbers of the second leaf, the second node above the leaves, and the root.
 const LEAF: u64 = FIRST_BLOCK + 1;
 const NODE: u64 = FIRST_BLOCK + 10;
 const ROOT: u64 = FIRST_BLOCK + 12;
-/// Where the pointers of a node start.
+/// The offset in bytes of the pointers in a node.
 const POINTERS: usize = 56 + 80 * 8;
 
 #[test]
@@ -161,7 +162,8 @@ fn foreign_blocks_are_refused_and_skipped() {
     check_damage(LEAF, |leaf| leaf[7] = 0, 24, Check::Btree(BtreeCheck::EmptyLeaf));
 }
 
-/// Checks I1 and I2: a walk ends.
+/// Checks I1 (levels fall by one) and I2 (keys rise strictly): a walk ends, whatever the pointers
+/// say.
 #[test]
 fn pointers_to_earlier_blocks_are_refused() {
     // The second child of the root is first the first child again, then the root itself, then a
@@ -192,7 +194,8 @@ fn pointers_to_earlier_blocks_are_refused() {
     assert_eq!((records.len(), &checks[0]), (18, &level(2)));
 }
 
-/// Checks I2: a key outside its parent's range is an error.
+/// Checks I2: the keys of a child must lie between its key in the parent and the next key in the
+/// parent.
 #[test]
 fn keys_must_lie_between_those_of_the_parent() {
     let outside = |index| Check::Btree(BtreeCheck::OutsideParent { index });
@@ -272,7 +275,8 @@ fn impossible_roots_are_refused() {
     assert_eq!(cursor.advance().unwrap(), None);
 }
 
-/// Extents of one block each, for every second block of a file, and the root in its inode.
+/// Builds the extent btree of a file: one extent of one block for every second block of the file.
+/// Returns the blocks, and the bytes of the root in the inode.
 fn fork(count: u64, fan: usize) -> (Sample, Vec<u8>) {
     let record = |index: u64| {
         let (offset, block) = (2 * index, 5000 + 3 * index);

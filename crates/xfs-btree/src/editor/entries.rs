@@ -9,25 +9,25 @@ use xfs_format::btree::{BtreeFormat, BtreeLayout};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// Bytes of the longest record, and of the keys of one child.
+/// The largest number of bytes that a record takes, or the keys of one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
-/// The invariant of every range of entries here: the verifier of a block limits its count, and the
-/// editor checks that there is room before it adds entries.
+/// The invariant of every range of entries in this file. The verifier of a block limits the block's
+/// count of entries, and the editor checks that there is room before it adds one.
 const IN_BLOCK: &str = "the entries that a block counts lie inside it";
-/// Bytes of the longest pointer.
+/// The largest number of bytes that a pointer takes.
 const MAX_POINTER_BYTES: usize = 8;
 
-/// The keys of one child as a node holds them, at the front of the array.
+/// The keys that a node holds for one child, at the front of the array.
 pub(super) type NodeKey = [u8; MAX_ENTRY_BYTES];
 
-/// One entry of a block.
+/// One entry of a block: a record of a leaf, or a child of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The keys that a node above holds for this entry alone.
+    /// The keys that a parent would hold for a block with only this entry.
     pub(super) key: NodeKey,
-    /// The record, or the keys of the child.
+    /// The bytes of the record, or of the keys of the child.
     body: [u8; MAX_ENTRY_BYTES],
-    /// The pointer to the child.
+    /// The bytes of the pointer to the child.
     pointer: [u8; MAX_POINTER_BYTES],
 }
 
@@ -47,7 +47,7 @@ impl Entry {
         entry
     }
 
-    /// Returns the keys and the block of a child of a node.
+    /// Returns the keys and the block number of the child. The entry must be one of a node.
     pub(super) fn child(&self, layout: &BtreeLayout) -> (NodeKey, u64) {
         let block = layout.decode_pointer(&self.pointer);
         (self.key, block.expect("the entry of a child points to its block"))
@@ -59,7 +59,7 @@ impl Entry {
     }
 }
 
-/// Values of one width that lie one after another in a block.
+/// A column of a block: values of one width in bytes, one after another.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     start: usize,
@@ -72,14 +72,15 @@ impl Column {
     }
 }
 
-/// The positions of the entries in a block of one level.
+/// The layout of the entries in the blocks of one level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryLayout {
-    /// The largest number of entries.
+    /// The largest number of entries in a block.
     pub(super) max: usize,
-    /// The smallest number of entries of a block that is not the root.
+    /// The smallest number of entries in a block that is not the root.
     pub(super) min: usize,
-    /// Records, or keys and pointers. A leaf has a second column of width 0.
+    /// The column of the records, or the columns of the keys and of the pointers. A leaf has a
+    /// second column of width 0.
     columns: [Column; 2],
 }
 
@@ -155,8 +156,8 @@ impl EntryLayout {
         store.change(block, range, |bytes| copy_front(bytes, key, column.width))
     }
 
-    /// Moves all entries of two neighbours into the left one. The right one keeps its bytes,
-    /// because it is freed.
+    /// Moves all entries of two neighbours into the left one. The right block keeps its bytes,
+    /// because it is freed next.
     pub(super) fn gather<S: Store>(
         &self,
         store: &mut S,
@@ -175,7 +176,8 @@ impl EntryLayout {
         set_count(store, pair.left, total)
     }
 
-    /// Redistributes the entries of two neighbours. Only bytes that differ are written.
+    /// Redistributes the entries of two neighbours as `division` says. Only bytes that differ are
+    /// written.
     pub(super) fn redistribute<S: Store>(
         &self,
         store: &mut S,
@@ -205,28 +207,29 @@ impl EntryLayout {
     }
 }
 
-/// The slot for a new entry in a block.
+/// The index at which a new entry is inserted into a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntrySlot {
-    /// The number of entries before the new one.
+    /// Number of entries before the new one.
     pub(super) index: usize,
-    /// The number of entries that the block has without the new one.
+    /// Number of entries that the block has without the new one.
     pub(super) count: usize,
 }
 
 impl EntrySlot {
-    /// The slot after the last of `count` entries.
+    /// Returns the index after the last of `count` entries.
     pub(super) const fn after(count: usize) -> Self {
         Self { index: count, count }
     }
 }
 
-/// The division of entries between two neighbours.
+/// The result of a redistribution: how many entries each of two neighbours gets.
 #[derive(Clone, Copy)]
 pub(super) struct Division<'a> {
-    /// One more entry, inserted before the entry of this index of both neighbours together.
+    /// A new entry and the index before which it is inserted. The index counts the entries of the
+    /// left neighbour first, then those of the right one.
     pub(super) extra: Option<(usize, &'a Entry)>,
-    /// The number of entries that the left neighbour gets.
+    /// Number of entries that the left neighbour gets.
     pub(super) left_count: usize,
 }
 

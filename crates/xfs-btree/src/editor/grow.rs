@@ -1,4 +1,4 @@
-//! Making room: in a sibling, in a new block, under a new root.
+//! Making room for an entry: in a sibling, in a new block, or under a new root.
 
 use xfs_buffer::Result;
 use xfs_format::btree::{
@@ -16,15 +16,16 @@ use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// A sibling takes entries only if at least one `FREE_PART`th of its capacity is free. Otherwise
-/// the same two blocks would be redistributed at every insertion.
+/// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. Otherwise the
+/// same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
-/// A root moves its children down only if it has too many of them.
+/// The invariant of a root that moves its children down: it does so only when it has too many of
+/// them.
 const HAS_CHILDREN: &str = "a root that is moved down has children";
-/// Bytes of the longer header.
+/// Bytes of the longer of the two header formats.
 const MAX_HEADER_BYTES: usize = 72;
 
-/// A claimed block with a header.
+/// A newly allocated block with a header and no entries.
 struct NewBlock<B> {
     number: u64,
     at: DiskAddr,
@@ -39,8 +40,8 @@ struct Header {
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Inserts an entry before entry `index` of the block at `depth`, and makes room first where
-    /// there is none. Returns whether the path may be out of date.
+    /// Inserts an entry before entry `index` of the block at `depth`. If the block is full, makes
+    /// room first. Returns `true` if the path may be out of date.
     pub(super) fn insert_entry(
         &mut self,
         mut depth: usize,
@@ -82,8 +83,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Redistributes the entries of a full block, and one more, between it and a sibling that has
-    /// room.
+    /// Redistributes the entries of a full block, and one more, between the block and a sibling
+    /// that has room. Returns `false` if no sibling has room; then nothing changes.
     fn fill_sibling(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<bool> {
         let Some((own, siblings)) = self.parent(depth) else { return Ok(false) };
         let shape = self.shape(self.level(depth));
@@ -106,8 +107,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(false)
     }
 
-    /// Redistributes the entries of two neighbours, and updates the keys above. The first neighbour
-    /// is child `index` of its parent.
+    /// Redistributes the entries of two neighbours, and updates their keys in the blocks above
+    /// them. The first neighbour is child `index` of its parent.
     pub(super) fn redistribute(
         &mut self,
         depth: usize,
@@ -178,14 +179,15 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
     }
 
-    /// Returns the right sibling that the block itself names; `None` at the right edge.
+    /// Returns the block number of the right sibling that the block names; `None` at the right edge
+    /// of the btree.
     fn right_sibling(&self, step: &PathBlock<F::Key, S::Block>) -> Result<Option<u64>> {
         let bytes = step.buffer.bytes();
         Ok(BtreeBlock::decode(&bytes, F::KIND, step.at)?.right_sibling())
     }
 
-    /// Reads the right sibling of block `left`. The sibling must belong to the same btree and
-    /// level, and must name `left` as its left sibling.
+    /// Reads block `number`, the right sibling of block `left`. The sibling must belong to the same
+    /// btree and level, and must name `left` as its left sibling.
     pub(super) fn read_right_neighbour(
         &self,
         number: u64,
@@ -215,7 +217,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(buffer)
     }
 
-    /// Changes the sibling that a block names, on the side that `range` selects.
+    /// Changes the sibling number that a block holds, on the side that `range` selects.
     pub(super) fn set_sibling(
         &mut self,
         block: &S::Block,
@@ -228,7 +230,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.store.change(block, range(layout), |bytes| bytes.copy_from_slice(pointer))
     }
 
-    /// Claims a new block near block `near`, with a header and no entries.
+    /// Allocates a new block near block `near`. The block gets the header `header` and no entries.
     fn claim(&mut self, near: u64, header: &Header) -> Result<NewBlock<S::Block>> {
         let number = self.store.allocate(near)?;
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
@@ -238,7 +240,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(NewBlock { number, at, buffer })
     }
 
-    /// Adds a new root above the full one. The path then goes through it.
+    /// Adds a new root above the full one. The path then goes through the new root.
     fn grow_root(&mut self) -> Result<()> {
         let geometry = self.store.geometry();
         let (levels, max) = (self.path.levels, F::KIND.max_levels(geometry));
@@ -259,9 +261,11 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Inserts a child into the root in the inode, after the child that the path goes through. If
-    /// the root is full its children move into a new block first, and the path then goes through
-    /// that block. In that case the method returns the index of the entry in the new block.
+    /// Inserts a child into the root in the inode, after the child that the path goes through.
+    ///
+    /// If the root is full, its children move into a new block first, and the path then goes
+    /// through that block. In that case the method inserts nothing and returns the index that the
+    /// entry must get in the new block. Returns `None` if the child has been inserted.
     fn insert_child_of_inode(&mut self, entry: &Entry) -> Result<Option<usize>> {
         let place = self.path.top.index + 1;
         let owner = InodeNumber(self.path.owner);
@@ -286,8 +290,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 }
 
-/// Moves the children of a root in an inode into one new block, and puts that block into the root,
-/// which then has room for `capacity` children.
+/// Moves the children of a root in an inode into one new block, and makes that block the only child
+/// of the root. The root has room for `capacity` children.
 ///
 /// # Errors
 ///
@@ -304,7 +308,7 @@ pub(crate) fn push_down<S: Store>(
     Ok(())
 }
 
-/// Builds a btree from the extents of a fork, which have been a list in the inode.
+/// Builds the extent btree of a fork from extents that were stored as a list in the inode.
 ///
 /// # Errors
 ///
@@ -338,7 +342,7 @@ pub(crate) fn build<S: Store>(
     editor.fork_root().cloned().ok_or_else(|| corrupt(DiskAddr::NULL, BtreeCheck::Outside).into())
 }
 
-/// A block of a fork's btree with a header and no entries.
+/// Allocates a block of a fork's btree. The block gets a header and no entries.
 fn claim_for_inode<S: Store>(
     store: &mut S,
     inode: InodeNumber,
@@ -381,7 +385,7 @@ fn push_children_down<S: Store>(
     Ok(NewBlock { number, at, buffer })
 }
 
-/// Claims the block that `identity` names and writes its header.
+/// Prepares the allocated block that `identity` names and writes its header.
 fn claim_block<S: Store>(
     store: &mut S,
     identity: BtreeIdentity,

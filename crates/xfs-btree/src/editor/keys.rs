@@ -1,4 +1,4 @@
-//! The keys that parents hold.
+//! The keys that a parent holds for its children.
 
 use xfs_buffer::Result;
 use xfs_format::FileBlock;
@@ -11,14 +11,16 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// A root in a block has no parent whose keys could change.
+/// The invariant of a walk upwards: a root in a block has no parent whose keys could change.
 const NO_PARENT: &str = "a root in a block has no parent";
-/// The path and its siblings lead through children that the root has.
+/// The invariant of an index in the root: the path and its siblings lead through children that the
+/// root has.
 const IS_CHILD: &str = "the index is that of a child of the root";
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Returns the keys that a parent must hold for a block: the lowest key, and the highest key
-    /// below the block where the kind of btree has high keys (I2).
+    /// Returns the keys that a parent must hold for a block: the lowest key and, in kinds of btree
+    /// with high keys, also the highest key below the block (I2: a node holds each child's own
+    /// keys).
     pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
@@ -93,7 +95,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     }
 
     /// Sets the keys that the parent of the block at `depth` holds for its child `index`. Returns
-    /// whether they have changed.
+    /// `true` if they have changed.
     pub(super) fn set_parent_key(
         &mut self,
         depth: usize,
@@ -128,8 +130,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Updates the keys of the parents for entry `index` of the block at `depth`, which is new or
-    /// has a new key. No other entry of the block has to be read, as a highest key only rises.
+    /// Updates the keys that the blocks above hold for entry `index` of the block at `depth`. The
+    /// entry is new or has a new key. No other entry of the block has to be read, because the
+    /// highest key can only rise.
     pub(super) fn raise_keys(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<()> {
         let has_high_keys = F::KIND.layout().has_high_keys;
         let mut is_first = index == 0;
@@ -171,14 +174,15 @@ pub(super) fn file_block_of(key: &NodeKey) -> FileBlock {
     FileBlock(u64::from_be_bytes(*raw))
 }
 
-/// Splits a node key into the low and the high key; the high key is empty where the kind has none.
+/// Splits the keys of a child into the low and the high key. The high key is empty in kinds of
+/// btree that have none.
 fn halves<F: BtreeFormat>(key: &mut NodeKey) -> (&mut [u8], &mut [u8]) {
     let layout = F::KIND.layout();
     let (keys, _) = key.split_at_mut(layout.node_key_bytes());
     keys.split_at_mut(layout.key_bytes)
 }
 
-/// Copies `from` to the front of `into`, which is as long or longer.
+/// Copies `from` to the front of `into`, which must be at least as long.
 fn copy(into: &mut [u8], from: &[u8]) {
     assert!(from.len() <= into.len(), "a key fits its field");
     for (byte, new) in into.iter_mut().zip(from) {

@@ -1,4 +1,5 @@
-//! Removing entries: refilling from a sibling, joining with one, lowering the root.
+//! Removing entries: refilling a block from a sibling, joining it with a sibling, lowering the
+//! root.
 
 use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeLayout};
@@ -11,16 +12,18 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// The result of a rebalance of a block that had too few entries.
+/// The result of rebalancing a block that had too few entries.
 enum Rebalanced {
-    /// The block has enough entries now, or may have few.
+    /// The block has enough entries now. Or it has few and is allowed to: a root, or an only child
+    /// of the root in an inode (I1).
     Enough,
-    /// The block or its sibling was freed: the parent has one child less.
+    /// The block and its sibling were joined and one of them was freed. The parent has one child
+    /// less.
     Joined,
 }
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Removes `record`, which the path leads to. Returns whether the path may be out of date.
+    /// Removes `record`, which the path leads to. Returns `true` if the path may be out of date.
     pub(super) fn remove_record(&mut self, record: &F::Record) -> Result<bool> {
         let leaf = self.path.levels - 1;
         let index = self.path_block(leaf).index;
@@ -48,7 +51,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(true)
     }
 
-    /// Removes entry `index` from the block at `depth`, and nothing more.
+    /// Removes entry `index` from the block at `depth`. Does not rebalance and does not update the
+    /// blocks above.
     fn close(&mut self, depth: usize, index: usize) -> Result<()> {
         let shape = self.shape(self.level(depth));
         let step = self.path_block_mut(depth);
@@ -57,7 +61,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         shape.close_entry(&mut self.store, &buffer, index, count)
     }
 
-    /// Restores the minimum of entries in the block at `depth`, which has lost one (I1).
+    /// Restores I1 for the block at `depth`, which has lost an entry: a block that is not the root
+    /// is at least half full.
     fn rebalance(&mut self, depth: usize) -> Result<Rebalanced> {
         let Some((own, siblings)) = self.parent(depth) else {
             self.lower_root()?;
@@ -134,7 +139,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Makes the only child of a root in a block the root.
+    /// If the root is in a block and has an only child, makes that child the root.
     fn lower_root(&mut self) -> Result<()> {
         let root = self.path_block(0).clone();
         if self.path.levels == 1 || root.count != 1 {
@@ -154,8 +159,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Moves the children of a node that is the only child of the root in the inode into that root,
-    /// as long as there is room.
+    /// While the root in the inode has one child, and that child is a node whose children fit into
+    /// the root, moves them into the root.
     fn pull_up(&mut self) -> Result<()> {
         loop {
             let TopRoot::Inode(root) = &self.path.top.root else { return Ok(()) };

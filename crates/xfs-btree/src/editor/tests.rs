@@ -1,4 +1,5 @@
-//! Random edits of every kind of btree, compared with a map and checked as a whole.
+//! Random edits of btrees of every kind. The result is compared with a map, and the whole btree is
+//! checked.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +17,19 @@ use super::Editor;
 use crate::Seek;
 use crate::memory::{INODE, MemoryStore, geometry};
 
-/// A random number below `limit`.
+/// Returns a random number below `limit`.
 fn below(random: &mut Prng, limit: u32) -> u32 {
     random.within(0..limit as usize) as u32
 }
 
-/// `count` seeds, and twenty times as many in the long form.
+/// Returns the seeds of a test: `count` of them, or twenty times as many in the long form of the
+/// tests.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();
     0..if is_long { 20 * count } else { count }
 }
 
-/// A kind of btree with a way to make records of it.
+/// A kind of btree for which the test can make records.
 trait Sample: BtreeFormat<Key: Ord> {
     /// Returns a record for `place`, a number of the test, that never overlaps the record of
     /// another place.
@@ -106,27 +108,27 @@ fn editor_of<F: BtreeFormat>(store: MemoryStore) -> Editor<F, MemoryStore> {
     Editor::new(store, AgNumber(0), root).unwrap()
 }
 
-/// The kind of edit that is more frequent.
+/// The edits that a random test makes more often: insertions or removals.
 #[derive(Clone, Copy, Debug)]
 enum EditBias {
     Grow,
     Shrink,
 }
 
-/// Continues with another editor from the saved position of this one.
+/// Ends the editor and returns another one, which continues from its saved path.
 fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemoryStore> {
     let (store, saved) = editor.leave();
     let root = store.root;
     Editor::resume(store, AgNumber(0), root, Some(saved)).unwrap()
 }
 
-/// One btree and the map that it must equal. The map is keyed by the place that a record was made
-/// for, because places are in no kind's key order.
+/// One btree and the map that it must equal. The map's key is the number (place) that a record was
+/// made from, because the order of places is not the order of keys.
 struct CheckedBtree<F: Sample> {
     editor: Editor<F, MemoryStore>,
     places: BTreeMap<u32, F::Record>,
     random: Prng,
-    /// Whether the last record must not be removed.
+    /// Whether the last record must not be removed, as in the btree of a fork.
     keeps_one: bool,
 }
 
@@ -135,7 +137,7 @@ impl<F: Sample> CheckedBtree<F> {
         Self { editor, places: BTreeMap::new(), random: Prng::new(seed), keeps_one }
     }
 
-    /// Continues with another editor from the saved position of this one.
+    /// Replaces the editor by another one, which continues from its saved path.
     fn resume(&mut self) {
         let empty = editor_of(MemoryStore::new(geometry(9), F::KIND));
         self.editor = resumed(std::mem::replace(&mut self.editor, empty));
@@ -151,7 +153,7 @@ impl<F: Sample> CheckedBtree<F> {
         self.editor.store().check::<F>(&self.sorted());
     }
 
-    /// Changes the record of a place: removes it, inserts it, or replaces it.
+    /// Changes the record of `place`: removes it, inserts it, or replaces it.
     fn edit(&mut self, place: u32, bias: EditBias) {
         let wants = below(&mut self.random, 10);
         let known = self.places.get(&place).copied();
@@ -181,7 +183,8 @@ impl<F: Sample> CheckedBtree<F> {
         }
     }
 
-    /// A record with another key stays in place only if its neighbours do not change.
+    /// Replaces the record of `place` by another one. If no other key lies between the two keys,
+    /// mostly updates it in place; otherwise removes it and inserts the new one.
     fn update(&mut self, place: u32, known: F::Record) {
         let changed = F::sample(place, &mut self.random);
         let (old, new) = (F::key(&known), F::key(&changed));
@@ -310,7 +313,7 @@ fn insertions_in_order_fill_the_blocks() {
     }
 }
 
-/// Checks I3 of the editor.
+/// Checks I3 of the editor: an update in place writes only the record.
 #[test]
 fn update_in_place_writes_only_its_record() {
     let mut editor = filled(10, 0..1000);
@@ -321,7 +324,8 @@ fn update_in_place_writes_only_its_record() {
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
 }
 
-/// Checks I3 of the crate: reading a block would allocate.
+/// Checks I3 of the crate: an editor that stays in its leaf allocates nothing. Reading a block
+/// would allocate.
 #[test]
 fn editor_resumed_in_the_same_leaf_reads_no_block() {
     let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
@@ -371,7 +375,7 @@ fn saved_path_under_another_root_is_dropped() {
     assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 
-/// Checks I3 of the editor.
+/// Checks I3 of the editor: an insertion into a leaf with room writes only that leaf.
 #[test]
 fn insertion_with_room_writes_one_block() {
     let mut editor = filled(10, (0..500).map(|place| 2 * place));
@@ -408,7 +412,8 @@ fn editor_after_a_removal_continues_at_the_next_record() {
     editor.store().check::<FreeSpaceByBlock>(&[]);
 }
 
-/// Builds a fork's btree of `count` extents, which were a list in the inode before.
+/// Builds the btree of a fork from `count` extents, which were a list in the inode before. The root
+/// has room for `capacity` children.
 fn fork_of(count: u32, capacity: usize) -> (MemoryStore, Vec<Extent>) {
     let mut random = Prng::new(1);
     let extents: Vec<_> = (0..count).map(|place| Extents::sample(place, &mut random)).collect();
@@ -452,8 +457,8 @@ fn small_btrees_pass_the_check_after_every_edit() {
     }
 }
 
-/// Edits a damaged btree until an edit meets the damage. The result may be anything, but the edit
-/// returns: no panic, no endless walk.
+/// Edits a damaged btree until an edit meets the damage. The edit may return anything, but it must
+/// return: it must neither panic nor loop for ever.
 fn edit_damaged<F: Sample>(seed: u64) -> usize {
     let store = MemoryStore::new(geometry(9), F::KIND);
     let mut btree = CheckedBtree::new(editor_of::<F>(store), seed, false);

@@ -1,4 +1,5 @@
-//! From a block to its child, and from a leaf to its neighbour, with the checks that relate them.
+//! The step from a block to its child and from a leaf to its neighbour, with the checks that relate
+//! these blocks.
 
 use core::ops::Range;
 
@@ -12,11 +13,11 @@ use crate::source::{Source, TreeBlock};
 /// The entry that a descent chooses in each block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Towards<K> {
-    /// The first child and record.
+    /// The first child in a node, and the first record in a leaf.
     First,
-    /// The last child and record.
+    /// The last child in a node, and the last record in a leaf.
     Last,
-    /// The last child and record whose key is at most this, or the first if all keys are above.
+    /// The last child or record whose key is at most this, or the first if all keys are above.
     Key(K),
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct Child<K> {
 enum Sibling {
     /// No block: this is the edge of the btree.
     Edge,
-    /// The block that the parent names on this side, too.
+    /// The block that the parent names next on this side.
     Block(u64),
-    /// A child of the parent's own sibling.
+    /// A block below the parent's own sibling.
     Beyond,
 }
 
@@ -68,7 +69,7 @@ impl Sibling {
 }
 
 impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
-    /// Descends to a leaf. `depth` blocks of the path are in place already.
+    /// Continues the path down to a leaf. The path already has `depth` blocks.
     pub(super) fn descend(
         &mut self,
         source: &impl Source<Block = B>,
@@ -123,7 +124,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(false)
     }
 
-    /// Puts child `index` of the block above on the path, at `depth`.
+    /// Reads child `index` of the block above `depth`, and puts it on the path at `depth`.
     fn enter(
         &mut self,
         source: &impl Source<Block = B>,
@@ -181,7 +182,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         }
     }
 
-    /// Reads a child and checks it against its parent's facts (I1, I2).
+    /// Reads a child and checks it against the facts that its parent gives: its level must be one
+    /// lower (I1), and its keys must lie within the parent's limits (I2).
     pub(crate) fn read_child(
         &self,
         source: &impl Source<Block = B>,
@@ -223,7 +225,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         Ok(())
     }
 
-    /// Checks the outermost keys against the parent's, and chooses an entry.
+    /// Checks the outermost keys of the block against its parent's keys, and chooses an entry of
+    /// the block.
     fn choose(
         &self,
         geometry: &Geometry,
@@ -264,9 +267,9 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         key.ok_or_else(|| Check::from(BtreeCheck::Order { index }))
     }
 
-    /// Compares each block below `depth` on the path with the block that the cursor has just left
-    /// on the same level. They must name each other, and the records on both sides of the joint
-    /// must be in order.
+    /// Checks a move to a neighbouring leaf. Each block below `depth` on the path and the block
+    /// that the cursor has left on the same level must name each other. The records on both sides
+    /// of the border between the leaves must be in order.
     fn verify_joints(
         &self,
         geometry: &Geometry,
@@ -307,7 +310,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 }
 
-/// Counts the entries whose keys are at most `target`, of `count` entries in order.
+/// Returns how many of `count` entries, which are in ascending order, have a key of at most
+/// `target`.
 fn not_above<K: Ord, E>(
     count: usize,
     target: K,
@@ -316,8 +320,8 @@ fn not_above<K: Ord, E>(
     not_above_within(0..count, target, key)
 }
 
-/// Computes [`not_above`]. If the entry at `guess` is the last that is not above `target`, only
-/// that entry and the next one are read.
+/// Computes [`not_above`], starting at a guess. If the entry at `guess` is the last that is not
+/// above `target`, reads only that entry and the next one.
 pub(super) fn not_above_near<K: Ord + Copy, E>(
     count: usize,
     guess: usize,
@@ -337,8 +341,8 @@ pub(super) fn not_above_near<K: Ord + Copy, E>(
     not_above_within(behind + 1..count, target, key)
 }
 
-/// Computes [`not_above`] when all entries before `range` are at most `target`, and all after it
-/// are above.
+/// Computes [`not_above`] within `range`. All entries before `range` are known to be at most
+/// `target`, and all entries after it to be above.
 fn not_above_within<K: Ord, E>(
     range: Range<usize>,
     target: K,

@@ -1,7 +1,7 @@
 //! Changing the extended attributes of an inode, in every form.
 //!
-//! Owns: the form of the attributes and the conversions between forms. Does **not** own the steps
-//! of a change over several transactions (`work`), and the blocks of remote values (`remote`).
+//! Owns: the form of the attribute fork and the conversions between forms. Does **not** own the
+//! steps of a change over several transactions (`work`), or the blocks of remote values (`remote`).
 //!
 //! ```text
 //!           insert                          insert
@@ -12,9 +12,10 @@
 //! # Invariants
 //!
 //! - **I1** One transaction inserts, removes or exchanges an attribute. No reader and no crash sees
-//!   half of it. A value in blocks of its own is on disk before the transaction that names it.
-//! - **I2** Blocks that no attribute names are freed after the attribute is gone. If a crash
-//!   prevents that, they stay mapped by this fork until the fork is freed. Nothing is marked
+//!   half of the change. A value in blocks of its own is on disk before the transaction that names
+//!   it.
+//! - **I2** The blocks of a value are freed after its attribute is gone. If a crash prevents that,
+//!   the blocks stay mapped by this fork until the fork is freed. No attribute is marked
 //!   incomplete.
 
 mod leaf;
@@ -34,10 +35,10 @@ use crate::tree::{self, Side, TreePath, TreeShape};
 use leaf::RawEntry;
 use short_form::ShortAttributes;
 
-/// A leaf is joined with a neighbour when it is less full than this.
+/// A leaf is joined with a neighbour when less than this percentage of its bytes is used.
 const SPARSE_PERCENT: usize = 37;
-/// Neighbours are joined if the result is at most this full, so that the next insertion does not
-/// split the joined leaf again.
+/// Neighbours are joined only if at most this percentage of the joined leaf is used. The next
+/// insertion then does not split the leaf again.
 const JOINED_PERCENT: usize = 75;
 
 const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr };
@@ -47,7 +48,7 @@ const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr }
 pub(crate) struct AttributeKey<'a> {
     pub(crate) namespace: Namespace,
     pub(crate) name: &'a [u8],
-    /// The value, by which parent pointers of one name differ.
+    /// The value. It is part of the key only for parent pointers, which may have equal names.
     pub(crate) value: &'a [u8],
 }
 
@@ -73,21 +74,21 @@ impl AttributeKey<'_> {
     }
 }
 
-/// The blocks of the fork that hold a value.
+/// The blocks of the attribute fork that hold a remote value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueBlocks {
     pub(crate) first: FileBlock,
     pub(crate) length_bytes: u32,
 }
 
-/// An attribute that was found.
+/// The result of a search that has found the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundAttribute {
-    /// The blocks of the value; `None` if the value lies beside its name.
+    /// The blocks of the value; `None` if the value is stored beside the attribute's name.
     pub(crate) run: Option<ValueBlocks>,
 }
 
-/// The path to an attribute, its index in the leaf, and the blocks of its value.
+/// The path to the leaf of an attribute, its index in the leaf, and the blocks of its value.
 type InTree<B> = (TreePath<B>, usize, Option<ValueBlocks>);
 
 /// An attribute fork that a transaction changes.
@@ -100,7 +101,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Self { store }
     }
 
-    /// Finds an attribute; `None` if it does not exist.
+    /// Finds an attribute; returns `None` if it does not exist.
     pub(crate) fn find(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         match self.store.contents()? {
             Contents::Absent | Contents::NoBlocks => Ok(None),
@@ -115,8 +116,9 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         }
     }
 
-    /// Removes an attribute and inserts another, in the inode. Returns `false`, with nothing
-    /// changed, if the attributes are not in the inode or the inode has no room.
+    /// Removes an attribute and inserts another one in the short form, in the inode. Returns
+    /// `false`, with nothing changed, if the attributes are not in short form or the inode has no
+    /// room.
     pub(crate) fn change_short(
         &mut self,
         old: Option<&AttributeKey<'_>>,
@@ -146,7 +148,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(true)
     }
 
-    /// Moves the attributes in the inode to a leaf. A fork without blocks gets an empty leaf.
+    /// Moves the attributes from the inode to a leaf. A fork without blocks gets an empty leaf.
     pub(crate) fn short_to_leaf(&mut self) -> Result<()> {
         let mut entries = match self.store.contents()? {
             Contents::Inline(bytes) => {
@@ -163,8 +165,9 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(())
     }
 
-    /// Removes an attribute, if it exists, and inserts another with the same hash, in leaves.
-    /// Returns the blocks of the old value. Both halves are in the transaction of the store (I1).
+    /// Removes an attribute, if it exists, and inserts another one with the same hash, in the
+    /// leaves. Returns the blocks of the old value. The removal and the insertion are in the
+    /// transaction of the store (I1: no crash sees half of the change).
     pub(crate) fn exchange(
         &mut self,
         old: Option<&AttributeKey<'_>>,
@@ -186,7 +189,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(run)
     }
 
-    /// Removes an attribute from the leaves. Returns the attribute, with the blocks of its value;
+    /// Removes an attribute from the leaves. Returns the attribute with the blocks of its value;
     /// `None` if it did not exist.
     pub(crate) fn remove(&mut self, key: &AttributeKey<'_>) -> Result<Option<FoundAttribute>> {
         let Some((path, index, run)) = self.find_in_tree(key)? else { return Ok(None) };
@@ -197,8 +200,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         Ok(Some(FoundAttribute { run }))
     }
 
-    /// Moves the attributes back to the inode if they fit and no value has blocks. A fork without
-    /// attributes is removed.
+    /// Moves the attributes back into the inode if they fit and none has a remote value. A fork
+    /// without attributes is removed.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let ends_at = self.store.last_before(FileBlock(u64::MAX))?;
         if ends_at != FileBlock(1) || !matches!(self.store.contents()?, Contents::Blocks) {
@@ -228,7 +231,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         if is_empty { self.store.remove_fork() } else { self.store.set_local(&bytes) }
     }
 
-    /// Finds the attribute with this key in the leaves; `None` if there is no such attribute.
+    /// Finds the attribute with this key in the leaves; returns `None` if there is no such
+    /// attribute.
     ///
     /// Attributes whose names have the same hash may spread over several leaves.
     fn find_in_tree(&mut self, key: &AttributeKey<'_>) -> Result<Option<InTree<S::Block>>> {
@@ -255,7 +259,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         }
     }
 
-    /// Inserts an entry into its leaf, and splits the leaf if it is full.
+    /// Inserts an entry into the leaf at the end of the path. A full leaf is split.
     fn insert(&mut self, path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let place = self.store.place(path.at);
         if self.store.edit(&path.leaf, |edit| leaf::insert(edit, entry, place))? {
@@ -265,8 +269,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         self.split_leaf(path, entry)
     }
 
-    /// Splits a leaf into two that share its entries and a new one. If a long entry fits neither
-    /// with the entries before it nor with those after it, the result is three leaves.
+    /// Splits a full leaf into two leaves, which then hold its entries and the new one. If the new
+    /// entry fits neither with the entries before it nor with those after it, it gets a third leaf.
     fn split_leaf(&mut self, mut path: TreePath<S::Block>, entry: &RawEntry) -> Result<()> {
         let (place, bytes) = (self.store.place(path.at), self.store.geometry().block_size as usize);
         let mut entries = self.store.view(&path.leaf, |bytes| leaf::entries(bytes, place))?;
@@ -282,8 +286,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         self.put_right(&mut path, None, &middle)
     }
 
-    /// Adds a new leaf after the path's leaf. If `left` is given, rebuilds the path's leaf with
-    /// those entries.
+    /// Adds a new leaf with the entries `right` after the path's leaf. If `left` is given, rewrites
+    /// the path's leaf with those entries.
     fn put_right(
         &mut self,
         path: &mut TreePath<S::Block>,
@@ -299,7 +303,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         path.insert_right(self.store, at, &block)
     }
 
-    /// Joins a sparse leaf with a neighbour, or removes an empty leaf.
+    /// Joins a leaf that has few entries with a neighbour, or removes an empty leaf.
     fn join_leaf(&mut self, path: TreePath<S::Block>) -> Result<()> {
         if path.is_root() {
             return Ok(());
@@ -335,8 +339,8 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
     }
 }
 
-/// Returns the number of entries to keep in the left of two leaves, so that both are about equally
-/// full. Returns `None` if one of them would be too full in any case.
+/// Returns the number of entries to keep in the left of two leaves, so that the two are about
+/// equally full. Returns `None` if every division makes one of them too full.
 fn balance(entries: &[RawEntry], capacity: usize) -> Option<usize> {
     let total: usize = entries.iter().map(RawEntry::length).sum();
     let (mut best, mut left) = (None, 0);

@@ -1,8 +1,8 @@
-//! The names of attributes in Linux.
+//! The names of extended attributes in Linux.
 //!
-//! A namespace is a prefix. Two attributes of the trusted namespace hold access control lists.
-//! Linux lists each of these attributes under two names: first the name that ACL programs
-//! understand.
+//! In Linux a namespace is a prefix of the name. Two attributes of the trusted namespace hold
+//! access control lists. Linux lists each of these two under two names, first the name that ACL
+//! programs use.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::acl::{self, ACCESS_NAME, DEFAULT_NAME};
@@ -14,7 +14,7 @@ const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 /// Returns the names under which Linux lists an attribute to a privileged caller: none for a parent
-/// pointer, two for an access control list.
+/// pointer, two for an access control list, one for any other attribute.
 pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let list = match (namespace, name) {
         (Namespace::Trusted, ACCESS_NAME) => Some(ACCESS.to_vec()),
@@ -25,7 +25,8 @@ pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Ve
     list.into_iter().chain(plain)
 }
 
-/// Returns the attribute for a Linux name, or `None` if XFS stores no attributes with such names.
+/// Splits a Linux name into its namespace and the name that XFS stores. Returns `None` if XFS
+/// stores no attributes with this prefix.
 ///
 /// A prefix alone stands for an attribute without a name, which cannot exist. The value of an
 /// access control list has another format under its `system.` name; see

@@ -1,4 +1,4 @@
-//! Changing attributes in a transaction: the functions for the layers above.
+//! Changing extended attributes in a transaction: the functions for the layers above.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::change::{AttributeChange, AttributeKey};
 use super::work::{AttributeWork, OwnedAttribute, value_blocks};
 use crate::store::live::LiveFork;
 
-/// The rule whether an attribute must exist before it is set.
+/// Whether an attribute must exist, or must not exist, before it is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetMode {
     /// The attribute may exist or not.
@@ -40,16 +40,18 @@ pub struct NewAttribute<'a> {
     pub value: &'a [u8],
 }
 
-/// The maximum number of levels of the attribute tree. A new block may be needed on each level.
+/// The maximum number of levels of the attribute btree. A change may need one new block on each
+/// level.
 const TREE_BLOCKS: u64 = 5;
 
-/// Sets an attribute. Work that does not fit the inode, or a leaf with room, is done in further
-/// steps of this transaction's chain, at the latest by its commit.
+/// Sets an attribute. If the attribute fits in the inode or in a leaf with room, this step does all
+/// of the work. Otherwise further steps of this transaction's chain do the rest, at the latest when
+/// the transaction commits.
 ///
 /// The transaction must be of the kind
 /// [`SetAttr`](xfs_format::reservation::TransactionKind::SetAttr), or come from
-/// [`Journal::begin_with_attributes`](xfs_trans::Journal::begin_with_attributes), with
-/// [`attribute_blocks`].
+/// [`Journal::begin_with_attributes`](xfs_trans::Journal::begin_with_attributes). It must have
+/// reserved [`attribute_blocks`].
 ///
 /// # Errors
 ///
@@ -71,8 +73,8 @@ pub fn set_attribute(
 }
 
 /// Sets an attribute as [`set_attribute`] does, and applies `change` to the inode's core in the
-/// same step. After a crash both changes are present, or neither. `change` must not touch the
-/// fields that depend on the forks ([`LiveInode::change`]).
+/// same step. After a crash either both changes are present or neither is. `change` must not touch
+/// the fields that depend on the forks ([`LiveInode::change`]).
 ///
 /// # Errors
 ///
@@ -103,9 +105,10 @@ pub fn set_attribute_along(
     AttributeWork::new(file, old, Some(new)).along(Box::new(change)).begin(tx)
 }
 
-/// Sets an attribute of a file that is created in this step and has no such attribute. If the
-/// attribute does not fit the inode, further steps of the chain do all of the work, so that this
-/// step reserves only for creating the file. A crash may leave the file without the attribute.
+/// Sets an attribute of a file that is created in this step and has no attribute of this name. If
+/// the attribute does not fit in the inode, further steps of the chain do all of the work, because
+/// this step has reserved only for creating the file. A crash may then leave the file without the
+/// attribute.
 ///
 /// # Errors
 ///
@@ -146,8 +149,8 @@ pub fn remove_attribute(
     AttributeWork::new(file, Some(old), None).begin(tx)
 }
 
-/// Returns the number of blocks to reserve for setting an attribute: the tree from leaf to root
-/// twice, a fork that may have to be created, and a value in blocks of its own.
+/// Returns the number of blocks to reserve for setting an attribute: two splits of the btree from
+/// leaf to root, the creation of the fork, and a remote value.
 #[doc(alias = "xfs_attr_calc_size")]
 #[must_use]
 pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u64 {
@@ -160,7 +163,8 @@ pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usi
     2 * TREE_BLOCKS * one + fork + value + maps
 }
 
-/// Returns the number of blocks of an attribute's remote value.
+/// Returns the number of blocks of an attribute's remote value; 0 if the value is stored beside its
+/// name.
 fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u32 {
     let block_size = geometry.block_size;
     if is_local(name_bytes, value_bytes, block_size as usize) {
@@ -169,8 +173,8 @@ fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: u
     value_blocks(block_size, u32::try_from(value_bytes).unwrap_or(u32::MAX))
 }
 
-/// Returns the number of blocks to reserve for removing an attribute: freeing blocks may split the
-/// map.
+/// Returns the number of blocks to reserve for removing an attribute. Freeing blocks may split the
+/// btree of the extent map.
 #[must_use]
 pub fn attribute_removal_blocks(geometry: &Geometry) -> u64 {
     LiveInode::grow_blocks(geometry, ForkKind::Attr, 1)
@@ -185,7 +189,8 @@ fn is_there(
     Ok(AttributeChange::new(&mut store).find(key)?.is_some())
 }
 
-/// Refuses invalid names. Parent pointers cannot be set directly: they follow directory entries.
+/// Returns an error for an invalid name, and for the namespace of parent pointers. Parent pointers
+/// cannot be set directly: they follow directory entries.
 fn verify_name(namespace: Namespace, name: &[u8]) -> Result<()> {
     if name.len() > MAX_NAME {
         return Err(PosixError::OutOfRange.into());

@@ -1,4 +1,4 @@
-//! Attribute values in blocks of their own.
+//! Remote attribute values: values that are stored in blocks of their own.
 
 use xfs_buffer::{BufferCache, BufferExtent, Result};
 use xfs_format::attr::remote::{self, RemoteIdentity};
@@ -12,8 +12,8 @@ use super::Attributes;
 use crate::dabtree::{place, verify_owner};
 
 impl Attributes<'_> {
-    /// Reads a value of `length_bytes` bytes from `first_block` of the fork on. The value's entry
-    /// limits the length.
+    /// Reads a value of `length_bytes` bytes from file block `first_block` of the attribute fork
+    /// on. The caller has the length from the attribute's entry, which limits it.
     ///
     /// The blocks are contiguous in the fork, but may be scattered over the volume. Each extent is
     /// read as one buffer.
@@ -38,7 +38,7 @@ impl Attributes<'_> {
         Ok(value)
     }
 
-    /// Appends the pieces of the value in `count` contiguous blocks.
+    /// Appends the parts of the value in `count` blocks that are contiguous on disk.
     fn read_pieces(
         &self,
         first: FileBlock,
@@ -67,10 +67,11 @@ impl Attributes<'_> {
     }
 }
 
-/// Writes a value to blocks of the attribute fork that nothing names yet, from `first` on.
+/// Writes a value to blocks of the attribute fork, from file block `first` on. No attribute must
+/// name these blocks yet.
 ///
 /// The value goes directly to the device, not through the log. The transaction that names the value
-/// is committed after a flush, which makes the value durable before its name.
+/// is committed after a device flush, which makes the value durable before the name.
 #[doc(alias = "xfs_attr_rmtval_set_value")]
 pub(super) fn write(
     cache: &BufferCache,
@@ -109,7 +110,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Returns up to `blocks` contiguous blocks of the fork from `block` on, and the block after them.
+/// Returns the extent on disk of up to `blocks` blocks from file block `block` on, and the file
+/// block after them.
 fn run_at(
     cache: &BufferCache,
     file: &LiveInode,

@@ -1,4 +1,4 @@
-//! The attributes of the golden image, intact, damaged and made up.
+//! The attributes of the golden image: as it is, with damaged blocks, and with made-up contents.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::fixture::{ForkBlock, collide, lookup, put_u32, volume};
 const ATTR: BlockKind = BlockKind::Attr;
 const REMOTE: BlockKind = BlockKind::AttrRemote;
 
-/// Returns the names of a file's attributes, and the read errors.
+/// Returns the names of a file's attributes, and the errors of reading them.
 fn list(image: &Image, path: &str) -> (Vec<AttributeName>, Vec<Error>) {
     let cache = volume(image);
     let inode = lookup(&cache, image, path).unwrap();
@@ -98,7 +98,7 @@ fn visit_ends_when_the_visitor_breaks() {
     }
 }
 
-/// Checks I3 of the crate.
+/// Checks I3 of the crate: an iteration does not end at damage.
 #[test]
 fn damaged_leaf_hides_only_its_own_attributes() {
     let mut image = golden();
@@ -114,7 +114,7 @@ fn damaged_leaf_hides_only_its_own_attributes() {
     }
 }
 
-/// Checks I2 of the crate.
+/// Checks I2 of the crate: a search ends, because levels fall by one.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let check_children = |child: u32| {
@@ -138,7 +138,7 @@ fn nodes_with_wrong_pointers_are_refused() {
     assert!(names.is_empty() && !errors.is_empty());
 }
 
-/// Checks I2 of the crate.
+/// Checks I2 of the crate: an iteration ends, because no leaf is walked twice.
 #[test]
 fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
@@ -241,7 +241,7 @@ fn read_of_a_mutated_block_does_not_panic() {
     }
 }
 
-/// Checks I4 of the crate.
+/// Checks I4 of the crate: a leaf is accepted only with the hashes that its parent names.
 #[test]
 fn exchanged_leaves_are_corruption_and_not_a_missing_attribute() {
     let mut image = golden();

@@ -1,4 +1,4 @@
-//! A change of an attribute in several steps, each a transaction of one chain.
+//! A change of an attribute in several steps. Each step is a transaction of one chain.
 //!
 //! Owns: the steps, and the contents of a parent pointer's intent. Does **not** own the edits of a
 //! step ([`AttributeChange`]).
@@ -14,11 +14,11 @@
 //!
 //! # Why a crash between two steps is harmless
 //!
-//! The one step that inserts, exchanges or removes the attribute is atomic. Before it a crash
-//! leaves a larger form with the same contents, or blocks that nothing names; after it, blocks that
-//! nothing names. Such blocks belong to the fork and are freed with it. A parent pointer must
-//! follow its directory entry, so each step logs an intent for the rest. Recovery runs the change
-//! again from its start, and finds the work that is left.
+//! The one step that inserts, exchanges or removes the attribute is atomic. A crash before this
+//! step leaves a larger form with the same contents, or blocks that no attribute names. A crash
+//! after it leaves blocks that no attribute names. These blocks belong to the fork and are freed
+//! with it. A parent pointer must follow its directory entry, so each step logs an intent for the
+//! rest. Recovery runs the change again from its start; steps that are already done change nothing.
 
 use std::sync::Arc;
 
@@ -49,42 +49,43 @@ impl OwnedAttribute {
         AttributeKey { namespace: self.namespace, name: &self.name, value: &self.value }
     }
 
-    /// Returns the attribute with its value beside its name, even if the value will be remote.
+    /// Returns the attribute as an entry that contains the value, even if the value will be remote.
     pub(crate) fn entry(&self) -> AttrEntry<'_> {
         let value = AttrValue::Local(&self.value);
         AttrEntry { namespace: self.namespace, name: &self.name, value }
     }
 }
 
-/// A change of the inode's core together with an attribute.
+/// A change of the inode's core that is made in the same step as the change of an attribute.
 pub(crate) type CoreChange = Box<dyn FnOnce(&mut InodeCore) + Send>;
 
 /// The next step of the work.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Change,
-    /// Blocks for the value are mapped from `first` on; `rest` is not mapped yet. One extent is
-    /// mapped per step, so that the reservation of a step does not depend on the length of the
-    /// value and the fragmentation of free space.
+    /// The next step maps one extent of the value's blocks. The blocks start at file block `first`,
+    /// and those of `rest` are not mapped yet. With one extent per step, the reservation of a step
+    /// depends neither on the length of the value nor on the fragmentation of free space.
     Map {
         first: FileBlock,
         rest: BlockRange,
     },
-    /// Blocks for the value have been mapped from this file block on.
+    /// The next step writes the value to its blocks, which have been mapped from this file block
+    /// on, and sets the attribute.
     Write(FileBlock),
-    /// The blocks, which belong to a value that nothing names any more, are freed.
+    /// The next step frees these blocks of an old value, which no attribute names any more.
     Release(BlockRange),
 }
 
-/// A change of an attribute.
+/// The deferred work of changing an attribute.
 pub(crate) struct AttributeWork {
     file: Arc<LiveInode>,
     /// The attribute to remove if it exists; `None` to remove nothing.
     old: Option<OwnedAttribute>,
     /// The attribute to insert; `None` to insert nothing.
     new: Option<OwnedAttribute>,
-    /// The change of the core in the step that inserts, exchanges or removes the attribute. After a
-    /// crash both changes are present, or neither.
+    /// The change of the inode's core to make in the step that inserts, exchanges or removes the
+    /// attribute. After a crash either both changes are present or neither is.
     along: Option<CoreChange>,
     stage: Stage,
 }
@@ -99,13 +100,13 @@ impl AttributeWork {
         Box::new(Self { file: Arc::clone(file), old, new, along: None, stage: Stage::Change })
     }
 
-    /// Adds a change of the inode's core to the work.
+    /// Adds a change of the inode's core, which is made in the step that changes the attribute.
     pub(crate) fn along(mut self: Box<Self>, change: CoreChange) -> Box<Self> {
         self.along = Some(change);
         self
     }
 
-    /// Does the first step now and defers the others.
+    /// Does the first step now and defers the other steps.
     pub(crate) fn begin(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         if let Finish::Again(rest) = self.finish(tx)? {
             tx.defer(rest);
@@ -113,8 +114,9 @@ impl AttributeWork {
         Ok(())
     }
 
-    /// Inserts the new attribute into an inode that is being created, if the attribute fits there.
-    /// Otherwise defers all of the work, because this step reserves only for creating the inode.
+    /// Inserts the new attribute into an inode that is being created, if the attribute fits in the
+    /// inode. Otherwise defers all of the work, because this step has reserved only for creating
+    /// the inode.
     pub(crate) fn begin_on_new(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         let mut store = LiveFork::new(tx, &self.file, ForkKind::Attr);
         store.note_attributes()?;
@@ -130,7 +132,8 @@ impl AttributeWork {
         Finish::Again(self)
     }
 
-    /// Applies the change of the core, after the attribute was inserted, exchanged or removed.
+    /// Applies the change of the inode's core, if there is one. Called in the step that changes the
+    /// attribute.
     fn change_core(&mut self, store: &mut LiveFork<'_, '_>) {
         if let Some(change) = self.along.take() {
             store.change_core(change);
@@ -227,7 +230,8 @@ impl AttributeWork {
         }
     }
 
-    /// Maps the next extent of a value that starts at `first`.
+    /// Maps the next extent of the value's blocks at the start of `hole`. The blocks of the value
+    /// start at file block `first`.
     fn map(
         self: Box<Self>,
         store: &mut LiveFork<'_, '_>,
@@ -242,7 +246,8 @@ impl AttributeWork {
         Ok(self.again(stage))
     }
 
-    /// Frees blocks that no attribute names any more (I2 of the changes).
+    /// Frees blocks of a value that no attribute names any more (I2 of the changes: blocks are
+    /// freed after the attribute is gone).
     fn release(self: Box<Self>, tx: &mut Transaction<'_>, range: BlockRange) -> Result<Finish> {
         if let Some(rest) = self.file.unmap(tx, ForkKind::Attr, range)? {
             return Ok(self.again(Stage::Release(rest)));
@@ -253,7 +258,7 @@ impl AttributeWork {
     }
 }
 
-/// The number of bytes of the short form's header and of an entry's header.
+/// Number of bytes of the short form's header, and of the header of one entry.
 const SHORT_HEADER: usize = 4;
 const SHORT_ENTRY: usize = 3;
 
@@ -262,15 +267,15 @@ fn release(run: ValueBlocks, block_size: u32) -> Stage {
     Stage::Release(BlockRange { start: run.first, length_blocks })
 }
 
-/// Returns the number of blocks of a value of `length_bytes` bytes.
+/// Returns the number of blocks that a remote value of `length_bytes` bytes takes.
 pub(crate) fn value_blocks(block_size: u32, length_bytes: u32) -> u32 {
     length_bytes.div_ceil(RemoteBlock::capacity(block_size))
 }
 
 impl Deferred for AttributeWork {
-    /// Returns the payload of the intent, or `None` for work without an intent. Only parent
+    /// Returns the payload of the intent; `None` for work without an intent. Only changes of parent
     /// pointers have intents: the change of the directory entry is in the log already, and the
-    /// pointer must follow.
+    /// parent pointer must follow.
     fn intent_payload(&self) -> Option<IntentPayload> {
         let sets = |attribute: &OwnedAttribute| attribute.namespace == Namespace::Parent;
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
@@ -315,7 +320,8 @@ impl Deferred for AttributeWork {
     }
 }
 
-/// Returns the work that an intent in the log left open, for the file that the intent names.
+/// Returns the work of an attribute intent that a crash has left open. `file` must be the inode
+/// that the intent names.
 ///
 /// Returns `None` if the intent is not about this file: it names another inode, or an earlier file
 /// with this inode number.

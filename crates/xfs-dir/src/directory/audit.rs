@@ -7,9 +7,10 @@
 //! # Cost
 //!
 //! The index has 8 bytes for each entry, data blocks have about 32. The index is read once. Its
-//! entries are in the order of their hashes, so a duplicate name has a neighbour with the same
-//! hash, and only such names are read. Both sides are compared by a count and a sum, which need no
-//! memory. The verifier of a block has already compared directories of one block or less.
+//! entries are in the order of their hashes, so two equal names are neighbours with the same hash.
+//! Only names of neighbours with the same hash are read. Index and listing are compared by a count
+//! and a sum, which need no memory. For directories of one block or less, the verifier has already
+//! compared the two.
 //!
 //! An audit requires a directory that does not change: otherwise index and entries are read at
 //! different times.
@@ -25,22 +26,22 @@ use xfs_inode::Fork;
 
 use super::Directory;
 
-/// The largest number of entries with one hash that are compared by name: 4 MiB. Normal directories
-/// have a few.
+/// The largest number of entries with one hash that are compared by name. They take 4 MiB of
+/// memory. Normal directories have a few.
 const MOST_OF_ONE_HASH: usize = 1 << 18;
 
-/// The facts about a directory that are known before its entries are listed.
+/// The facts about a directory that an audit gathers before the entries are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    /// The duplicate names, in the order of cookies.
+    /// The names that occur more than once, in the order of cookies.
     doubled: Vec<DuplicateName>,
-    /// The digest of the index; `None` unless the index lies in blocks of its own and could be
-    /// read.
+    /// The digest of the entries in the index. `None` unless the index has blocks of its own and
+    /// all of it could be read.
     indexed: Option<Digest>,
     listed: Digest,
 }
 
-/// An order-independent digest of a set of entries.
+/// A digest of a set of entries, which does not depend on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Digest {
     count: u64,
@@ -58,8 +59,8 @@ impl Digest {
 }
 
 impl Audit {
-    /// Counts a listed entry, including `.` and `..`. Returns an error if an earlier entry has the
-    /// same name.
+    /// Counts one listed entry; the caller passes `.` and `..`, too. Returns an error if an earlier
+    /// entry has the same name.
     pub fn see(&mut self, name: &[u8], cookie: Cookie) -> Option<DirectoryCheck> {
         if self.indexed.is_some() {
             self.listed.add(name_hash(name), cookie);
@@ -68,13 +69,13 @@ impl Audit {
         self.doubled.get(index).map(|doubled| doubled.check())
     }
 
-    /// Records that the listing will not be complete.
+    /// Records that the listing will not be complete, so that it cannot be compared with the index.
     pub fn give_up(&mut self) {
         self.indexed = None;
     }
 
-    /// Returns an error if index and entries differ, or else `None`. The caller has passed every
-    /// entry to `see`.
+    /// Returns an error if the index and the listed entries differ, and `None` otherwise. The
+    /// caller must have passed every entry to `see`.
     #[must_use]
     pub fn finish(&self) -> Option<DirectoryCheck> {
         let indexed = self.indexed.filter(|indexed| *indexed != self.listed)?;
@@ -83,8 +84,8 @@ impl Audit {
 }
 
 impl Directory<'_> {
-    /// Reads the index. Errors are added to `findings`; after an error index and entries are not
-    /// compared.
+    /// Reads the index before a listing. Errors are added to `findings`; after an error, index and
+    /// listing are not compared.
     pub fn audit(&self, findings: &mut Vec<Error>) -> Audit {
         let mut audit = Audit::default();
         if let Err(error) = self.read_audit(&mut audit, findings) {
@@ -93,7 +94,7 @@ impl Directory<'_> {
         audit
     }
 
-    /// Whether the index lies in blocks of its own. Also `false` if the map cannot be read.
+    /// Whether the index has blocks of its own. Returns `false` if the extent map cannot be read.
     #[must_use]
     pub fn has_index_blocks(&self) -> bool {
         let is_local = matches!(self.inode.fork(ForkKind::Data), Fork::Local(_));
@@ -148,8 +149,9 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Finds duplicate names among entries of one hash, and clears the run. Damaged blocks are
-    /// skipped: the listing, or the sum, reports them.
+    /// Finds names that occur more than once among the entries of `run`, which have one hash, and
+    /// empties the run. Damaged blocks are skipped: the listing, or the comparison of sums, reports
+    /// them.
     fn compare_names(&self, run: &mut SameHash, audit: &mut Audit) -> Result<()> {
         let mut cookies = std::mem::take(&mut run.cookies);
         if cookies.len() < 2 {
@@ -181,13 +183,14 @@ impl Directory<'_> {
         Ok(self.decode_data(&bytes, index)?.entry_at(cookie)?.name.into())
     }
 
-    /// Checks that a name that a lookup did not find is not in the data blocks either. A lookup
-    /// trusts the index. This check reads every data block, so it suits single lookups that a
-    /// caller waits for.
+    /// Checks that a name that a lookup has not found is not in the data blocks either. A lookup
+    /// trusts the index. This check reads every data block, so it is meant for a single lookup that
+    /// failed.
     ///
     /// # Errors
     ///
-    /// [`DirectoryCheck::NotIndexed`], the device's error, or the check that failed.
+    /// [`DirectoryCheck::NotIndexed`] if a data block contains the name; the device's error; the
+    /// check that failed.
     pub fn verify_missing(&self, name: &[u8]) -> Result<()> {
         if matches!(self.inode.fork(ForkKind::Data), Fork::Local(_)) || self.is_block_form()? {
             return Ok(());
@@ -211,8 +214,8 @@ impl Directory<'_> {
     }
 }
 
-/// Returns `None` if `read` met damage, which the listing reports. Returns a device error at once,
-/// because the next read may succeed.
+/// Returns the result of `read`, or `None` if the read met damage, which the listing reports.
+/// Returns a device error as an error, because the next read may succeed.
 fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -221,7 +224,7 @@ fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Entries with one hash, in the order of the index.
+/// A run of index entries with one hash, in the order of the index.
 struct SameHash {
     hash: u32,
     cookies: Vec<Cookie>,

@@ -1,4 +1,5 @@
-//! Changing a directory: adding, removing and retargeting entries, in every form.
+//! Changing a directory in every form: adding entries, removing them, and changing the inode that
+//! an entry names.
 //!
 //! Owns: the form of a directory and the conversions between forms. Does **not** own link counts,
 //! time stamps and parent pointers of the named inodes.
@@ -15,8 +16,8 @@
 //! - **I1** Everything that can be refused is refused before the first change: a name that exists
 //!   or does not exist, a name that is too long.
 //! - **I2** An entry keeps its cookie through all forms.
-//! - **I3** All blocks of one change are joined to one transaction, so that a crash shows all of
-//!   the change or nothing.
+//! - **I3** All blocks of one change are joined to one transaction, so that after a crash all of
+//!   the change is present or nothing.
 
 mod block;
 mod convert;
@@ -47,40 +48,42 @@ use short_form::Short;
 pub struct NewEntry<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The inode that the entry names.
+    /// The number of the inode that the entry names.
     pub inode: InodeNumber,
-    /// The type of the named inode.
+    /// The file type of the inode that the entry names.
     pub entry_type: EntryType,
 }
 
 /// A directory that a transaction changes.
 pub(crate) struct DirectoryChange<'s, S: ForkStore> {
-    /// The fork, in one transaction: all blocks are changed through it (I3).
+    /// The directory's data fork. All blocks are changed through it, and so in one transaction
+    /// (I3).
     store: &'s mut S,
-    /// The number of bytes in a directory block.
+    /// Number of bytes in a directory block.
     block_bytes: usize,
-    /// The number of filesystem blocks in a directory block.
+    /// Number of filesystem blocks in a directory block.
     blocks: u32,
 }
 
-/// The form of a directory, with its decisive block.
+/// The form of a directory, with the contents or the block from which the form was recognised.
 enum Form<B> {
     Short(Short),
-    /// The only block.
+    /// Block form, with the only block.
     Block(B),
-    /// The only leaf.
+    /// Leaf form, with the only leaf of the index.
     Leaf(B),
-    /// The root of a tree of leaves.
+    /// Node form, with the root of the index.
     Node(B),
 }
 
-/// The result of the search for a name, in the directory's form, with the entry if it exists.
+/// The result of the search for a name in a directory, with the entry if it exists. There is one
+/// variant for each form of the directory.
 pub(crate) enum EntrySearch<B> {
-    /// The decoded directory, and the index of the entry.
+    /// The decoded directory, and the index of the entry in it.
     Short(Short, Option<usize>),
     Block(B, Option<FoundEntry<B>>),
     Leaf(B, Option<FoundEntry<B>>),
-    /// The path to the leaf that holds the entry, or would hold it.
+    /// The path to the leaf that contains the entry, or in which the entry belongs, and the entry.
     Node(TreePath<B>, Option<FoundEntry<B>>),
 }
 
@@ -93,8 +96,8 @@ impl<B> EntrySearch<B> {
         }
     }
 
-    /// Returns the inode and the type that the name stands for in directory `number`; `None` if the
-    /// name does not exist.
+    /// Returns the inode number and the file type that the name has in directory `number`; `None`
+    /// if the name does not exist.
     pub(crate) fn meaning(
         &self,
         number: InodeNumber,
@@ -129,14 +132,14 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         self.store.set_local(&short.encode())
     }
 
-    /// Returns the inode that a name stands for; `None` if the name does not exist.
+    /// Returns the inode number and the file type of a name; `None` if the name does not exist.
     pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let search = self.seek(name)?;
         Ok(search.meaning(self.store.number(), name))
     }
 
-    /// Searches for the entry of a name, or for the position where that entry belongs. The result
-    /// is valid until the directory changes.
+    /// Searches for the entry of a name. If the name does not exist, the result says where its
+    /// entry belongs. The result is valid until the directory changes.
     pub(crate) fn seek(&mut self, name: &[u8]) -> Result<EntrySearch<S::Block>> {
         if name.len() > MAX_NAME {
             return Err(PosixError::NameTooLong.into());
@@ -167,7 +170,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         self.add_at(search, entry)
     }
 
-    /// Adds an entry at the position that a search found.
+    /// Adds an entry where `search`, a search for its name, says that it belongs.
     pub(crate) fn add_at(
         &mut self,
         search: EntrySearch<S::Block>,
@@ -185,13 +188,14 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// Removes an entry; returns the inode that it named.
+    /// Removes an entry; returns the inode number and the file type that it had.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         let search = self.seek(name)?;
         self.remove_at(name, search)
     }
 
-    /// Removes the entry that a search found; returns the inode that it named.
+    /// Removes the entry that a search has found; returns the inode number and the file type that
+    /// it had.
     pub(crate) fn remove_at(
         &mut self,
         name: &[u8],
@@ -224,7 +228,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         Ok((found.inode, found.entry_type))
     }
 
-    /// Changes the inode that an entry names; returns the old one. `..` is allowed, `.` is not.
+    /// Changes the inode that an entry names; returns the old inode number. The name `..` is
+    /// allowed, `.` is not.
     pub(crate) fn replace(&mut self, entry: &NewEntry<'_>) -> Result<InodeNumber> {
         if entry.name != b".." {
             verify_new_name(entry.name)?;
@@ -257,8 +262,9 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         })
     }
 
-    /// Whether a directory in node form has no entries except `.` and `..`. ferroxfs shrinks a
-    /// directory at once, but a tree that another implementation wrote may hold only these.
+    /// Whether a directory in node form has no entries except `.` and `..`. ferroxfs converts an
+    /// empty directory to a smaller form at once, but another implementation may leave it in node
+    /// form.
     fn is_empty_tree(&mut self, root: S::Block) -> Result<bool> {
         let mut path = TreePath::descend_from(self.store, self.tree_shape(), root, 0)?;
         let mut live = 0;
@@ -292,7 +298,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// Returns the end of the last block of the fork.
+    /// Returns the file block after the last block of the fork.
     fn ends_at(&mut self) -> Result<FileBlock> {
         self.store.last_before(FileBlock(u64::MAX))
     }
@@ -305,12 +311,12 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         FileBlock(index * u64::from(self.blocks))
     }
 
-    /// Reads data block `index`.
+    /// Reads the data block with index `index`.
     fn read_data(&mut self, index: u64) -> Result<S::Block> {
         self.store.read_owned(self.data_at(index), BlockKind::DirectoryData)
     }
 
-    /// The header fields of a data block or a block of the free index that identify it.
+    /// Returns the header fields that identify a data block or a block of the free-space index.
     fn identity(&self, block: &S::Block) -> data::BlockIdentity {
         data::BlockIdentity {
             address: self.store.address(block),
@@ -319,13 +325,13 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         }
     }
 
-    /// Creates the error for a corruption of the block at `at`.
+    /// Returns the error for a corruption of the block at file block `at`.
     #[cold]
     fn corrupt(&self, at: FileBlock, check: DirectoryCheck) -> Error {
         Corruption::new(Structure::Directory, self.store.place(at), check).into()
     }
 
-    /// Returns the cookie of byte `offset` of data block `index`.
+    /// Returns the cookie of the entry at byte `offset` of data block `index`.
     fn cookie(&self, index: u64, offset: usize) -> Result<Cookie> {
         let bytes = index * self.block_bytes as u64 + offset as u64;
         Cookie::from_offset(bytes).ok_or_else(|| PosixError::NoSpace.into())

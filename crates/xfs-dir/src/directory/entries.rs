@@ -1,7 +1,7 @@
-//! Iteration over a directory.
+//! Iteration over the entries of a directory.
 //!
-//! An iteration takes steps: the short form is one step, each data block is one. The index is never
-//! read, so a damaged index hides no entry.
+//! An iteration has steps: the whole short form is one step, or each data block is one step. The
+//! index is never read, so a damaged index hides no entry.
 
 use std::ops::ControlFlow;
 use std::vec;
@@ -19,11 +19,11 @@ use super::{Directory, Visitor};
 pub struct DirEntry {
     /// The name.
     pub name: Box<[u8]>,
-    /// The inode that the entry names.
+    /// The number of the inode that the entry names.
     pub inode: InodeNumber,
-    /// The type of the named inode.
+    /// The file type of the inode that the entry names.
     pub entry_type: EntryType,
-    /// The position of the entry. An iteration from [`Cookie::after`] continues after it.
+    /// The cookie of the entry. An iteration from [`Cookie::after`] continues with the next entry.
     pub cookie: Cookie,
 }
 
@@ -34,19 +34,20 @@ impl From<Entry<'_>> for DirEntry {
     }
 }
 
-/// The position of an iteration by [`Directory::read_batch`].
+/// The state of an iteration by [`Directory::read_batch`]: where the next call continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     from: Cookie,
-    /// The next step; `None` before the first step, which depends on the form of the directory.
+    /// The next step. `None` before the first step, which depends on the form of the directory.
     next: Option<ListingStep>,
 }
 
 impl Position {
-    /// The position before the first entry.
+    /// The state of an iteration before the first entry.
     pub const START: Self = Self::from_cookie(Cookie::START);
 
-    /// Returns the position before the first entry whose cookie is not below `from`.
+    /// Returns the state of an iteration that starts with the first entry whose cookie is not below
+    /// `from`.
     #[must_use]
     pub const fn from_cookie(from: Cookie) -> Self {
         Self { from, next: None }
@@ -56,16 +57,16 @@ impl Position {
 /// The next step of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListingStep {
-    /// The whole short form in one step.
+    /// Visit the whole short form.
     ShortForm,
-    /// The check of the size, and then the data blocks from this one on.
+    /// Check the size of the directory, then visit the data blocks from this index on.
     Size(u64),
-    /// The first data block from this one on.
+    /// Visit the first existing data block from this index on.
     Block(u64),
 }
 
 impl Directory<'_> {
-    /// Returns the first step of an iteration from `from`.
+    /// Returns the first step of an iteration that starts at cookie `from`.
     pub(super) fn first_step(&self, from: Cookie) -> Option<ListingStep> {
         Some(match self.inode.fork(ForkKind::Data) {
             Fork::Local(_) => ListingStep::ShortForm,
@@ -73,8 +74,9 @@ impl Directory<'_> {
         })
     }
 
-    /// Appends copies of the entries of one block to `batch`. Returns the next position, or `None`
-    /// at the end. This is for an iterator that does not hold the directory by reference.
+    /// Appends copies of the entries of one block to `batch`. Returns the position for the next
+    /// call; `None` at the end of the directory. This is for an iterator that does not hold the
+    /// directory by reference.
     pub fn read_batch(
         &self,
         position: Position,
@@ -91,7 +93,8 @@ impl Directory<'_> {
         }
     }
 
-    /// Performs a step; returns the next one, or `None` at the end.
+    /// Performs one step of an iteration. Returns the next step; `None` at the end of the
+    /// directory.
     pub(super) fn visit_step(
         &self,
         step: ListingStep,
@@ -181,7 +184,7 @@ fn visit_from<'e, E: Into<Error>>(
     ControlFlow::Continue(())
 }
 
-/// An iterator over the entries of a directory, which own their names.
+/// An iterator over the entries of a directory, which returns copies of them.
 pub struct Entries<'a> {
     directory: Directory<'a>,
     position: Option<Position>,

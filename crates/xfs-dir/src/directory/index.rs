@@ -1,4 +1,4 @@
-//! Lookup through the hash index of the leaf and node forms.
+//! Lookup of a name through the hash index, in the leaf form and the node form of a directory.
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::directory::{
@@ -22,8 +22,8 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Finds the entry of a name; `None` if there is no such entry. Entries whose names have the
-    /// same hash may spread over several leaves.
+    /// Returns the inode number and the file type of a name; `None` if the name does not exist.
+    /// Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let (tree, hash) = (self.index(), name_hash(name));
         let mut leaf = tree.find_leaf(hash)?;
@@ -46,8 +46,8 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Compares the entries of one hash by name. Keeps the last data block, because neighbours in the
-/// index often share it.
+/// Compares the names of entries with one hash with the name that is searched for. It keeps the
+/// last data block that was read, because neighbours in the index often share a data block.
 struct Candidates<'d, 'a> {
     directory: &'d Directory<'a>,
     name: &'d [u8],

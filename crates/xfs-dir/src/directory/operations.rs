@@ -1,7 +1,7 @@
 //! Changing a directory in a transaction: the functions for the layers above.
 //!
-//! The caller joins the directory, changes link counts and time stamps, maintains parent pointers,
-//! and reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).
+//! The caller joins the directory to the transaction, changes link counts and time stamps,
+//! maintains parent pointers, and reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).
 
 use std::sync::Arc;
 
@@ -15,12 +15,11 @@ use xfs_trans::Transaction;
 use super::change::{DirectoryChange, EntrySearch, NewEntry};
 use crate::store::live::LiveFork;
 
-/// The number of tree blocks that one change may add: one on each level, for names and for free
-/// space.
+/// The maximum number of levels of the hash btree. A change may need one new block on each level.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 const TREE_BLOCKS: u64 = 5;
 
-/// Initializes the contents of a new directory, which consist only of its parent.
+/// Initializes the contents of a new directory, which are only the number of its parent.
 ///
 /// # Errors
 ///
@@ -34,7 +33,7 @@ pub fn init_directory(
     DirectoryChange::new(&mut fork(tx, directory)).initialise(parent)
 }
 
-/// Adds an entry.
+/// Adds an entry to a directory.
 ///
 /// # Errors
 ///
@@ -51,7 +50,7 @@ pub fn add_entry(
     DirectoryChange::new(&mut fork(tx, directory)).add(entry)
 }
 
-/// Removes an entry, and returns the inode that it named and the type of that inode.
+/// Removes an entry from a directory. Returns the inode number and the file type that it had.
 ///
 /// # Errors
 ///
@@ -67,26 +66,26 @@ pub fn remove_entry(
 }
 
 /// The result of a search for a name in a transaction: the inode that the name stands for, and the
-/// position of its entry. Adding or removing the entry then needs no second search.
+/// blocks where its entry is or belongs. Adding or removing the entry then needs no second search.
 pub struct EntryLocation<'n> {
     name: &'n [u8],
     meaning: Option<(InodeNumber, EntryType)>,
     /// The step of the transaction in which the search was made. The blocks that the search has
-    /// read are released with that step.
+    /// read are released when that step ends.
     step: u64,
     search: EntrySearch<Buffer>,
 }
 
 impl EntryLocation<'_> {
-    /// Returns the inode and the type that the name stands for; `None` if the name does not exist.
+    /// Returns the inode number and the file type of the name; `None` if the name does not exist.
     #[must_use]
     pub const fn meaning(&self) -> Option<(InodeNumber, EntryType)> {
         self.meaning
     }
 }
 
-/// Searches for a name that the same transaction may add or remove next. Nothing else may change
-/// the directory meanwhile.
+/// Searches for a name that the same transaction may add or remove next. No other code may change
+/// the directory in between.
 ///
 /// # Errors
 ///
@@ -101,7 +100,8 @@ pub fn seek_entry<'n>(
     Ok(EntryLocation { name, meaning, step: tx.step(), search })
 }
 
-/// Adds an entry as [`add_entry`] does, at a position that `seek_entry` found.
+/// Adds an entry as [`add_entry`] does, where a `seek_entry` for its name has found that it
+/// belongs.
 ///
 /// # Errors
 ///
@@ -121,7 +121,7 @@ pub fn add_entry_at(
     if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
-/// Removes an entry as [`remove_entry`] does, at a position that `seek_entry` found.
+/// Removes an entry as [`remove_entry`] does, where `seek_entry` has found it.
 ///
 /// # Errors
 ///
@@ -138,8 +138,8 @@ pub fn remove_entry_at(
     if is_valid { change.remove_at(name, search) } else { change.remove(name) }
 }
 
-/// Changes the inode that an entry names, and returns the old inode. The name `..` changes the
-/// parent.
+/// Changes the inode that an entry names, and returns the old inode number. For the name `..` this
+/// changes the parent.
 ///
 /// # Errors
 ///
@@ -154,8 +154,8 @@ pub fn replace_entry(
     DirectoryChange::new(&mut fork(tx, directory)).replace(entry)
 }
 
-/// Returns the inode and the type that a name stands for, as this transaction sees it; `None` if
-/// the name does not exist.
+/// Returns the inode number and the file type of a name, including changes of this transaction.
+/// Returns `None` if the name does not exist.
 ///
 /// # Errors
 ///
@@ -179,8 +179,9 @@ pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<LiveInode>) 
     DirectoryChange::new(&mut fork(tx, directory)).is_empty()
 }
 
-/// Returns the number of blocks to reserve for adding an entry: a data block, a block of the free
-/// index, and a split of the tree from leaf to root, each with the growth of the map.
+/// Returns the number of blocks to reserve for adding an entry: a data block, a block of the
+/// free-space index, and a split of the btree from leaf to root. Each of these may also make the
+/// extent map grow.
 #[doc(alias = "XFS_DIRENTER_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_add(geometry: &Geometry) -> u64 {
@@ -188,7 +189,8 @@ pub fn blocks_to_add(geometry: &Geometry) -> u64 {
     (TREE_BLOCKS + 2) * LiveInode::grow_blocks(geometry, ForkKind::Data, length)
 }
 
-/// Returns the number of blocks to reserve for removing an entry: freeing blocks may split the map.
+/// Returns the number of blocks to reserve for removing an entry. Freeing blocks may split the
+/// btree of the extent map.
 #[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
 #[must_use]
 pub fn blocks_to_remove(geometry: &Geometry) -> u64 {

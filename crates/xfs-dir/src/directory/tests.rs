@@ -1,4 +1,4 @@
-//! The directories of the golden image, intact, damaged and made up.
+//! The directories of the golden image: as it is, with damaged blocks, and with made-up contents.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,11 +15,11 @@ use crate::{Cookie, DirEntry, EntryType};
 
 const DATA: BlockKind = BlockKind::DirectoryData;
 const INDEX: BlockKind = BlockKind::DirectoryIndex;
-/// The first file block of the index: the golden image has blocks of 1 KiB, and directory blocks of
-/// four of them.
+/// The first file block of the index. The golden image has blocks of 1 KiB, and directory blocks of
+/// four blocks.
 const INDEX_BLOCK: u64 = INDEX_OFFSET >> 10;
 
-/// Returns the entries of a directory, and the read errors.
+/// Returns the entries of a directory, and the errors of reading them.
 fn list(image: &Image, path: &str) -> (Vec<DirEntry>, Vec<Error>) {
     let cache = volume(image);
     let inode = lookup(&cache, image, path).unwrap();
@@ -43,8 +43,8 @@ fn check_corrupt(found: Result<EntryType, Error>, expected: impl Into<Check>) {
     }
 }
 
-/// Checks the rules of every directory: iteration and lookup agree, and an iteration from each
-/// cookie continues with the entries after it.
+/// Checks one directory: iteration and lookup must agree, and an iteration from each cookie must
+/// continue with the entries after it.
 fn check_directory(path: &str, names: impl Iterator<Item = String>) {
     let image = golden();
     let (entries, errors) = list(&image, path);
@@ -105,7 +105,7 @@ fn visit_ends_when_the_visitor_breaks() {
     }
 }
 
-/// Checks I3 of the crate.
+/// Checks I3 of the crate: an iteration does not end at damage.
 #[test]
 fn damaged_block_hides_only_its_own_entries() {
     let mut image = golden();
@@ -136,7 +136,7 @@ fn damaged_index_hides_no_entry_from_a_listing() {
     assert!(matches!(found, Err(Error::Corrupt(_))));
 }
 
-/// Checks I1 of the crate.
+/// Checks I1 of the crate: a block of another inode is an error.
 #[test]
 fn blocks_of_another_directory_are_refused() {
     let mut image = golden();
@@ -161,7 +161,7 @@ fn blocks_of_another_form_are_refused() {
     assert_eq!(list(&image, "leaf").1.len(), 1);
 }
 
-/// Checks I2 of the crate.
+/// Checks I2 of the crate: a search ends, because levels fall by one.
 #[test]
 fn nodes_with_wrong_pointers_are_refused() {
     let name = b"a-longer-node-entry-1";
@@ -184,7 +184,7 @@ fn nodes_with_wrong_pointers_are_refused() {
     check_children(u32::MAX, None);
 }
 
-/// Checks I2 of the crate.
+/// Checks I2 of the crate: an iteration ends, because no leaf is walked twice.
 #[test]
 fn leaves_in_a_cycle_are_refused() {
     let mut image = golden();
@@ -259,7 +259,8 @@ fn sizes_that_differ_from_the_blocks_are_reported() {
     }
 }
 
-/// Reads everything in a directory, to check that nothing panics.
+/// Performs every read operation on a directory. The operations may return errors, but must not
+/// panic.
 fn exercise(cache: &BufferCache, image: &Image, path: &str) {
     let Ok(inode) = lookup(cache, image, path) else { return };
     let Ok(directory) = Directory::new(cache, &inode) else { return };
@@ -292,7 +293,8 @@ fn read_of_a_mutated_block_does_not_panic() {
     }
 }
 
-/// Exchanges the contents of two blocks without their headers. Both have correct checksums then.
+/// Exchanges the contents of two index blocks, but not their headers. The checksums of the blocks
+/// are then correct.
 fn exchange(image: &mut Image, path: &str, (one, other): (u64, u64), header: usize) {
     let blocks = [one, other].map(|block| ForkBlock::find(image, path, INDEX, block));
     let contents = [0, 1].map(|index| blocks[index].bytes(image)[header..].to_vec());
@@ -300,7 +302,8 @@ fn exchange(image: &mut Image, path: &str, (one, other): (u64, u64), header: usi
     blocks[1].edit(image, |bytes| bytes[header..].copy_from_slice(&contents[0]));
 }
 
-/// Audits a whole listing: first the errors of the index, then those of the entries.
+/// Audits a directory with a complete listing. Returns the errors of reading the index, and the
+/// differences that the audit found.
 fn audit(image: &Image, path: &str) -> (Vec<Error>, Vec<DirectoryCheck>) {
     let cache = volume(image);
     let inode = lookup(&cache, image, path).unwrap();
@@ -323,7 +326,7 @@ fn audit_of_a_sound_directory_finds_nothing() {
     }
 }
 
-/// Checks I4 of the crate.
+/// Checks I4 of the crate: a leaf is accepted only with the hashes that its parent names.
 #[test]
 fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     let mut image = golden();
@@ -350,7 +353,7 @@ fn exchanged_index_leaves_are_corruption_and_not_a_missing_name() {
     assert_eq!(list(&image, "node").0, all);
 }
 
-/// Checks I4 of the crate.
+/// Checks I4 of the crate: a leaf is accepted only if it names the next leaf that the parents name.
 #[test]
 fn leaves_that_name_a_wrong_next_leaf_are_refused() {
     for (next, is_last) in [(0, false), (1, false), (7, true)] {
@@ -434,7 +437,8 @@ fn duplicate_name_is_found_in_every_form() {
     }
 }
 
-/// Changes the hash of the entry at `cookie` in the index before `tail`, and sorts the index again.
+/// Changes the hash of the entry at `cookie` from `hashes[1]` to `hashes[0]`, in the index that
+/// ends at byte `tail`, and sorts the index again.
 fn move_hash(bytes: &mut [u8], tail: usize, hashes: [u32; 2], cookie: Cookie) {
     let count = u32::from_be_bytes(bytes[tail..tail + 4].try_into().unwrap()) as usize;
     move_hash_in(&mut bytes[tail - 8 * count..tail], hashes, cookie);

@@ -1,9 +1,11 @@
-//! Maintaining parent pointers: each is added, removed and changed with its link.
+//! Changing parent pointers: each is added, removed and changed with its link.
 //!
-//! **The short way.** If the attributes of the child lie in its inode, the pointer changes there at
-//! once. The inode is logged with the change of the directory anyway, so there are as many
-//! transactions as on a volume without parent pointers. **The long way**, if they do not, or if the
-//! inode has no room: an intent in this transaction, and further steps of the chain.
+//! **The short way.** If the attributes of the child are stored in its inode, the pointer changes
+//! in the inode at once. The inode is logged with the change of the directory anyway. So there are
+//! as many transactions as on a volume without parent pointers.
+//!
+//! **The long way**, if the attributes have blocks of their own or the inode has no room: an intent
+//! in this transaction, and further steps of the chain.
 
 use std::sync::Arc;
 
@@ -22,17 +24,17 @@ use crate::attributes::{
 };
 use crate::store::live::LiveFork;
 
-/// The way in which a parent pointer changes.
+/// The way in which the code changes a parent pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParentPath {
-    /// By a change in the inode, if possible.
+    /// The short way if possible: by a change in the inode.
     #[default]
     Direct,
-    /// Always by an intent and a step of its own. For benchmarks only.
+    /// Always the long way: by an intent and a step of its own. For benchmarks and tests only.
     Intents,
 }
 
-/// Adds the parent pointer of a new link.
+/// Adds the parent pointer of a new link to an inode.
 ///
 /// # Errors
 ///
@@ -47,7 +49,7 @@ pub fn add_parent(
     change(tx, child, None, Some(link), path)
 }
 
-/// Removes the parent pointer of a link that is removed.
+/// Removes the parent pointer of a link that is removed from an inode.
 ///
 /// # Errors
 ///
@@ -62,7 +64,7 @@ pub fn remove_parent(
     change(tx, child, Some(link), None, path)
 }
 
-/// Replaces the parent pointer of one link with that of another.
+/// Replaces the parent pointer of one link of an inode with that of another link.
 ///
 /// # Errors
 ///
@@ -78,8 +80,9 @@ pub fn replace_parent(
     change(tx, child, Some(old), Some(new), path)
 }
 
-/// Encodes the attributes of a new file that has only this parent pointer, as its inode holds them,
-/// so that the file is created in one step. Returns `None` if they are longer than `room`.
+/// Encodes the attributes of a new file whose only attribute is this parent pointer, in short form,
+/// so that the file is created with it in one step. Returns `None` if they are longer than `room`
+/// bytes.
 #[must_use]
 pub fn first_parent(
     directory: InodeNumber,
@@ -91,7 +94,7 @@ pub fn first_parent(
     short_form::encode_first(Namespace::Parent, name, value.as_bytes(), room)
 }
 
-/// Returns the number of blocks to reserve for a parent pointer that takes the long way.
+/// Returns the number of blocks to reserve for changing a parent pointer the long way.
 #[must_use]
 pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
     attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())
@@ -126,12 +129,12 @@ fn change(
     Ok(())
 }
 
-/// Returns the value of a parent pointer's attribute.
+/// Returns the value of the attribute that stores a parent pointer.
 fn value(link: &ParentLink) -> ParentDisk {
     ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() }
 }
 
-/// Returns the attribute of a parent pointer.
+/// Returns the attribute that stores a parent pointer.
 fn attribute(link: &ParentLink) -> OwnedAttribute {
     OwnedAttribute {
         namespace: Namespace::Parent,

@@ -1,4 +1,4 @@
-//! Parent pointers against the directories that they name.
+//! The parent pointers of the golden image, compared with the entries of its directories.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A fork of an in-core inode, in a transaction.
+//! A fork of an in-core inode, in a transaction: the implementation of `ForkStore` for real
+//! volumes.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::{Contents, ForkStore, length_blocks};
 use crate::directory::DirectoryChange;
 use crate::edit::BlockEdit;
 
-/// One fork of `inode`, joined to `tx`.
+/// One fork of `inode`, which is joined to the transaction `tx`.
 pub(crate) struct LiveFork<'a, 'journal> {
     tx: &'a mut Transaction<'journal>,
     inode: &'a Arc<LiveInode>,
@@ -35,7 +36,7 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         Self { tx, inode, fork, geometry }
     }
 
-    /// Maps one extent at the start of a hole, and returns the rest of the hole.
+    /// Maps one extent at the start of `hole`, and returns the rest of the hole.
     pub(crate) fn map_head(&mut self, hole: BlockRange) -> Result<BlockRange> {
         if self.tx.blocks_left() < hole.length_blocks {
             return Err(PosixError::NoSpace.into());
@@ -45,12 +46,12 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         Ok(BlockRange::between(extent.end(), hole.end()))
     }
 
-    /// Sets the superblock's attribute flag.
+    /// Sets the superblock's flag that the volume has attributes.
     pub(crate) fn note_attributes(&mut self) -> Result<()> {
         note_attributes(self.tx)
     }
 
-    /// Changes fields of the core that do not depend on the forks ([`LiveInode::change`]).
+    /// Changes fields of the inode core that do not depend on the forks ([`LiveInode::change`]).
     pub(crate) fn change_core(&mut self, change: impl FnOnce(&mut InodeCore)) {
         self.inode.change(self.tx, change);
     }
@@ -66,14 +67,14 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
     }
 }
 
-/// Whether the superblock's attribute flag is set.
+/// Whether the superblock's flag for attributes is known to be set.
 struct AttributesNoted(AtomicBool<Volume>);
 
-/// Sets the superblock's attribute flag, when the first inode gets attributes.
+/// Sets the superblock's flag for attributes, when the first inode gets attributes.
 ///
-/// The holder of the superblock may be waiting for an object that this transaction holds. Then the
-/// flag stays as it is, and the next creation of an attribute fork sets the flag. No reader depends
-/// on the flag.
+/// The transaction that holds the superblock may be waiting for an object that this transaction
+/// holds, so this one must not wait. If the superblock is held, the flag stays as it is, and the
+/// next creation of an attribute fork sets it. No reader depends on the flag.
 #[doc(alias = "XFS_SB_VERSION_ATTRBIT")]
 fn note_attributes(tx: &mut Transaction<'_>) -> Result<()> {
     let journal = tx.journal();
@@ -135,8 +136,8 @@ impl ForkStore for LiveFork<'_, '_> {
         self.inode.set_empty_extents(self.tx, self.fork)
     }
 
-    /// Creates the fork. A directory in short form may leave the fork too little room. Then the
-    /// directory is converted to the block form.
+    /// Creates the attribute fork. A directory in short form may leave the fork too little room;
+    /// the directory is then converted to the block form.
     fn make_fork(&mut self, bytes: usize) -> Result<()> {
         match self.inode.add_attr_fork(self.tx, bytes) {
             Err(Error::Posix(PosixError::NoSpace)) if self.is_short_directory() => {
@@ -148,8 +149,8 @@ impl ForkStore for LiveFork<'_, '_> {
         }
     }
 
-    /// Removes the fork where that is possible. On a volume with parent pointers the fork stays,
-    /// empty, because the next link will use it. It also stays if the data fork is a btree, whose
+    /// Removes the attribute fork if possible. On a volume with parent pointers the empty fork
+    /// stays, because the next link will use it. It also stays if the data fork is a btree, whose
     /// root would have to change.
     fn remove_fork(&mut self) -> Result<()> {
         let keeps = self.geometry.has_incompat(IncompatFeatures::PARENT)

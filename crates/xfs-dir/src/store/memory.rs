@@ -1,4 +1,4 @@
-//! A fork in memory, and a check of every block after each change.
+//! A fork in memory, for tests. Every block is checked after each change.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use xfs_testkit::{Prng, golden};
 use super::{Contents, ForkStore, length_blocks};
 use crate::edit::BlockEdit;
 
-/// A block: its position in the fork, its kind, its bytes.
+/// A block in memory: its first file block, its kind, and its bytes.
 #[derive(Clone)]
 pub(crate) struct MemoryBlock {
     at: FileBlock,
@@ -25,7 +25,7 @@ pub(crate) struct MemoryBlock {
     bytes: Rc<RefCell<Vec<u8>>>,
 }
 
-/// A fork in memory.
+/// A fork in memory that implements `ForkStore` without a volume.
 pub(crate) struct MemoryFork {
     kind: ForkKind,
     geometry: Geometry,
@@ -34,15 +34,16 @@ pub(crate) struct MemoryFork {
     absent: bool,
     size: u64,
     pub(crate) room: usize,
-    /// The largest number of filesystem blocks that the fork may have.
+    /// The largest number of filesystem blocks that the fork may have. An allocation beyond it
+    /// fails.
     pub(crate) space: u64,
     blocks: BTreeMap<FileBlock, MemoryBlock>,
-    /// The number of bytes that edits have reported as changed.
+    /// Number of bytes in the ranges that edits have recorded as changed.
     pub(crate) bytes_touched: u64,
     edits: u64,
 }
 
-/// The geometry of the golden image with other sizes.
+/// Returns the geometry of the golden image with another block size and directory block size.
 pub(crate) fn geometry(block_log: u8, directory_block_log: u8) -> Geometry {
     let golden = golden().geometry();
     Geometry {
@@ -79,7 +80,7 @@ impl MemoryFork {
         self.local.is_some()
     }
 
-    /// Returns the blocks of this kind, in file order.
+    /// Returns the blocks of this kind, with their file blocks, in file order.
     pub(crate) fn blocks_of(&self, kind: BlockKind) -> Vec<(FileBlock, Vec<u8>)> {
         let chosen = self.blocks.values().filter(|block| block.kind == kind);
         chosen.map(|block| (block.at, block.bytes.borrow().clone())).collect()
@@ -89,7 +90,7 @@ impl MemoryFork {
         self.blocks.len()
     }
 
-    /// Changes a block without the code under test.
+    /// Changes a block directly, without the code under test.
     pub(crate) fn damage(&self, at: FileBlock, change: impl FnOnce(&mut [u8])) {
         change(&mut self.blocks[&at].bytes.borrow_mut());
     }
@@ -98,8 +99,8 @@ impl MemoryFork {
         VerifyContext { geometry: &self.geometry, log_head: None }
     }
 
-    /// Changes a few bytes of a random block. Returns `false`, with nothing changed, if the
-    /// verifier notices the change.
+    /// Changes a byte of a random block. Returns `false`, with nothing changed, if the verifier
+    /// would notice the change.
     pub(crate) fn mutate(&self, random: &mut Prng) -> bool {
         let index = random.within(0..self.blocks.len());
         let Some((at, block)) = self.blocks.iter().nth(index) else { return false };
@@ -116,7 +117,7 @@ impl MemoryFork {
         is_accepted
     }
 
-    /// Runs the verifier of every block, as before a write.
+    /// Runs the verifier of every block, as the buffer cache does before a write.
     pub(crate) fn verify(&self) {
         let context = self.context();
         for (at, block) in &self.blocks {
@@ -135,7 +136,7 @@ impl MemoryFork {
     }
 }
 
-/// Returns the address that the tests assign to a file block.
+/// Returns the disk address that the tests use for a file block.
 fn disk_address(at: FileBlock) -> DiskAddr {
     DiskAddr(at.0 * 8 + 8)
 }

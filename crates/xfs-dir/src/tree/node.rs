@@ -1,4 +1,4 @@
-//! Edits of one node.
+//! Edits of one node of a hash btree.
 
 use std::mem::offset_of;
 
@@ -17,7 +17,7 @@ const COUNT: usize = offset_of!(NodeHeaderDisk, count);
 const HEADER: usize = size_of::<NodeHeaderDisk>();
 const ENTRY: usize = size_of::<NodeEntryDisk>();
 
-/// Returns the number of entries that fit a node of `block_bytes` bytes.
+/// Returns the number of entries that fit in a node of `block_bytes` bytes.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - HEADER) / ENTRY
 }
@@ -42,14 +42,14 @@ pub(super) fn child(bytes: &[u8], index: usize) -> FileBlock {
     FileBlock(u32_at(bytes, HEADER + ENTRY * index + 4).into())
 }
 
-/// Returns the bounds that a node sets for the hashes of a child.
+/// Returns the bounds that a node sets for the hashes of its child `index`.
 pub(super) fn bounds(bytes: &[u8], index: usize) -> Bounds {
     let lowest = index.checked_sub(1).map_or(0, |before| hash(bytes, before));
     Bounds { lowest, last: Some(hash(bytes, index)) }
 }
 
-/// Returns the highest hash in a node or in a leaf of either tree. All these blocks have their
-/// count at the same offset, and entries of 8 bytes that start with the hash.
+/// Returns the highest hash in a node, or in a leaf of a directory or of attributes. All these
+/// blocks have their count at the same offset, and entries of 8 bytes that start with the hash.
 pub(super) fn last_hash(bytes: &[u8]) -> u32 {
     let base = match dabtree::magic(bytes) {
         Some(LEAF_MAGIC) => size_of::<AttrLeafHeaderDisk>(),
@@ -82,12 +82,12 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize) {
     edit.put_u16(COUNT, entries as u16 - 1);
 }
 
-/// Keeps only the first `kept` entries.
+/// Keeps only the first `kept` entries of a node.
 pub(super) fn truncate(edit: &mut BlockEdit<'_>, kept: usize) {
     edit.put_u16(COUNT, kept as u16);
 }
 
-/// Initializes a new node on the same level with the entries of `source` from `first` on.
+/// Initializes a new node on the level of `source`, with the entries of `source` from `first` on.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
     identity: &TreeIdentity,
@@ -101,7 +101,7 @@ pub(super) fn initialise(
     edit.put(HEADER, moved.expect("the count was verified"));
 }
 
-/// Initializes the block as a root with one child.
+/// Initializes a block as a root with one child.
 pub(super) fn make_root(
     edit: &mut BlockEdit<'_>,
     identity: &TreeIdentity,
@@ -121,7 +121,7 @@ fn put_header(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, level: u16, cou
     edit.put_u16(offset_of!(NodeHeaderDisk, level), level);
 }
 
-/// Writes the common header of a new block, except its sibling links.
+/// Writes the common header of a new block, except the links to its siblings.
 pub(crate) fn put_identity(edit: &mut BlockEdit<'_>, magic: u16, identity: &TreeIdentity) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), magic);
     edit.put_u64(offset_of!(DaHeaderDisk, block), identity.address);
@@ -129,7 +129,7 @@ pub(crate) fn put_identity(edit: &mut BlockEdit<'_>, magic: u16, identity: &Tree
     edit.put_u64(offset_of!(DaHeaderDisk, owner), identity.owner);
 }
 
-/// Sets the address of the block, after its contents were copied from another.
+/// Sets the address in a block's header, after the contents were copied from another block.
 pub(super) fn set_address(edit: &mut BlockEdit<'_>, address: DiskAddr) {
     edit.put_u64(offset_of!(DaHeaderDisk, block), address.0);
 }

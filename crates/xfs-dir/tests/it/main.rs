@@ -1,5 +1,5 @@
-//! Changes of names in real transactions, on volumes in memory. A new cache must read exactly the
-//! committed changes.
+//! Changes of names in real transactions, on volumes in memory. A new buffer cache on the same
+//! device must read exactly the committed changes.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod names;
@@ -30,14 +30,15 @@ fn journal(parts: JournalParts) -> Arc<Journal> {
     open_journal(cache, log, &superblock).unwrap()
 }
 
-/// Returns an empty cache.
+/// Returns an empty buffer cache on a device.
 fn cache_of(device: &SharedDevice) -> BufferCache {
     let geometry = Arc::new(superblock(device).geometry);
     BufferCache::new(Arc::clone(device), geometry, 8 << 20)
 }
 
-/// Fills and empties a volume alternately. Compares the volume with the model after each quarter of
-/// the steps, also as recovered from a crash at that time, and after an unmount at the end.
+/// Fills and empties a volume alternately. After each quarter of the steps, compares the open
+/// volume with the model, and also a copy of it after a crash and recovery. At the end unmounts the
+/// volume and compares it again.
 fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let device = make_sized(VOLUME_BYTES, options);
     let journal = journal(parts(&device, 0));
@@ -61,8 +62,8 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     checked.check(&cache_of(&device));
 }
 
-/// Checks that an attribute whose extents the inode could not count is refused at once: the chain
-/// of an attribute cannot be undone once it has begun (I5 of the crate).
+/// Checks that an attribute with too many extents for the inode's count is refused at once (I5 of
+/// the crate). The chain of transactions that sets an attribute cannot be undone once it has begun.
 #[test]
 fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     const MOST: u32 = (1 << 15) - 1;
@@ -97,8 +98,8 @@ fn attribute_with_uncountable_extents_is_refused_before_any_change() {
     journal.unmount().unwrap();
 }
 
-/// Fills a volume to its end several times. Checks that operations without room are refused, and
-/// change nothing.
+/// Fills a volume completely, several times. Checks that operations that find no room are refused
+/// and change nothing.
 fn check_full(seed: u64, volume_bytes: u64, options: &str) {
     let device = make_sized(volume_bytes, options);
     let journal = journal(parts(&device, 0));
@@ -134,7 +135,7 @@ fn changes_on_a_full_volume_are_refused_whole() {
     check_full(39, 60 << 20, "-b size=1024 -n parent=1,size=65536 -l size=22m");
 }
 
-/// Finishes what a crash has left open.
+/// Finishes the intents that a crash has left open.
 fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     let mut captured = Vec::new();
     for intent in open {
@@ -158,9 +159,9 @@ fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
     }
 }
 
-/// Cuts the power between the steps of chains, with the intents of parent pointers open. Recovery
-/// finishes the intents. Checks that of each change of a directory or an attribute all or nothing
-/// is present (I3 and I1 of the changes).
+/// Cuts the power between the steps of chains, while intents of parent pointers are open. Recovery
+/// finishes the intents. Of each change of a directory (I3 of the changes) or an attribute (I1 of
+/// the changes), all or nothing must be present.
 fn check_intents(seed: u64, options: &str, steps: usize) {
     let device = Arc::new(CowDevice::new(make_sized(VOLUME_BYTES, options)));
     let shared: SharedDevice = Arc::clone(&device) as _;

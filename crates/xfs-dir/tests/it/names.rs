@@ -1,4 +1,5 @@
-//! A seeded workload of names on a volume that is mounted read-write, and a model of the result.
+//! Test helper: random changes of names on a volume that is mounted read-write, and a model of the
+//! expected result. A seed determines the changes.
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
@@ -29,27 +30,27 @@ use xfs_trans::{Journal, Transaction};
 type Name = Vec<u8>;
 type Attrs = BTreeMap<(Namespace, Name), Vec<u8>>;
 
-/// A file or a directory of the model.
+/// A file or a directory of the model, with its inode on the volume.
 struct Node {
     live: Arc<LiveInode>,
     is_directory: bool,
     entries: BTreeMap<Name, u64>,
     attributes: Attrs,
-    /// The directory and the name of each link.
+    /// For each link, the inode number of the directory and the name.
     links: Vec<(u64, Name)>,
 }
 
-/// A volume and its model.
+/// A volume that is changed at random, and the model of its contents.
 pub(crate) struct Names {
     journal: Arc<Journal>,
     model: Model,
     random: Prng,
     path: ParentPath,
-    /// Whether chains that change attributes are cut, too. These chains have no intents, so a crash
-    /// may leave the old attribute.
+    /// Whether `between_steps` is also called in chains that change attributes. These chains have
+    /// no intents, so a crash may leave the old attribute.
     pub(crate) cuts_values: bool,
-    /// The function that is called between the steps of a chain, when its intent is durable and its
-    /// work is not done.
+    /// A function that is called between the steps of a chain: its intent is durable, but its work
+    /// is not done.
     pub(crate) between_steps: Option<Box<dyn FnMut()>>,
 }
 
@@ -87,7 +88,8 @@ impl Names {
         }
     }
 
-    /// Ends a change of names.
+    /// Commits the transaction of a change of names. If `between_steps` is set, calls it before the
+    /// deferred work is done.
     fn commit(&mut self, mut tx: Transaction<'_>) -> Result<()> {
         if let Some(between_steps) = &mut self.between_steps {
             tx.roll()?;
@@ -97,7 +99,7 @@ impl Names {
         tx.commit().map(|_| ())
     }
 
-    /// Sometimes rolls the transaction, which releases the blocks of an earlier search.
+    /// At random, rolls the transaction. This releases the blocks that an earlier search has read.
     fn may_roll(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
         if self.random.within(0..8) == 0 { tx.roll() } else { Ok(()) }
     }
@@ -137,7 +139,7 @@ impl Names {
         ParentLink { inode: live.number(), generation, name: name.into() }
     }
 
-    /// Performs one operation. `grows` chooses whether the volume fills or empties.
+    /// Performs one random operation. `grows` chooses whether the volume fills or empties.
     pub(crate) fn step(&mut self, grows: bool) -> Result<()> {
         let more = if grows { 55 } else { 15 };
         let choice = self.random.within(0..100);
@@ -208,8 +210,8 @@ impl Names {
         Ok(())
     }
 
-    /// Returns the initial attributes of a file that is created with its parent pointer: for every
-    /// second file, if the inode has room. Otherwise returns `None`.
+    /// Returns the attributes with which a file is created, its parent pointer, for about half of
+    /// the files. Returns `None` for the other files, and if the inode has no room.
     fn first_parent(
         &mut self,
         link: &ParentLink,
@@ -249,7 +251,8 @@ impl Names {
         Ok(())
     }
 
-    /// Returns a random link of a node that may be removed; `None` if there is no such link.
+    /// Returns a random link that may be removed: the directory, the name, and the inode that it
+    /// names. Returns `None` if the directory that was chosen is empty.
     fn pick_link(&mut self) -> Option<(u64, Name, u64)> {
         let parent = self.pick(true)?;
         let entries = &self.model.nodes[&parent].entries;
@@ -434,21 +437,23 @@ impl Names {
         &self.model
     }
 
-    /// Returns the expected contents, and drops the journal.
+    /// Returns the expected contents of the volume. Drops the references to the journal.
     pub(crate) fn into_model(self) -> Model {
         self.model
     }
 }
 
 impl Model {
-    /// Compares a volume, read from the device, with the model: names, types, values, links.
+    /// Compares a volume with the model: names, file types, attributes and links. Reads its inodes
+    /// from `cache`.
     pub(crate) fn check(&self, cache: &BufferCache) {
         for (number, node) in &self.nodes {
             self.check_node(cache, &Inode::read(cache, InodeNumber(*number)).unwrap(), node);
         }
     }
 
-    /// Compares the mounted volume, whose inodes are newer in memory, with the model.
+    /// Compares the mounted volume with the model. Its inodes in memory are newer than those on
+    /// disk.
     pub(crate) fn check_open(&self, cache: &BufferCache) {
         for node in self.nodes.values() {
             self.check_node(cache, &node.live.inode(), node);
@@ -505,7 +510,8 @@ impl Model {
         }
     }
 
-    /// Returns the expected view of other readers: links, entries and attributes of each inode.
+    /// Returns the contents that another implementation must show: links, entries and attributes of
+    /// each inode.
     #[allow(dead_code, reason = "one of two test programs asks others")]
     pub(crate) fn shown(&self) -> BTreeMap<u64, Shown> {
         let shown = |node: &Node| {
@@ -527,7 +533,7 @@ impl Model {
     }
 }
 
-/// The expected view of an inode.
+/// The contents of an inode that another implementation must show.
 #[allow(dead_code, reason = "one of two test programs asks others")]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
@@ -549,7 +555,7 @@ fn kept_attributes(journal: &Journal, number: InodeNumber) -> Attrs {
         .collect()
 }
 
-/// Latches two or more inodes in ascending order.
+/// Joins two or more inodes to the transaction, in the order of their inode numbers.
 fn join(tx: &mut Transaction<'_>, files: &[&Arc<LiveInode>]) {
     let mut files = files.to_vec();
     files.sort_by_key(|file| file.number());

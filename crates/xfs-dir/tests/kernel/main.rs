@@ -1,5 +1,6 @@
-//! Names that ferroxfs writes, checked by others. `xfs_repair -n` finds nothing, and the kernel
-//! shows the paths, inodes and attributes of the model, after an unmount and after a crash.
+//! Names that ferroxfs writes, checked by other programs. `xfs_repair -n` must find nothing, and
+//! the kernel must show the paths, inodes and attributes of the model, after an unmount and after a
+//! simulated crash.
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
 
 #[path = "../it/names.rs"]
@@ -25,10 +26,10 @@ use xfs_trans::testing::{JournalParts, parts, superblock};
 
 use names::{Model, Names, Shown};
 
-/// The number of operations for each geometry and seed.
+/// Number of operations for each geometry and seed.
 const STEPS: usize = 2500;
 
-/// The number of chains that are cut between their steps, for each geometry.
+/// Number of chains that are cut between their steps, for each geometry.
 const CHAINS: usize = 12;
 
 fn main() -> ExitCode {
@@ -98,8 +99,8 @@ fn check(geometry: &Geometry, seed: u64, path: ParentPath, cut: bool) -> Result<
     judge(&image, &model, cut)
 }
 
-/// Cuts chains between their steps, with the intents of parent pointers open. The kernel finishes
-/// the intents.
+/// Copies the image between the steps of chains, while intents of parent pointers are open. The
+/// kernel must finish the intents of each copy.
 fn check_promises(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = folder()?;
@@ -145,8 +146,8 @@ fn device(image: &Image) -> Result<SharedDevice, TrialError> {
     Ok(Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?))
 }
 
-/// Checks the image with xfs_repair, the kernel and our own reader. The kernel replays the log
-/// first.
+/// Checks the image with `xfs_repair`, the kernel and ferroxfs. If `replays` is set, the kernel
+/// replays the log first.
 fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> {
     if replays {
         image.mount(&[])?.unmount()?;
@@ -167,9 +168,9 @@ fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> 
     Ok(())
 }
 
-/// Cuts chains that set long values after the blocks of a value were mapped, before any name
-/// exists. The old attributes must be present, xfs_repair must find nothing, and the kernel must be
-/// able to change the attributes further.
+/// Copies the image during chains that set long values, when the blocks of a value are mapped but
+/// no attribute names them. In each copy the old attributes must be present, `xfs_repair` must find
+/// nothing, and the kernel must be able to change the attributes further.
 fn check_half_set(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = folder()?;
@@ -213,7 +214,7 @@ fn expect_sound(image: &Image) -> Result<(), TrialError> {
     }
 }
 
-/// Removes the user attributes of everything in the root, through the kernel.
+/// Removes the user attributes of everything in the root directory, through the kernel.
 fn remove_attributes(root: &Path) -> Result<(), TrialError> {
     for entry in std::fs::read_dir(root).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -227,7 +228,7 @@ fn remove_attributes(root: &Path) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Compares the kernel's view with the expected one.
+/// Compares what the kernel shows below `root` with the expected contents.
 fn compare(root: &Path, expected: &BTreeMap<u64, Shown>) -> Result<(), TrialError> {
     let tree = Tree::walk(root)?;
     let found: BTreeMap<u64, Shown> = tree

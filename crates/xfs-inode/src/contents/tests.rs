@@ -1,4 +1,4 @@
-//! Bytes of files: holes, unwritten extents, the end, sizes near 2⁶³.
+//! Reads of file contents: holes, unwritten extents, the end of the file, and sizes near 2⁶³ bytes.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
@@ -9,7 +9,8 @@ use crate::testing::{DIRECTORY, EMPTY, HOLES, LINK, Volume, changed};
 
 const KIB: u64 = 1024;
 
-/// The contents of "holes": a block of A, a hole, an unwritten block, a block of B, then a hole.
+/// Returns the contents that the test file "holes" must have: a block of A, a hole, an unwritten
+/// block, a block of B, then a hole.
 fn expected_holes() -> Vec<u8> {
     let mut bytes = vec![0; 1 << 20];
     bytes[..1024].fill(b'A');

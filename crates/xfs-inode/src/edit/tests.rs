@@ -1,5 +1,5 @@
-//! Every kind of change against a model of single blocks, and the record edits against a sorted
-//! list.
+//! Changes of every kind, compared with a model that maps each block. The record edits are applied
+//! to a sorted list.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,8 @@ fn unmapping_cuts_extents() {
     check(&[all], (range(9, 9), NewMapping::Hole), &[all]);
 }
 
-/// Applies an edit to a sorted list, as to a btree's leaf. No edit may make two records overlap.
+/// Applies a record edit to a sorted list, as to a leaf of a btree. Panics if the edit makes two
+/// records overlap.
 fn follow(records: &mut BTreeMap<u64, Extent>, step: RecordEdit) {
     match step {
         RecordEdit::Remove(old) => assert_eq!(records.remove(&old.file_block.0), Some(old)),

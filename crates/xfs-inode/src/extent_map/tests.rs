@@ -1,4 +1,4 @@
-//! Lookup at, before, between and after extents.
+//! Lookups of blocks inside, before, between and after extents.
 
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 use xfs_format::{FileBlock, FsBlock};

@@ -1,4 +1,5 @@
-//! A btree that the kernel wrote, and trees that loop, contain wrong facts or do not end.
+//! Walks along a btree that the kernel wrote, and along btrees that loop, that contradict
+//! themselves or the inode, or that do not end. Each damage must end the walk with an error.
 
 use xfs_buffer::{Error, Result};
 use xfs_format::btree::BtreeCheck;
@@ -8,13 +9,14 @@ use xfs_format::{Check, FileBlock, FsBlock};
 
 use crate::testing::{FRAGMENTS, FRAGMENTS_LEAF, Volume, changed, failed_check, number};
 
-/// The only leaf of the kernel's btree.
+/// The block number of the only leaf of the kernel's btree.
 const LEAF: u64 = 31;
-/// Offsets of level, count, first key and first pointer of the root in the inode.
+/// Offsets in the inode, in bytes, of the root's level, count, first key and first pointer.
 const ROOT_LEVEL: usize = 177;
 const ROOT_COUNT: usize = 179;
 const ROOT_KEYS: usize = 180;
-/// The offset of the first pointer: the fork of 192 bytes has room for eleven keys.
+/// The offset in the inode, in bytes, of the root's first pointer. The fork of 192 bytes has room
+/// for eleven keys.
 const ROOT_POINTERS: usize = ROOT_KEYS + 11 * 8;
 
 fn walk(volume: &Volume) -> Result<Vec<Extent>, Error> {
@@ -33,7 +35,7 @@ fn be(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_be_bytes()).collect()
 }
 
-/// A node of a 1 KiB block with room for 59 children.
+/// Returns a node in a block of 1 KiB, which has room for 59 children.
 fn node(entries: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = vec![0; 59 * 16];
     for (index, (key, pointer)) in entries.iter().enumerate() {
@@ -109,7 +111,7 @@ fn levels_that_do_not_fall_are_refused() {
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 2, expected: 1 });
 }
 
-/// Checks I3 of the crate: no block is visited twice.
+/// Checks I3 of the crate (the work to load a map is bounded): no block is visited twice.
 #[test]
 fn block_with_two_parents_is_refused() {
     let volume = Volume::new();

@@ -1,4 +1,4 @@
-//! Contiguous and scattered blocks of a fork.
+//! Reads of metadata blocks that are contiguous or scattered on disk.
 
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
@@ -7,7 +7,7 @@ use xfs_format::{BlockKind, FileBlock};
 use super::BlockShape;
 use crate::testing::{HOLES, STALE, TEXT, Volume, failed_check};
 
-/// A block whose verifier accepts any bytes.
+/// Returns the shape of a block whose verifier accepts any bytes.
 fn any(length_blocks: u32) -> BlockShape {
     BlockShape { length_blocks, kind: BlockKind::InodeCluster }
 }

@@ -1,4 +1,5 @@
-//! The offsets of the attribute fork, as the kernel chooses them for inodes of 512 bytes.
+//! Offsets of the attribute fork: ferroxfs must choose those that the kernel chooses for inodes of
+//! 512 bytes.
 
 use xfs_format::inode::{ForkFormat, InodeCore};
 use xfs_format::{DiskAddr, Geometry, InodeNumber, StructureAddress, Superblock};

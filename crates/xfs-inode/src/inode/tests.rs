@@ -1,4 +1,4 @@
-//! Reading by number: valid, free and missing inodes, and one corrupt inode among valid ones.
+//! Reading inodes by number: valid, free and missing ones, and a corrupt inode among valid ones.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::inode::{FileType, ForkKind};
@@ -67,7 +67,8 @@ fn inodes_read_together_equal_inodes_read_alone() {
     }
 }
 
-/// Performs every operation on an inode. Errors are allowed, panics are not.
+/// Performs every read operation on an inode decoded from `record`. The operations may return
+/// errors, but must not panic.
 fn use_all(volume: &Volume, record: &[u8]) {
     let cache = volume.cache();
     let Ok(inode) = Inode::decode(record, number(record), &cache.verify_context()) else { return };

@@ -1,11 +1,11 @@
 //! Preallocating space for a range of a file.
 //!
-//! Owns: the guarantee that either the whole range is allocated or nothing. Does **not** own the
+//! Owns: the guarantee that either the whole range is allocated or none of it. Does **not** own the
 //! allocation of a hole ([`write`](super::write)), permission, or the lock of the file's contents.
 //!
-//! Blocks for all holes are taken from the counters before the first hole is allocated, so a volume
-//! with too few blocks refuses at once. The additional blocks of the map's btree are known only as
-//! the btree grows. If these blocks run out, the allocated holes are freed again.
+//! Blocks for all holes are reserved before the first hole is allocated, so the call fails at once
+//! on a volume with too few blocks. The number of additional blocks for the map's btree is known
+//! only as the btree grows. If these blocks run out, the newly allocated blocks are freed again.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -24,8 +24,7 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl LiveInode {
-    /// Allocates the holes in a range as unwritten extents: all of them, or none if the volume is
-    /// full.
+    /// Allocates all holes in a range as unwritten extents, or none of them if the volume is full.
     ///
     /// # Errors
     ///
@@ -42,7 +41,8 @@ impl LiveInode {
         self.allocate_range(journal, &range, keep_size, now)
     }
 
-    /// Allocates the holes in a range that was checked, as [`allocate`](Self::allocate) does.
+    /// Allocates all holes in a range that was checked before, as [`allocate`](Self::allocate)
+    /// does.
     pub(super) fn allocate_range(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -90,7 +90,7 @@ impl LiveInode {
         journal.reserve_blocks(lengths.fold(overhead, u64::saturating_add))
     }
 
-    /// Returns the holes of a range.
+    /// Returns the holes in a range.
     fn holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Vec<BlockRange>> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;

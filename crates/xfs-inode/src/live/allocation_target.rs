@@ -1,12 +1,12 @@
-//! The preferred position of a fork's blocks.
+//! The choice of the blocks that an allocation for a fork prefers.
 //!
 //! Owns: the requests to the allocator, and their order. Does **not** own the search for free space
 //! (`xfs-alloc`).
 //!
-//! Blocks go after the preceding blocks of the file. The first ones go near the inode, which is
-//! near its directory. On a volume with stripes the end of a file is extended where it ends, or
-//! else from the start of a stripe unit on. A file with an extent size hint gets whole units, if
-//! there are any.
+//! Blocks go after the preceding blocks of the file. The first blocks of a file go near its inode,
+//! which is near its directory. On a volume with stripes, an allocation at the end of a file
+//! prefers the blocks directly after it, or else the start of a stripe unit. A file with an extent
+//! size hint gets whole units of that size, if the volume has them.
 
 use xfs_alloc::{AllocationTarget, SpaceRequest};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags};
@@ -26,8 +26,8 @@ impl LiveInode {
         if is_set { core.extent_size_hint_blocks } else { 0 }
     }
 
-    /// Returns the preferred position of blocks for `at`: after the preceding extent, or else near
-    /// the inode.
+    /// Returns the preferred target for an allocation at file block `at`: after the preceding
+    /// extent, or near the inode if there is none.
     #[doc(alias = "xfs_bmap_btalloc")]
     pub(crate) fn allocation_target(
         &self,
@@ -46,8 +46,8 @@ impl LiveInode {
         ))
     }
 
-    /// Returns the block after the extent before `at`, and whether `at` directly follows that
-    /// extent. Returns `None` if there is no such extent.
+    /// Returns the block on disk after the last extent that starts before `at`, and whether that
+    /// extent ends at `at`. Returns `None` if there is no such extent.
     fn block_after(
         &self,
         geometry: &Geometry,
@@ -60,8 +60,8 @@ impl LiveInode {
         geometry.split_block(next).map(|_| (next, before.end() == at))
     }
 
-    /// Returns the requests, in order, for up to `wanted` blocks in a hole that starts at `at`. The
-    /// map has been loaded.
+    /// Returns the requests to try, in order, for up to `wanted` blocks in a hole that starts at
+    /// `at`. The extent map must be loaded.
     #[doc(alias = "xfs_bmap_btalloc_at_eof")]
     pub(super) fn requests(
         &self,
@@ -87,7 +87,7 @@ impl LiveInode {
         exactly.into_iter().chain(striped).chain(whole).chain([any])
     }
 
-    /// Whether nothing is mapped from block `at` on.
+    /// Whether nothing is mapped from file block `at` on.
     fn is_end(&self, at: FileBlock) -> bool {
         let inode = self.inode();
         let map = inode.fork(ForkKind::Data).loaded_map();

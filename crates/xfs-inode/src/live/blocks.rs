@@ -1,6 +1,7 @@
-//! Metadata blocks of a fork: those of directories, of attributes, and of long link targets.
+//! Metadata blocks in a fork: blocks of directories, of extended attributes, and of long link
+//! targets.
 //!
-//! Owns: their space and their buffers. Does **not** own their contents.
+//! Owns: the allocation of these blocks, and their buffers. Does **not** own their contents.
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
@@ -14,7 +15,8 @@ use crate::edit::BlockRange;
 use crate::fork_block::{BlockShape, fork_block_extents};
 
 impl LiveInode {
-    /// Reads the metadata block of a fork that starts at `at`, and joins it to the transaction.
+    /// Reads the metadata block of a fork that starts at file block `at`, and joins its buffer to
+    /// the transaction.
     ///
     /// # Errors
     ///
@@ -41,9 +43,11 @@ impl LiveInode {
         Ok(buffer)
     }
 
-    /// Joins the block at `at` of the data fork. Returns `None` if its buffer is not remembered. In
-    /// a corrupt image two structures may claim one block, and its buffer may have another kind by
-    /// now. Then this also returns `None`, and the full lookup reports the corruption.
+    /// Joins the buffer of the data fork's block at `at` to the transaction, without a lookup in
+    /// the extent map. Returns `None` if the buffer is not remembered.
+    ///
+    /// In a corrupt image two structures may claim one block, and its buffer may have another kind
+    /// by now. Then this also returns `None`, and the full lookup reports the corruption.
     fn join_recent(
         &self,
         tx: &mut Transaction<'_>,
@@ -62,8 +66,9 @@ impl LiveInode {
         None
     }
 
-    /// Allocates a new metadata block at `at`: zeros, joined. Its filesystem blocks are contiguous
-    /// if possible.
+    /// Allocates a new metadata block at file block `at`, which is a hole. The block is filled with
+    /// zeros, and its buffer is joined to the transaction. Its filesystem blocks are contiguous if
+    /// possible.
     ///
     /// # Errors
     ///
@@ -81,7 +86,8 @@ impl LiveInode {
         self.claim_fork_block(tx, fork, at, shape)
     }
 
-    /// Claims the buffer of a block that was just mapped. The block is zeros, and joined.
+    /// Returns the buffer of a block that was just mapped, filled with zeros and joined to the
+    /// transaction.
     pub(super) fn claim_fork_block(
         &self,
         tx: &mut Transaction<'_>,
@@ -93,7 +99,8 @@ impl LiveInode {
         tx.claim_mapped(&pieces, shape.kind)
     }
 
-    /// Frees the block at `at`, whose buffer is joined. The buffer becomes invalid.
+    /// Frees the metadata block at file block `at`, whose buffer is joined to the transaction. The
+    /// buffer becomes invalid.
     ///
     /// # Errors
     ///
@@ -115,8 +122,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Allocates blocks for `blocks` file blocks from `at` on, which are a hole. Returns written
-    /// extents, in order.
+    /// Allocates blocks for `blocks` file blocks from `at` on, which are a hole. Returns the new
+    /// written extents, in order.
     ///
     /// # Errors
     ///
@@ -145,7 +152,7 @@ impl LiveInode {
         Ok(extents)
     }
 
-    /// Frees blocks that have no buffers: at most two extents.
+    /// Frees a run of blocks that have no buffers. The run may be mapped to at most two extents.
     ///
     /// # Errors
     ///
@@ -164,7 +171,8 @@ impl LiveInode {
         }
     }
 
-    /// Finds the lowest hole of `blocks` file blocks at or after `from`.
+    /// Returns the lowest file block at or after `from` where a hole of at least `blocks` blocks
+    /// starts.
     ///
     /// # Errors
     ///
@@ -192,7 +200,8 @@ impl LiveInode {
         }
     }
 
-    /// Returns the end of the last mapping before `limit`; 0 if there is no mapping.
+    /// Returns the file block after the last mapped block before `limit`; 0 if nothing is mapped
+    /// there.
     ///
     /// # Errors
     ///
@@ -213,8 +222,9 @@ impl LiveInode {
         Ok(last.map_or(FileBlock(0), |extent| extent.end().min(limit)))
     }
 
-    /// Returns the number of blocks that [`grow_fork`](Self::grow_fork) may take for a metadata
-    /// block of `blocks` blocks, including those of the map.
+    /// Returns the largest number of blocks that [`grow_fork`](Self::grow_fork) may allocate for a
+    /// metadata block of `blocks` blocks. It includes the blocks by which the extent map's btree
+    /// may grow.
     #[must_use]
     pub fn grow_blocks(geometry: &Geometry, fork: ForkKind, blocks: u32) -> u64 {
         // In the worst case each block is an extent of its own.

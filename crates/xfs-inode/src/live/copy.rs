@@ -1,11 +1,11 @@
-//! Writing to shared blocks.
+//! Copy-on-write: writing to shared blocks.
 //!
-//! Owns: the copy that replaces shared blocks. Does **not** own the order of data and size in other
-//! cases ([`write`](super::write)).
+//! Owns: the copy that replaces shared blocks. Does **not** own the order of data and size in
+//! writes to other blocks ([`write`](super::write)).
 //!
-//! The copy is staged: until the file takes its blocks over, the blocks are in the staging domain
-//! of the reference counts, where recovery finds and frees them. For a file with an extent size
-//! hint for copies, the whole unit around a small write is copied at once.
+//! The blocks of the copy are staged: until the file takes the blocks over, they are in the staging
+//! domain of the reference counts, where recovery finds and frees them. For a file with an extent
+//! size hint for copy-on-write, the whole unit around a small write is copied at once.
 
 use xfs_alloc::{
     BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage, defer_unshare,
@@ -30,8 +30,8 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl LiveInode {
-    /// Returns whether the head of an extent is shared, and the run of blocks for which the answer
-    /// holds. An unshared run can be overwritten in place.
+    /// Returns whether the first blocks of an extent are shared, and the run of blocks for which
+    /// this is the answer. An unshared run may be overwritten without a copy.
     pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));
@@ -42,8 +42,8 @@ impl LiveInode {
 }
 
 impl Writer<'_> {
-    /// Writes the head of a piece to a copy of shared blocks. The shared blocks begin at the piece
-    /// or before it. Returns the number of bytes of the piece that were written.
+    /// Writes the first bytes of `piece` to a copy of shared blocks. `shared` starts at the block
+    /// of the piece or before it. Returns the number of bytes of the piece that were written.
     pub(super) fn write_copy(
         &mut self,
         shared: Extent,
@@ -68,8 +68,8 @@ impl Writer<'_> {
         Ok(piece.bytes.len())
     }
 
-    /// Copies shared blocks to blocks of the file's own, at most one chunk at a time. Returns the
-    /// end of the copied range.
+    /// Replaces shared blocks with a copy that belongs to this file alone, at most one chunk per
+    /// call. Returns the file block after the copied range.
     pub(super) fn copy_shared(&mut self, shared: &Extent) -> Result<FileBlock> {
         let geometry = self.journal.geometry();
         let most = (CHUNK_BYTES >> geometry.block_log).max(1) as u32;
@@ -84,8 +84,8 @@ impl Writer<'_> {
         Ok(copy.end())
     }
 
-    /// Widens a run of shared blocks around a piece to the whole unit that the file's hint asks
-    /// for.
+    /// Widens a run of shared blocks around a piece to the whole unit of the file's extent size
+    /// hint for copy-on-write.
     fn around(&self, shared: Extent, piece: FileBytes<'_>) -> Result<Extent> {
         let geometry = self.journal.geometry();
         let written = blocks_of(geometry, piece.offset, piece.end());
@@ -109,7 +109,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Fills a copy: with the contents of `old`, and with the new bytes of a piece.
+    /// Fills the blocks of a copy: with the contents of `old`, and with the new bytes of a piece.
     fn fill_copy(&self, old: &Extent, copy: &Extent, piece: FileBytes<'_>) -> Result<()> {
         let (cache, geometry) = (self.journal.cache(), self.journal.geometry());
         let written = match piece.bytes.is_empty() {
@@ -126,7 +126,8 @@ impl Writer<'_> {
         data::write_whole_blocks(cache, copy, piece, Some(old))
     }
 
-    /// Allocates blocks for a copy of the head of a shared extent.
+    /// Allocates and stages blocks for a copy of a shared extent. The result may be shorter than
+    /// the extent.
     #[doc(alias = "xfs_reflink_allocate_cow")]
     fn stage(&mut self, old: &Extent) -> Result<Extent> {
         let (live, journal) = (self.live, self.journal);
@@ -153,7 +154,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Frees staged blocks.
+    /// Frees the staged blocks of a copy that was not used.
     fn unstage(&self, copy: &Extent) -> Result<()> {
         with_transaction(self.journal, TransactionKind::Write, 0, |tx| {
             defer_unstage(tx, blocks(copy));
@@ -162,8 +163,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Replaces shared blocks with staged ones, which have been written. The file then has at least
-    /// the size `end`; `None` leaves the size.
+    /// Replaces shared blocks of the file with staged blocks, whose contents have been written. If
+    /// `end` is given, the file then has at least this size; `None` leaves the size.
     #[doc(alias = "xfs_reflink_end_cow")]
     fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
@@ -186,7 +187,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the blocks of an extent, without their position in the file.
+/// Returns the blocks of an extent, without its file offset.
 pub(super) const fn blocks(extent: &Extent) -> BlockExtent {
     BlockExtent { start: extent.start, length_blocks: extent.length_blocks }
 }

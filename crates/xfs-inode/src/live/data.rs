@@ -1,7 +1,8 @@
-//! Bytes of extents on the device.
+//! Reading and writing file data on the device.
 //!
-//! Owns: reading and writing bytes of an extent, whole blocks at the edges of a write. Does **not**
-//! own the choice of the extent, or the time when its bytes become visible in the file.
+//! Owns: the I/O of the bytes of one extent, and filling the rest of the first and last block of a
+//! write. Does **not** own the choice of the extent, or the time when its bytes become visible in
+//! the file.
 
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
 use xfs_device::Durability;
@@ -14,20 +15,20 @@ use crate::edit::BlockRange;
 /// Bytes of a file to be written to the device.
 #[derive(Clone, Copy)]
 pub(super) struct FileBytes<'a> {
-    /// The offset in the file.
+    /// The file offset of the first byte.
     pub(super) offset: u64,
-    /// The bytes.
+    /// The bytes to write.
     pub(super) bytes: &'a [u8],
 }
 
 impl FileBytes<'_> {
-    /// Returns the first byte after the piece.
+    /// Returns the file offset after the last byte.
     pub(super) const fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes.len() as u64)
     }
 }
 
-/// Returns the part of `piece` that lies in `extent`.
+/// Returns the part of `piece` whose blocks lie in `extent`.
 pub(super) fn clip<'a>(
     piece: FileBytes<'a>,
     extent: &Extent,
@@ -42,7 +43,7 @@ pub(super) fn clip<'a>(
     FileBytes { offset: piece.offset.max(start), bytes }
 }
 
-/// Returns the address on the device of byte `offset` of a file, which lies in `extent`.
+/// Returns the byte address on the device of file offset `offset`, which lies in `extent`.
 fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
     let start = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset)?;
     start.checked_add(offset.checked_sub(geometry.blocks_to_bytes(extent.file_block.0)?)?)
@@ -53,7 +54,7 @@ fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::
     IoError { operation, at, length_bytes: length as u64, source }
 }
 
-/// Writes a piece that lies in an extent.
+/// Writes a piece of a file, which lies in one extent, to the device.
 pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) -> Result<()> {
     if piece.bytes.is_empty() {
         return Ok(());
@@ -66,7 +67,7 @@ pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) 
         .map_err(|source| failed("write", offset, piece.bytes.len(), source).into())
 }
 
-/// Reads bytes of an extent from byte `at` of the file on.
+/// Reads bytes of an extent from the device; `at` is the file offset of the first byte.
 pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8]) -> Result<()> {
     let offset = address(extent, at, cache.geometry()).ok_or(PosixError::InvalidArgument)?;
     let length = into.len();
@@ -76,7 +77,8 @@ pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8
         .map_err(|source| failed("read", offset, length, source).into())
 }
 
-/// Copies a range of whole blocks, which lies in both extents, from one to the other.
+/// Copies a range of whole blocks on the device from one extent to another. The range lies in both
+/// extents.
 pub(super) fn copy(
     cache: &BufferCache,
     from: &Extent,
@@ -97,9 +99,9 @@ pub(super) fn copy(
     Ok(())
 }
 
-/// Writes a piece to blocks that hold no contents of the file yet. The rest of the first and of the
-/// last block is copied from `old`, or zeroed if `old` is `None`. Otherwise the contents of an
-/// earlier owner of the blocks would become visible in the file.
+/// Writes a piece of a file to blocks that hold no contents of the file yet. The rest of the first
+/// and of the last block is copied from `old`, or zeroed if `old` is `None`. Otherwise the contents
+/// of an earlier owner of the blocks would become visible in the file.
 pub(super) fn write_whole_blocks(
     cache: &BufferCache,
     extent: &Extent,
@@ -130,7 +132,7 @@ pub(super) fn write_whole_blocks(
     write_block(cache, extent, FileBytes { offset, bytes }, old)
 }
 
-/// Writes the block that contains a piece.
+/// Writes one block, with the bytes of the piece that lie in it.
 fn write_block(
     cache: &BufferCache,
     extent: &Extent,

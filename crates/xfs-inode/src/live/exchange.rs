@@ -4,8 +4,8 @@
 //! of the files, which the caller holds exclusively.
 //!
 //! The intent names the range that is still to be exchanged. Each step exchanges one pair of
-//! mappings and replaces the intent with a shorter one. After a crash recovery continues from
-//! there, so either the whole range is exchanged or nothing.
+//! mappings and replaces the intent with a shorter one. After a crash, recovery continues with that
+//! range, so either the whole range is exchanged or none of it.
 
 use std::sync::Arc;
 
@@ -26,17 +26,17 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// The number of pairs of mappings for which one split of each btree is reserved. A leaf holds
-/// more.
+/// Number of pairs of mappings for which only one split of each btree is reserved. A leaf holds
+/// more records than that.
 const PAIRS_PER_SPLIT: u64 = 16;
 
-/// Two ranges to be exchanged.
+/// Two ranges of equal length in two files, to be exchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangedRange {
-    /// The start in each file, in bytes.
+    /// The start of the range in each of the two files, in bytes.
     pub starts: [u64; 2],
-    /// The length. `None` exchanges everything from the starts to the ends of the files, and the
-    /// sizes of the files.
+    /// The length in bytes. `None` exchanges everything from the starts to the ends of the files,
+    /// and also the sizes of the files.
     pub length_bytes: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ impl LiveInode {
     }
 }
 
-/// The rest of an exchange.
+/// The deferred work of exchanging the range that is still left.
 #[doc(alias = "xfs_exchmaps_intent")]
 struct ExchangeWork {
     files: [Arc<LiveInode>; 2],
@@ -141,7 +141,7 @@ impl ExchangeWork {
         })
     }
 
-    /// Returns the number of blocks that the maps may take.
+    /// Returns the number of blocks by which the btrees of the two extent maps may grow.
     fn blocks(&self, journal: &Arc<Journal>) -> Result<u64> {
         let mut pairs = 1;
         for (live, start) in self.files.iter().zip(self.starts) {
@@ -154,8 +154,8 @@ impl ExchangeWork {
         Ok(2 * splits * map_blocks(journal.geometry(), self.fork))
     }
 
-    /// Returns the mappings at both starts, cut to equal lengths, and that length. `None` is a
-    /// hole.
+    /// Returns the mappings at the starts of the two ranges, cut to equal lengths, and this length
+    /// in blocks. A hole is `None`.
     fn next_pair(&self, tx: &mut Transaction<'_>) -> Result<([Option<Extent>; 2], u64)> {
         let mut length = self.left_blocks;
         let mut mappings = [None; 2];
@@ -175,7 +175,7 @@ impl ExchangeWork {
         Ok((extents, length))
     }
 
-    /// Exchanges one pair of mappings.
+    /// Exchanges one pair of mappings between the two files.
     fn exchange_pair(&self, tx: &mut Transaction<'_>, pair: [Option<Extent>; 2]) -> Result<()> {
         for live in &self.files {
             live.check_growth(self.fork, 2)?;
@@ -197,7 +197,7 @@ impl ExchangeWork {
         self.left_blocks = self.left_blocks.saturating_sub(blocks);
     }
 
-    /// Whether the exchange leaves a pair of mappings unchanged.
+    /// Whether exchanging this pair of mappings would change nothing.
     fn keeps(&self, [left, right]: &[Option<Extent>; 2]) -> bool {
         let is_written = |extent: &Option<Extent>| extent.is_some_and(|extent| !extent.unwritten);
         (left.is_none() && right.is_none())
@@ -255,7 +255,7 @@ impl Deferred for ExchangeWork {
     }
 }
 
-/// Resumes the work of an exchange intent (XMI) in the log.
+/// Returns the work that remains of an open exchange intent (XMI) in the log.
 ///
 /// # Errors
 ///

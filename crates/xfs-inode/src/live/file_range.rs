@@ -2,8 +2,8 @@
 //!
 //! Owns: the checks that come before every change of a range, and the blocks of the range. Does
 //! **not** own permission, the lock of the file, the flush of buffered bytes and the break of
-//! leases: the caller has done these. An operation reserves its own blocks, because each one needs
-//! another number.
+//! leases: the caller has done these. Each operation reserves its own blocks, because operations
+//! need different numbers of blocks.
 
 use core::ops::Range;
 
@@ -14,33 +14,34 @@ use super::LiveInode;
 use super::write::{blocks_of, check_end};
 use crate::edit::BlockRange;
 
-/// The positions at which a range may begin and end.
+/// The offsets at which a range may begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RangeEdges {
     /// At any byte.
     Anywhere,
-    /// At the boundaries of blocks. The range must not be empty.
+    /// Only at block boundaries. The range must not be empty.
     BetweenBlocks,
 }
 
 /// A range of a regular file that an operation may change.
 #[derive(Clone, Debug)]
 pub(super) struct FileRange {
-    /// The bytes of the range.
+    /// The byte offsets of the range.
     pub(super) bytes: Range<u64>,
     /// The blocks that lie completely in the range.
     pub(super) whole: BlockRange,
-    /// The blocks that hold bytes of the range.
+    /// The blocks that contain at least one byte of the range.
     pub(super) touched: BlockRange,
 }
 
 impl FileRange {
-    /// Checks the range of an operation on a file, before anything changes.
+    /// Checks the range of an operation on a file before anything changes, and returns it.
     ///
     /// # Errors
     ///
     /// [`PosixError::IsDirectory`] and [`PosixError::InvalidArgument`] for a file that is not
-    /// regular, and for edges that are not allowed; [`PosixError::FileTooLarge`].
+    /// regular, and for a start or an end that is not allowed; [`PosixError::FileTooLarge`] for a
+    /// range past the limit of file sizes.
     pub(super) fn of(
         live: &LiveInode,
         geometry: &Geometry,

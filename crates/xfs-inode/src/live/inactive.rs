@@ -1,15 +1,15 @@
-//! Freeing a file that has no name and no user any more.
+//! Freeing a file that has no name and that no process uses any more.
 //!
 //! Owns: freeing its contents and attributes, and then the inode. Does **not** own the decision
 //! that the file is unused.
 //!
 //! # What a crash leaves
 //!
-//! The inode stays on its unlinked list until the very last step, so recovery finds it and runs
-//! this code again. Metadata blocks are cancelled in the step that unmaps them, from the end of the
-//! fork on. The root of the attributes, at block 0, goes last, so it is emptied first. Otherwise it
-//! would point to freed blocks, and the kernel's recovery, which reads it, would leave the inode as
-//! it is.
+//! The inode stays on its unlinked list until the very last step, so recovery finds it and frees
+//! the rest. The buffer of a metadata block becomes invalid in the step that unmaps the block.
+//! Blocks are unmapped from the end of the fork backwards. The root of the attributes, at block 0,
+//! is therefore freed last, so it is emptied first. Otherwise the root would point to freed blocks.
+//! The kernel's recovery, which reads the root, would then fail and leave the inode unfreed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,18 +32,18 @@ use crate::extent_map::Mapping;
 use crate::fork::Fork;
 use crate::fork_block::BlockShape;
 
-/// The number of blocks, each with a possible buffer, that one step frees.
+/// Number of blocks, each with a possible buffer, that one transaction step frees.
 const STEP_BLOCKS: u32 = 16;
 
-/// A link becomes a regular file when its target is freed.
+/// The mode that a symbolic link gets when its target is freed: that of a regular file.
 const EMPTY_MODE: u16 = 0o100_000;
 
-/// The file blocks at which the buffers of a fork start.
+/// The file blocks at which metadata blocks with buffers start.
 type Buffered = BTreeSet<FileBlock>;
 
 impl LiveInode {
-    /// Frees the contents and attributes of an inode without links, and then the inode, which is on
-    /// an unlinked list.
+    /// Frees the contents and attributes of an inode without links, and then the inode itself. The
+    /// inode must be on an unlinked list.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl LiveInode {
         )
     }
 
-    /// Whether the file has no blocks outside its inode, so that the inode can be freed together
-    /// with its last name: see [`free_with_name`](Self::free_with_name).
+    /// Whether the file has no blocks outside its inode. The inode can then be freed in the
+    /// transaction that removes its last name: see [`free_with_name`](Self::free_with_name).
     #[must_use]
     pub fn is_bare(&self) -> bool {
         let inode = self.inode();
@@ -77,9 +77,10 @@ impl LiveInode {
         core.blocks == 0 && core.extents == 0 && core.attr_extents == 0
     }
 
-    /// Frees an unused bare inode in the transaction that removes its last name. The caller does
-    /// this before it removes the name, because freeing latches the header of the inode's group.
-    /// The parent pointers are freed with the inode. This `LiveInode` is invalid afterwards.
+    /// Frees an unused inode without blocks (`is_bare`) in the transaction that
+    /// removes its last name. The caller does this before it removes the name, because freeing
+    /// latches the header of the inode's group. The parent pointers are freed with the inode. This
+    /// `LiveInode` is invalid afterwards.
     ///
     /// # Errors
     ///
@@ -158,7 +159,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Returns the blocks of the attribute tree. An unmapped block was freed before a crash.
+    /// Returns the start of each block of the attribute btree. A block of the btree that is not
+    /// mapped was freed before a crash, and is left out.
     fn attr_tree(&self, journal: &Arc<Journal>) -> Result<Buffered> {
         let shape = BlockShape { length_blocks: 1, kind: BlockKind::Attr };
         let (mut found, mut open) = (Buffered::new(), vec![FileBlock(0)]);
@@ -181,7 +183,8 @@ impl LiveInode {
         Ok(found)
     }
 
-    /// Unmaps and frees a fork, with the buffers in it.
+    /// Unmaps and frees all blocks of a fork. The buffers of the blocks in `buffered` become
+    /// invalid.
     fn drop_blocks(
         &self,
         tx: &mut Transaction<'_>,
@@ -210,7 +213,7 @@ impl LiveInode {
     }
 }
 
-/// Returns the last `most` blocks of an extent.
+/// Returns the part of an extent with its last `most` blocks.
 fn last_blocks(extent: &Extent, most: u32) -> Extent {
     let skipped = extent.length_blocks.saturating_sub(most);
     Extent {

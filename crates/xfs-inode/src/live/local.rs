@@ -1,4 +1,4 @@
-//! The contents of the inode itself: short contents, and the offset of the attribute fork.
+//! Contents that are stored in the inode itself, and the offset of the attribute fork.
 //!
 //! Owns: moving contents into and out of the inode; creating, moving and removing the attribute
 //! fork. Does **not** own the meaning of the contents.
@@ -18,8 +18,8 @@ use crate::fork_room::{self, DataUse};
 use crate::inode::Inode;
 
 impl LiveInode {
-    /// Returns the largest number of bytes that a fork can hold in the inode at present. For
-    /// attributes this is the number at the lowest offset that the data fork allows.
+    /// Returns the largest number of bytes that a fork can hold in the inode at present. For the
+    /// attribute fork this is the number at the lowest offset that the data fork allows.
     #[must_use]
     pub fn local_room(&self, geometry: &Geometry, kind: ForkKind) -> usize {
         let inode = self.inode();
@@ -29,13 +29,13 @@ impl LiveInode {
         }
     }
 
-    /// Replaces the contents of a fork with `bytes` in the inode. The fork must have no extents.
-    /// For the data fork, the size of the file becomes the length of `bytes`. The attribute fork is
-    /// created or moved if necessary.
+    /// Replaces the contents of a fork with `bytes`, stored in the inode. The fork must have no
+    /// extents. For the data fork, the size of the file becomes the length of `bytes`. The
+    /// attribute fork is created or moved if necessary.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] for more than [`local_room`](Self::local_room), with nothing
+    /// [`PosixError::NoSpace`] for more bytes than [`local_room`](Self::local_room), with nothing
     /// changed; the errors of moving the fork.
     pub fn set_local(&self, tx: &mut Transaction<'_>, kind: ForkKind, bytes: &[u8]) -> Result<()> {
         if bytes.len() > self.local_room(tx.geometry(), kind) {
@@ -59,12 +59,12 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Removes the contents of a fork in the inode. The fork is in extent form afterwards, without
-    /// extents.
+    /// Removes the contents of a fork that are stored in the inode. The fork then has the form of
+    /// an empty list of extents.
     ///
     /// # Errors
     ///
-    /// None at present; the signature leaves room for them.
+    /// None at present; the signature allows for errors.
     #[doc(alias = "xfs_bmap_local_to_extents_empty")]
     pub fn set_empty_extents(&self, tx: &mut Transaction<'_>, kind: ForkKind) -> Result<()> {
         self.update(tx, Touched::Fork(kind), |inode| {
@@ -87,9 +87,9 @@ impl LiveInode {
     /// # Errors
     ///
     /// [`PosixError::NoSpace`], with nothing changed, if contents of the data fork in the inode
-    /// leave no room. The layer that knows their meaning must move these contents out first; the
-    /// target of a link is moved out here. Also the errors of [`map`](Self::map), because extents
-    /// of the data fork may have to move out of the inode.
+    /// leave no room. The layer that knows the meaning of these contents must move them out of the
+    /// inode first. Only the target of a symbolic link is moved out here. Also the errors of
+    /// [`map`](Self::map), because extents of the data fork may have to move out of the inode.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub fn add_attr_fork(&self, tx: &mut Transaction<'_>, needed_bytes: usize) -> Result<()> {
         tx.join(self.log_item());
@@ -119,11 +119,12 @@ impl LiveInode {
     }
 
     /// Removes the attribute fork, which must have no extents. If the data fork is a btree, the
-    /// attribute fork stays, empty: otherwise the data fork would have to become a list.
+    /// attribute fork is emptied but stays. Without it, the data fork might have room for all its
+    /// extents in the inode and would have to become a list.
     ///
     /// # Errors
     ///
-    /// None at present; the signature leaves room for them.
+    /// None at present; the signature allows for errors.
     #[doc(alias = "xfs_attr_fork_remove")]
     pub fn remove_attr_fork(&self, tx: &mut Transaction<'_>) -> Result<()> {
         self.update(tx, Touched::Fork(ForkKind::Attr), |inode| {
@@ -151,7 +152,8 @@ impl LiveInode {
         if now == offset { Ok(()) } else { self.move_attr_fork(tx, offset) }
     }
 
-    /// Moves the start of the attribute fork to `offset`, and creates the fork if there is none.
+    /// Moves the start of the attribute fork to `offset`, in units of 8 bytes. Creates the fork if
+    /// the inode does not have it.
     fn move_attr_fork(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<()> {
         self.leave_room(tx, offset)?;
         let root = self.root_for_offset(tx, offset)?;
@@ -168,7 +170,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Moves the extents of the data fork out of the inode if they do not fit before `offset`.
+    /// Moves the extents of the data fork out of the inode into a btree if they do not fit before
+    /// `offset`.
     fn leave_room(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<()> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
@@ -181,8 +184,8 @@ impl LiveInode {
         }
     }
 
-    /// Returns the root of the data fork as it lies before `offset`, with one more level if it does
-    /// not fit there. Returns `None` if the data fork is not a btree.
+    /// Returns the root of the data fork for the room before `offset`. If the root does not fit
+    /// there, it gets one more level. Returns `None` if the data fork is not a btree.
     fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
@@ -198,7 +201,7 @@ impl LiveInode {
     }
 }
 
-/// The facts about the data fork that limit the offset of the attribute fork.
+/// Returns the facts about the data fork that limit the offset of the attribute fork.
 fn data_use(inode: &Inode) -> DataUse {
     let core = inode.core();
     let bytes = match inode.fork(ForkKind::Data) {
@@ -214,7 +217,7 @@ fn data_use(inode: &Inode) -> DataUse {
     DataUse { format: core.data_format, bytes }
 }
 
-/// Replaces the data fork's root with a root of another capacity.
+/// Replaces the data fork's root with one that has room for another number of children.
 fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
     let (_, fork) = inode.parts_mut(ForkKind::Data);
     let Some(root) = root else { return };
@@ -226,7 +229,7 @@ fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
     *fork = Fork::Btree(Box::new(BtreeFork::of_root(&root, map)));
 }
 
-/// Creates the error for a corruption of the root of a fork's btree.
+/// Returns the error for a corruption of the root of a fork's btree.
 pub(super) fn bad_root(inode: &Inode, check: xfs_format::extent::ExtentCheck) -> xfs_buffer::Error {
     corrupt(inode.core(), check).into()
 }

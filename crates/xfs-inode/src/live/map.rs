@@ -1,10 +1,10 @@
-//! Mapping: blocks for a range of a fork, conversion, unmapping.
+//! Changes of the mapping of a fork: allocating blocks for a range, converting extents, unmapping.
 //!
 //! Owns: one step of each operation inside a transaction, with the changes of the reverse map,
-//! reference counts and space. Does **not** own the chain of transactions for a long range, or
-//! data.
+//! reference counts and free space. Does **not** own the chain of transactions for a long range, or
+//! file data.
 //!
-//! Each step makes all refusable checks before it changes anything.
+//! Each step makes all checks that may refuse the change before it changes anything.
 
 use xfs_alloc::{
     BlockExtent, FileMapping, Purpose, allocate_extent, defer_convert, defer_free, defer_map,
@@ -27,25 +27,26 @@ use crate::edit::{BlockRange, NewMapping, plan};
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
-/// The number of extents that one step unmaps: as many as a reservation for truncation allows.
+/// Number of extents that one step unmaps: as many as the log reservation of a truncation allows.
 #[doc(alias = "XFS_ITRUNC_MAX_EXTENTS")]
 const UNMAP_EXTENTS: usize = 2;
 
-/// A request for blocks in a range of a fork.
+/// A request to map blocks to a range of a fork.
 #[derive(Clone, Copy, Debug)]
 pub struct MapRequest {
-    /// The fork.
+    /// The fork to change.
     pub fork: ForkKind,
-    /// The range in the fork.
+    /// The range of file blocks in the fork.
     pub range: BlockRange,
-    /// Whether new blocks read as zeros until they are converted.
+    /// Whether newly allocated blocks are unwritten: they read as zeros until they are converted.
     pub unwritten: bool,
 }
 
 impl LiveInode {
-    /// Returns the mapping of the start of a range: the part of the range that one extent covers. A
-    /// hole is allocated. The transaction's reservation must hold the requested blocks and
-    /// [`map_blocks`] more. If fewer blocks are left, fewer are allocated.
+    /// Maps the start of a range and returns its mapping: the part of the range that one extent
+    /// covers. If the range starts with a hole, allocates blocks for it. The transaction must have
+    /// reserved the requested blocks and [`map_blocks`] more. If fewer blocks are left, fewer are
+    /// allocated.
     ///
     /// # Errors
     ///
@@ -64,7 +65,7 @@ impl LiveInode {
         Ok(extent)
     }
 
-    /// Allocates blocks for the head of a range that is a hole, without mapping them.
+    /// Allocates blocks for the start of a range that is a hole, without mapping them.
     pub(super) fn take_space(
         &self,
         tx: &mut Transaction<'_>,
@@ -91,7 +92,7 @@ impl LiveInode {
         Err(PosixError::NoSpace.into())
     }
 
-    /// Maps an extent into a hole. The caller has allocated its blocks.
+    /// Maps an extent, whose blocks the caller has allocated, into a hole.
     pub(crate) fn put_extent(
         &self,
         tx: &mut Transaction<'_>,
@@ -110,7 +111,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Removes an extent, or a part of one, from the map. The caller then owns its blocks.
+    /// Removes an extent, or a part of one, from the extent map. The caller must then free its
+    /// blocks or use them elsewhere.
     pub(crate) fn take_extent(
         &self,
         tx: &mut Transaction<'_>,
@@ -128,8 +130,9 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Converts the first extent of a range that is not yet in the requested state. Returns its
-    /// end, or the end of the range if there is no such extent.
+    /// Converts the first extent of a range that is not yet in the requested state, written or
+    /// unwritten. Returns the file block after this extent, or the end of the range if there is no
+    /// such extent.
     ///
     /// # Errors
     ///
@@ -160,8 +163,8 @@ impl LiveInode {
         Ok(extent.end())
     }
 
-    /// Unmaps up to two extents at the end of a range and frees their blocks. Returns the rest of
-    /// the range for the next step, or `None` once nothing is mapped there.
+    /// Unmaps up to two extents at the end of a range and frees their blocks. Returns the part of
+    /// the range that remains for the next step; `None` once nothing in the range is mapped.
     ///
     /// # Errors
     ///
@@ -189,7 +192,8 @@ impl LiveInode {
         Ok(self.last_in(tx.cache(), fork, rest)?.map(|_| rest))
     }
 
-    /// Returns the last extent of a range, cut to the range; `None` if nothing is mapped there.
+    /// Returns the last extent in a range, cut to the range; `None` if nothing in the range is
+    /// mapped.
     pub(crate) fn last_in(
         &self,
         cache: &BufferCache,
@@ -201,8 +205,8 @@ impl LiveInode {
         Ok(map.last_before(range.end()).and_then(|extent| range.cut(&extent)))
     }
 
-    /// Returns the head of a range of the contents that is one extent or one hole, and its blocks;
-    /// `None` for a hole.
+    /// Returns the first part of a range of the data fork that is one extent or one hole. Also
+    /// returns the extent of this part; `None` for a hole.
     pub(super) fn head_of(
         &self,
         cache: &BufferCache,
@@ -216,7 +220,8 @@ impl LiveInode {
         })
     }
 
-    /// Frees the blocks of an extent that was unmapped.
+    /// Frees the blocks of an extent that was unmapped before. Blocks that may be shared only lose
+    /// one reference.
     pub(crate) fn free_blocks(&self, tx: &mut Transaction<'_>, fork: ForkKind, extent: &Extent) {
         let blocks = BlockExtent { start: extent.start, length_blocks: extent.length_blocks };
         if self.shares(fork) {
@@ -226,7 +231,8 @@ impl LiveInode {
         }
     }
 
-    /// Joins the inode, loads the map, and looks up a block.
+    /// Joins the inode to the transaction, loads the extent map, and returns the mapping of a
+    /// block.
     pub(crate) fn find_joined(
         &self,
         tx: &mut Transaction<'_>,
@@ -241,8 +247,8 @@ impl LiveInode {
         inode.find(tx.cache(), fork, block)
     }
 
-    /// Refuses a change after which the inode could not count its extents. The caller asks before
-    /// its first change, for all extents that its operation may add.
+    /// Returns an error if the inode could not count its extents after `growth` more of them. The
+    /// caller asks before its first change, for all extents that its operation may add.
     ///
     /// # Errors
     ///
@@ -257,7 +263,7 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Whether blocks of the fork may have other owners.
+    /// Whether blocks of the fork may be shared with other files.
     pub(crate) fn shares(&self, fork: ForkKind) -> bool {
         fork == ForkKind::Data && self.inode().core().flags2.contains(InodeFlags2::REFLINK)
     }
@@ -274,7 +280,7 @@ impl LiveInode {
         }
     }
 
-    /// Refuses everything except a regular file on the data device.
+    /// Returns an error unless this is a regular file with its data on the data device.
     pub(crate) fn check_regular(&self) -> Result<()> {
         let inode = self.inode();
         match inode.file_type() {
@@ -298,15 +304,15 @@ fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
     }
 }
 
-/// Returns the number of blocks that the map itself may take for one more extent: a split of each
-/// level of its btree.
+/// Returns the number of blocks by which the extent map's btree may grow for one more extent: a
+/// split of each level.
 #[doc(alias = "XFS_EXTENTADD_SPACE_RES")]
 #[must_use]
 pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
     u64::from(BtreeHeights::of_extents(geometry, fork).saturating_sub(1))
 }
 
-/// Returns the number of blocks that the map of a file may take for `blocks` more blocks of
+/// Returns the number of blocks by which a file's extent map may grow for `blocks` more blocks of
 /// contents, if each of them is an extent of its own.
 #[doc(alias = "xfs_bmap_worst_indlen")]
 #[must_use]

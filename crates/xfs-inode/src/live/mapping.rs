@@ -1,6 +1,6 @@
-//! Changes of a map, in memory and on disk together.
+//! Changes of an extent map, in memory and on disk together.
 //!
-//! Owns: applying a [`MapChange`] to a fork in any form, converting the fork between the list in
+//! Owns: applying a [`MapChange`] to a fork of any form, converting the fork between the list in
 //! the inode and the btree, and allocating and freeing the btree's blocks. Does **not** own the
 //! purpose of the change, or the blocks of the extents themselves.
 //!
@@ -11,7 +11,7 @@
 //!            count fits again: the only leaf is freed
 //! ```
 //!
-//! The form follows from the count alone, as verifiers require.
+//! The form depends only on the number of extents, as the verifiers of an inode require.
 
 use xfs_alloc::{
     AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent, defer_free,
@@ -33,18 +33,18 @@ use crate::fork::{BtreeFork, Fork};
 use crate::fork_room::{fork_bytes, root_capacity};
 use crate::inode::Inode;
 
-/// The form of a fork.
+/// The form of a fork, with the facts that decide whether the form must change.
 #[derive(Clone, Debug)]
 pub(super) struct ForkForm {
-    /// The fork that has this form.
+    /// Which of the two forks this is.
     pub(super) kind: ForkKind,
     /// The root of the fork's btree; `None` if the fork is not a btree.
     pub(super) root: Option<ForkRoot>,
-    /// The number of extents.
+    /// Number of extents in the fork.
     pub(super) count: usize,
-    /// The bytes of the fork in the inode.
+    /// Number of bytes that the fork has in the inode.
     pub(super) bytes: usize,
-    /// Whether the fork holds extents at all.
+    /// Whether the fork is in a form that holds extents: a list or a btree.
     pub(super) has_extents: bool,
 }
 
@@ -64,11 +64,11 @@ impl ForkForm {
     }
 }
 
-/// The source of a fork's btree blocks.
+/// A fork as the anchor of its btree: supplies the blocks and keeps the root.
 struct ForkAnchor {
     owner: ExtentOwner,
     root: Option<ForkRoot>,
-    /// The number of blocks by which the btree has grown.
+    /// Number of blocks by which the btree has grown; negative if it has become smaller.
     blocks: i64,
 }
 
@@ -103,7 +103,8 @@ impl Anchor for ForkAnchor {
 type Rebuilt = (Option<ForkRoot>, i64);
 
 impl LiveInode {
-    /// Applies a change whose extents have `blocks` more blocks than before. The map is loaded.
+    /// Applies a change to an extent map, in memory and on disk. After the change the extents have
+    /// `blocks` more blocks than before. The map must be loaded.
     pub(crate) fn change_map(
         &self,
         tx: &mut Transaction<'_>,
@@ -118,8 +119,8 @@ impl LiveInode {
         self.change_form(tx, form, change, blocks)
     }
 
-    /// Applies a change as [`change_map`](Self::change_map) does, to a fork whose length also
-    /// changes.
+    /// Applies a change as [`change_map`](Self::change_map) does, to a fork whose length in the
+    /// inode also changes.
     pub(super) fn change_form(
         &self,
         tx: &mut Transaction<'_>,
@@ -147,7 +148,8 @@ impl LiveInode {
         ForkAnchor { owner, root: None, blocks: 0 }
     }
 
-    /// Moves the extents, with the change applied, out of the inode.
+    /// Applies the change to the list of extents, and moves the resulting extents from the inode
+    /// into a new btree.
     fn build_btree(
         &self,
         tx: &mut Transaction<'_>,
@@ -164,7 +166,7 @@ impl LiveInode {
         Ok((Some(root), store.anchor.blocks))
     }
 
-    /// Frees the btree because its extents fit the inode. It must have one leaf.
+    /// Frees the btree, because its extents fit in the inode. The btree must have only one leaf.
     fn drop_btree(&self, tx: &mut Transaction<'_>, kind: ForkKind, root: &ForkRoot) -> Result<i64> {
         if root.level != 1 {
             return Err(bad_root(&self.inode(), ExtentCheck::RootLevel { level: root.level }));
@@ -213,7 +215,7 @@ impl LiveInode {
         Ok((Some(anchor.root.unwrap_or(root)), anchor.blocks))
     }
 
-    /// Moves the children of the data fork's root into a block of their own.
+    /// Moves the children of the data fork's root from the inode into a new block.
     pub(super) fn push_root_down(
         &self,
         tx: &mut Transaction<'_>,
@@ -230,7 +232,7 @@ impl LiveInode {
     }
 }
 
-/// Applies the change to the view.
+/// Applies the change to the readers' view of the inode.
 fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Option<ForkRoot>) {
     let (core, fork) = inode.parts_mut(kind);
     let mut map = match core::mem::replace(fork, Fork::Absent) {
@@ -251,7 +253,7 @@ fn put_change(inode: &mut Inode, kind: ForkKind, change: &MapChange, root: Optio
     }
 }
 
-/// Adds to the inode's count of blocks.
+/// Adds `blocks`, which may be negative, to the inode's count of blocks.
 fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     let Some(sum) = core.blocks.checked_add_signed(blocks) else {
         let (extents, attr_extents, blocks) = (core.extents, core.attr_extents, core.blocks);
@@ -264,7 +266,7 @@ fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     Ok(())
 }
 
-/// Creates the error for an extent that is in the map, which was read from the btree, but no longer
+/// Returns the error for an extent that is in the map, which was read from the btree, but no longer
 /// in the btree. Either the blocks have changed on the device, or two trees share blocks.
 fn not_in_btree(inode: InodeNumber, extent: &Extent) -> Error {
     let check = ExtentCheck::NotMapped { file_block: extent.file_block };

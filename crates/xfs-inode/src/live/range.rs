@@ -1,14 +1,14 @@
 //! Changes of whole ranges of a file: truncation, holes, zeros.
 //!
-//! Owns: the chains of transactions. Does **not** own permission, or the lock that excludes reads
-//! and writes of the file, which the caller holds exclusively.
+//! Owns: the chains of transactions of these operations. Does **not** own permission, or the lock
+//! that excludes reads and writes of the file, which the caller holds exclusively.
 //!
 //! # What a crash leaves
 //!
-//! Truncation: the new size, and blocks past it that the next truncation or the freeing of the file
-//! frees. All other operations, including [preallocation](super::allocate): a part of the range is
-//! done, and the rest is unchanged. Bytes at the edges of a range, in blocks that stay, are zeroed
-//! before anything else.
+//! Truncation: the file has its new size, and may have blocks past it, which are freed by the next
+//! truncation or with the file. All other operations, including [preallocation](super::allocate): a
+//! part of the range is done, and the rest is unchanged. Bytes at the edges of a range, in blocks
+//! that stay, are zeroed before anything else.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -28,19 +28,19 @@ use super::with_transaction::with_transaction;
 use super::write::{WriteOptions, check_end};
 use crate::edit::BlockRange;
 
-/// Whether the size of a file may grow.
+/// Whether an operation on a range keeps the size of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepSize {
-    /// The size stays, and blocks past the size are kept for later.
+    /// The size stays. Blocks past the size are kept for later.
     #[doc(alias = "FALLOC_FL_KEEP_SIZE")]
     Yes,
-    /// The size is at least the end of the range afterwards.
+    /// If the range ends past the size, the end of the range becomes the size.
     No,
 }
 
 impl LiveInode {
-    /// Sets the size of the file. Blocks past a smaller size are freed; a larger size reads as
-    /// zeros.
+    /// Sets the size of the file. If the size becomes smaller, the blocks past it are freed; if it
+    /// becomes larger, the new bytes read as zeros.
     ///
     /// # Errors
     ///
@@ -77,7 +77,8 @@ impl LiveInode {
         })
     }
 
-    /// Whether anything is mapped from `block` on. Also `true` if the map has not been loaded yet.
+    /// Whether any file block from `block` on is mapped in the data fork. Also returns `true` if
+    /// the extent map has not been loaded yet.
     #[must_use]
     pub fn reaches(&self, block: u64) -> bool {
         let inode = self.inode();
@@ -85,7 +86,9 @@ impl LiveInode {
         map.last_before(LIMIT).is_some_and(|last| last.end().0 > block)
     }
 
-    /// Whether blocks are mapped past the end of the file that [`trim`](Self::trim) would free.
+    /// Whether the file has blocks past its end that [`trim`](Self::trim) would free; `false` for
+    /// preallocated blocks. While the extent map has not been loaded, the file counts as having
+    /// blocks there.
     #[must_use]
     pub fn ends_past_size(&self, geometry: &Geometry) -> bool {
         let (size, flags) = {
@@ -115,8 +118,9 @@ impl LiveInode {
         })
     }
 
-    /// Unmaps a range in one chain of steps. The range must reach the last mapping, or all of its
-    /// extents must end in it: splitting an extent may need blocks for the map.
+    /// Unmaps and frees all blocks of a range, in one chain of transaction steps. The range must
+    /// reach the last mapping, or no extent may go past the end of the range. Otherwise an extent
+    /// would be split, which may need blocks for the map.
     #[doc(alias = "xfs_itruncate_extents")]
     pub(super) fn unmap_all(
         &self,
@@ -132,7 +136,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Punches a hole: frees whole blocks, and zeroes the rest of the range. The size stays.
+    /// Punches a hole: frees the blocks that lie completely in the range, and zeroes the other
+    /// bytes of the range. The size of the file stays.
     ///
     /// # Errors
     ///
@@ -149,7 +154,8 @@ impl LiveInode {
         self.change_alone(journal, now, |_| ())
     }
 
-    /// Makes a range read as zeros on allocated blocks. Whole blocks become unwritten.
+    /// Makes a range read as zeros, and allocates all of its blocks. Blocks that lie completely in
+    /// the range become unwritten.
     ///
     /// # Errors
     ///
@@ -167,7 +173,7 @@ impl LiveInode {
         self.allocate_range(journal, &range, keep_size, now)
     }
 
-    /// Replaces the shared blocks of a range with blocks of the file's own.
+    /// Replaces the shared blocks of a range with copies that belong to this file alone.
     ///
     /// # Errors
     ///
@@ -189,7 +195,8 @@ impl LiveInode {
         self.forget_sharing(journal)
     }
 
-    /// Returns the first run of shared blocks in a range; `None` if no block is shared.
+    /// Returns the first run of shared blocks in a range; `None` if no block of the range is
+    /// shared. Unwritten extents are skipped.
     fn first_shared(&self, journal: &Journal, range: BlockRange) -> Result<Option<Extent>> {
         let mut rest = range;
         while !rest.is_empty() && self.shares(ForkKind::Data) {
@@ -206,7 +213,7 @@ impl LiveInode {
         Ok(None)
     }
 
-    /// Clears the sharing flag of the file, if it no longer shares any block.
+    /// Clears the file's flag for shared blocks if no block of the file is shared any more.
     #[doc(alias = "xfs_reflink_try_clear_inode_flag")]
     fn forget_sharing(&self, journal: &Arc<Journal>) -> Result<()> {
         let end = {
@@ -226,7 +233,7 @@ impl LiveInode {
         })
     }
 
-    /// Frees whole blocks, in one transaction for every two extents.
+    /// Frees a range of whole blocks, in one transaction for every two extents.
     pub(super) fn free_range(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<()> {
         // Splitting an extent adds one.
         let blocks = map_blocks(journal.geometry(), ForkKind::Data);
@@ -239,8 +246,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Makes a range read as zeros: zeroes the bytes in blocks that stay, then frees the whole
-    /// blocks.
+    /// Makes a range read as zeros: zeroes the bytes in blocks that lie only partly in the range,
+    /// then frees the whole blocks.
     fn clear_range(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -258,7 +265,7 @@ impl LiveInode {
         self.free_range(journal, whole)
     }
 
-    /// Changes the core in a transaction of its own, and updates the times of the contents.
+    /// Changes the inode core in a transaction of its own, and updates the times of the contents.
     pub(super) fn change_alone(
         &self,
         journal: &Arc<Journal>,
@@ -273,5 +280,5 @@ impl LiveInode {
     }
 }
 
-/// The largest end of a file, in blocks.
+/// The limit of file blocks: no file has a block with this number or a higher one.
 pub(super) const LIMIT: FileBlock = FileBlock(FILE_BLOCK_LIMIT);

@@ -1,46 +1,51 @@
 //! The buffers of a directory's most recently used blocks.
 //!
-//! Owns: a lookup from a file block to its buffer that bypasses the extent map and the buffer
-//! cache's table. Does **not** own the buffers: a remembered buffer can be evicted like any other.
+//! Owns: a lookup from a file block to its buffer that bypasses the extent map and the hash table
+//! of the buffer cache. Does **not** own the buffers: a remembered buffer can be evicted like any
+//! other buffer.
 //!
 //! # Invariants
 //!
 //! - **I1** A remembered buffer agrees with the extent map. It is stored and looked up under the
-//!   exclusive latch of the inode, and every change of a fork drops all of them.
+//!   exclusive latch of the inode, and every change of a fork drops all remembered buffers.
 
 use xfs_buffer::{Buffer, WeakBuffer};
 use xfs_format::FileBlock;
 use xfs_sync::{Mutex, Object};
 
-/// The largest number of remembered blocks; a power of two.
+/// The largest number of remembered blocks of one directory; a power of two.
 const SLOTS: usize = 16;
 
-/// The leaf index starts at block 2^23 of 4 KiB, the free index at twice that. Their first blocks
-/// are used as often as the first data block, and must get other slots.
+/// The slot of a block in the table is chosen by its number combined with that number shifted right
+/// by this many bits. The leaf index of a directory starts at block 2^23 of 4 KiB, and the
+/// free-space index at twice that number. Their first blocks are used as often as the first data
+/// block, and must get different slots.
 const PART_BITS: u32 = 23;
 
 type Slots = [Option<(FileBlock, WeakBuffer)>; SLOTS];
 
-/// The most recently used blocks of a directory. Other files take no memory for them.
+/// The buffers of a directory's most recently used blocks. For other files no memory is allocated.
 #[derive(Default)]
 pub(super) struct RecentBuffers(Mutex<Option<Box<Slots>>, Object>);
 
 impl RecentBuffers {
-    /// Returns the buffer of the block at `at`; `None` if it is not remembered or not in memory.
+    /// Returns the buffer of file block `at`; `None` if it is not remembered or has been evicted.
     pub(super) fn find(&self, at: FileBlock) -> Option<Buffer> {
         let slots = self.0.lock();
         let (known, buffer) = slots.as_ref()?.get(slot(at))?.as_ref()?;
         if *known == at { buffer.upgrade() } else { None }
     }
 
-    /// Remembers the buffer of a block, in place of another block's.
+    /// Remembers the buffer of file block `at`. It replaces the block that had the same slot of the
+    /// table.
     pub(super) fn remember(&self, at: FileBlock, buffer: &Buffer) {
         let mut slots = self.0.lock();
         let known = slots.get_or_insert_default().get_mut(slot(at));
         *known.expect("a slot is below SLOTS") = Some((at, buffer.downgrade()));
     }
 
-    /// Drops all remembered buffers, because a fork has changed (I1).
+    /// Drops all remembered buffers, because a fork has changed (I1: they agree with the extent
+    /// map).
     pub(super) fn forget(&self) {
         *self.0.lock() = None;
     }

@@ -1,10 +1,12 @@
-//! Deferred changes of a file's map.
+//! Deferred changes of a file's extent map.
 //!
-//! Owns: mapping or unmapping one extent as deferred work with an intent, and resuming it after a
-//! crash. Does **not** own the blocks, whose counts change by intents of their own in between.
+//! Owns: mapping or unmapping one extent as deferred work with an intent, and resuming this work
+//! after a crash. Does **not** own the reference counts of the blocks, which other intents of the
+//! chain change in between.
 //!
-//! When a file takes over shared blocks, its map changes twice and reference counts change, too
-//! much for one step. The first step promises all of these changes.
+//! When a file takes over shared blocks, its extent map changes twice and reference counts change.
+//! That is too much for one transaction step, so the first step promises all of these changes in
+//! the log.
 
 use std::sync::Arc;
 
@@ -17,19 +19,19 @@ use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 use super::LiveInode;
 
-/// The kinds of a change, in the low byte of the flags.
+/// The kinds of a map change, in the low byte of an intent's flags.
 const MAP: u32 = 1;
 const UNMAP: u32 = 2;
 const KIND_MASK: u32 = 0xff;
-/// The flags for the fork, and for the state of the extent.
+/// Flags of an intent: the extent is in the attribute fork, and the extent is unwritten.
 const ATTR_FORK: u32 = 1 << 31;
 const UNWRITTEN: u32 = 1 << 30;
 
-/// The file whose map changes.
+/// The file whose extent map changes.
 enum MappedFile {
     Live(Arc<LiveInode>),
-    /// A file that is loaded when the work is done, because other intents of the same chain change
-    /// the file before.
+    /// A file that is loaded only when the work is done. Other intents of the same chain change the
+    /// file before that.
     Number(InodeNumber),
 }
 
@@ -49,7 +51,7 @@ impl MappedFile {
     }
 }
 
-/// One extent that will be mapped or unmapped.
+/// The deferred work of mapping or unmapping one extent.
 #[doc(alias = "xfs_bmap_intent")]
 pub(super) struct MapWork {
     file: MappedFile,
@@ -59,8 +61,8 @@ pub(super) struct MapWork {
 }
 
 impl MapWork {
-    /// Creates the work of mapping `extent`. The range of the extent must be a hole when the work
-    /// is done.
+    /// Creates the work of mapping `extent`. The extent's range of the file must be a hole by the
+    /// time the work is done.
     pub(super) fn map(live: &Arc<LiveInode>, fork: ForkKind, extent: &Extent) -> Self {
         Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: true }
     }
@@ -71,7 +73,7 @@ impl MapWork {
     }
 }
 
-/// Defers the work.
+/// Adds the work to the deferred work of the transaction.
 pub(super) fn defer_map_work(tx: &mut Transaction<'_>, work: MapWork) {
     tx.defer(Box::new(work));
 }
@@ -108,11 +110,11 @@ impl Deferred for MapWork {
     }
 }
 
-/// Resumes the work of a mapping intent (BUI) in the log.
+/// Returns the work of an open mapping intent (BUI) in the log.
 ///
 /// # Errors
 ///
-/// An intent of an unknown kind.
+/// Returns an error if the kind of the intent is unknown.
 pub(super) fn resume_map(intent: &MapExtent) -> Result<Box<dyn Deferred>> {
     let MapExtent { inode, start, offset: file_block, length_blocks, flags } = *intent;
     let extent = Extent { file_block, start, length_blocks, unwritten: flags & UNWRITTEN != 0 };

@@ -1,4 +1,4 @@
-//! Work on files that a crash has left open.
+//! Work on files that a crash has left unfinished.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use xfs_trans::{Deferred, IntentPayload, Journal};
 use super::exchange::resume_exchange;
 use super::remap::resume_map;
 
-/// Returns the work of an intent about maps of files, or `None` if the intent is about anything
-/// else.
+/// Returns the work of an open intent that changes the extent map of a file. Returns `None` for any
+/// other intent.
 ///
 /// # Errors
 ///

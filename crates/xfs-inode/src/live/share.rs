@@ -1,13 +1,14 @@
 //! Sharing blocks between files.
 //!
-//! Owns: replacing a range of one file with a range of another, on the same blocks. Does **not**
-//! own the locks of the two files, which the caller holds exclusively, or comparing them first.
+//! Owns: mapping a range of one file to the blocks of another file's range. Does **not** own the
+//! locks of the two files, which the caller holds exclusively, or comparing the ranges first.
 //!
 //! # What a crash leaves
 //!
 //! Each extent is replaced in one chain of intents: the old extent is unmapped and freed, the
-//! shared blocks get one more owner, and these blocks are mapped. A crash leaves a part of the
-//! range shared and the rest unchanged. The size of the destination grows after the last extent.
+//! shared blocks get one more owner, and these blocks are mapped. So a crash leaves a first part of
+//! the range shared and the rest unchanged. The size of the destination grows after the last
+//! extent.
 
 use std::sync::Arc;
 
@@ -28,21 +29,21 @@ use super::with_transaction::with_transaction;
 use super::write::check_end;
 use crate::edit::BlockRange;
 
-/// A range of a file that another file will share.
+/// A range of a source file that a destination file will share.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedRange {
-    /// The start in the source, in bytes.
+    /// The start of the range in the source file, in bytes.
     pub from: u64,
-    /// The start in the destination, in bytes.
+    /// The start of the range in the destination file, in bytes.
     pub to: u64,
-    /// The length. The range may end inside a block only at the end of the source, and there only
-    /// at or after the end of the destination.
+    /// The length of the range in bytes. The range may end inside a block only if it ends at the
+    /// end of the source, and at or after the end of the destination.
     pub length_bytes: u64,
 }
 
 impl LiveInode {
-    /// Replaces a range of `destination` with a range of `source`, on the same blocks. Both may be
-    /// the same file if the ranges do not overlap.
+    /// Makes a range of `destination` share the blocks of a range of `source`, which replace its
+    /// own blocks. Source and destination may be the same file if the ranges do not overlap.
     ///
     /// # Errors
     ///
@@ -60,7 +61,8 @@ impl LiveInode {
         Self::share_range(journal, source, destination, shared, Some(now))
     }
 
-    /// Shares ranges that hold the same bytes. The contents and the times do not change.
+    /// Makes two ranges that hold the same bytes share blocks. The contents and the times of the
+    /// files do not change.
     ///
     /// # Errors
     ///
@@ -128,11 +130,11 @@ impl LiveInode {
         })
     }
 
-    /// Refuses incompatible ranges.
+    /// Checks that two ranges can share blocks.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotSupported`] and [`PosixError::InvalidArgument`], like
+    /// [`PosixError::NotSupported`] and [`PosixError::InvalidArgument`], in the cases of
     /// [`reflink`](Self::reflink).
     pub fn check_share(
         journal: &Arc<Journal>,
@@ -166,8 +168,8 @@ impl LiveInode {
         if fits { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
     }
 
-    /// Maps blocks of another file, in place of the present mapping: one chain for each extent of
-    /// the destination.
+    /// Maps the blocks of another file's extent, in place of what this file has in that range. Each
+    /// present extent or hole in the range takes one chain of transaction steps.
     fn map_shared(self: &Arc<Self>, journal: &Arc<Journal>, extent: Extent) -> Result<()> {
         let all = BlockRange::of(&extent);
         let mut next = all.start;
@@ -183,8 +185,9 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Maps the blocks of `new` and frees those of `old`, which are mapped at the same range of the
-    /// file; `None` is a hole. After a crash and its recovery both changes are done, or neither.
+    /// Maps the blocks of `new`, and unmaps those of `old`, which are mapped to the same range of
+    /// the file. The blocks of `old` lose one reference. If `old` is `None`, the range is a hole.
+    /// After a crash and its recovery, either all of these changes are done or none.
     #[doc(alias = "xfs_reflink_remap_extent")]
     fn remap(
         self: &Arc<Self>,
@@ -209,8 +212,9 @@ impl LiveInode {
     }
 }
 
-/// Returns the copy extent size hint of the source, if the source becomes the whole contents of a
-/// destination without such a hint. Otherwise returns `None`.
+/// Returns the source's extent size hint for copy-on-write if the destination must take it over.
+/// That is so if the source becomes the whole contents of the destination, and the destination has
+/// no hint of this kind. Otherwise returns `None`.
 #[doc(alias = "xfs_reflink_update_dest")]
 fn hint_to_hand_on(
     source: &LiveInode,
@@ -227,7 +231,7 @@ fn hint_to_hand_on(
     takes.then_some(inode.core().cow_extent_size_hint_blocks)
 }
 
-/// Sets the sharing flag of both files.
+/// Sets the flag for shared blocks in both files.
 fn set_sharing(
     journal: &Arc<Journal>,
     left: &Arc<LiveInode>,
@@ -247,7 +251,8 @@ fn set_sharing(
     })
 }
 
-/// Joins two files in the order of their inode numbers; both may be the same file.
+/// Joins two inodes to the transaction, in the order of their inode numbers. They may be the same
+/// inode.
 pub(super) fn join_two(tx: &mut Transaction<'_>, left: &Arc<LiveInode>, right: &Arc<LiveInode>) {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };

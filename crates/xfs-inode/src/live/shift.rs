@@ -3,10 +3,10 @@
 //! Owns: collapsing and inserting ranges of whole blocks. Does **not** own the lock of the file,
 //! which the caller holds exclusively.
 //!
-//! Each extent moves in a step of its own, in the order in which there is room: towards the start
-//! beginning with the first extent, away from it beginning with the last. A crash leaves the
-//! extents on one side of some position moved and the others not, with a hole in between, as in the
-//! kernel.
+//! Each extent moves in a transaction step of its own, and always into a hole. A move towards the
+//! start of the file begins with the first extent; a move away from the start begins with the last
+//! extent. After a crash some extents have moved and the others have not, with a hole between the
+//! two groups. The kernel leaves the same state.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 
 impl LiveInode {
-    /// Removes a range from the file: the bytes after it move to its start. Frees the blocks past
-    /// the end.
+    /// Removes a range from the file: the bytes after the range move to its start. Frees the blocks
+    /// past the end of the file.
     ///
     /// # Errors
     ///
@@ -61,7 +61,8 @@ impl LiveInode {
         self.change_alone(journal, now, |core| core.size = size - (range.end - range.start))
     }
 
-    /// Inserts a hole: the bytes from the start of the range on move to its end.
+    /// Inserts a hole as long as `range`: the bytes from the start of the range on move to the end
+    /// of the range.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Refuses a move of the last extent past the largest end of a file.
+    /// Returns an error if the last extent would move past the limit of file blocks.
     fn check_room_to_move(&self, journal: &Arc<Journal>, by: BlockRange) -> Result<()> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
@@ -114,7 +115,7 @@ impl LiveInode {
         Ok(map.iter_from(block).next().and_then(|extent| rest.cut(extent)))
     }
 
-    /// Maps the blocks of an extent, or of a part of one, at another position in the file.
+    /// Moves an extent, or a part of one, to file block `to`. Its blocks on disk stay the same.
     fn shift_extent(&self, journal: &Arc<Journal>, extent: &Extent, to: FileBlock) -> Result<()> {
         // One of the two changes may split an extent.
         let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);

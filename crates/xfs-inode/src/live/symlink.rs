@@ -11,15 +11,16 @@ use super::map::map_blocks;
 use crate::extent_map::Mapping;
 use crate::fork_block::BlockShape;
 
-/// A part of the target of a link.
+/// A part of the target of a symbolic link.
 struct TargetPiece<'a> {
-    /// The position of the part in the target.
+    /// The offset of the part in the target, in bytes.
     offset: usize,
     bytes: &'a [u8],
 }
 
 impl LiveInode {
-    /// Sets the target of a new link: in the inode if the target fits there, or else in blocks.
+    /// Stores the target of a new symbolic link: in the inode if the target fits there, or else in
+    /// blocks.
     ///
     /// # Errors
     ///
@@ -41,7 +42,8 @@ impl LiveInode {
         self.set_remote_target(tx, target)
     }
 
-    /// Writes the target to blocks. The fork has none yet.
+    /// Writes the target of a symbolic link to newly allocated blocks. The data fork must have no
+    /// blocks yet.
     pub(super) fn set_remote_target(&self, tx: &mut Transaction<'_>, target: &[u8]) -> Result<()> {
         let blocks = remote_blocks(tx.geometry(), target.len());
         self.map_run(tx, ForkKind::Data, FileBlock(0), blocks as u32)?;
@@ -93,7 +95,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Returns the number of blocks that the target of a link may take, including those of the map.
+    /// Returns the number of blocks that storing the target of a link may take, including the
+    /// blocks for the extent map.
     #[must_use]
     pub fn target_blocks(geometry: &Geometry, bytes: usize) -> u64 {
         let blocks = remote_blocks(geometry, bytes);
@@ -101,7 +104,8 @@ impl LiveInode {
     }
 }
 
-/// Returns the number of blocks of a target, if each of them is an extent of its own.
+/// Returns the number of blocks of a target if each block is an extent of its own, and so has a
+/// header of its own.
 #[doc(alias = "xfs_symlink_blocks")]
 fn remote_blocks(geometry: &Geometry, bytes: usize) -> u64 {
     let room = (geometry.block_size as usize).saturating_sub(SYMLINK_HEADER_BYTES).max(1);

@@ -1,4 +1,4 @@
-//! Files on volumes in memory, against models of them.
+//! Files on volumes in memory, compared with models of the files.
 
 mod crashes;
 mod faults;

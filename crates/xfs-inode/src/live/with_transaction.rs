@@ -1,4 +1,4 @@
-//! Running one transaction.
+//! Functions that run work in one transaction.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ pub(crate) fn with_transaction<R>(
     journal.begin(kind, blocks)?.commit_or_cancel(work)
 }
 
-/// Runs `work`, which makes written data visible, as [`with_transaction`] does. The transaction may
-/// take blocks from the pool of a full volume.
+/// Runs `work` as [`with_transaction`] does. The transaction makes data visible that has been
+/// written already, so on a full volume it may take blocks from the reserved pool.
 pub(crate) fn with_pool_transaction<R>(
     journal: &Arc<Journal>,
     blocks: u64,
@@ -35,9 +35,9 @@ pub(crate) fn with_pool_transaction<R>(
     })
 }
 
-/// Runs `work` as [`with_transaction`] does. `work` must allocate before it changes anything. A
-/// failed allocation may have filled the free lists of groups; these consistent changes are
-/// committed.
+/// Runs `work` as [`with_transaction`] does, but commits if an allocation fails. `work` must
+/// allocate before it changes anything. A failed allocation may have filled the free lists of
+/// groups, and these changes are consistent.
 pub(crate) fn with_allocation_transaction<R>(
     journal: &Arc<Journal>,
     blocks: u64,

@@ -1,8 +1,9 @@
 //! Writing the bytes of a file.
 //!
-//! Owns: the order of space, data and size. Does **not** own joining small writes to large ones
-//! (the layer that keeps files open does), the lock that keeps reads and writes of a file apart
-//! (the caller holds it exclusively), or copies of shared blocks ([`copy`](super::copy)).
+//! Owns: the order in which space, data and size change. Does **not** own joining small writes to
+//! large ones (the layer that keeps files open does), the lock that keeps reads and writes of a
+//! file apart (the caller holds it exclusively), or copies of shared blocks
+//! ([`copy`](super::copy)).
 //!
 //! # What a crash leaves
 //!
@@ -37,10 +38,10 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
 
-/// The number of zeros, or bytes of a copy, that are written at once.
+/// Number of bytes that are zeroed or copied at once.
 pub(super) const CHUNK_BYTES: usize = 1 << 16;
-/// The size up to which data is written during its transaction, with the header of a group latched.
-/// More data is written between two transactions.
+/// The size in bytes up to which data is written during its transaction, while the header of a
+/// group is latched. More data is written between two transactions.
 const SMALL_BYTES: u64 = 1 << 16;
 
 /// The options of a write.
@@ -48,22 +49,23 @@ const SMALL_BYTES: u64 = 1 << 16;
 pub struct WriteOptions {
     /// The new modification time of the file.
     pub now: Timestamp,
-    /// Blocks that were reserved for the write; the rest of them is released afterwards.
+    /// Blocks that were reserved for the write. Those that the write does not use are released.
     pub reservation: BlockReservation,
-    /// Blocks to allocate past the written range, at the end of the file and as far as there is
-    /// room, because more will be written there soon.
+    /// Number of blocks to allocate past the written range, because more data will be written there
+    /// soon. They are allocated only at the end of the file, and only if there is room.
     pub ahead_blocks: u64,
 }
 
 impl WriteOptions {
-    /// The options of a write without any preparation.
+    /// Returns options that set only the modification time: nothing is reserved, nothing is
+    /// allocated ahead.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self { now, reservation: BlockReservation::default(), ahead_blocks: 0 }
     }
 }
 
-/// Whether the write may move the end of the file.
+/// Whether the write may increase the size of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SizeRule {
     Grows,
@@ -78,7 +80,7 @@ impl SizeRule {
     }
 }
 
-/// A write in progress.
+/// The state of a write in progress.
 pub(super) struct Writer<'a> {
     pub(super) live: &'a Arc<LiveInode>,
     pub(super) journal: &'a Arc<Journal>,
@@ -94,8 +96,9 @@ impl Drop for Writer<'_> {
 }
 
 impl LiveInode {
-    /// Writes `bytes` at byte `offset`, and returns the number of bytes written. Fewer bytes are
-    /// written only if space ran out. The bytes and the size are durable after a force of the log.
+    /// Writes `bytes` at file offset `offset`, and returns the number of bytes written. It is less
+    /// than requested only if the volume ran out of space. The bytes and the size are durable after
+    /// a force of the log.
     ///
     /// # Errors
     ///
@@ -111,7 +114,8 @@ impl LiveInode {
         self.write_with(journal, offset, bytes, WriteOptions::at(now))
     }
 
-    /// Writes as [`write_at`](Self::write_at) does, with options.
+    /// Writes as [`write_at`](Self::write_at) does, with options for times, reserved blocks and
+    /// blocks ahead.
     ///
     /// # Errors
     ///
@@ -143,7 +147,8 @@ impl LiveInode {
         Ok((rest.offset - offset) as usize)
     }
 
-    /// Zeroes the written extents from byte `from` up to byte `to`. The size stays.
+    /// Zeroes the bytes from file offset `from` up to `to` that lie in written extents. The size of
+    /// the file stays.
     pub(super) fn zero_written(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
@@ -162,7 +167,7 @@ impl LiveInode {
         Writer { live: self, journal, now, reservation, ahead_blocks }
     }
 
-    /// Refuses a write of `length` bytes at `offset` that would fail in any case.
+    /// Checks that a write of `length` bytes at `offset` is possible on this file at all.
     ///
     /// # Errors
     ///
@@ -172,12 +177,12 @@ impl LiveInode {
         check_end(journal.geometry(), offset, length)
     }
 
-    /// Returns the number of blocks of a range that a write may have to allocate: holes, and blocks
-    /// that may be shared.
+    /// Returns the number of blocks that a write to a range may have to allocate: one for each
+    /// block of a hole, and one for each block that may be shared.
     ///
     /// # Errors
     ///
-    /// The errors of loading the map.
+    /// The errors of loading the extent map.
     pub fn blocks_to_write(&self, journal: &Journal, range: BlockRange) -> Result<u64> {
         let inode = self.inode();
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
@@ -196,8 +201,8 @@ impl LiveInode {
         Ok(blocks)
     }
 
-    /// Updates times and size after the contents have changed. The size is then at least `end`;
-    /// `None` leaves the size.
+    /// Updates the times and the size after the contents have changed. If `end` is given, the file
+    /// then has at least this size; `None` leaves the size.
     pub(super) fn wrote(&self, tx: &mut Transaction<'_>, end: Option<u64>, now: Timestamp) {
         tx.join(&self.log_item);
         let grows = end.is_some_and(|end| end > self.inode().core().size);
@@ -213,7 +218,8 @@ impl LiveInode {
 }
 
 impl Writer<'_> {
-    /// Writes the head of a piece, up to the end of one extent.
+    /// Writes the first bytes of a piece, up to the end of one extent. Returns the number of bytes
+    /// written.
     pub(super) fn write(&mut self, piece: FileBytes<'_>, size: SizeRule) -> Result<usize> {
         let geometry = self.journal.geometry();
         let range = blocks_of(geometry, piece.offset, piece.end());
@@ -253,7 +259,8 @@ impl Writer<'_> {
         self.live.inode().find(self.journal.cache(), ForkKind::Data, block)
     }
 
-    /// Returns the mapping of the start of a range, cut to the range. A hole is allocated.
+    /// Returns the mapping of the first blocks of a range, cut to the range. If the range starts
+    /// with a hole, allocates blocks for it first.
     fn mapped(&mut self, range: BlockRange) -> Result<Extent> {
         loop {
             match self.find(range.start)? {
@@ -269,16 +276,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a hole is small enough for one transaction that allocates the hole and maps its
-    /// data.
+    /// Whether a hole is small enough for a single transaction, which allocates blocks, waits for
+    /// the write of the data, and maps the blocks.
     fn is_small(&self, hole: BlockRange) -> bool {
         let most = (SMALL_BYTES >> self.journal.geometry().block_log).max(1);
         hole.length_blocks <= most && self.ahead_blocks == 0 && self.live.extent_size_hint() == 0
     }
 
-    /// Allocates the head of a small hole and writes its data in one transaction, which commits
-    /// after the write. No log record can make the blocks visible before the flush that follows the
-    /// data.
+    /// Allocates blocks for the start of a small hole, writes the data, and maps the blocks, all in
+    /// one transaction that commits after the write. No log record can make the blocks visible
+    /// before the device flush that follows the data.
     fn write_small(&mut self, hole: BlockRange, piece: FileBytes<'_>) -> Result<usize> {
         let (live, now) = (self.live, self.now);
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
@@ -300,8 +307,8 @@ impl Writer<'_> {
         written.map(|()| length)
     }
 
-    /// Allocates blocks of a hole as unwritten, from the start of `wanted` on. With an extent size
-    /// hint the allocation may start before that.
+    /// Allocates blocks in a hole as unwritten extents, from the start of `wanted` on. With an
+    /// extent size hint, the allocation may start before `wanted`.
     fn allocate(&mut self, wanted: BlockRange, hole: BlockRange) -> Result<()> {
         let mut range = self.stretched(wanted, hole);
         let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
@@ -324,8 +331,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Extends a range to be allocated by the file's extent size hint and by the blocks ahead. The
-    /// result stays in the hole.
+    /// Extends a range to be allocated: to whole units of the file's extent size hint, and by the
+    /// blocks to allocate ahead. The result does not leave the hole.
     fn stretched(&self, wanted: BlockRange, hole: BlockRange) -> BlockRange {
         let mut range = wanted.aligned(self.live.extent_size_hint().into());
         if hole.end().0 >= FILE_BLOCK_LIMIT {
@@ -336,8 +343,8 @@ impl Writer<'_> {
         BlockRange { length_blocks: range.length_blocks.min(MAX_EXTENT_BLOCKS.into()), ..range }
     }
 
-    /// Converts an unwritten extent after its data was written. The size is then at least `end`;
-    /// `None` leaves the size.
+    /// Converts an unwritten extent, whose data has been written, to a written one. If `end` is
+    /// given, the file then has at least this size; `None` leaves the size.
     fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
         let (live, now) = (self.live, self.now);
         let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
@@ -348,7 +355,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Allocates the holes of a range as unwritten extents.
+    /// Allocates all holes of a range as unwritten extents.
     pub(super) fn fill_holes(&mut self, range: BlockRange) -> Result<()> {
         let mut next = range.start;
         while next < range.end() {
@@ -357,7 +364,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Zeroes the written extents from byte `from` up to byte `to`. The size stays.
+    /// Zeroes the bytes from file offset `from` up to `to` that lie in written extents. The size of
+    /// the file stays.
     pub(super) fn zero(&mut self, from: u64, to: u64) -> Result<()> {
         let zeros = [0; CHUNK_BYTES];
         let geometry = self.journal.geometry();
@@ -380,13 +388,13 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the blocks that hold the bytes from `start` up to `end`.
+/// Returns the file blocks that contain the bytes from offset `start` up to `end`.
 pub(super) fn blocks_of(geometry: &Geometry, start: u64, end: u64) -> BlockRange {
     let last = geometry.file_block(end.saturating_sub(1));
     BlockRange::between(geometry.file_block(start), FileBlock(last.0.saturating_add(1)))
 }
 
-/// Refuses bytes past the largest end of a file.
+/// Returns an error if `length` bytes from `offset` on would go past the limit of file sizes.
 pub(super) fn check_end(geometry: &Geometry, offset: u64, length: u64) -> Result<()> {
     let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok());
     let fits = end.is_some_and(|end| geometry.file_block(end).0 < FILE_BLOCK_LIMIT);

@@ -1,4 +1,5 @@
-//! Targets in the inode and in a block of their own, and pieces of another link.
+//! Reads of targets that are stored in the inode and in a block of their own. A block of another
+//! link must be refused.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::extent::ExtentCheck;

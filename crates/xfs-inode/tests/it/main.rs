@@ -14,7 +14,7 @@ fn cache_of(image: Image) -> BufferCache {
     BufferCache::new(Arc::new(image), geometry, 1 << 20)
 }
 
-/// Returns the inodes of all chunks, and whether each is in use.
+/// Returns the numbers of all inodes in chunks, and whether each inode is in use.
 fn numbers(cache: &BufferCache) -> Vec<(InodeNumber, bool)> {
     let geometry = cache.geometry();
     let mut numbers = Vec::new();
@@ -31,7 +31,7 @@ fn numbers(cache: &BufferCache) -> Vec<(InodeNumber, bool)> {
     numbers
 }
 
-/// Returns all inodes of a type that are in use.
+/// Returns all inodes of a file type that are in use.
 fn inodes(cache: &BufferCache, file_type: FileType) -> Vec<Inode> {
     let used = numbers(cache).into_iter().filter(|(_, is_used)| *is_used);
     let inodes = used.map(|(number, _)| Inode::read(cache, number).expect("used inodes are valid"));
@@ -42,7 +42,7 @@ fn is_not_found<T>(result: Result<T, Error>) -> bool {
     matches!(result, Err(Error::Posix(PosixError::NotFound)))
 }
 
-/// Checks I1 of the crate.
+/// Checks I1 of the crate: an `Inode` was verified, and is not free.
 #[test]
 fn used_inodes_are_read_and_free_inodes_are_not_found() {
     let cache = cache_of(golden());

@@ -1,6 +1,6 @@
-//! Checks a crash between the step that converts an extent in a file's map and the step that
-//! converts it in the reverse map. The kernel does the second step from our intent, and both maps
-//! agree.
+//! A simulated crash between the step that converts an extent in a file's extent map and the step
+//! that converts it in the reverse map. The kernel does the second step, from the intent that
+//! ferroxfs logged. The two maps must then agree.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use xfs_trans::testing::{JournalParts, parts};
 use super::{create, failed, folder, judge};
 
 const FILE_BLOCKS: usize = 9;
-/// The part that is converted.
+/// The part of the file that is converted.
 const MIDDLE: BlockRange = BlockRange { start: FileBlock(3), length_blocks: 2 };
 
 /// The state of the extent after the conversion.
@@ -49,8 +49,8 @@ pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialEr
     judge(&crashed)
 }
 
-/// Converts the middle of a file. Returns the result of `crash`, which runs when the conversion is
-/// promised and not done.
+/// Converts the middle of a file. Calls `crash` when the conversion is promised in the log but not
+/// done, and returns its result.
 fn convert<T>(
     journal: &Arc<Journal>,
     root: xfs_format::InodeNumber,

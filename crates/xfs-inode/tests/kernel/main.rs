@@ -1,7 +1,8 @@
-//! Files that ferroxfs changes, cut off at random moments. The kernel replays the log, finishes its
-//! open intents, and frees the files, which have no names; `xfs_repair -n` finds nothing.
+//! Simulated power cuts at random moments while ferroxfs changes files that have no names. After
+//! each cut the kernel replays the log, finishes the open intents and frees the files. Then
+//! `xfs_repair -n` must find nothing.
 //!
-//! `FERROXFS_LONG=1` cuts thirty times as often.
+//! With `FERROXFS_LONG=1` there are thirty times as many cuts.
 
 #[path = "../../src/check.rs"]
 mod check;
@@ -90,7 +91,7 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Writes the contents of a device to the file of an image.
+/// Writes the contents of a device to an image file.
 fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError> {
     let file = HostOptions::new().write(true).open(&image.data).map_err(failed)?;
     file.set_len(0).and_then(|()| file.set_len(device.length_bytes())).map_err(failed)?;
@@ -106,7 +107,8 @@ fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError
     Ok(())
 }
 
-/// Lets the kernel recover the image, then checks the result with xfs_repair and our own checks.
+/// Lets the kernel recover the image, then checks the volume with `xfs_repair` and with the check
+/// of this crate.
 fn judge(image: &Image) -> Result<(), TrialError> {
     image.mount(&[])?.unmount()?;
     if let Some(findings) = image.findings()? {
@@ -120,7 +122,7 @@ fn judge(image: &Image) -> Result<(), TrialError> {
     Inode::read(&cache, sound.root_inode).map(|_| ()).map_err(failed)
 }
 
-/// Files without names that are changed at random.
+/// Files without names on a volume, which are changed at random.
 struct RandomWork<'a> {
     journal: &'a Arc<Journal>,
     random: Prng,

@@ -1,4 +1,5 @@
-//! The reference counts after a range gets one more reference, or one fewer: a pure function.
+//! A pure function that computes the reference count records after a range gets one more reference,
+//! or one fewer.
 //!
 //! Owns: the counts block by block, and the records that describe them. Does **not** own the btree.
 //!
@@ -15,15 +16,15 @@ use std::ops::Range;
 use xfs_format::AgBlock;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 
-/// The saturated count, which no longer changes.
+/// The highest count that a record can hold. A count that has reached it no longer changes.
 const SATURATED: u32 = u32::MAX;
 
 /// A change of the counts of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CountChange {
-    /// One more file has the blocks.
+    /// One more file contains the blocks.
     Increase,
-    /// One file fewer has the blocks.
+    /// One file fewer contains the blocks.
     Decrease,
     /// The blocks are staged for copy-on-write.
     Stage,
@@ -32,7 +33,7 @@ pub(crate) enum CountChange {
 }
 
 impl CountChange {
-    /// The kind of records that the change concerns.
+    /// Returns the kind of records that the change concerns: shared or staged.
     pub(crate) const fn domain(self) -> RefcountDomain {
         match self {
             Self::Increase | Self::Decrease => RefcountDomain::Shared,
@@ -40,7 +41,7 @@ impl CountChange {
         }
     }
 
-    /// The count of blocks without a record (I1).
+    /// Returns the default count, with which blocks have no record (I1).
     const fn base(self) -> u32 {
         match self.domain() {
             RefcountDomain::Shared => 1,
@@ -48,7 +49,7 @@ impl CountChange {
         }
     }
 
-    /// The count after the change; `None` if the change is invalid.
+    /// Returns the count after the change; `None` if the change is not allowed for this count.
     fn apply(self, references: u32) -> Option<u32> {
         match self {
             Self::Increase | Self::Decrease if references == SATURATED => Some(SATURATED),
@@ -60,11 +61,11 @@ impl CountChange {
     }
 }
 
-/// The records after a change.
+/// The result of a change: the new records, and the blocks that are free now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Adjusted {
     pub(super) records: Vec<Refcount>,
-    /// Blocks without any reference left.
+    /// The blocks that have no reference left.
     pub(super) unreferenced: Vec<Range<u32>>,
 }
 
@@ -75,7 +76,8 @@ pub(super) struct InvalidChange {
     pub(super) references: u32,
 }
 
-/// Changes the counts of `range`. `old` are the records that overlap or touch it, in order.
+/// Computes the records after the counts of `range` change. `old` holds the records that overlap or
+/// touch the range, in order.
 pub(super) fn adjust(
     old: &[Refcount],
     change: CountChange,
@@ -103,7 +105,7 @@ pub(super) fn adjust(
     Ok(Adjusted { records: builder.records, unreferenced: builder.unreferenced })
 }
 
-/// Builds the records after the change, in order.
+/// Builds the list of records after the change, in order of blocks.
 struct RecordBuilder {
     change: CountChange,
     records: Vec<Refcount>,
@@ -125,8 +127,8 @@ impl RecordBuilder {
         Ok(())
     }
 
-    /// Appends blocks without a record if they have the default count (I1), as part of the last
-    /// record if they have its count (I2).
+    /// Appends blocks with the count `references`. Blocks with the default count get no record
+    /// (I1). Blocks with the count of the last record extend that record (I2).
     fn keep(&mut self, range: Range<u32>, references: u32) {
         if range.is_empty() || references == self.change.base() {
             return;

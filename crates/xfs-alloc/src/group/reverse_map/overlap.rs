@@ -1,11 +1,11 @@
 //! All records of the reverse map that overlap a block.
 //!
 //! Owns: the walk down every branch whose keys enclose the block. Does **not** own the choice among
-//! the records.
+//! the records found.
 //!
-//! A node holds the lowest and the highest key of each child; a branch is entered if the block lies
-//! between them. Levels fall by one with each step, and each child of a node is entered once, so
-//! the walk ends.
+//! A node holds the lowest and the highest key of each child. The walk enters a child if the block
+//! lies between these two keys. Levels fall by one with each step, and each child of a node is
+//! entered once, so the walk ends on any volume.
 
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::agf::BtreeRoot;
@@ -15,7 +15,8 @@ use xfs_format::{
     AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, Group, Structure, StructureAddress,
 };
 
-/// Returns the first record that overlaps `block` and passes `is_wanted`; `None` if no record does.
+/// Returns the first record that overlaps `block` and for which `is_wanted` returns `true`; `None`
+/// if there is no such record.
 #[doc(alias = "xfs_rmap_query_range")]
 pub(super) fn find(
     cache: &BufferCache,
@@ -76,7 +77,8 @@ fn find_in_leaf(
     Ok(None)
 }
 
-/// Pushes the children whose keys enclose the block.
+/// Adds the children whose two keys enclose the block to the list of blocks that are still to be
+/// read.
 fn push_children(
     node: &BtreeBlock<'_>,
     block: AgBlock,

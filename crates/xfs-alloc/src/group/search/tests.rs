@@ -1,4 +1,4 @@
-//! The position of an allocation within a stretch of free blocks.
+//! The choice of blocks for an allocation within a range of free blocks.
 
 use super::*;
 

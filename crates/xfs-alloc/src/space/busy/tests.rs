@@ -1,4 +1,4 @@
-//! Busy extents against a table of every block.
+//! Busy extents, compared with a table that holds the state of every block.
 
 use xfs_testkit::Prng;
 

@@ -1,4 +1,4 @@
-//! The accounts of a group, and the blocks that they hide.
+//! The accounts of a group: their sizes, and the blocks that they hide from users.
 
 use super::*;
 

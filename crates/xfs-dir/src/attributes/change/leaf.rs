@@ -1,11 +1,11 @@
-//! Edits of one leaf of attributes.
+//! Edits of one leaf of the attribute fork.
 //!
 //! Owns: the table of entries, the names after the table, and the counts. Does **not** own the
-//! choice of the leaf, and the tree above.
+//! choice of the leaf, or the tree above.
 //!
-//! The space of a removed name between others is lost until the leaf is packed. The leaf names one
-//! free range, the gap between table and names. Its holes flag is set if the names occupy more
-//! space than they have bytes.
+//! Where a name between other names is removed, its space is lost until the leaf is packed. The
+//! leaf header describes only one free range, the gap between table and names. Its flag for holes
+//! is set if the range of the names is longer than the names themselves.
 
 use std::mem::offset_of;
 
@@ -25,12 +25,12 @@ const FREE: usize = offset_of!(AttrLeafHeaderDisk, free);
 const TABLE: usize = size_of::<AttrLeafHeaderDisk>();
 const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
 
-/// An entry with its name, in the form in which it moves between leaves.
+/// An entry with its name and value, in the form in which it moves between leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawEntry {
     pub(super) hash: u32,
     pub(super) flags: u8,
-    /// The name and the value, padded.
+    /// The name and the value with their header, padded.
     pub(super) name: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl RawEntry {
     }
 }
 
-/// Returns the number of bytes that a leaf has for entries.
+/// Returns the number of bytes in a leaf for entries and names.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     block_bytes - TABLE
 }
@@ -50,9 +50,9 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 struct AttrLeafCounts {
     count: usize,
-    /// The bytes of all names.
+    /// Number of bytes that all names use.
     used: usize,
-    /// The start of the lowest name.
+    /// The offset in bytes of the lowest name.
     first_used: usize,
 }
 
@@ -84,18 +84,20 @@ impl AttrLeafCounts {
     }
 }
 
-/// Returns the number of entries.
+/// Returns the number of entries in a leaf.
 pub(super) fn count(bytes: &[u8]) -> usize {
     AttrLeafCounts::of(bytes).count
 }
 
-/// Returns the number of bytes of the entries, without holes.
+/// Returns the number of bytes that the entries and names of a leaf use, without the holes between
+/// names.
 pub(super) fn used(bytes: &[u8]) -> usize {
     let counts = AttrLeafCounts::of(bytes);
     counts.used + ENTRY * counts.count
 }
 
-/// Inserts an entry if the leaf has room for it. Packs the leaf if necessary.
+/// Inserts an entry if the leaf has room for it, and packs the leaf if necessary. Returns `false`
+/// if it has no room.
 pub(super) fn insert(
     edit: &mut BlockEdit<'_>,
     entry: &RawEntry,
@@ -119,7 +121,7 @@ pub(super) fn insert(
     Ok(true)
 }
 
-/// Writes a name below the others and its entry at `at`.
+/// Writes a name below the other names, and its entry at byte offset `at` in the table.
 fn put(edit: &mut BlockEdit<'_>, counts: &mut AttrLeafCounts, at: usize, entry: &RawEntry) {
     counts.first_used -= entry.name.len();
     counts.used += entry.name.len();
@@ -134,7 +136,7 @@ fn position(bytes: &[u8], hash: u32, place: StructureAddress) -> Result<usize> {
     Ok(table.partition_point(|entry| entry.hash.get() < hash))
 }
 
-/// Removes the entry that was found at `index`.
+/// Removes the entry at `index`, which a search has found.
 pub(super) fn remove(
     edit: &mut BlockEdit<'_>,
     index: usize,
@@ -157,7 +159,7 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// Returns all entries, including incomplete ones.
+/// Returns all entries of a leaf, including those marked incomplete.
 pub(super) fn entries(bytes: &[u8], place: StructureAddress) -> Result<Vec<RawEntry>> {
     let leaf = AttrLeaf::decode(bytes, place)?;
     let mut entries = Vec::with_capacity(leaf.table().len() + 1);
@@ -169,7 +171,8 @@ pub(super) fn entries(bytes: &[u8], place: StructureAddress) -> Result<Vec<RawEn
     Ok(entries)
 }
 
-/// Rewrites the leaf with these entries, which are sorted by hash and fit, without holes.
+/// Rewrites the leaf with exactly these entries, without holes. They must be sorted by hash and fit
+/// in the leaf.
 pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     let end = edit.length();
     edit.clear(TABLE..end);
@@ -180,7 +183,7 @@ pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
     counts.store(edit);
 }
 
-/// Initializes a new leaf with these entries. The leaf's links to siblings are not changed.
+/// Initializes a new leaf with these entries. The leaf's links to its siblings are not changed.
 pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &TreeIdentity, entries: &[RawEntry]) {
     put_identity(edit, LEAF_MAGIC, identity);
     rebuild(edit, entries);

@@ -1,4 +1,5 @@
-//! The short form: each change rewrites all attributes, which are a few hundred bytes.
+//! The short form of the attribute fork. Each change rewrites all attributes, which are a few
+//! hundred bytes.
 
 use xfs_buffer::Result;
 use xfs_format::StructureAddress;
@@ -7,11 +8,11 @@ use xfs_format::attr::{AttrEntry, AttrShortForm, AttrValue};
 
 use super::AttributeKey;
 
-/// The length from which on names and values are not allowed in the short form.
+/// Names and values of this length in bytes or longer are not allowed in the short form.
 #[doc(alias = "XFS_ATTR_SF_ENTSIZE_MAX")]
 const LIMIT: usize = 255;
 
-/// The decoded attributes of the short form.
+/// The decoded attributes of a fork in short form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShortAttributes<'a> {
     entries: Vec<AttrEntry<'a>>,
@@ -44,7 +45,7 @@ impl<'a> ShortAttributes<'a> {
         self.entries.remove(index);
     }
 
-    /// Appends an attribute. Returns `false` if it is too long for any short form.
+    /// Appends an attribute. Returns `false` if its name or value is too long for the short form.
     pub(super) fn push(&mut self, entry: &AttrEntry<'a>) -> bool {
         let has_place = match entry.value {
             AttrValue::Local(value) => value.len() < LIMIT && entry.name.len() < LIMIT,
@@ -56,7 +57,8 @@ impl<'a> ShortAttributes<'a> {
         has_place
     }
 
-    /// Encodes the attributes. Returns `None` for more attributes than the form can count.
+    /// Encodes the attributes. Returns `None` if there are more attributes than the short form can
+    /// count.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         encode(&self.entries)
     }

@@ -1,4 +1,5 @@
-//! Attributes that grow and shrink through all forms, against a map, every block verified.
+//! Attributes that grow and shrink through all forms, compared with a map. Every block is verified
+//! after each change.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,8 @@ fn key<'a>(namespace: Namespace, name: &'a [u8], value: &'a [u8]) -> AttributeKe
     AttributeKey { namespace, name, value }
 }
 
-/// Does the steps of a change without their transactions; remote values have no blocks here.
+/// Sets an attribute through all steps of a change, without transactions. A remote value gets a
+/// block number but no blocks in this test.
 fn set(
     fork: &mut MemoryFork,
     old: Option<&AttributeKey<'_>>,
@@ -190,7 +192,7 @@ fn attributes_in_the_largest_blocks_equal_a_map() {
     check_random(24, 16, 3000, 1200);
 }
 
-/// Inserts a long attribute between two long ones: no two leaves have room for all of them.
+/// Inserts a long attribute between two long ones, so that no two leaves have room for all three.
 #[test]
 fn long_entry_between_long_ones_splits_a_leaf_into_three() {
     let (mut fork, mut model) = (fork(10), Model::new());
@@ -239,7 +241,8 @@ fn leaf_with_a_removed_name_reports_holes() {
     assert_eq!(used, 3 * 8 + 2 * 308 + 316);
 }
 
-/// Checks that a change ends, with or without an error, whatever the blocks contain.
+/// Checks that a change of damaged attributes returns, with or without an error, whatever the
+/// blocks contain.
 #[test]
 fn change_of_damaged_attributes_ends() {
     let (mut errors, mut damaged) = (0, 0);

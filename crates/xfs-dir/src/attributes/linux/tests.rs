@@ -1,4 +1,4 @@
-//! Names as Linux shows them.
+//! Conversions between the attribute names of XFS and those of Linux.
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::attr::Namespace;

@@ -1,6 +1,7 @@
-//! The block form: entries and their index in one block, growing towards each other.
+//! The block form of a directory: entries and their index in one block, growing towards each other.
 //!
-//! Owns: the border between records and index. Does **not** own the records (`data`).
+//! Owns: the border between the entries' records and the index. Does **not** own the records
+//! (`data`).
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use crate::edit::{BlockEdit, u32_at};
 
 const TAIL: usize = size_of::<BlockTailDisk>();
 
-/// The position of the index in the block form.
+/// The layout of the index at the end of a block in block form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockLayout {
     tail: usize,
@@ -31,7 +32,7 @@ impl BlockLayout {
         Self { tail, run: HashRun { base: tail - ENTRY * count, count }, stale }
     }
 
-    /// Returns the number of live entries, including `.` and `..`.
+    /// Returns the number of index entries that are not stale, including those of `.` and `..`.
     pub(super) fn live(&self) -> usize {
         self.run.count - self.stale
     }
@@ -42,12 +43,12 @@ impl BlockLayout {
     }
 }
 
-/// The position of an entry of `length` bytes, given the size that the index will have.
+/// The free records that a new entry and its index entry will use.
 struct EntryRoom {
-    /// The free record that makes room for the index entry; `None` if a stale index entry is
-    /// reused.
+    /// The free record before the index, whose end becomes the new index entry; `None` if a stale
+    /// index entry is reused.
     before_index: Option<Range<usize>>,
-    /// The free record that takes the entry.
+    /// The free record, or the part of one, that takes the entry.
     free: Range<usize>,
 }
 
@@ -66,7 +67,8 @@ fn find_room(bytes: &[u8], layout: &BlockLayout, length: usize) -> Option<EntryR
     Some(EntryRoom { before_index: Some(before_index), free })
 }
 
-/// Adds an entry. Returns `None`, with nothing changed, if the block has no room for it.
+/// Adds an entry and returns its cookie. Returns `None`, with nothing changed, if the block has no
+/// room.
 pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cookie> {
     let length = data::length_of(entry.name);
     let mut layout = BlockLayout::of(edit.bytes());
@@ -101,7 +103,7 @@ pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cook
     Some(cookie)
 }
 
-/// Returns the space of stale index entries to the records.
+/// Removes the stale index entries, and turns their space into a free record.
 fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
     let old = BlockLayout::of(edit.bytes());
     let live = old.run.compact(edit, CompactTo::End);
@@ -112,8 +114,8 @@ fn compact(edit: &mut BlockEdit<'_>) -> BlockLayout {
     layout
 }
 
-/// Removes the entry at `cookie`. Returns `false`, with nothing changed, if the index does not hold
-/// that entry.
+/// Removes the entry at `cookie`. Returns `false`, with nothing changed, if the index does not
+/// contain that entry.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
     let mut layout = BlockLayout::of(edit.bytes());
     let Some(index) = layout.run.find(edit.bytes(), hash, cookie) else { return false };
@@ -143,7 +145,7 @@ pub(super) fn initialise(
     put_index(edit, &index);
 }
 
-/// Writes an index of live entries, sorted by hash, and its tail.
+/// Writes an index of these entries, which must be sorted by hash, and the tail of the block.
 fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let tail = edit.length() - TAIL;
     let run = HashRun { base: tail - ENTRY * entries.len(), count: entries.len() };
@@ -153,8 +155,9 @@ fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     BlockLayout { tail, run, stale: 0 }.store(edit);
 }
 
-/// Converts the only data block of another form to the block form, if the index of `entries`,
-/// sorted by hash, fits at the end of the block. Returns `false` if it does not fit.
+/// Converts the only data block of another form to the block form. `entries` is its index, sorted
+/// by hash. Returns `false`, with nothing changed, if the index does not fit at the end of the
+/// block.
 pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> bool {
     let end = edit.length();
     let base = end - TAIL - ENTRY * entries.len();
@@ -166,7 +169,7 @@ pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> boo
     true
 }
 
-/// Converts a block in block form to a data block. The space of its index becomes free.
+/// Converts a block in block form to a data block. The space of its index becomes a free record.
 pub(super) fn into_data(edit: &mut BlockEdit<'_>, magic: u32) {
     let (base, end) = (BlockLayout::of(edit.bytes()).run.base, edit.length());
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);

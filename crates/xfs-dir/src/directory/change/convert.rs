@@ -1,4 +1,4 @@
-//! Conversions between the forms of a directory, up and down.
+//! Conversions between the forms of a directory, to larger and to smaller forms.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::data::{DATA_HEADER, DATA_MAGIC, entry_length};
@@ -12,12 +12,13 @@ use super::{DirectoryChange, Form, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, TreePath};
 
-/// The number of bytes of the header of a short form, and of its shortest entry.
+/// Number of bytes in the header of the short form, and in its shortest entry.
 const SHORT_HEADER: usize = 6;
 const SHORT_ENTRY: usize = 9;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Adds an entry to the short form, or to the block form if the inode has no room.
+    /// Adds an entry to a directory in short form. If the inode has no room, converts the directory
+    /// to the block form first.
     pub(super) fn add_to_short(&mut self, mut short: Short, entry: &NewEntry<'_>) -> Result<()> {
         let before = short.clone();
         if short.insert(entry, self.block_bytes) {
@@ -30,8 +31,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.add_to_block(&block, entry)
     }
 
-    /// Changes the inode that an entry of the short form names. The first inode number of more than
-    /// 32 bits makes all entries longer.
+    /// Changes the inode that an entry of the short form names. If it is the first inode number of
+    /// more than 32 bits, all entries become longer.
     pub(super) fn replace_in_short(
         &mut self,
         short: Short,
@@ -56,7 +57,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(before)
     }
 
-    /// Converts a short form to a block, to make room in the inode.
+    /// Converts a directory from the short form to the block form, to make room in the inode.
     pub(crate) fn leave_short_form(&mut self) -> Result<()> {
         if let Form::Short(short) = self.form()? {
             self.short_to_block(&short)?;
@@ -82,7 +83,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(block)
     }
 
-    /// Adds an entry to the block form, or to the leaf form if the block has no room.
+    /// Adds an entry to a directory in block form. If the block has no room, converts the directory
+    /// to the leaf form first.
     pub(super) fn add_to_block(&mut self, block: &S::Block, entry: &NewEntry<'_>) -> Result<()> {
         if self.store.edit(block, |edit| block::add(edit, entry)).is_some() {
             return Ok(());
@@ -110,8 +112,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(leaf)
     }
 
-    /// Makes the only leaf the root of a tree. Returns the path to the leaf for `hash`, which is
-    /// that leaf.
+    /// Converts the leaf form to the node form: the only leaf becomes the root of a btree. Returns
+    /// the path to the leaf for `hash`, which is that leaf.
     pub(super) fn leaf_to_node(
         &mut self,
         leaf: &S::Block,
@@ -123,7 +125,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         TreePath::descend(self.store, self.tree_shape(), hash)
     }
 
-    /// Converts back to the leaf form if one leaf can hold all entries, and further if possible.
+    /// Converts the node form to the leaf form if one leaf can hold all entries, and then to
+    /// smaller forms if possible.
     pub(super) fn node_to_leaf(&mut self) -> Result<()> {
         let root = self.tree_shape().root;
         let leaf = self.store.read_owned(root, BlockKind::DirectoryIndex)?;
@@ -147,8 +150,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.leaf_to_block(&leaf)
     }
 
-    /// Converts back to the block form if the only data block has room for the index, and further
-    /// if possible.
+    /// Converts the leaf form to the block form if the only data block has room for the index, and
+    /// then to the short form if possible.
     pub(super) fn leaf_to_block(&mut self, leaf: &S::Block) -> Result<()> {
         let counts = self.store.view(leaf, leaf::LeafCounts::of);
         if counts.lengths != 1 || self.store.size() != self.block_bytes as u64 {
@@ -165,7 +168,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.block_to_short(&block)
     }
 
-    /// Removes an entry from the block form.
+    /// Removes an entry from a directory in block form, and converts the directory to the short
+    /// form if possible.
     pub(super) fn remove_from_block(
         &mut self,
         block: &S::Block,
@@ -177,7 +181,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.block_to_short(block)
     }
 
-    /// Converts back to the short form if the inode has room for the entries.
+    /// Converts the block form to the short form if the inode has room for the entries.
     fn block_to_short(&mut self, block: &S::Block) -> Result<()> {
         let live = self.store.view(block, |bytes| block::BlockLayout::of(bytes).live());
         let room = self.store.local_room();

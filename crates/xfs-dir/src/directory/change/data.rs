@@ -1,12 +1,13 @@
 //! Edits of the records of one data block: inserting an entry, freeing one, and the table of the
 //! longest free records.
 //!
-//! Owns: the tiling of the block by records (I1 and I2 of `xfs_format::directory::data`). Does
-//! **not** own the index that the block form keeps after the records.
+//! Owns: the records, which fill the block without gaps (I1 and I2 of
+//! `xfs_format::directory::data`). Does **not** own the index that the block form keeps after the
+//! records.
 //!
-//! An edit writes the new record, the ends of the adjacent free records and the table, nothing else
-//! of the block. The records are walked, and only read, if a record that the table never listed may
-//! belong into it now.
+//! An edit writes the new record, the ends of the adjacent free records and the table, but nothing
+//! else in the block. If a free record that the table has not listed may belong in it now, all
+//! records are read, one after another.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -21,15 +22,15 @@ use crate::edit::{BlockEdit, u8_at, u16_at};
 const TABLE: usize = offset_of!(DataHeaderDisk, best_free);
 const TABLE_SIZE: usize = 3;
 
-/// Returns the number of bytes that the entry of a name takes.
+/// Returns the number of bytes that an entry with this name takes.
 pub(super) const fn length_of(name: &[u8]) -> usize {
     entry_length(name.len())
 }
 
-/// The range of a free record in the block.
+/// The byte range of a free record in the block.
 type Free = Range<usize>;
 
-/// The longest free records, longest first.
+/// The block's table of its longest free records, longest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BestFree {
     records: [(u16, u16); TABLE_SIZE],
@@ -79,7 +80,8 @@ impl BestFree {
         true
     }
 
-    /// Inserts a record by its length. The shortest drops out of a full table.
+    /// Inserts a record into the table by its length. If the table is full, the shortest record
+    /// drops out.
     fn insert(&mut self, free: &Free) {
         let new = (free.start as u16, free.len() as u16);
         let [first, second, third] = self.records;
@@ -92,7 +94,7 @@ impl BestFree {
         };
     }
 
-    /// Computes the table of the records up to `end`, by walking them.
+    /// Computes the table by walking all records of the block up to `end`.
     fn scan(bytes: &[u8], end: usize) -> Self {
         let mut table = Self::EMPTY;
         let mut offset = DATA_HEADER;
@@ -107,7 +109,7 @@ impl BestFree {
     }
 }
 
-/// Returns the length of the record at `offset` of a verified block.
+/// Returns the length in bytes of the record at `offset` of a verified block.
 fn record_length(bytes: &[u8], offset: usize) -> usize {
     if u16_at(bytes, offset) == FREE_TAG {
         return u16_at(bytes, offset + 2).into();
@@ -115,19 +117,19 @@ fn record_length(bytes: &[u8], offset: usize) -> usize {
     entry_length(u8_at(bytes, offset + 8).into())
 }
 
-/// Returns the free records of the table, longest first.
+/// Returns the free records that the table lists, longest first.
 pub(super) fn listed(bytes: &[u8]) -> impl Iterator<Item = Free> {
     let records = BestFree::load(bytes).records.into_iter().filter(|record| record.1 != 0);
     records.map(|(offset, length)| offset.into()..usize::from(offset) + usize::from(length))
 }
 
-/// Returns the longest free record.
+/// Returns the longest free record; empty if the block has no free record.
 pub(super) fn longest(bytes: &[u8]) -> Free {
     let [(offset, length), ..] = BestFree::load(bytes).records;
     usize::from(offset)..usize::from(offset) + usize::from(length)
 }
 
-/// Returns the length of the longest free record; 0 if the block has no free record.
+/// Returns the length in bytes of the longest free record; 0 if the block has no free record.
 pub(super) fn longest_length(bytes: &[u8]) -> u16 {
     longest(bytes).len() as u16
 }
@@ -142,7 +144,7 @@ pub(super) fn free_before(bytes: &[u8], end: usize) -> Option<Free> {
     (is_free && start + usize::from(u16_at(bytes, start + 2)) == end).then_some(start..end)
 }
 
-/// Initializes the block with a header and one free record up to `end`.
+/// Initializes the block with a header and one free record that ends at `end`.
 pub(super) fn initialise(
     edit: &mut BlockEdit<'_>,
     magic: u32,
@@ -175,13 +177,13 @@ impl BlockIdentity {
     }
 }
 
-/// Writes an entry at the start of a free record, which is long enough.
+/// Writes an entry at the start of a free record, which must be long enough.
 pub(super) fn put_entry(edit: &mut BlockEdit<'_>, free: Free, entry: &NewEntry<'_>, end: usize) {
     let used = free.start..free.start + length_of(entry.name);
     put_used(edit, free, used, entry, end);
 }
 
-/// Writes an entry inside a free record, at `used`.
+/// Writes an entry to the byte range `used`, which lies in the free record `free`.
 pub(super) fn put_used(
     edit: &mut BlockEdit<'_>,
     free: Free,
@@ -200,8 +202,9 @@ pub(super) fn put_used(
     cut(edit, free, used, end);
 }
 
-/// Cuts `used` out of a free record. The records end at `end`. `used` is a record of its own
-/// already, or lies after `end`.
+/// Removes the byte range `used` from the free record `free`; the rest stays free. The records of
+/// the block end at `end`. The caller has already written a record to `used`, or `used` lies after
+/// `end`.
 pub(super) fn cut(edit: &mut BlockEdit<'_>, free: Free, used: Range<usize>, end: usize) {
     assert!(free.start <= used.start && used.end <= free.end);
     let mut table = BestFree::load(edit.bytes());
@@ -220,7 +223,8 @@ pub(super) fn cut(edit: &mut BlockEdit<'_>, free: Free, used: Range<usize>, end:
     table.store(edit);
 }
 
-/// Frees a record of a block whose records end at `end`, and joins it with adjacent free records.
+/// Frees a record of a block, and joins it with the adjacent free records. The records of the block
+/// end at `end`.
 pub(super) fn free(edit: &mut BlockEdit<'_>, record: Range<usize>, end: usize) {
     assert!(record.len().is_multiple_of(ALIGNMENT));
     let mut table = BestFree::load(edit.bytes());
@@ -245,7 +249,7 @@ pub(super) fn free(edit: &mut BlockEdit<'_>, record: Range<usize>, end: usize) {
     table.store(edit);
 }
 
-/// Returns the range of the entry that was found at `offset`.
+/// Returns the byte range of the entry at `offset`.
 pub(super) fn entry_range(bytes: &[u8], offset: usize) -> Range<usize> {
     offset..offset + record_length(bytes, offset)
 }
@@ -268,7 +272,7 @@ fn put_free(edit: &mut BlockEdit<'_>, free: &Free) {
     edit.put_u16(free.end - 2, free.start as u16);
 }
 
-/// Writes `entries`, sorted by offset, to a block that is free up to `end`.
+/// Writes `entries`, sorted by offset, to a block that has only one free record, up to `end`.
 pub(super) fn put_all<'e>(
     edit: &mut BlockEdit<'_>,
     entries: impl Iterator<Item = (usize, NewEntry<'e>)>,
@@ -283,7 +287,7 @@ pub(super) fn put_all<'e>(
     }
 }
 
-/// Whether the block holds no entries.
+/// Whether the block contains no entries: one free record fills it.
 pub(super) fn is_all_free(bytes: &[u8], end: usize) -> bool {
     longest(bytes) == (DATA_HEADER..end)
 }

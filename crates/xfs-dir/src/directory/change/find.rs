@@ -1,4 +1,4 @@
-//! Finding an entry to change: its position, and the block that holds it.
+//! Finding an entry that is to be changed: its cookie, and the block that contains it.
 
 use xfs_buffer::Result;
 use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
@@ -14,20 +14,21 @@ pub(crate) struct FoundEntry<B> {
     pub(super) cookie: Cookie,
     pub(super) inode: InodeNumber,
     pub(super) entry_type: EntryType,
-    /// The data block that holds the entry.
+    /// The data block that contains the entry.
     pub(super) data: B,
 }
 
-/// The entry, `None` if it does not exist, and the path to its leaf.
+/// The entry, or `None` if it does not exist, and the path to the leaf in which the index has or
+/// would have it.
 pub(super) type InTree<B> = (Option<FoundEntry<B>>, TreePath<B>);
 
-/// The entries of one hash in a leaf.
+/// The entries of a leaf with one hash: candidates for the name that is searched for.
 struct Candidates {
-    /// The first of the entries, which is nearly always the only one; storing it takes no
-    /// allocation.
+    /// The first candidate, which is nearly always the only one. It is stored here so that the
+    /// common case allocates no memory.
     first: Option<Cookie>,
     others: Vec<Cookie>,
-    /// Whether the next leaf may hold more entries of this hash.
+    /// Whether the next leaf may contain more entries with this hash.
     goes_on: bool,
 }
 
@@ -38,7 +39,8 @@ impl Candidates {
 }
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Finds the entry of a name in the block form; `None` if there is no such entry.
+    /// Finds the entry of a name in a directory in block form; returns `None` if there is no such
+    /// entry.
     pub(super) fn find_in_block(
         &mut self,
         block: &S::Block,
@@ -63,7 +65,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }))
     }
 
-    /// Finds the entry of a name through the only leaf; `None` if there is no such entry.
+    /// Finds the entry of a name in a directory in leaf form; returns `None` if there is no such
+    /// entry.
     pub(super) fn find_in_leaf(
         &mut self,
         leaf: &S::Block,
@@ -74,7 +77,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.find_among(candidates.cookies(), hash, name)
     }
 
-    /// Returns a leaf's entries for a hash.
+    /// Returns the entries of a leaf with this hash.
     fn candidates(
         &self,
         leaf: &S::Block,
@@ -107,7 +110,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(None)
     }
 
-    /// Returns the entry at `cookie` if that entry has this name, or else `None`.
+    /// Returns the entry at `cookie` if that entry has this name; otherwise returns `None`.
     fn find_at(
         &mut self,
         hash: u32,
@@ -133,8 +136,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(found.map(|(inode, entry_type)| FoundEntry { hash, cookie, inode, entry_type, data }))
     }
 
-    /// Finds the entry of a name in the node form, and the path to its leaf. Without an entry the
-    /// path leads to the leaf where it belongs.
+    /// Finds the entry of a name in a directory in node form, and the path to its leaf in the
+    /// index. If the entry does not exist, the path leads to the leaf in which it belongs.
     ///
     /// Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_tree(&mut self, root: S::Block, name: &[u8]) -> Result<InTree<S::Block>> {

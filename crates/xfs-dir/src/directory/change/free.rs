@@ -1,6 +1,7 @@
-//! The free-space index of the node form: the room of each data block.
+//! The free-space index of a directory in node form: for each data block, the length of its longest
+//! free record.
 //!
-//! Owns: the blocks of the index and their counts. Does **not** own the data blocks.
+//! Owns: the blocks of the free-space index and their counts. Does **not** own the data blocks.
 
 use std::mem::offset_of;
 
@@ -20,17 +21,18 @@ const FIRST: usize = offset_of!(FreeHeaderDisk, first);
 const COUNT: usize = offset_of!(FreeHeaderDisk, count);
 const USED: usize = offset_of!(FreeHeaderDisk, used);
 
-/// The position of a data block's length in the index.
+/// The block of the free-space index that has a data block's length, and the index of the length in
+/// it.
 #[derive(Clone, Copy, Debug)]
 struct FreeSlot {
     at: FileBlock,
     index: usize,
-    /// The data block of the first length in that block of the index.
+    /// The data block to which the first length in that block belongs.
     first: u64,
 }
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Returns the number of lengths in a block of the index.
+    /// Returns the number of lengths that fit in a block of the free-space index.
     fn free_capacity(&self) -> u64 {
         ((self.block_bytes - BASE) / LENGTH) as u64
     }
@@ -40,14 +42,15 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         FileBlock(start.0 + number * u64::from(self.blocks))
     }
 
-    /// Returns the number of blocks of the index, including missing ones.
+    /// Returns the number of blocks that the free-space index spans, including blocks that are not
+    /// allocated.
     fn free_blocks(&mut self) -> Result<u64> {
         let end = self.store.last_before(FileBlock(u64::MAX))?;
         let start = free_start(self.store.geometry());
         Ok(end.0.saturating_sub(start.0) / u64::from(self.blocks))
     }
 
-    /// Reads a block of the index; `None` if the block does not exist.
+    /// Reads a block of the free-space index; returns `None` if the block is not allocated.
     fn read_free(&mut self, number: u64) -> Result<Option<S::Block>> {
         let at = self.free_block_at(number);
         if self.store.first_unused(at, 1)? == at {
@@ -63,8 +66,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         FreeSlot { at: self.free_block_at(number), index: index as usize, first }
     }
 
-    /// Finds a data block with a free record of `length` bytes, or else the first index at which a
-    /// new data block can be added.
+    /// Finds a data block with a free record of at least `length` bytes. If there is none, returns
+    /// the lowest index at which a new data block can be added.
     pub(super) fn find_free(&mut self, length: usize) -> Result<FreeSearch<S::Block>> {
         let blocks = self.free_blocks()?;
         if let Some(found) = self.find_free_at_end(blocks, length)? {
@@ -93,7 +96,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(FreeSearch::New(hole.unwrap_or(blocks * self.free_capacity())))
     }
 
-    /// Checks the last data block first: a growing directory has its room there, so that the search
+    /// Checks only the last data block, where a growing directory has its room. The search then
     /// need not begin at the start. Returns `None` if that block has no room.
     fn find_free_at_end(
         &mut self,
@@ -110,7 +113,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(index.map(|index| FreeSearch::Block(first + u64::from(index), block)))
     }
 
-    /// Creates the block of the index for this data block, if that block is missing.
+    /// Allocates the block of the free-space index for this data block, if it is not allocated.
     pub(super) fn ensure_free(&mut self, data_block: u64) -> Result<()> {
         let slot = self.slot(data_block);
         if self.store.first_unused(slot.at, 1)? != slot.at {
@@ -130,13 +133,15 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Sets the length of the longest free record of a data block, in its block of the index.
+    /// Sets the length of a data block's longest free record in `block`, the block of the
+    /// free-space index for it.
     pub(super) fn set_free_in(&mut self, block: &S::Block, data_block: u64, length: u16) {
         let index = self.slot(data_block).index;
         self.store.edit(block, |edit| set_length(edit, index, length));
     }
 
-    /// Marks a data block as removed. A block of the index without data blocks is freed.
+    /// Removes a data block from the free-space index. If the block of the index then has no data
+    /// blocks, it is freed.
     pub(super) fn clear_free(&mut self, data_block: u64) -> Result<()> {
         let slot = self.slot(data_block);
         let block = self.store.read_owned(slot.at, BlockKind::DirectoryFree)?;
@@ -151,7 +156,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Creates the first block of the index with the lengths from a leaf form.
+    /// Creates the first block of the free-space index, with the lengths that the leaf of a leaf
+    /// form held.
     pub(super) fn make_free(&mut self, lengths: &[u16]) -> Result<()> {
         self.ensure_free(0)?;
         let block = self.store.read_owned(self.free_block_at(0), BlockKind::DirectoryFree)?;
@@ -166,8 +172,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Returns the only block of the index, and the lengths of all data blocks in it. Returns
-    /// `None` if the index does not have exactly one block.
+    /// Returns the only block of the free-space index, and the lengths of all data blocks in it.
+    /// Returns `None` if the index has no block or several.
     pub(super) fn only_free(&mut self) -> Result<Option<(S::Block, Vec<u16>)>> {
         if self.free_blocks()? != 1 {
             return Ok(None);
@@ -180,17 +186,17 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(Some((block, lengths)))
     }
 
-    /// Frees the only block of the index.
+    /// Frees the only block of the free-space index.
     pub(super) fn drop_free(&mut self, block: &S::Block) -> Result<()> {
         self.store.shrink(self.free_block_at(0), block)
     }
 }
 
-/// The result of a search for room.
+/// The result of a search for a data block with room.
 pub(super) enum FreeSearch<B> {
-    /// This data block has room, according to this block of the index.
+    /// The data block with this index has room, as the given block of the free-space index says.
     Block(u64, B),
-    /// No data block has room; this is the first index for a new data block.
+    /// No data block has room. A new data block can be added at this index.
     New(u64),
 }
 
@@ -204,7 +210,8 @@ fn initialise(edit: &mut BlockEdit<'_>, first: u64, identity: &data::BlockIdenti
     edit.put_u32(FIRST, first as u32);
 }
 
-/// Sets a length. Indexes between the last and a new one are marked as missing blocks.
+/// Sets the length at `index` in a block of the free-space index. If `index` is past the last
+/// length, the lengths between them are marked as missing.
 fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     let count = edit.u32_at(COUNT) as usize;
     let at = BASE + LENGTH * index;
@@ -224,13 +231,14 @@ fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Whether the index holds a data block at `index`.
+/// Whether a block of the free-space index has a length at `index`.
 fn has_length(bytes: &[u8], index: usize) -> bool {
     let count = u32_at(bytes, COUNT) as usize;
     index < count && u16_at(bytes, BASE + LENGTH * index) != NULL_OFFSET
 }
 
-/// Removes the length of an existing data block; returns the number of lengths that are left.
+/// Removes the length of a data block from a block of the free-space index. Returns the number of
+/// lengths that are left.
 fn clear_length(edit: &mut BlockEdit<'_>, index: usize) -> u32 {
     let mut count = edit.u32_at(COUNT) as usize;
     let used = edit.u32_at(USED) - 1;

@@ -1,7 +1,7 @@
-//! Edits of a sorted run of hash index entries, in a leaf or at the end of a block form.
+//! Edits of a sorted run of hash index entries, in a leaf or at the end of a block in block form.
 //!
-//! Owns: the position of a new entry and the reuse of stale ones. Does **not** own the counts,
-//! which each form stores elsewhere.
+//! Owns: where a new entry goes, and the reuse of stale entries. Does **not** own the counts, which
+//! each form stores elsewhere.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use zerocopy::FromBytes;
 
 use crate::edit::{BlockEdit, u32_at};
 
-/// The number of bytes of an entry.
+/// Number of bytes in an index entry.
 pub(super) const ENTRY: usize = size_of::<HashEntryDisk>();
 
-/// The position of the entries in their block.
+/// The place of the entries in their block: the offset of the first one, and their number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HashRun {
     pub(super) base: usize,
@@ -21,26 +21,26 @@ pub(super) struct HashRun {
 }
 
 impl HashRun {
-    /// Returns the entries.
+    /// Returns the entries of the run.
     pub(super) fn entries(self, bytes: &[u8]) -> &[HashEntryDisk] {
         let run =
             bytes.get(self.bytes_of(0..self.count)).and_then(|run| <[_]>::ref_from_bytes(run).ok());
         run.expect("the entries lie inside their block")
     }
 
-    /// Returns the byte range of some entries.
+    /// Returns the byte range in the block of the entries with these indexes.
     pub(super) fn bytes_of(self, entries: Range<usize>) -> Range<usize> {
         self.base + ENTRY * entries.start..self.base + ENTRY * entries.end
     }
 
-    /// Returns the position of a new entry with this hash: before the first entry whose hash is not
+    /// Returns the index for a new entry with this hash: that of the first entry whose hash is not
     /// lower.
     pub(super) fn position(self, bytes: &[u8], hash: u32) -> usize {
         self.entries(bytes).partition_point(|entry| entry.hash.get() < hash)
     }
 
-    /// Returns the stale entry nearest to `position`, so that as few entries as possible move;
-    /// `None` if no entry is stale.
+    /// Returns the index of the stale entry nearest to `position`, so that as few entries as
+    /// possible move. Returns `None` if no entry is stale.
     fn nearest_stale(self, bytes: &[u8], position: usize) -> Option<usize> {
         let entries = self.entries(bytes);
         let is_stale = |entry: &HashEntryDisk| entry.cookie.get() == 0;
@@ -56,7 +56,8 @@ impl HashRun {
         }
     }
 
-    /// Inserts an entry by reusing the nearest stale one. Returns `false` if none is stale.
+    /// Inserts an entry by reusing the nearest stale entry. Returns `false`, with nothing changed,
+    /// if no entry is stale.
     pub(super) fn reuse_stale(self, edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
         let position = self.position(edit.bytes(), hash);
         let Some(stale) = self.nearest_stale(edit.bytes(), position) else { return false };
@@ -71,13 +72,13 @@ impl HashRun {
         true
     }
 
-    /// Writes an entry at `index`.
+    /// Writes an entry at index `index` of the run.
     pub(super) fn put(self, edit: &mut BlockEdit<'_>, index: usize, hash: u32, cookie: Cookie) {
         let entry = u64::from(hash) << 32 | u64::from(cookie.0);
         edit.put_u64(self.base + ENTRY * index, entry);
     }
 
-    /// Finds the index of the entry with this hash and cookie; `None` if there is no such entry.
+    /// Returns the index of the entry with this hash and cookie; `None` if there is no such entry.
     pub(super) fn find(self, bytes: &[u8], hash: u32, cookie: Cookie) -> Option<usize> {
         let first = self.position(bytes, hash);
         let rest = self.entries(bytes).get(first..)?;
@@ -85,13 +86,13 @@ impl HashRun {
         equal.zip(first..).find(|(entry, _)| entry.cookie.get() == cookie.0).map(|(_, index)| index)
     }
 
-    /// Marks an entry as stale.
+    /// Marks the entry at `index` as stale.
     pub(super) fn make_stale(self, edit: &mut BlockEdit<'_>, index: usize) {
         edit.put_u32(self.base + ENTRY * index + 4, 0);
     }
 
-    /// Moves the live entries together, to the start or the end of the run. Returns the number of
-    /// live entries.
+    /// Moves the entries that are not stale together, to the start or the end of the run. Returns
+    /// their number.
     pub(super) fn compact(self, edit: &mut BlockEdit<'_>, end: CompactTo) -> usize {
         let live: Vec<(u32, u32)> = live(self.entries(edit.bytes())).collect();
         let first = match end {
@@ -108,14 +109,14 @@ impl HashRun {
     }
 }
 
-/// The end of the run to which live entries move.
+/// The end of a run to which the entries that are not stale are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompactTo {
     Start,
     End,
 }
 
-/// Returns the hash and the cookie of each live entry.
+/// Returns the hash and the cookie of each entry that is not stale.
 pub(super) fn live(entries: &[HashEntryDisk]) -> impl Iterator<Item = (u32, u32)> {
     let pairs = entries.iter().map(|entry| (entry.hash.get(), entry.cookie.get()));
     pairs.filter(|(_, cookie)| *cookie != 0)

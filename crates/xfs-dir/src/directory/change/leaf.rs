@@ -1,7 +1,9 @@
-//! Edits of one leaf of the hash index: an only leaf, or a leaf below nodes.
+//! Edits of one leaf of a directory's hash index: the only leaf of a leaf form, or a leaf below
+//! nodes.
 //!
-//! Owns: entries and counts, and the best free lengths at the end of an only leaf. Does **not** own
-//! the choice of the leaf, and the tree above.
+//! Owns: entries and counts. In an only leaf also the best free lengths at its end: for each data
+//! block, the length of its longest free record. Does **not** own the choice of the leaf, or the
+//! tree above.
 
 use std::mem::offset_of;
 
@@ -16,10 +18,10 @@ use crate::tree::{TreeIdentity, put_identity};
 const COUNT: usize = offset_of!(LeafHeaderDisk, count);
 const STALE: usize = offset_of!(LeafHeaderDisk, stale);
 const BASE: usize = size_of::<LeafHeaderDisk>();
-/// The length of the field for the count of best free lengths, the last bytes of an only leaf.
+/// Number of bytes in the count of best free lengths, which is at the end of an only leaf.
 const TAIL: usize = size_of::<u32>();
 
-/// Returns the number of entries that fit a leaf below nodes.
+/// Returns the number of entries that fit in a leaf below nodes.
 pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - BASE) / ENTRY
 }
@@ -29,12 +31,12 @@ pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: 
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }
 
-/// The counts of a verified leaf.
+/// The counts of a verified leaf, and where its entries are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafCounts {
     pub(super) run: HashRun,
     pub(super) stale: usize,
-    /// The number of best free lengths in an only leaf.
+    /// Number of best free lengths in an only leaf.
     pub(super) lengths: usize,
     is_only: bool,
     block_bytes: usize,
@@ -53,14 +55,15 @@ impl LeafCounts {
         self.run.count - self.stale
     }
 
-    /// Whether the leaf has room for one more entry, and `lengths` more best free lengths, without
-    /// removing stale entries.
+    /// Whether the leaf has room for one more entry and `lengths` more best free lengths, without
+    /// the removal of stale entries.
     pub(super) const fn has_room(&self, lengths: usize) -> bool {
         let entries = self.run.count + if self.stale == 0 { 1 } else { 0 };
         self.fits(entries, lengths)
     }
 
-    /// Whether the leaf has room for them after all stale entries are removed.
+    /// Whether the leaf has room for one more entry and `lengths` more best free lengths after all
+    /// stale entries are removed.
     pub(super) const fn has_room_compacted(&self, lengths: usize) -> bool {
         self.fits(self.live() + 1, lengths)
     }
@@ -89,7 +92,7 @@ fn put_counts(edit: &mut BlockEdit<'_>, count: usize, stale: usize) {
     edit.put_u16(STALE, stale as u16);
 }
 
-/// Inserts an entry, for which there is room.
+/// Inserts an entry. The leaf must have room for it.
 pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     if stale != 0 {
@@ -104,7 +107,7 @@ pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
     edit.put_u16(COUNT, run.count as u16 + 1);
 }
 
-/// Marks an entry as stale. Returns `false` if the leaf does not hold the entry.
+/// Marks an entry as stale. Returns `false` if the leaf does not contain the entry.
 pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     let Some(index) = run.find(edit.bytes(), hash, cookie) else { return false };
@@ -113,7 +116,7 @@ pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> boo
     true
 }
 
-/// Removes the stale entries.
+/// Removes all stale entries from the leaf.
 pub(super) fn compact(edit: &mut BlockEdit<'_>) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     if stale != 0 {
@@ -122,7 +125,7 @@ pub(super) fn compact(edit: &mut BlockEdit<'_>) {
     }
 }
 
-/// Appends entries, sorted and not below the existing ones.
+/// Appends entries. They must be sorted, and not have lower hashes than the existing ones.
 pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     for (index, (hash, cookie)) in (run.count..).zip(entries) {
@@ -131,8 +134,8 @@ pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Inserts entries, sorted and not above the existing ones, before the existing ones. No entry is
-/// stale.
+/// Inserts entries before the existing ones. They must be sorted, and not have higher hashes than
+/// the existing ones. The leaf must have no stale entries.
 pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     let LeafCounts { run, stale, .. } = LeafCounts::of(edit.bytes());
     edit.shift(run.bytes_of(0..run.count), run.base + ENTRY * entries.len());
@@ -142,7 +145,7 @@ pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
     put_counts(edit, run.count + entries.len(), stale);
 }
 
-/// Removes the upper half of the entries from a leaf without stale ones, and returns that half.
+/// Removes the upper half of the entries from a leaf without stale entries, and returns that half.
 pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     let LeafCounts { run, .. } = LeafCounts::of(edit.bytes());
     let kept = run.count / 2;
@@ -152,18 +155,18 @@ pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
     upper
 }
 
-/// Returns the hash and the cookie of each live entry.
+/// Returns the hash and the cookie of each entry that is not stale.
 pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
     index::live(LeafCounts::of(bytes).run.entries(bytes)).collect()
 }
 
-/// Returns the best free length of each data block, in an only leaf.
+/// Returns the best free length of each data block. The leaf must be an only leaf.
 pub(super) fn lengths(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let counts = LeafCounts::of(bytes);
     (0..counts.lengths).map(move |index| u16_at(bytes, counts.length_at(index)))
 }
 
-/// Sets the best free length of a data block, in an only leaf.
+/// Sets the best free length of data block `index`. The leaf must be an only leaf.
 pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     let at = LeafCounts::of(edit.bytes()).length_at(index);
     if edit.u16_at(at) != length {
@@ -171,7 +174,8 @@ pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Adds the best free length of one more data block to an only leaf that has room.
+/// Adds the best free length of one more data block. The leaf must be an only leaf with room for
+/// it.
 pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     let counts = LeafCounts::of(edit.bytes());
     let (start, end) = (counts.length_at(0), edit.length() - TAIL);
@@ -180,8 +184,8 @@ pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
     edit.put_u32(end, counts.lengths as u32 + 1);
 }
 
-/// Drops the best free lengths of missing data blocks at the end; returns the number of lengths
-/// that are left.
+/// Removes the best free lengths of missing data blocks at the end of the table. Returns the number
+/// of lengths that are left.
 pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     let counts = LeafCounts::of(edit.bytes());
     let last = lengths(edit.bytes()).collect::<Vec<_>>();
@@ -195,12 +199,13 @@ pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
     kept
 }
 
-/// Converts an only leaf to a leaf below nodes.
+/// Converts the only leaf of a leaf form to a leaf below nodes.
 pub(super) fn into_tree_leaf(edit: &mut BlockEdit<'_>) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAFN_MAGIC);
 }
 
-/// Converts a leaf without stale entries to an only leaf; there is room for the lengths.
+/// Converts a leaf below nodes to the only leaf of a leaf form. It must have no stale entries, and
+/// room for `lengths`.
 pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
     edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAF1_MAGIC);
     put_lengths(edit, lengths);

@@ -1,4 +1,5 @@
-//! The leaf form: data blocks, and one leaf that also holds the room of each of them.
+//! The leaf form of a directory: data blocks, and one leaf. The leaf also holds the length of each
+//! data block's longest free record.
 
 use std::mem::offset_of;
 
@@ -13,7 +14,8 @@ use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Adds an entry in the leaf form, or in the node form if the leaf is full.
+    /// Adds an entry to a directory in leaf form. If the leaf is full, converts the directory to
+    /// the node form first.
     pub(super) fn add_to_leaf(&mut self, leaf: &S::Block, entry: &NewEntry<'_>) -> Result<()> {
         let length = data::length_of(entry.name);
         let (room, hole, known) = self.store.view(leaf, |bytes| {
@@ -48,8 +50,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Creates data block `index`, all of it free. The size of the directory then includes that
-    /// block.
+    /// Creates data block `index`, which has only one free record. Increases the size of the
+    /// directory to include the block.
     pub(super) fn grow_data(&mut self, index: u64) -> Result<S::Block> {
         // The last offset of the block must have a cookie.
         self.cookie(index, self.block_bytes - 1)?;
@@ -67,8 +69,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(data)
     }
 
-    /// Writes an entry to a data block that should have room for it. Returns the offset of the
-    /// entry, and the length of the longest free record after the write.
+    /// Writes an entry to a data block that has room for it according to the index. Returns the
+    /// offset of the entry in the block, and the length of the longest free record after the write.
+    /// Returns an error if the block has no room: the index is then corrupt.
     pub(super) fn put_in_data(
         &mut self,
         data: &S::Block,
@@ -90,7 +93,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok((offset, best))
     }
 
-    /// Removes an entry in the leaf form.
+    /// Removes an entry from a directory in leaf form, and converts the directory to a smaller form
+    /// if possible.
     pub(super) fn remove_from_leaf(
         &mut self,
         leaf: &S::Block,
@@ -116,7 +120,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.leaf_to_block(leaf)
     }
 
-    /// Frees the record of an entry; returns the length of the longest free record of its block.
+    /// Frees the record of an entry; returns the length of the longest free record that its data
+    /// block then has.
     pub(super) fn free_entry(&mut self, found: &FoundEntry<S::Block>) -> u16 {
         let offset = found.cookie.offset() as usize % self.block_bytes;
         let end = self.block_bytes;
@@ -131,7 +136,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.store.view(block, |bytes| data::is_all_free(bytes, self.block_bytes))
     }
 
-    /// Frees a data block. If it was the last block, the directory then ends with the previous one.
+    /// Frees a data block. If it was the last block, reduces the size of the directory to end with
+    /// the previous data block.
     pub(super) fn shrink_data(&mut self, index: u64, block: &S::Block) -> Result<()> {
         self.store.shrink(self.data_at(index), block)?;
         if self.store.size() == (index + 1) * self.block_bytes as u64 {
@@ -141,7 +147,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Whether a data block has the magic number of the leaf and node forms.
+    /// Whether a data block has the magic number that data blocks have in the leaf form and the
+    /// node form.
     pub(super) fn verify_data_magic(&self, block: &S::Block) -> bool {
         let at = offset_of!(DataHeaderDisk, magic);
         self.store.view(block, |bytes| crate::edit::u32_at(bytes, at)) == DATA_MAGIC

@@ -1,4 +1,4 @@
-//! The node form: data blocks, a tree of leaves, and the free-space index.
+//! The node form of a directory: data blocks, a btree of leaves, and the free-space index.
 
 use xfs_buffer::Result;
 use xfs_format::directory::leaf::LEAFN_MAGIC;
@@ -10,14 +10,15 @@ use super::{DirectoryChange, NewEntry, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, Side, TreePath};
 
-/// A leaf is joined with a neighbour when it is less full than this.
+/// A leaf is joined with a neighbour when less than this percentage of its entries is used.
 const SPARSE_PERCENT: usize = 37;
-/// Neighbours are joined if the result is at most this full, so that the next insertion does not
-/// split the joined leaf again.
+/// Neighbours are joined only if at most this percentage of the joined leaf is used. The next
+/// insertion then does not split the leaf again.
 const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
-    /// Adds an entry in the node form. The path leads to the leaf where the entry belongs.
+    /// Adds an entry to a directory in node form. The path leads to the leaf of the index in which
+    /// the entry belongs.
     pub(super) fn add_to_tree(
         &mut self,
         path: TreePath<S::Block>,
@@ -59,8 +60,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Splits a full leaf without stale entries. The path then leads to the leaf where `hash`
-    /// belongs.
+    /// Splits a full leaf, which must have no stale entries. The path then leads to the leaf in
+    /// which `hash` belongs.
     fn split_leaf(&mut self, path: &mut TreePath<S::Block>, hash: u32) -> Result<()> {
         let (right_at, right) = path.grow_right(self.store)?;
         let identity = tree::identity(self.store, &right);
@@ -76,7 +77,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(())
     }
 
-    /// Removes an entry in the node form.
+    /// Removes an entry from a directory in node form, and converts the directory to a smaller form
+    /// if possible.
     pub(super) fn remove_from_tree(
         &mut self,
         path: TreePath<S::Block>,
@@ -98,7 +100,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.node_to_leaf()
     }
 
-    /// Joins a sparse leaf with a neighbour, or removes an empty leaf.
+    /// Joins a leaf that has few entries with a neighbour, or removes an empty leaf.
     fn join_leaf(&mut self, path: TreePath<S::Block>) -> Result<()> {
         if path.is_root() {
             return Ok(());

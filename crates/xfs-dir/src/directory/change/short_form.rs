@@ -1,7 +1,8 @@
-//! The short form: each change rewrites the whole directory, which is a few hundred bytes.
+//! The short form of a directory. Each change rewrites the whole directory, which is a few hundred
+//! bytes.
 //!
-//! Owns: the positions that new entries would have in a data block (their cookies). Does **not**
-//! own the bytes (`xfs_format::directory::short_form`).
+//! Owns: the cookies of entries, which are the offsets that the entries would have in a data block.
+//! Does **not** own the bytes (`xfs_format::directory::short_form`).
 
 use xfs_format::directory::short_form::{FIRST_OFFSET, encode};
 use xfs_format::directory::{Cookie, Entry, EntryType, ShortForm};
@@ -9,10 +10,10 @@ use xfs_format::{Geometry, InodeNumber, StructureAddress};
 
 use super::{NewEntry, data, index};
 
-/// The bytes at the end of a block in block form, after its index.
+/// Number of bytes at the end of a block in block form, after its index.
 const TAIL: usize = 8;
 
-/// An entry that owns its name.
+/// An entry of the short form that owns its name.
 #[derive(Clone, Debug)]
 pub(crate) struct ShortEntry {
     pub(super) name: Box<[u8]>,
@@ -73,8 +74,9 @@ impl Short {
         self.entries.iter().position(|entry| *entry.name == *name)
     }
 
-    /// Adds an entry after the others, or in the first gap that is long enough. Returns `false` if
-    /// a block of `block_bytes` would not hold all entries.
+    /// Adds an entry after the other entries, or in the first gap between their cookies that is
+    /// long enough. Returns `false` if a block of `block_bytes` bytes would not have room for all
+    /// entries.
     pub(super) fn insert(&mut self, entry: &NewEntry<'_>, block_bytes: usize) -> bool {
         let length = data::length_of(entry.name);
         let end = self.entries.last().map_or(FIRST_OFFSET, ShortEntry::end);

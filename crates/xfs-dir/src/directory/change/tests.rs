@@ -1,5 +1,5 @@
-//! Directories that grow and shrink through all forms, against a map. Every block is verified, and
-//! every relation between blocks is checked.
+//! Directories that grow and shrink through all forms, compared with a map. Every block is
+//! verified, and every relation between blocks is checked.
 
 mod check;
 
@@ -19,7 +19,8 @@ pub(super) type Model = BTreeMap<Vec<u8>, (InodeNumber, EntryType)>;
 
 const PARENT: InodeNumber = InodeNumber(128);
 
-/// Block sizes: of the volume and, as a shift, of the directory.
+/// The base-2 logarithms of the block size in bytes, and of the number of blocks in a directory
+/// block.
 const SHAPES: [(u8, u8); 5] = [(10, 0), (10, 2), (12, 0), (12, 4), (16, 0)];
 
 fn directory((block_log, directory_block_log): (u8, u8)) -> MemoryFork {
@@ -50,7 +51,7 @@ fn posix<T>(outcome: xfs_buffer::Result<T>) -> PosixError {
     }
 }
 
-/// The forms that occurred: short, block, leaf, node, and nodes above nodes.
+/// Returns the form of the directory as a number: 0 short, 1 block, 2 leaf, 3 node.
 fn form(fork: &mut MemoryFork) -> usize {
     match DirectoryChange::new(fork).form().unwrap() {
         super::Form::Short(_) => 0,
@@ -77,7 +78,8 @@ fn random_name(random: &mut Prng, model: &Model) -> Vec<u8> {
     name
 }
 
-/// Changes a directory `steps` times, while it grows up to `most` entries and shrinks again.
+/// Changes a directory `steps` times. It grows up to `most` entries and shrinks again, several
+/// times.
 fn check_random(seed: u64, shape: (u8, u8), steps: usize, most: usize) {
     let mut random = Prng::new(seed);
     let (mut fork, mut model) = (directory(shape), Model::new());
@@ -145,7 +147,7 @@ fn directories_of_the_largest_blocks_equal_a_map() {
     check_random(16, SHAPES[4], 24_000, 9000);
 }
 
-/// Checks lookups among enough names of one hash to fill several leaves.
+/// Checks lookups of names that all have one hash and whose index entries fill several leaves.
 #[test]
 fn names_of_one_hash_over_several_leaves_are_found() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -172,7 +174,7 @@ fn names_of_one_hash_over_several_leaves_are_found() {
     }
 }
 
-/// Checks I2: an entry keeps its cookie.
+/// Checks I2: an entry keeps its cookie through all forms.
 #[test]
 fn cookies_stay_through_every_form() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -226,7 +228,7 @@ fn parent_is_replaced_in_every_form() {
     }
 }
 
-/// Checks I1: a refusal comes before the first change.
+/// Checks I1: everything that can be refused is refused before the first change.
 #[test]
 fn refused_change_changes_nothing() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -281,7 +283,8 @@ fn wrong_index_is_an_error() {
     assert_ne!(foreign, FileBlock(0));
 }
 
-/// Checks that a change ends, with or without an error, whatever the blocks contain.
+/// Checks that a change of a damaged directory returns, with or without an error, whatever the
+/// blocks contain.
 #[test]
 fn change_of_a_damaged_directory_ends() {
     let (mut errors, mut damaged) = (0, 0);

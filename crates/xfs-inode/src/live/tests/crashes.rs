@@ -1,5 +1,6 @@
-//! Power cuts at random moments of the random work. The volume stays consistent, forced changes are
-//! present, and no file shows bytes that were never written to it.
+//! Simulated power cuts at random moments while files are changed at random. After recovery the
+//! volume must be consistent, changes that were forced must be present, and no file may show bytes
+//! that were never written to it.
 
 use std::sync::Arc;
 
@@ -14,16 +15,17 @@ use crate::Inode;
 use crate::live::write::CHUNK_BYTES;
 use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
-/// The contents of free blocks.
+/// The value of every byte in free blocks. A file that shows it exposes old contents of the disk.
 const POISON: u8 = 0xee;
 
-/// The state that was durable from one position of the recording on.
+/// The contents of the files at a log force, which are durable from that request of the recording
+/// on.
 struct Forced {
     position: usize,
     models: Vec<Vec<u8>>,
 }
 
-/// Every value that each byte of a file ever had.
+/// For each byte of a file, the set of values that it ever had.
 #[derive(Default)]
 struct History(Vec<[u64; 4]>);
 
@@ -35,7 +37,8 @@ impl History {
         }
     }
 
-    /// Returns the first byte that the file never had: a byte of another file, or of none.
+    /// Returns the index of the first byte whose value the file never had there; `None` if all
+    /// values are the file's own.
     fn stranger(&self, bytes: &[u8]) -> Option<usize> {
         let was_seen = |(at, byte): (usize, &u8)| {
             let seen = self.0.get(at);
@@ -45,7 +48,7 @@ impl History {
     }
 }
 
-/// Overwrites all free blocks with bytes that no file may ever show.
+/// Overwrites all free blocks with a byte that no file may ever show.
 fn poison(device: &SharedDevice) {
     let cache = fresh_cache(device);
     let geometry = cache.geometry();
@@ -120,8 +123,8 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
     }
 }
 
-/// Writes to one file after `act`, then crashes so that the data survives and the log is lost. The
-/// other file must show none of the data.
+/// Runs `act` on two files, then writes to the second file. Simulates a crash after which the
+/// written data is on disk but the log is lost. The first file must show none of that data.
 fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<LiveInode>; 2])) {
     const BYTES: usize = 4 * 4096;
     let device = Arc::new(CowDevice::new(testing::make_with("-i exchange=1")));

@@ -1,5 +1,5 @@
-//! A device that fails at the n-th request, for n = 1, 2, 3, … The operation reports an error or
-//! the volume shuts down, and the volume recovered from the device is consistent.
+//! A device whose n-th request fails, for rising n. The operation must report an error or succeed
+//! without the request. After a crash and recovery the volume must be consistent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use xfs_trans::testing;
 use super::volume::{Volume, now};
 use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
-/// Performs every operation on two files.
+/// Performs operations of every kind on two files.
 fn work(journal: &Arc<Journal>, [left, right]: [&Arc<LiveInode>; 2]) -> Result<()> {
     let whole = SharedRange { from: 0, to: 0, length_bytes: 128 << 10 };
     left.write_at(journal, 0, &vec![1; 128 << 10], now())?;

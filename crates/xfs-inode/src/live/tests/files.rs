@@ -1,4 +1,4 @@
-//! Bytes of files under every operation, against a model in memory.
+//! Random operations of every kind on files, whose bytes are compared with a model in memory.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use xfs_testkit::Prng;
 use super::volume::{Volume, now, seeds};
 use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
-/// A file and its expected contents.
+/// A file, and the contents that it must have.
 pub(super) struct ModelledFile {
     pub(super) live: Arc<LiveInode>,
     pub(super) model: Vec<u8>,
@@ -61,7 +61,7 @@ impl RandomWork {
         (start * self.block, (start + length) * self.block)
     }
 
-    /// Performs one operation on one file, and returns its description.
+    /// Performs one random operation on one file, and returns a description of it.
     pub(super) fn step(&mut self) -> String {
         let index = self.random.within(0..self.files.len());
         let (start, end) = self.range();

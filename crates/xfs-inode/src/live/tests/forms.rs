@@ -1,4 +1,4 @@
-//! Forms of forks, and the offset of the attribute fork.
+//! Conversions between the forms of a fork, and moves of the attribute fork.
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::extent::Extent;
@@ -107,7 +107,7 @@ fn metadata_blocks_are_allocated_and_freed() {
     volume.unmount();
 }
 
-/// Checks I1 of `recent_buffers`.
+/// Checks I1 of `recent_buffers`: a remembered buffer agrees with the extent map.
 #[test]
 fn remembered_block_is_looked_up_again_after_it_has_moved() {
     let volume = Volume::new("-l size=16m");

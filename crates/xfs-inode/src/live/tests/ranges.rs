@@ -1,4 +1,4 @@
-//! The checks before a change of a range.
+//! The checks before a change of a range: ranges that are not allowed must be refused.
 
 use std::ops::Range;
 

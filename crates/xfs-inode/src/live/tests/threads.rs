@@ -1,4 +1,4 @@
-//! Several threads, each with its own files, on one volume.
+//! Several threads on one volume. Each thread changes its own files.
 
 use std::sync::Arc;
 use std::thread;

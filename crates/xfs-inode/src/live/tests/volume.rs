@@ -1,4 +1,4 @@
-//! A volume in memory with files that have no names.
+//! Test helper: a volume in memory with files that have no names.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Volume {
     pub(super) journal: Arc<Journal>,
 }
 
-/// Seeds from `first` on: one, or many in the long form of the tests.
+/// Returns seeds from `first` on: one, or 100 in the long form of the tests.
 pub(super) fn seeds(first: u64) -> Range<u64> {
     let count = if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 1 };
     first..first + count
@@ -39,14 +39,14 @@ impl Volume {
         Self::of_threads(device, 1)
     }
 
-    /// Opens a volume with `threads` threads that write checkpoints.
+    /// Opens the journal of a volume with `threads` threads that write checkpoints.
     pub(super) fn of_threads(device: SharedDevice, threads: usize) -> Self {
         let testing::JournalParts { cache, log, superblock } = testing::parts(&device, threads);
         let journal = open_journal(cache, log, &superblock).unwrap();
         Self { device, journal }
     }
 
-    /// Recovers a volume after a crash, and finishes its intents.
+    /// Recovers a volume after a crash, and finishes its open intents.
     pub(super) fn recover(device: SharedDevice) -> Self {
         let (parts, replayed) = testing::recovered_parts(&device);
         let testing::JournalParts { cache, log, superblock } = parts;
@@ -69,7 +69,7 @@ impl Volume {
         Self { device, journal }
     }
 
-    /// Creates a new file without a name.
+    /// Creates a new file without a name, which is on an unlinked list.
     pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;
@@ -102,7 +102,8 @@ impl Volume {
         self.create(FileType::Regular.mode_bits() | 0o644, false)
     }
 
-    /// Returns an empty cache, after a log force and after everything was written in place.
+    /// Unmounts the volume: forces the log and writes everything to its home location on disk.
+    /// Checks the volume, and returns the device and a cache with which it can be read.
     pub(super) fn unmount(self) -> (SharedDevice, BufferCache) {
         self.journal.unmount().unwrap();
         assert!(testing::is_clean(&self.device));
@@ -112,7 +113,7 @@ impl Volume {
     }
 }
 
-/// Creates a cache of a volume whose log is clean.
+/// Creates an empty buffer cache for a volume whose log is clean.
 pub(super) fn fresh_cache(device: &SharedDevice) -> BufferCache {
     let geometry = Arc::new(testing::superblock(device).geometry);
     BufferCache::new(Arc::clone(device), geometry, 1 << 24)

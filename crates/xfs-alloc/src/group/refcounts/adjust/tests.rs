@@ -1,4 +1,4 @@
-//! Changes of counts against a table of every block.
+//! Changes of reference counts, compared with a table that holds the count of every block.
 
 use xfs_testkit::Prng;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const BLOCKS: usize = 60;
 
-/// The records that describe a table of counts.
+/// Returns the records that describe a table of counts.
 fn records_of(table: &[u32], domain: RefcountDomain, base: u32) -> Vec<Refcount> {
     let mut records: Vec<Refcount> = Vec::new();
     for (block, references) in (0..).zip(table.iter().copied()) {

@@ -1,4 +1,5 @@
-//! The tiling of one block under many changes, against its verifier.
+//! Many random changes of one data block. After each change the block's verifier checks that
+//! records fill the block.
 
 use std::collections::BTreeMap;
 

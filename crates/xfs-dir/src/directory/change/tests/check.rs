@@ -16,7 +16,7 @@ use crate::store::{Contents, ForkStore};
 
 const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
-/// Returns the cookies of all names.
+/// Returns the cookies of all names in a directory.
 pub(super) fn cookies(fork: &mut MemoryFork) -> BTreeMap<Vec<u8>, Cookie> {
     if let Contents::Inline(bytes) = fork.contents().unwrap() {
         let form = ShortForm::decode(&bytes, PLACE).unwrap();
@@ -43,7 +43,7 @@ fn data_blocks(fork: &MemoryFork) -> Vec<(usize, Vec<u8>, u64)> {
     all.into_iter().map(|(at, bytes)| (place(at).0, bytes, place(at).1)).collect()
 }
 
-/// Checks all rules, and that the directory holds exactly the entries of the model.
+/// Checks all rules, and that the directory contains exactly the entries of the model.
 pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumber) {
     fork.verify();
     for (name, expected) in model.iter().step_by(1 + model.len() / 50) {
@@ -90,7 +90,7 @@ pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumbe
     assert!(nodes == 0 || leaves.len() > 1, "a node with one leaf below it");
 }
 
-/// Checks the nodes below `at`; returns the highest hash below it.
+/// Checks the nodes and leaves below file block `at`; returns the highest hash below it.
 fn walk(
     blocks: &BTreeMap<FileBlock, Vec<u8>>,
     at: FileBlock,
