@@ -85,3 +85,15 @@ fn errors_of_opening_have_the_kind_of_their_cause() {
     let refused = OpenError::Volume(Unsupported::NeedsRepair.into());
     assert_eq!(kind(refused), io::ErrorKind::Unsupported);
 }
+
+#[test]
+fn default_features_show_no_layer_below() {
+    let manifest = include_str!("../../Cargo.toml");
+    assert!(manifest.contains("\nraw = []") && manifest.contains("\nbench = []"));
+    assert!(!manifest.contains("\ndefault"), "a default feature may enable them");
+    let modules = include_str!("../../src/lib.rs");
+    for name in ["raw", "bench"] {
+        let gated = format!("#[cfg(feature = \"{name}\")]\npub use api::{name};");
+        assert!(modules.contains(&gated), "{name} is not behind its feature");
+    }
+}
