@@ -16,9 +16,8 @@ fn root_names(source: &str) -> BTreeSet<String> {
     let statements = source.split(';').map(str::trim);
     let mut names = BTreeSet::new();
     for statement in statements {
-        let Some(start) = statement.find("pub use ") else { continue };
+        let Some((_, path)) = statement.split_once("pub use ") else { continue };
         // Modules come from `api`.
-        let path = statement[start..].trim_start_matches("pub use ");
         if path.starts_with("api::") {
             continue;
         }
