@@ -22,13 +22,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if problems.is_empty() { Ok(()) } else { Err("not everything was extracted".into()) }
 }
 
-/// Returns what could not be extracted. The rest was.
+/// Returns a message for each file that could not be extracted. All others were.
 pub(crate) fn run(image: &Path, path: &Path, target: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let volume = Volume::open(image)?;
     let mut problems = Vec::new();
     let mut walk = volume.walk(path)?;
     while let Some(entry) = walk.next() {
-        // An error is an item like any other: the walk continues behind it.
+        // An error is an item like any other: the walk continues after it.
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
@@ -37,8 +37,8 @@ pub(crate) fn run(image: &Path, path: &Path, target: &Path) -> Result<Vec<String
             }
         };
         let to = target.join(entry.path.strip_prefix(path)?);
-        // Nothing that exists is followed or replaced. So a damaged directory that has a name
-        // twice, as a link and as a directory, leads nowhere.
+        // Nothing that exists is followed or replaced. A damaged directory may have a name twice,
+        // as a link and as a directory. It leads nowhere outside of the target.
         if let Err(error) = extract(&entry.node, &to) {
             problems.push(format!("{}: {error}", entry.path.display()));
             walk.skip_subtree();

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use ferroxfs::admin::Label;
 use ferroxfs::device::{BlockDevice, FileDevice, FileOptions};
 use ferroxfs::{CreateOptions, NewKind, OpenOptions};
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, TargetDevice};
@@ -25,7 +26,7 @@ pub(crate) fn run(image: &Path) -> Result<(), Box<dyn Error>> {
 
     // The plan has passed every check, and nothing is written before it has.
     let mut options = Options::default();
-    options.parse('L', "data")?;
+    options.label = Label::new(b"data").ok_or("a label has at most 12 bytes")?;
     let target = TargetDevice {
         data_bytes: device.length_bytes(),
         sector_size: device.sector_size(),

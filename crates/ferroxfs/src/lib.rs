@@ -68,7 +68,7 @@
 //! let home = volume.root()?.create("home", &NewKind::Directory, &private)?;
 //! home.set_attributes(&SetAttributes::new().mode(0o750))?;
 //! assert_eq!(volume.metadata("/home")?.mode & 0o777, 0o750);
-//! # Ok::<(), ferroxfs::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Durability
@@ -94,7 +94,7 @@
 //! let user = volume.as_user(Credentials::new(1000, 1000));
 //! let refused = user.create_dir("/not-mine").unwrap_err();
 //! assert_eq!(refused.errno(), PosixError::AccessDenied.errno());
-//! # Ok::<(), ferroxfs::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Errors in short

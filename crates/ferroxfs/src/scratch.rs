@@ -38,7 +38,8 @@ use tree::{ScratchName, Tree};
 /// A small volume in memory, without backing store. It goes with its last handle.
 ///
 /// ```
-/// use ferroxfs::{NewKind, ScratchVolume};
+/// use ferroxfs::NewKind;
+/// use ferroxfs::scratch::ScratchVolume;
 ///
 /// let volume = ScratchVolume::new(1 << 20);
 /// let folder = volume.root().create("folder", &NewKind::Directory)?;

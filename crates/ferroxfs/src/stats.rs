@@ -7,7 +7,7 @@
 //! volume.create_dir("/new")?;
 //! let after = volume.statistics()?;
 //! assert_eq!(after.directories.added, before.directories.added + 1);
-//! # Ok::<(), ferroxfs::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Owns: the figures, collected from the layers that count. Each counter is kept by processor slot.

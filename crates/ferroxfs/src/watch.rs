@@ -9,7 +9,7 @@
 //! volume.create_dir("/new")?;
 //! let event = watch.try_next().expect("the change was committed");
 //! assert_eq!(event.name.as_deref(), Some("new".as_ref()));
-//! # Ok::<(), ferroxfs::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use xfs_buffer::PosixError;

@@ -13,7 +13,7 @@
 //!
 //! let extents: Vec<_> = file.node().extents(ForkKind::Data).collect::<Result<_, _>>()?;
 //! assert_eq!(extents.iter().map(|extent| extent.offset_bytes).collect::<Vec<_>>(), [0, 8192]);
-//! # Ok::<(), ferroxfs::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub use crate::extents::{FileExtent, FileExtents};

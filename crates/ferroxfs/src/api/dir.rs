@@ -22,7 +22,7 @@
 //!
 //! let number = volume.lookup("/b")?.number();
 //! assert_eq!(volume.inode_paths(number)?.paths, [std::path::Path::new("/b")]);
-//! # Ok::<(), ferroxfs::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub use crate::directory::{ListingProgress, ReadDirPlus};

@@ -14,7 +14,7 @@
 //!     Err(OpenError::Find(FindError::Io(error))) => eprintln!("the device failed: {error}"),
 //!     Err(error) => {
 //!         eprintln!("{error}");
-//!         // What the user can do about it, if there is something.
+//!         // The hint says what the user can do, if there is something.
 //!         eprintln!("{}", error.hint().unwrap_or_default());
 //!         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::InvalidData);
 //!     }

@@ -19,7 +19,7 @@
 //! assert_eq!(refused.unwrap_err().errno(), PosixError::WouldBlock.errno());
 //! drop(mine);
 //! yours.lock(LockRange::WHOLE, LockMode::Shared, LockOwner::File, Wait::No)?;
-//! # Ok::<(), ferroxfs::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub use crate::file::LockOwner;

@@ -16,9 +16,8 @@ fn root_names(source: &str) -> BTreeSet<String> {
     let statements = source.split(';').map(str::trim);
     let mut names = BTreeSet::new();
     for statement in statements {
-        let Some(start) = statement.find("pub use ") else { continue };
+        let Some((_, path)) = statement.split_once("pub use ") else { continue };
         // Modules come from `api`.
-        let path = statement[start..].trim_start_matches("pub use ");
         if path.starts_with("api::") {
             continue;
         }
@@ -84,4 +83,16 @@ fn errors_of_opening_have_the_kind_of_their_cause() {
     assert_eq!(io::Error::from(shrink).kind(), io::ErrorKind::InvalidInput);
     let refused = OpenError::Volume(Unsupported::NeedsRepair.into());
     assert_eq!(kind(refused), io::ErrorKind::Unsupported);
+}
+
+#[test]
+fn default_features_show_no_layer_below() {
+    let manifest = include_str!("../../Cargo.toml");
+    assert!(manifest.contains("\nraw = []") && manifest.contains("\nbench = []"));
+    assert!(!manifest.contains("\ndefault"), "a default feature may enable them");
+    let modules = include_str!("../../src/lib.rs");
+    for name in ["raw", "bench"] {
+        let gated = format!("#[cfg(feature = \"{name}\")]\npub use api::{name};");
+        assert!(modules.contains(&gated), "{name} is not behind its feature");
+    }
 }

@@ -46,7 +46,7 @@ fn read_lists_a_directory_and_prints_a_file() {
     let mut out = Vec::new();
     read::run(&image, Path::new("/etc"), Path::new("/etc/hostname"), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    let expected = "644          4 hostname\n777          8 name\nbox\n";
+    let expected = "100644          4 hostname\n120777          8 name\nbox\n";
     assert_eq!(text, expected);
 }
 
