@@ -15,7 +15,7 @@ const MDBOOK: &str = "0.4.52";
 
 /// Chapters of the site: a title, and its pages. A page that ends with `/` stands for all documents
 /// of that folder.
-const CHAPTERS: [(&str, &[&str]); 6] = [
+const CHAPTERS: [(&str, &[&str]); 7] = [
     (
         "Guide",
         &[
@@ -38,6 +38,7 @@ const CHAPTERS: [(&str, &[&str]); 6] = [
             "docs/mount-differences.md",
         ],
     ),
+    ("Commands", &["docs/reference/"]),
     ("Results", &["docs/benchmarks.md", "docs/conformance.md"]),
     (
         "Contributing",

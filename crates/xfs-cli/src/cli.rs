@@ -1,6 +1,7 @@
 //! The command line as clap sees it: every command, its arguments and its help.
 //!
-//! Owns: the definitions from which parsing, help, man pages and completions are made. Does **not**
+//! Owns: the definitions from which parsing, help, man pages, reference pages and completions are
+//! made. Does **not**
 //! own: what the commands do, nor the expressions of `find`. Those keep the single-dash words of
 //! find(1), and [`crate::inspect::predicate`] parses them.
 
@@ -39,13 +40,13 @@ pub(crate) use inspect::{
     ValueEncoding,
 };
 pub(crate) use ls::LsArguments;
-pub(crate) use manual::{pages, with_manual};
+pub(crate) use manual::{pages, reference, with_manual};
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
 pub(crate) use parsing::{parse, with_shared_options};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
-pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments};
+pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, ManFormat};
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};
 pub(crate) use volume::{
     FstrimArguments, GrowfsArguments, LabelArguments, RecoverArguments, UuidArguments,

@@ -1,10 +1,12 @@
-//! Examples, exit codes and related programs: the end of each help text and man page.
+//! Examples, exit codes and related programs: the end of each help text, man page and reference
+//! page.
 //!
 //! Owns: the table of examples, and how help and pages show it. Does **not** own: the arguments of
 //! commands. Tests parse each example, and run those that need no mount, in a directory with
 //! `disk.img`, `tree/`, `root.tar` and `notes.txt`.
 
 mod examples;
+mod markdown;
 
 use std::io::{self, Write};
 
@@ -13,6 +15,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use examples::EXAMPLES;
+pub(crate) use markdown::reference;
 
 /// A command line, and its effect.
 type Example = (&'static str, &'static str);

@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// Stops runs of a command at random points. `prepare` makes the same start each time. `verify`
-    /// checks what a run has left, and is told whether the run succeeded. Returns the number of runs
+    /// checks the result of a run, and gets whether the run succeeded. Returns the number of runs
     /// that a signal has ended. A run that ends before its signal narrows the window in which later
     /// points are drawn, and pairs of points are added until one run is stopped.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
