@@ -36,6 +36,10 @@ pub(crate) enum Error {
     /// A rule of `tidy` does not hold. The findings have been printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),
+    /// A published crate lacks a field or a file, or has a file too many. The findings have been
+    /// printed.
+    #[error("package: {0} finding(s)")]
+    Unpublishable(usize),
     /// A test failed. The report has been printed.
     #[error("tests failed")]
     TestsFailed,

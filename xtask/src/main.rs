@@ -13,6 +13,8 @@ mod error;
 mod minimum_rust;
 mod oracles;
 mod packages;
+mod publish;
+mod reference;
 mod report;
 mod site;
 mod test;
@@ -53,6 +55,10 @@ enum Chore {
     Tidy,
     /// Draw doc comments at random, for a reader who rates whether they are clear
     Draw(draw::Options),
+    /// Pack every published crate as `cargo publish` would, and check the packages
+    Package(publish::Options),
+    /// Write docs/reference, a page for each command, from the definitions of the command line
+    Reference,
     /// Build the documents as a site in target/site/book, with mdBook
     Site,
     /// Unpack a newer xfsprogs under target/, to compare with; needs no root
@@ -68,6 +74,8 @@ fn main() -> ExitCode {
         Chore::Dist(options) => dist::run(&root, options).map(drop),
         Chore::Tidy => tidy::run(&root),
         Chore::Draw(options) => draw::run(&root, &options),
+        Chore::Package(options) => publish::run(&root, options),
+        Chore::Reference => reference::run(&root),
         Chore::Site => site::run(&root),
         Chore::Oracles => oracles::run(&root),
     };
