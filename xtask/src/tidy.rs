@@ -66,6 +66,11 @@ impl File {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 
+    /// Returns the folder of the file, without a final `/`. It is empty for a file of the root.
+    fn folder(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
     /// Returns the file name without its folders.
     fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
