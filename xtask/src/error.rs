@@ -33,6 +33,9 @@ pub(crate) enum Error {
     /// The files of `dist` need a time that does not depend on when they are made.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
+    /// The sources of the public API could not be read.
+    #[error("api: {0}")]
+    Api(String),
     /// Links of the site lead nowhere. They have been printed.
     #[error("site: {0} broken link(s)")]
     BrokenLinks(usize),

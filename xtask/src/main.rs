@@ -4,6 +4,7 @@
 //! before it runs it, so that a reader can run the command by hand. Only this program may need root
 //! or the network. Without them it reports the checks that it skips.
 
+mod api;
 mod command;
 mod demo;
 mod dependencies;
@@ -59,6 +60,8 @@ enum Chore {
     Package(publish::Options),
     /// Write docs/reference, a page for each command, from the definitions of the command line
     Reference,
+    /// Write docs/internals/api/ferroxfs.txt, the public names of the crate `ferroxfs`
+    Api,
     /// Build the documents as a site in target/site/book, with mdBook
     Site,
     /// Unpack a newer xfsprogs under target/, to compare with; needs no root
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Chore::Draw(options) => draw::run(&root, &options),
         Chore::Package(options) => publish::run(&root, options),
         Chore::Reference => reference::run(&root),
+        Chore::Api => api::run(&root),
         Chore::Site => site::run(&root),
         Chore::Oracles => oracles::run(&root),
     };
