@@ -72,7 +72,7 @@ pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
 }
 
 /// Compiles the command line for this machine, with the profile that compiles in minutes.
-fn build(root: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn build(root: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.args(["build", "--profile", "quick", "--package", "xfs-cli", "--target-dir", "target"]);
     if !screen::is_terminal() {

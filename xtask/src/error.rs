@@ -33,6 +33,18 @@ pub(crate) enum Error {
     /// The files of `dist` need a time that does not depend on when they are made.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
+    /// A file of records is damaged.
+    #[error("{}: {source}", path.display())]
+    Record { path: PathBuf, source: serde_json::Error },
+    /// A suite that this project cannot run.
+    #[error("this suite is run by hand: add its result to {0}, then run without --run")]
+    ByHand(String),
+    /// A page without the marks between which a chore writes.
+    #[error("{0} has no marks for its results")]
+    NoMarks(&'static str),
+    /// A chore that needs root.
+    #[error("run this as root: {0}")]
+    NotRoot(&'static str),
     /// The sources of the public API could not be read.
     #[error("api: {0}")]
     Api(String),

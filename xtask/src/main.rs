@@ -6,6 +6,7 @@
 
 mod api;
 mod command;
+mod conformance;
 mod demo;
 mod dependencies;
 mod dist;
@@ -62,6 +63,8 @@ enum Chore {
     Reference,
     /// Write docs/internals/api/ferroxfs.txt, the public names of the crate `ferroxfs`
     Api,
+    /// Write the results in docs/conformance.md from their records, or run one kind of tests first
+    Conformance(conformance::Options),
     /// Build the documents as a site in target/site/book, with mdBook
     Site,
     /// Unpack a newer xfsprogs under target/, to compare with; needs no root
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Chore::Package(options) => publish::run(&root, options),
         Chore::Reference => reference::run(&root),
         Chore::Api => api::run(&root),
+        Chore::Conformance(options) => conformance::run(&root, &options),
         Chore::Site => site::run(&root),
         Chore::Oracles => oracles::run(&root),
     };
