@@ -97,7 +97,7 @@ impl Kind {
             Self::Replay => "The kernel replays our log to the volume that we have.",
             Self::Recovery => "Our recovery gives the volume of the kernel's recovery.",
             Self::Matrix => "Inodes, contents and attributes are those that the kernel shows.",
-            Self::Fuzz => "No input of any target causes a panic or takes longer than a second.",
+            Self::Fuzz => "No input of any target causes a panic or a hang.",
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     let began = Instant::now();
     style(&mut report);
     report.took("format, clippy and doc", began.elapsed());
-    dependencies::check(&mut report);
+    dependencies::check(root, &mut report);
     if let Err(error) = oracles::run(root) {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }

@@ -1,6 +1,7 @@
 //! Smoke runs of all fuzz targets, and the hand-made attacks, each in a process with limits.
 
 mod attacks;
+mod corpus;
 mod structures;
 mod volume;
 
