@@ -23,7 +23,10 @@ pub(crate) fn check(root: &Path, report: &mut Report) {
         deny.args(arguments).current_dir(root);
         deny
     };
-    report.check("dependencies", command::run(deny(&["check"]).args(LOCAL)));
+    report.check(
+        "dependencies",
+        command::run(deny(&["check", "--hide-inclusion-graph"]).args(LOCAL)),
+    );
     if command::succeeds(&mut deny(&["fetch", "db"])) {
         report.check("advisories", command::run(&mut deny(&["check", "advisories"])));
     } else {

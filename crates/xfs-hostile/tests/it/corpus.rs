@@ -27,12 +27,12 @@ fn folder() -> PathBuf {
 
 /// Returns the committed seeds of a target, in the order of their names.
 fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = folder().join(target);
-    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{target}: {error}"));
+    let files = fs::read_dir(folder().join(target)).expect("every target has a folder of seeds");
     let mut seeds: Vec<_> = files
         .map(|file| {
-            let file = file.unwrap();
-            (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())
+            let path = file.expect("the folder can be listed").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (name, fs::read(path).expect("a seed is a file"))
         })
         .collect();
     seeds.sort();

@@ -126,12 +126,11 @@ fn typed(arg: &Arg) -> String {
     let names = arg.to_string();
     match (arg.get_short(), arg.get_long()) {
         (Some(short), Some(_)) => format!("-{short}, {names}"),
-        // clap repeats the name of an argument that is needed twice.
-        _ if arg.is_positional() && names.ends_with("...") => {
-            let first = names.split_whitespace().next().unwrap_or(&names);
-            format!("{}...", first.trim_end_matches("..."))
-        }
-        _ => names,
+        // clap repeats the name of an argument that is needed twice: `<FILE> <FILE>...`.
+        _ => match names.strip_suffix("...").and_then(|twice| twice.split_once(' ')) {
+            Some((first, second)) if first == second => format!("{first}..."),
+            _ => names,
+        },
     }
 }
 

@@ -121,6 +121,8 @@ fn reference_page_shows_units_defaults_and_values() {
         "| `-l, --length <BYTES>` | Trim only this many bytes. The suffixes k, m, g, t are";
     assert!(trim.contains(length), "{trim}");
     assert!(reference_page("cp.md").contains("\n| `<ADDRESS>...` | The files or directories, "));
+    let find = reference_page("find.md");
+    assert!(find.contains("\n| `[ADDRESS... [EXPRESSION]]...` | The tops of the searches, "));
     // A hidden option is not shown, nor a hidden command.
     assert!(!reference_page("rm.md").contains("--live"));
     assert!(!reference_page("mount.md").contains("--background"));
