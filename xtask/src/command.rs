@@ -47,6 +47,11 @@ pub(crate) fn run_lines(
 /// Runs a command and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     announce(command);
+    quiet_output(command)
+}
+
+/// Runs a command without printing its line, and returns its standard output.
+pub(crate) fn quiet_output(command: &mut Command) -> Result<String, Error> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|source| not_started(command, source))?;
     succeeded(command, output.status)?;

@@ -2,10 +2,11 @@
 //!
 //! Owns: the scenes, and checking the result of each scene. The demo makes everything that it
 //! shows, asks nothing, needs no network, and prints each command before a shell runs it. Only
-//! `xfs_repair`, the judge of the recovered volume, is a program of others: where it is missing,
-//! the demo says so.
+//! `xfs_repair`, the judge of the recovered volume, is not ours: where it is missing, the demo says
+//! so. On a terminal it has colours and shows progress.
 //!
-//! - **I1** The output has at most [`MOST_LINES`] lines. The verdict is the last one.
+//! - **I1** The summary and the verdict, which come last, fit on a screen of [`SCREEN_LINES`] lines
+//!   and [`SCREEN_COLUMNS`] columns.
 
 mod scenes;
 mod screen;
@@ -22,8 +23,10 @@ use crate::command;
 use crate::demo::screen::Screen;
 use crate::error::Error;
 
-/// The largest number of lines that the demo prints, so that they fit on a screen.
-const MOST_LINES: usize = 40;
+/// Lines of the smallest screen for which the summary is made.
+const SCREEN_LINES: usize = 24;
+/// Columns of that screen.
+const SCREEN_COLUMNS: usize = 80;
 
 /// The program that the demo shows, and the folder in which it works.
 #[derive(Args, Debug, Default)]
@@ -46,7 +49,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     let mut demo = Demo::new(root, &program, &folder);
     demo.screen.title("ferroxfs: XFS without the kernel, without root");
     demo.set_out(root, &program);
-    for scene in scenes::ALL {
+    for (name, scene) in scenes::ALL {
+        demo.scene = name;
+        demo.scene_began = Instant::now();
         scene(&mut demo)?;
     }
     demo.verdict()
@@ -71,9 +76,8 @@ pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
     shown
 }
 
-/// Compiles ferroxfs for this machine, with the profile that compiles in minutes. Returns the path
-/// of the program.
-fn build(root: &Path) -> Result<PathBuf, Error> {
+/// Compiles the command line for this machine, with the profile that compiles in minutes.
+pub(crate) fn build(root: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.args(["build", "--profile", "quick", "--package", "xfs-cli", "--target-dir", "target"]);
     if !screen::is_terminal() {
@@ -106,8 +110,18 @@ struct Demo {
     folder: PathBuf,
     /// The variable PATH of the shell. The folder of the shown program comes first.
     path: OsString,
-    came_out: usize,
-    left_out: usize,
+    /// The name of the scene that plays, and when it began.
+    scene: &'static str,
+    scene_began: Instant,
+    results: Vec<SceneResult>,
+}
+
+/// A line of the summary.
+struct SceneResult {
+    scene: &'static str,
+    text: String,
+    /// `None` if the machine cannot show the scene.
+    took: Option<Duration>,
 }
 
 /// The result of a command that has ended.
@@ -146,8 +160,9 @@ impl Demo {
             root: root.to_owned(),
             folder: folder.to_owned(),
             path,
-            came_out: 0,
-            left_out: 0,
+            scene: "",
+            scene_began: Instant::now(),
+            results: Vec::new(),
         }
     }
 
@@ -172,7 +187,8 @@ impl Demo {
         let began = Instant::now();
         let mut shell = Command::new("sh");
         shell.args(["-c", line]).env("PATH", &self.path).current_dir(&self.folder);
-        let output = shell.stdin(std::process::Stdio::null()).output();
+        shell.stdin(std::process::Stdio::null());
+        let output = self.screen.waiting(|| shell.output());
         let output = output.map_err(|source| Error::Start { program: "sh".to_owned(), source })?;
         Ok(Ended { output, took: began.elapsed() })
     }
@@ -189,32 +205,58 @@ impl Demo {
 
     /// Prints the result of a scene that succeeded.
     fn came_out(&mut self, result: &str) {
-        self.came_out += 1;
         self.screen.good(&format!("✓ {result}"));
+        let took = Some(self.scene_began.elapsed());
+        self.results.push(SceneResult { scene: self.scene, text: result.to_owned(), took });
     }
 
     /// Prints the name of a part that this machine cannot show, and the reason.
     fn left_out(&mut self, part: &str, reason: &str) {
-        self.left_out += 1;
-        self.screen.bad(&format!("left out: {part}: {reason}"));
+        self.screen.left_out(&format!("left out: {part}: {reason}"));
+        let text = format!("left out: {reason}");
+        self.results.push(SceneResult { scene: self.scene, text, took: None });
     }
 
-    fn verdict(mut self) -> Result<(), Error> {
-        let seconds = self.began.elapsed().as_secs();
-        let left_out = match self.left_out {
-            0 => String::new(),
-            left_out => format!("; {left_out} left out"),
-        };
-        let scenes = scenes::ALL.len();
-        let came_out = self.came_out;
-        self.screen.good(&format!(
-            "verdict: {came_out} of {scenes} scenes came out right in {seconds} s{left_out}"
-        ));
-        // I1.
-        let lines = self.screen.lines();
-        if lines > MOST_LINES {
-            return Err(Error::Demo(format!("{lines} lines are more than {MOST_LINES}")));
+    fn verdict(self) -> Result<(), Error> {
+        let summary = summary(&self.results);
+        let verdict = verdict(&self.results, scenes::ALL.len(), self.began.elapsed());
+        self.screen.title("Summary");
+        self.screen.output(&summary.join("\n"));
+        self.screen.good(&verdict);
+        // I1. A reason of the machine for leaving something out may be wider.
+        let is_wide =
+            |line: &String| line.chars().count() > SCREEN_COLUMNS && !line.contains("left out");
+        if summary.len() + 3 > SCREEN_LINES || summary.iter().any(is_wide) {
+            return Err(Error::Demo(format!("the summary does not fit on a screen: {summary:?}")));
         }
         Ok(())
     }
 }
+
+/// Returns the lines of the summary: the scene, its result, and how long it took.
+fn summary(results: &[SceneResult]) -> Vec<String> {
+    let width = |part: fn(&SceneResult) -> &str| {
+        results.iter().map(|result| part(result).chars().count()).max().unwrap_or(0)
+    };
+    let (name, text) = (width(|result| result.scene), width(|result| &result.text));
+    let line = |result: &SceneResult| {
+        let took = result.took.map(|took| format!("{:6.1} s", took.as_secs_f64()));
+        let line =
+            format!("{:name$}  {:text$}{}", result.scene, result.text, took.unwrap_or_default());
+        line.trim_end().to_owned()
+    };
+    results.iter().map(line).collect()
+}
+
+fn verdict(results: &[SceneResult], scenes: usize, took: Duration) -> String {
+    let came_out = results.iter().filter(|result| result.took.is_some()).count();
+    let left_out = match results.len() - came_out {
+        0 => String::new(),
+        left_out => format!("; {left_out} left out"),
+    };
+    let seconds = took.as_secs();
+    format!("verdict: {came_out} of {scenes} scenes came out right in {seconds} s{left_out}")
+}
+
+#[cfg(test)]
+mod tests;

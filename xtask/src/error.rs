@@ -34,9 +34,31 @@ pub(crate) enum Error {
     /// made.
     #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
     NoEpoch,
+    /// A file of records is damaged.
+    #[error("{}: {source}", path.display())]
+    Record { path: PathBuf, source: serde_json::Error },
+    /// A suite that this project cannot run.
+    #[error("this suite is run by hand: add its result to {0}, then run without --run")]
+    ByHand(String),
+    /// A page without the marks between which a chore writes.
+    #[error("{0} has no marks for its results")]
+    NoMarks(&'static str),
+    /// A chore that needs root.
+    #[error("run this as root: {0}")]
+    NotRoot(&'static str),
+    /// The sources of the public API could not be read.
+    #[error("api: {0}")]
+    Api(String),
+    /// Links of the site lead nowhere. They have been printed.
+    #[error("site: {0} broken link(s)")]
+    BrokenLinks(usize),
     /// A rule of `tidy` does not hold. The findings have been printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),
+    /// A published crate lacks a field or a file, or has a file too many. The findings have been
+    /// printed.
+    #[error("package: {0} finding(s)")]
+    Unpublishable(usize),
     /// A test failed. The report has been printed.
     #[error("tests failed")]
     TestsFailed,

@@ -4,7 +4,9 @@
 //! before the command runs, so that a reader can repeat it by hand. Only this program may need root
 //! or the network. Without them it reports the checks that it skips.
 
+mod api;
 mod command;
+mod conformance;
 mod demo;
 mod dependencies;
 mod dist;
@@ -13,6 +15,8 @@ mod error;
 mod minimum_rust;
 mod oracles;
 mod packages;
+mod publish;
+mod reference;
 mod report;
 mod site;
 mod test;
@@ -53,6 +57,14 @@ enum Chore {
     Tidy,
     /// Draw doc comments at random, for a reader who rates whether they are clear
     Draw(draw::Options),
+    /// Pack every published crate as `cargo publish` would, and check the packages
+    Package(publish::Options),
+    /// Write docs/reference, a page for each command, from the definitions of the command line
+    Reference,
+    /// Write docs/internals/api/ferroxfs.txt, the public names of the crate `ferroxfs`
+    Api,
+    /// Write the results in docs/conformance.md from their records, or run one kind of tests first
+    Conformance(conformance::Options),
     /// Build the documents as a site in target/site/book, with mdBook
     Site,
     /// Unpack a newer xfsprogs under target/, to compare with; needs no root
@@ -68,6 +80,10 @@ fn main() -> ExitCode {
         Chore::Dist(options) => dist::run(&root, options).map(drop),
         Chore::Tidy => tidy::run(&root),
         Chore::Draw(options) => draw::run(&root, &options),
+        Chore::Package(options) => publish::run(&root, options),
+        Chore::Reference => reference::run(&root),
+        Chore::Api => api::run(&root),
+        Chore::Conformance(options) => conformance::run(&root, &options),
         Chore::Site => site::run(&root),
         Chore::Oracles => oracles::run(&root),
     };

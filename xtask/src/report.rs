@@ -57,6 +57,11 @@ impl Report {
         self.times.push((part.to_owned(), time));
     }
 
+    /// Returns the numbers of tests that passed, failed and were skipped so far.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        (self.passed, self.failed, self.skipped)
+    }
+
     /// Returns the number of tests that failed so far.
     pub(crate) fn failed(&self) -> u64 {
         self.failed

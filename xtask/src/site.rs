@@ -1,7 +1,10 @@
 //! `cargo xtask site`: the documents as a site, built by mdBook.
 //!
 //! The pages are the files of the project. They are copied with their folders, so that their links
-//! lead to the same places. mdBook is installed under target/ if it is not in the path.
+//! lead to the same places. mdBook is installed under target/ if it is not in the path. After the
+//! build each link inside the site is followed ([`links`]).
+
+mod links;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +16,9 @@ use crate::error::Error;
 /// Version of mdBook that is installed if this machine has none.
 const MDBOOK: &str = "0.4.52";
 
-/// Chapters of the site: the title of each, and its pages. A page that ends with `/` stands for all
-/// documents of that folder.
-const CHAPTERS: [(&str, &[&str]); 6] = [
+/// Chapters of the site: a title, and its pages. A page that ends with `/` stands for all documents
+/// of that folder that are not listed before it.
+const CHAPTERS: [(&str, &[&str]); 7] = [
     (
         "Guide",
         &[
@@ -38,6 +41,7 @@ const CHAPTERS: [(&str, &[&str]); 6] = [
             "docs/mount-differences.md",
         ],
     ),
+    ("Commands", &["docs/reference/ferroxfs.md", "docs/reference/"]),
     ("Results", &["docs/benchmarks.md", "docs/conformance.md"]),
     (
         "Contributing",
@@ -46,6 +50,9 @@ const CHAPTERS: [(&str, &[&str]); 6] = [
     ("Internals", &["docs/internals/"]),
     ("Decisions", &["docs/adr/"]),
 ];
+
+/// Files that pages link to and that are no pages.
+const ATTACHMENTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The pages before and after all chapters, which belong to no chapter.
 const FIRST: &str = "README.md";
@@ -74,6 +81,13 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     stage(root, &site)?;
     let mdbook = find_or_install(root)?;
     command::run(Command::new(mdbook).arg("build").arg(&site))?;
+    let broken = links::check(&site.join("book"))?;
+    for link in &broken {
+        println!("{link}");
+    }
+    if !broken.is_empty() {
+        return Err(Error::BrokenLinks(broken.len()));
+    }
     println!("the site is target/site/book/index.html");
     Ok(())
 }
@@ -84,7 +98,8 @@ fn stage(root: &Path, site: &Path) -> Result<(), Error> {
     if source.exists() {
         fs::remove_dir_all(&source).map_err(Error::file(&source))?;
     }
-    for path in documents(root)? {
+    let attachments = ATTACHMENTS.map(str::to_owned);
+    for path in documents(root)?.into_iter().chain(attachments) {
         let (from, to) = (root.join(&path), source.join(&path));
         let folder = to.parent().unwrap_or(&source);
         fs::create_dir_all(folder).map_err(Error::file(folder))?;
@@ -121,7 +136,7 @@ fn pages(root: &Path, paths: &[&str]) -> Result<Vec<Page>, Error> {
     for path in paths {
         if path.ends_with('/') {
             let inside = documents(root)?.into_iter().filter(|document| document.starts_with(path));
-            for document in inside {
+            for document in inside.filter(|document| !paths.contains(&document.as_str())) {
                 pages.push(page(root, &document)?);
             }
         } else {

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::minimum_rust::MinimumRust;
 use crate::oracles;
 use crate::packages;
+use crate::publish;
 use crate::report::Report;
 use crate::tidy;
 
@@ -69,11 +70,12 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     let began = Instant::now();
     style(&mut report);
     report.took("format, clippy and doc", began.elapsed());
-    dependencies::check(&mut report);
+    dependencies::check(root, &mut report);
     if let Err(error) = oracles::run(root) {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }
     tests(root, &mut report, &["--workspace"], cases);
+    report.check("package", publish::run(root, publish::Options::default()));
     program(root, &mut report);
     tests(root, &mut report, &COUNTING, Cases::Some);
     tests(root, &mut report, &COUNTING_OPERATIONS, Cases::Some);

@@ -18,6 +18,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::api;
 use crate::command;
 use crate::error::Error;
 
@@ -68,6 +69,11 @@ impl File {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 
+    /// Returns the folder of the file, without a final `/`. It is empty for a file of the root.
+    fn folder(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
     /// Returns the file name without its folders.
     fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
@@ -92,6 +98,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     findings.extend(source::check_unsafe(&files));
     findings.extend(invariants::check(&files));
     findings.extend(files.iter().flat_map(voice::check));
+    findings.extend(check_api(&metadata, &files)?);
     findings.sort();
     for finding in &findings {
         println!("{finding}");
@@ -103,6 +110,22 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
         println!("{}: {words:.1} words in a sentence", file.path);
     }
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy(findings.len())) }
+}
+
+/// Checks that the committed listing of the public API is that of the sources.
+fn check_api(metadata: &serde_json::Value, files: &[File]) -> Result<Vec<Finding>, Error> {
+    let rust = files.iter().filter(|file| file.is_rust());
+    let rust = rust.map(|file| (file.path.clone(), file.text.clone())).collect();
+    let listing = api::listing(metadata, rust)?;
+    let committed = files.iter().find(|file| file.path == api::LISTING);
+    let committed = committed.map(|file| file.text.as_str()).unwrap_or_default();
+    let changes = api::changes(committed, &listing);
+    let finding = |change: String| Finding {
+        place: api::LISTING.to_owned(),
+        line: 0,
+        rule: format!("is out of date, run `cargo xtask api`: {change}"),
+    };
+    Ok(changes.into_iter().map(finding).collect())
 }
 
 /// Returns the Rust files of the project, each with its path relative to the workspace and its

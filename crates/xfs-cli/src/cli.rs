@@ -1,8 +1,8 @@
 //! The command line as clap sees it: every command, its arguments and its help.
 //!
-//! Owns: the definitions from which parsing, help, man pages and completions are made. Does **not**
-//! own: the work of the commands, or the expressions of `find`. The expressions keep the
-//! single-dash words of find(1), and [`crate::inspect::predicate`] parses them.
+//! Owns: the definitions from which parsing, help, man pages, reference pages and completions are
+//! made. Does **not** own: the work of the commands, or the expressions of `find`. The expressions
+//! keep the single-dash words of find(1), and [`crate::inspect::predicate`] parses them.
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -34,18 +34,18 @@ pub(crate) use edit::{
 pub(crate) use export::{CatArguments, CpArguments, GetArguments, TarArguments};
 pub(crate) use import::{ArchiveOptions, ImportArguments, PutArguments};
 pub(crate) use inspect::{
-    DuArguments, ExtentsArguments, FindArguments, GetfaclArguments, GetfattrArguments,
-    CheckArguments, InfoArguments, ParentsArguments, ReadlinkArguments, StatArguments, TreeArguments,
-    ValueEncoding,
+    CheckArguments, DuArguments, ExtentsArguments, FindArguments, GetfaclArguments,
+    GetfattrArguments, InfoArguments, ParentsArguments, ReadlinkArguments, StatArguments,
+    TreeArguments, ValueEncoding,
 };
 pub(crate) use ls::LsArguments;
-pub(crate) use manual::{pages, with_manual};
+pub(crate) use manual::{pages, reference, with_manual};
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
 pub(crate) use parsing::{parse, with_shared_options};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
-pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments};
+pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, ManFormat};
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};
 pub(crate) use volume::{
     FstrimArguments, GrowfsArguments, LabelArguments, RecoverArguments, UuidArguments,

@@ -178,7 +178,7 @@ const fn data_format(file_type: FileType) -> ForkFormat {
     }
 }
 
-impl NewInode {
+impl InitialInode {
     /// Creates the core that replaces `old`, the core of the free inode.
     fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
         let data_format = data_format(file_type);

@@ -11,42 +11,52 @@ use crate::oracles;
 /// A function that plays one part of the demo and checks the result.
 type Scene = fn(&mut Demo) -> Result<(), Error>;
 
-/// All scenes in order. A scene that another scene needs comes before that scene.
-pub(super) const ALL: [Scene; 5] = [same_bytes, million, kill_and_recover, damage, mount];
+/// Every scene, with its name in the summary. A scene that another scene needs comes before that
+/// scene.
+pub(super) const ALL: [(&str, Scene); 5] =
+    [("build", build), ("mount", mount), ("scan", scan), ("recover", recover), ("damage", damage)];
 
 /// Number of inodes of the large volume: 1000 directories with 1000 symbolic links each, and the
 /// root. A regular file would need a file of the host to be opened for it. Links halve the time to
 /// make the volume.
 const INODES: u64 = 1_001_001;
-/// A shell command that writes a prototype file of mkfs.xfs with `INODES` inodes.
-const PROTOTYPE: &str = r#"awk 'BEGIN { print "x\n0 0\nd--755 0 0"; for (d = 0; d < 1000; d++) { print "d" d " d--755 0 0"; for (f = 0; f < 1000; f++) print "n" f " l--777 0 0 target"; print "$" } print "$" }' > million.proto"#;
-/// Number of inodes that are durable before the kill: a directory, and the links in it.
+/// Prints a prototype file of mkfs.xfs with that many inodes.
+const PROTOTYPE: &str = r#"{ printf 'x\n0 0\nd--755 0 0\n'; for d in $(seq 1000); do echo "d$d d--755 0 0"
+  seq -f 'n%g l--777 0 0 target' 1000; echo '$'; done; echo '$'; } > million.proto"#;
+/// Number of inodes that are durable before the kill: a directory, and the files in it.
 const DURABLE: u64 = 1001;
 /// Exit status of a shell whose command was ended by SIGKILL.
 const KILLED: i32 = 128 + 9;
 /// Exit status with which `ferroxfs` reports a corrupt image.
 const CORRUPT: i32 = 5;
 
-/// Fills one volume from a tree, and another from a copy of the tree whose inode numbers and order
-/// of names differ. Checks that both volumes have the same bytes.
-fn same_bytes(demo: &mut Demo) -> Result<(), Error> {
-    demo.screen.title("1. The same files give the same bytes.");
-    demo.shell("mkdir -p tree/etc; seq 900000 > tree/numbers")?;
-    demo.shell("truncate -s 1G tree/hole; ln tree/numbers tree/etc/again; cp -a tree copy")?;
-    for (tree, image) in [("tree", "one.xfs"), ("copy", "two.xfs")] {
+/// Fills two volumes from a tree and from its copy, whose inode numbers and order of names differ,
+/// and lists one of them.
+fn build(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("1. Build an image from a directory. The same files give the same bytes.");
+    demo.shell("mkdir -p tree/etc tree/home/ada tree/srv/www; ln -s ../srv/www tree/etc/web")?;
+    demo.shell("echo '<h1>It works</h1>' > tree/srv/www/index.html; truncate -s 1G tree/srv/hole")?;
+    demo.shell("seq 900000 > tree/home/ada/numbers; cp -a tree copy")?;
+    for (tree, image) in [("tree", "disk.xfs"), ("copy", "again.xfs")] {
         demo.shell(&format!(
             "SOURCE_DATE_EPOCH=1700000000 ferroxfs mkfs -q -d size=300m --from {tree} {image}"
         ))?;
     }
-    demo.shell("cmp one.xfs two.xfs")?;
-    demo.came_out("two volumes of 300 MiB, equal byte for byte");
+    demo.shell("cmp disk.xfs again.xfs")?;
+    let listed = demo.shell("ferroxfs tree disk.xfs")?.text();
+    demo.screen.output(&listed);
+    if !listed.contains("index.html") || !listed.contains("5 directories, 4 files") {
+        return Err(Error::Demo(format!("the image has other files: {listed}")));
+    }
+    demo.came_out("two images of 300 MiB, equal byte for byte");
     Ok(())
 }
 
-fn million(demo: &mut Demo) -> Result<(), Error> {
-    demo.screen.title("2. A million inodes become a table, with their paths.");
+/// Makes a volume of a million inodes and lists them all.
+fn scan(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("3. Scan it: a million inodes become a table, with their paths.");
     demo.shell(PROTOTYPE)?;
-    let made = demo.shell("ferroxfs mkfs -q -d size=2g -p million.proto million.xfs")?;
+    demo.shell("ferroxfs mkfs -q -d size=2g -p million.proto million.xfs")?;
     let scanned = demo.shell("ferroxfs scan --format parquet -o million.parquet million.xfs")?;
     let table = demo.folder.join("million.parquet");
     let table = fs::read(&table).map_err(Error::file(&table))?;
@@ -54,12 +64,13 @@ fn million(demo: &mut Demo) -> Result<(), Error> {
     if counted != Some(INODES) {
         return Err(Error::Demo(format!("the table has {counted:?} inodes, not {INODES}")));
     }
+    let shown = demo.shell("ferroxfs scan --summary million.xfs | head -n 7")?;
+    demo.screen.output(&shown.text());
     let seconds = scanned.seconds();
     let rate = INODES as f64 / 1e6 / seconds;
     demo.came_out(&format!(
-        "{INODES} rows in {seconds:.2} s, {rate:.1} million a second, {:.1} MB (made in {:.0} s)",
-        table.len() as f64 / 1e6,
-        made.seconds()
+        "1,001,001 rows in {seconds:.2} s, {rate:.1} million a second, {:.1} MB",
+        table.len() as f64 / 1e6
     ));
     Ok(())
 }
@@ -75,13 +86,13 @@ fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// Kills a copy of a million inodes in the middle. Checks that the inodes that were durable before
-/// the kill are present after recovery.
-fn kill_and_recover(demo: &mut Demo) -> Result<(), Error> {
-    demo.screen.title("3. Kill a copy in the middle, and recover.");
+/// Ends a copy of a million inodes in the middle. Checks that the inodes that were durable before
+/// the kill are present.
+fn recover(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("4. Kill a copy in the middle, and recover.");
     // An xfs_repair of some years does not know the newest features.
     demo.shell("ferroxfs mkfs -q -d size=2g -i exchange=0 -n parent=0 killed.xfs")?;
-    demo.shell("ferroxfs cp -r million.xfs:/d0 killed.xfs:/")?;
+    demo.shell("ferroxfs cp -r million.xfs:/d1 killed.xfs:/")?;
     let line = "timeout -s KILL 4 ferroxfs cp -r million.xfs:/ killed.xfs:/all";
     let copied = demo.try_shell(line)?;
     if copied.output.status.code() != Some(KILLED) && !was_killed(&copied.output.status) {
@@ -89,13 +100,13 @@ fn kill_and_recover(demo: &mut Demo) -> Result<(), Error> {
     }
     let recovered = demo.shell("ferroxfs recover killed.xfs")?;
     demo.screen.output(&recovered.text());
-    let durable = demo.shell("ferroxfs find killed.xfs:/d0 | wc -l")?.printed();
+    let durable = demo.shell("ferroxfs find killed.xfs:/d1 | wc -l")?.printed();
     let all = demo.shell("ferroxfs find killed.xfs | wc -l")?.printed();
     if durable.parse() != Ok(DURABLE) {
         return Err(Error::Demo(format!("{durable} of {DURABLE} durable inodes are there")));
     }
     judge(demo)?;
-    demo.came_out(&format!("all {DURABLE} inodes that were durable are there, and {all} in all"));
+    demo.came_out(&format!("all {DURABLE} durable inodes are there, and {all} in all"));
     Ok(())
 }
 
@@ -122,9 +133,9 @@ fn judge(demo: &mut Demo) -> Result<(), Error> {
 /// Changes one byte of the root's inode without an update of the checksum. Checks that `ferroxfs`
 /// reports the damage.
 fn damage(demo: &mut Demo) -> Result<(), Error> {
-    demo.screen.title("4. One wrong byte is found and named.");
-    demo.shell("printf X | dd of=two.xfs bs=1 seek=65600 conv=notrunc status=none")?;
-    let listed = demo.try_shell("ferroxfs ls two.xfs")?;
+    demo.screen.title("5. One wrong byte is found and named.");
+    demo.shell("printf X | dd of=again.xfs bs=1 seek=65600 conv=notrunc status=none")?;
+    let listed = demo.try_shell("ferroxfs ls again.xfs")?;
     let text = listed.text();
     demo.screen.output(&text);
     let is_named = text.contains("inode 128") && text.contains("checksum");
@@ -137,16 +148,17 @@ fn damage(demo: &mut Demo) -> Result<(), Error> {
 
 /// Works on a mounted volume, if this user can mount on this machine.
 fn mount(demo: &mut Demo) -> Result<(), Error> {
-    demo.screen.title("5. Mount it, and any program works on it.");
+    demo.screen.title("2. Mount it, and any program works on it.");
     if let Some(reason) = no_mount() {
-        demo.left_out("ferroxfs mount one.xfs mnt", &reason);
+        demo.left_out("ferroxfs mount disk.xfs mnt", &reason);
         return Ok(());
     }
-    demo.shell("mkdir mnt; ferroxfs mount one.xfs mnt")?;
-    let worked = demo.shell("cp -r tree/etc mnt/copied; cmp tree/numbers mnt/copied/again");
+    demo.shell("mkdir mnt; ferroxfs mount disk.xfs mnt")?;
+    let worked =
+        demo.shell("cp -r tree/home mnt/copied; cmp tree/home/ada/numbers mnt/copied/ada/numbers");
     demo.shell("ferroxfs umount mnt")?;
     worked?;
-    let line = demo.shell("ferroxfs ls -l one.xfs:/copied")?;
+    let line = demo.shell("ferroxfs ls -lh disk.xfs:/copied/ada")?;
     demo.screen.output(&line.text());
     demo.came_out("written through the mount, read without it");
     Ok(())

@@ -1,61 +1,100 @@
-//! Printing of the demo: plain text, with some colour on a terminal.
+//! Printing of the demo: plain text, with colours and progress on a terminal.
 //!
-//! Owns: the count of printed lines. Does **not** own: output that a command writes to the terminal
-//! itself.
+//! Does **not** own: the output of the commands, which is captured while they run.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 const BOLD: &str = "1";
-const BLUE: &str = "34";
+const CYAN: &str = "36";
+const DIM: &str = "2";
 const GREEN: &str = "32";
-const RED: &str = "31";
+const YELLOW: &str = "33";
 
-/// Prints lines to standard output and counts them.
+/// How often the line of progress is drawn.
+const TICK: Duration = Duration::from_millis(100);
+/// The signs of progress, one after another.
+const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
+
+/// Prints lines.
 pub(crate) struct Screen {
+    is_terminal: bool,
     has_colours: bool,
-    lines: usize,
 }
 
 impl Screen {
     pub(crate) fn new() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        // The command line that builds the program stands before the demo.
-        Self { has_colours: is_terminal() && wanted, lines: 1 }
+        Self { is_terminal: is_terminal(), has_colours: is_terminal() && wanted }
     }
 
-    /// Returns the number of lines printed so far.
-    pub(crate) fn lines(&self) -> usize {
-        self.lines
-    }
-
-    pub(crate) fn title(&mut self, text: &str) {
+    /// Prints a heading, after an empty line.
+    pub(crate) fn title(&self, text: &str) {
+        println!();
         self.line(BOLD, text);
     }
 
-    /// Prints a command as a reader types it.
-    pub(crate) fn command(&mut self, text: &str) {
-        self.line(BLUE, &format!("$ {text}"));
+    /// Prints a command as a reader types it. A command of several lines continues after `>`.
+    pub(crate) fn command(&self, text: &str) {
+        for (index, line) in text.lines().enumerate() {
+            self.line(CYAN, &format!("{} {line}", if index == 0 { "$" } else { ">" }));
+        }
     }
 
     /// Prints the output of a command.
-    pub(crate) fn output(&mut self, text: &str) {
+    pub(crate) fn output(&self, text: &str) {
         for line in text.lines() {
             self.line("", line);
         }
     }
 
     /// Prints the result of a scene that succeeded.
-    pub(crate) fn good(&mut self, text: &str) {
+    pub(crate) fn good(&self, text: &str) {
         self.line(GREEN, text);
     }
 
-    /// Prints the line for a part of the demo that was left out.
-    pub(crate) fn bad(&mut self, text: &str) {
-        self.line(RED, text);
+    /// Prints a step that was left out.
+    pub(crate) fn left_out(&self, text: &str) {
+        self.line(YELLOW, text);
     }
 
-    fn line(&mut self, colour: &str, text: &str) {
-        self.lines += 1;
+    /// Runs `work`. On a terminal, a line shows meanwhile how long it has taken.
+    pub(crate) fn waiting<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        if !self.is_terminal {
+            return work();
+        }
+        let began = Instant::now();
+        let (sender, receiver) = channel();
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(move || {
+                let outcome = work();
+                // Dropping the sender ends the line of progress.
+                drop(sender);
+                outcome
+            });
+            while receiver.recv_timeout(TICK) == Err::<(), _>(RecvTimeoutError::Timeout) {
+                self.progress(began.elapsed());
+            }
+            print!("\r\x1b[K");
+            let _ = std::io::stdout().flush();
+            match worker.join() {
+                Ok(outcome) => outcome,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    fn progress(&self, elapsed: Duration) {
+        let tick = elapsed.as_millis() / TICK.as_millis();
+        let sign = SPINNER.into_iter().cycle().nth((tick % 4) as usize).unwrap_or(' ');
+        let text = format!("{sign} {:.1} s", elapsed.as_secs_f64());
+        print!("\r{}", coloured(if self.has_colours { DIM } else { "" }, &text));
+        // A terminal that cannot be written to shows no progress; the demo itself goes on.
+        let _ = std::io::stdout().flush();
+    }
+
+    fn line(&self, colour: &str, text: &str) {
         println!("{}", coloured(if self.has_colours { colour } else { "" }, text));
     }
 }

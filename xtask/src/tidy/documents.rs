@@ -1,5 +1,5 @@
-//! Rules about documents. The required documents exist, each has one title, links lead to files
-//! that exist, and code blocks name their language.
+//! Rules about documents. The required documents exist, each has one title, links lead to files and
+//! sections that exist, and code blocks name their language.
 
 use super::{File, Finding};
 
@@ -25,6 +25,7 @@ pub(super) fn check(files: &[File], exists: &dyn Fn(&str) -> bool) -> Vec<Findin
     for file in files.iter().filter(|file| file.is_markdown()) {
         findings.extend(check_title(file));
         findings.extend(check_links(file, exists));
+        findings.extend(check_sections(file, files));
         findings.extend(check_languages(file));
     }
     findings
@@ -37,20 +38,55 @@ fn check_title(file: &File) -> Option<Finding> {
 }
 
 fn check_links(file: &File, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
-    let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
-    for (number, line) in prose(&file.text) {
-        for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = target.split('#').next().unwrap_or_default();
-            if path.is_empty() || path.contains(':') {
-                continue;
-            }
-            if !exists(&join(folder, path)) {
-                findings.push(Finding::new(file, number, format!("link to nowhere: {path}")));
-            }
+    for (number, target) in targets(&file.text) {
+        let path = target.split('#').next().unwrap_or_default();
+        if path.is_empty() || path.contains(':') {
+            continue;
+        }
+        if !exists(&join(file.folder(), path)) {
+            findings.push(Finding::new(file, number, format!("link to nowhere: {path}")));
         }
     }
     findings
+}
+
+/// Checks that each link to a section of a document leads to one of its headings.
+fn check_sections(file: &File, files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, target) in targets(&file.text) {
+        let Some((path, section)) = target.split_once('#') else { continue };
+        let path = match path {
+            "" => file.path.clone(),
+            path => join(file.folder(), path),
+        };
+        let linked = files.iter().find(|file| file.path == path && file.is_markdown());
+        let is_there = |linked: &File| sections(&linked.text).any(|name| name == section);
+        // A missing file is a finding of its own, and other sites have their own sections.
+        if linked.is_some_and(|linked| !is_there(linked)) {
+            findings.push(Finding::new(file, number, format!("no section {section} in {path}")));
+        }
+    }
+    findings
+}
+
+/// Returns the targets of the links outside code, with their line numbers.
+fn targets(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    prose(text).flat_map(|(number, line)| {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        targets.map(move |target| (number, target))
+    })
+}
+
+/// Returns the names by which links name the headings of a document, as GitHub and mdBook make
+/// them.
+fn sections(text: &str) -> impl Iterator<Item = String> {
+    let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
+    headings.map(|(_, line)| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 /// Checks that code blocks name their language. A test runs the blocks of the language `sh`, and

@@ -59,6 +59,7 @@ pub(crate) struct RmArguments {
 
 /// Move or rename files and directories inside an image
 #[derive(Args, Debug)]
+#[command(override_usage = "ferroxfs mv [OPTIONS] <ADDRESS>... <DESTINATION>")]
 pub(crate) struct MvArguments {
     /// The files, IMAGE:/path, and last the destination: a new name or a directory, in the same
     /// image

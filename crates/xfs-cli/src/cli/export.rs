@@ -28,9 +28,10 @@ pub(crate) struct GetArguments {
 ///
 /// No name or symbolic link in an image can make this write outside of the destination on the host.
 #[derive(Args, Debug)]
+#[command(override_usage = "ferroxfs cp [OPTIONS] <ADDRESS>... <DESTINATION>")]
 pub(crate) struct CpArguments {
     /// The files or directories, and last the destination: a file, a directory, "-", or IMAGE:/path
-    #[arg(required = true, num_args = 2.., value_name = "ADDRESS... DESTINATION")]
+    #[arg(required = true, num_args = 2.., value_name = "ADDRESS")]
     pub(crate) words: Vec<OsString>,
     /// Copy everything exactly: directories, links, devices, owners, times, attributes, holes
     #[arg(short, long)]

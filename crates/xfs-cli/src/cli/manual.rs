@@ -1,4 +1,5 @@
-//! Examples, exit codes and related programs, which stand at the end of each help text and man
+//! Examples, exit codes and related programs, which stand at the end of each help text, man page and
+//! reference
 //! page.
 //!
 //! Owns: the table of examples, and how help and pages show it. Does **not** own: the arguments of
@@ -6,6 +7,7 @@
 //! `disk.img`, `tree/`, `root.tar` and `notes.txt`.
 
 mod examples;
+mod markdown;
 
 use std::io::{self, Write};
 
@@ -14,6 +16,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use examples::EXAMPLES;
+pub(crate) use markdown::reference;
 
 /// A command line, and a text that says what the command line does.
 type Example = (&'static str, &'static str);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// Print the completions of a shell
 #[derive(Args, Debug)]
@@ -26,4 +26,16 @@ pub(crate) struct CompleteArguments {
 pub(crate) struct ManArguments {
     /// The directory
     pub(crate) directory: PathBuf,
+    /// The format of the pages
+    #[arg(long, value_enum, default_value_t = ManFormat::Roff)]
+    pub(crate) format: ManFormat,
+}
+
+/// The format of the man pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ManFormat {
+    /// Pages for man(1), one for each command and subcommand.
+    Roff,
+    /// Pages for a site, one for each command.
+    Markdown,
 }

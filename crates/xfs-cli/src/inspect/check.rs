@@ -80,7 +80,8 @@ impl Run for Check {
         } else if self.arguments.ndjson {
             lines(&report, console)?;
         } else {
-            let shown = names::in_message(volume.path().as_os_str().as_encoded_bytes()).into_owned();
+            let shown =
+                names::in_message(volume.path().as_os_str().as_encoded_bytes()).into_owned();
             Text { shown, shows_all: self.arguments.all }.print(&report, console)?;
         }
         match exit {

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, ManArguments, pages, with_manual, with_shared_options};
+use crate::cli::{
+    Cli, ManArguments, ManFormat, pages, reference, with_manual, with_shared_options,
+};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::write_file;
@@ -13,14 +15,17 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 
-struct Man(PathBuf);
+struct Man {
+    directory: PathBuf,
+    format: ManFormat,
+}
 
 /// Creates the directory for the man pages.
 pub(crate) fn open(arguments: &ManArguments) -> Result<Box<dyn Run>, Failure> {
     interrupt::arm()?;
     let directory = arguments.directory.clone();
     fs::create_dir_all(&directory).map_err(|error| Failure::host(directory.as_os_str(), &error))?;
-    Ok(Box::new(Man(directory)))
+    Ok(Box::new(Man { directory, format: arguments.format }))
 }
 
 impl Run for Man {
@@ -29,12 +34,19 @@ impl Run for Man {
     }
 
     fn run(self: Box<Self>, _console: &mut Console) -> Result<(), Failure> {
-        let failed = |error| Failure::host(self.0.as_os_str(), &error);
+        let failed = |error| Failure::host(self.directory.as_os_str(), &error);
         let command =
             with_manual(with_shared_options(Cli::command().disable_help_subcommand(true)));
-        for (name, page) in pages(command).map_err(failed)? {
+        let pages = match self.format {
+            ManFormat::Roff => pages(command).map_err(failed)?,
+            ManFormat::Markdown => {
+                let pages = reference(command).into_iter();
+                pages.map(|(name, page)| (name, page.into_bytes())).collect()
+            }
+        };
+        for (name, page) in pages {
             interrupt::check()?;
-            write_file(&self.0.join(name), &page)?;
+            write_file(&self.directory.join(name), &page)?;
         }
         Ok(())
     }

@@ -51,7 +51,10 @@ const TRIED_ELSEWHERE: [(&str, &str); 14] = [
         "FERROXFS_ORACLES=target/oracles target/release/xfs-bench scan",
         "takes minutes; built by `cargo xtask test`",
     ),
-    ("cargo +nightly fuzz run inode -- -timeout=10", "needs cargo-fuzz, and has no end"),
+    (
+        "cargo +nightly fuzz run inode fuzz/corpus/inode fuzz/seeds/inode -- -timeout=10",
+        "needs cargo-fuzz, and has no end",
+    ),
 ];
 
 fn main() -> ExitCode {

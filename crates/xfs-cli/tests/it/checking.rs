@@ -72,8 +72,7 @@ fn findings_are_read_by_programs() {
     assert_eq!(finding["code"], "agf.checksum");
     assert_eq!(finding["place"]["byte"], 512);
     let (_, lines) = run(&place, &["--ndjson", "image"]);
-    let lines: Vec<Value> =
-        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0]["code"], "agf.checksum");
     assert_eq!(lines.last().unwrap()["clean"], false);
 }

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod checked;
+mod corpus;
 mod structures;
 mod volume;
 

@@ -3,14 +3,25 @@ use crate::tidy::File;
 
 fn check_document(text: &str, expected: &[&str]) {
     let file = File { path: "docs/adr/one.md".to_owned(), text: text.to_owned() };
-    let exists = |path: &str| path == "docs/limits.md" || REQUIRED.contains(&path);
-    let findings: Vec<_> = check(&[file], &exists).iter().map(ToString::to_string).collect();
+    let others = ["docs/limits.md", file.path.as_str()];
+    let exists = |path: &str| others.contains(&path) || REQUIRED.contains(&path);
+    let findings: Vec<_> =
+        check(std::slice::from_ref(&file), &exists).iter().map(ToString::to_string).collect();
     assert_eq!(findings, expected);
 }
 
 #[test]
 fn one_title_and_good_links() {
-    check_document("# One\n[a](../limits.md#ram) [b](https://example.org) [c](#x)\n", &[]);
+    let text = "# One\n[a](../limits.md#ram) [b](https://example.org) [c](#x-y)\n## X (`y`)\n";
+    check_document(text, &[]);
+}
+
+#[test]
+fn a_link_to_a_section_that_does_not_exist() {
+    let text = "# One\n\n[a](#two) [b](one.md#one)\n";
+    check_document(text, &["docs/adr/one.md:3: no section two in docs/adr/one.md"]);
+    let text = "# One\n```text\n# two\n```\n[a](one.md#two)\n";
+    check_document(text, &["docs/adr/one.md:5: no section two in docs/adr/one.md"]);
 }
 
 #[test]

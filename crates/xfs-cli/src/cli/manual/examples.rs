@@ -411,5 +411,12 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         ],
         &["bash(1)", "zsh(1)", "fish(1)"],
     ),
-    entry("man", &[("ferroxfs man pages", "write the man pages into a directory")], &["man(1)"]),
+    entry(
+        "man",
+        &[
+            ("ferroxfs man pages", "write the man pages into a directory"),
+            ("ferroxfs man --format markdown reference", "write Markdown for a site"),
+        ],
+        &["man(1)"],
+    ),
 ];

@@ -1,8 +1,11 @@
-//! Checks that every command has examples, and that every example is a valid command line.
+//! Checks that every command has examples, that every example is a valid command line, and that the
+//! reference pages are up to date.
+
+use std::path::Path;
 
 use clap::{Command, CommandFactory};
 
-use super::{EXAMPLES, find, pages, with_manual};
+use super::{EXAMPLES, find, pages, reference, with_manual};
 use crate::cli::{Cli, with_shared_options};
 
 fn names(command: &Command, above: &str, names: &mut Vec<String>) {
@@ -62,4 +65,82 @@ fn related_commands_have_pages() {
             assert!(pages.contains(&file), "{page} of {}", entry.name);
         }
     }
+}
+
+/// The command line of a build with the default features, which the committed pages describe.
+#[cfg(feature = "bench")]
+#[test]
+fn reference_pages_of_the_project_are_those_of_the_definitions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    let pages = reference(with_manual(with_shared_options(Cli::command())));
+    let again = "run `cargo xtask reference`";
+    for (name, page) in &pages {
+        let committed = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert!(committed == *page, "docs/reference/{name} is out of date: {again}");
+    }
+    let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name());
+    for file in files {
+        let is_page = pages.iter().any(|(name, _)| *name == file.to_string_lossy());
+        assert!(is_page, "no command has the page {}: {again}", file.display());
+    }
+}
+
+/// Returns the reference page of a command.
+fn reference_page(name: &str) -> String {
+    let pages = reference(with_manual(with_shared_options(Cli::command())));
+    pages.into_iter().find(|page| page.0 == name).unwrap().1
+}
+
+#[test]
+fn reference_page_has_every_section() {
+    let mut names = Vec::new();
+    for below in Cli::command().get_subcommands().filter(|below| !below.is_hide_set()) {
+        names.push(format!("{}.md", below.get_name()));
+    }
+    assert!(names.len() > 40, "{}", names.len());
+    for name in names {
+        let page = reference_page(&name);
+        let command = name.strip_suffix(".md").unwrap();
+        assert!(page.starts_with(&format!("# ferroxfs {command}\n\n```text\nferroxfs {command}")));
+        for heading in ["Examples", "Exit status", "See also", "Output options"] {
+            assert!(page.contains(&format!("\n## {heading}\n")), "{name} has no {heading}");
+        }
+    }
+}
+
+#[test]
+fn reference_page_shows_units_defaults_and_values() {
+    let scan = reference_page("scan.md");
+    assert!(scan.contains("\n| `--memory <BYTES>` | The limit on memory, by default 1 GiB; "));
+    assert!(scan.contains("<br>`parquet`: Apache Parquet, one row for each inode. |\n"));
+    let dump = reference_page("dump.md");
+    assert!(dump.contains("\n| `[AG]` | The allocation group.<br>Default: `0`. |\n"), "{dump}");
+    assert!(dump.contains("\n## dump agf\n"));
+    let trim = reference_page("fstrim.md");
+    let length =
+        "| `-l, --length <BYTES>` | Trim only this many bytes. The suffixes k, m, g, t are";
+    assert!(trim.contains(length), "{trim}");
+    assert!(reference_page("cp.md").contains("\n| `<ADDRESS>...` | The files or directories, "));
+    let find = reference_page("find.md");
+    assert!(find.contains("\n| `[ADDRESS... [EXPRESSION]]...` | The tops of the searches, "));
+    // A hidden option is not shown, nor a hidden command.
+    assert!(!reference_page("rm.md").contains("--live"));
+    assert!(!reference_page("mount.md").contains("--background"));
+    assert!(!reference_page("ferroxfs.md").contains("complete.md"));
+}
+
+/// Checks that each option that takes a value says which: an explanation, and a name.
+#[test]
+fn option_with_a_value_names_and_explains_it() {
+    fn check(command: &Command, count: &mut usize) {
+        for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!help.is_empty(), "{} of {}", arg.get_id(), command.get_name());
+            *count += 1;
+        }
+        command.get_subcommands().for_each(|below| check(below, count));
+    }
+    let mut count = 0;
+    check(&Cli::command(), &mut count);
+    assert!(count > 100, "{count}");
 }

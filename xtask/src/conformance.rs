@@ -1,0 +1,175 @@
+//! `cargo xtask conformance`: the results in docs/conformance.md, from recorded runs.
+//!
+//! Owns: the kinds of runs, and the tables of the page. Each kind has a file of records in
+//! docs/internals/conformance. `--run KIND` runs one kind here and adds a record; without it only
+//! the page is written. Records of suites that this chore cannot run are added by hand. Does
+//! **not** own: the text around the tables.
+
+mod pjdfstest;
+mod record;
+mod suites;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use crate::error::Error;
+use record::Record;
+
+/// The page with the results.
+const PAGE: &str = "docs/conformance.md";
+/// The folder of the records.
+const RECORDS: &str = "docs/internals/conformance";
+/// Lines of the page around the tables, which are written again each time.
+const BEGIN: &str = "<!-- begin of the results: `cargo xtask conformance` writes them -->";
+const END: &str = "<!-- end of the results -->";
+
+/// Options of a run.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Run one kind of tests on this machine, and record the result
+    #[arg(long, value_name = "KIND", value_enum)]
+    run: Option<Kind>,
+    /// The seeds of crash, agreement, replay and recovery, such as 0..300, instead of the default
+    #[arg(long, value_name = "N..M", requires = "run")]
+    seeds: Option<String>,
+    /// Executions of each fuzz target
+    #[arg(long, value_name = "N", default_value_t = 100_000, requires = "run")]
+    rounds: u64,
+    /// Mount with this program instead of one that is built now, for pjdfstest
+    #[arg(long, value_name = "FILE", requires = "run")]
+    program: Option<PathBuf>,
+}
+
+/// A kind of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// pjdfstest on a mount; needs root
+    Pjdfstest,
+    /// xfstests on a mount; recorded by hand
+    Xfstests,
+    /// Tests of file locks on a mount; recorded by hand
+    Locks,
+    /// Power cuts and failing devices, judged by the kernel and xfs_repair; needs root
+    Crash,
+    /// The same operations by ferroxfs, the kernel and a model; needs root
+    Agreement,
+    /// Our log, replayed by the kernel; needs root
+    Replay,
+    /// The kernel's log, replayed by us; needs root
+    Recovery,
+    /// Volumes of all geometries, read by the kernel and by us; needs root
+    Matrix,
+    /// Executions of all fuzz targets
+    Fuzz,
+}
+
+impl Kind {
+    /// Returns the heading of the kind on the page.
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Pjdfstest => "pjdfstest",
+            Self::Xfstests => "xfstests",
+            Self::Locks => "Tests of file locks",
+            Self::Crash => "Crash histories",
+            Self::Agreement => "Agreement with the kernel",
+            Self::Replay => "Replay by the kernel",
+            Self::Recovery => "Recovery of the kernel's log",
+            Self::Matrix => "Reading over a matrix of geometries",
+            Self::Fuzz => "Fuzzing",
+        }
+    }
+
+    /// Returns the sentence below the heading.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Pjdfstest => "System calls of POSIX, on a mount.",
+            Self::Xfstests => "The generic group `quick`, on a mount.",
+            Self::Locks => "Linux's own tests and those of LTP, on a mount.",
+            Self::Crash => {
+                "A cut at any point keeps the promise of each sync, after our recovery and after \
+                 the kernel's."
+            }
+            Self::Agreement => {
+                "Operations end as on the kernel's XFS, and xfs_repair accepts the result."
+            }
+            Self::Replay => "The kernel replays our log to the volume that we have.",
+            Self::Recovery => "Our recovery gives the volume of the kernel's recovery.",
+            Self::Matrix => "Inodes, contents and attributes are those that the kernel shows.",
+            Self::Fuzz => "No input of any target causes a panic or a hang.",
+        }
+    }
+
+    /// Returns the name of the kind, as on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Returns the path of the records, relative to the project.
+    fn records(self) -> String {
+        format!("{RECORDS}/{}.json", self.name())
+    }
+}
+
+/// Runs a kind if one is named, and writes the page.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
+    if let Some(kind) = options.run {
+        let results = match kind {
+            Kind::Xfstests | Kind::Locks => return Err(Error::ByHand(kind.records())),
+            Kind::Pjdfstest => pjdfstest::run(root, options.program.as_deref())?,
+            Kind::Fuzz => vec![suites::fuzz(root, options.rounds)?],
+            kind => vec![suites::tests(kind, options.seeds.as_deref())?],
+        };
+        let mut records = record::load(root, &kind.records())?;
+        for result in results {
+            println!("{}", result.line());
+            records.push(Record::here(root, result)?);
+        }
+        record::store(root, &kind.records(), &records)?;
+    }
+    let path = root.join(PAGE);
+    let page = fs::read_to_string(&path).map_err(Error::file(&path))?;
+    let page = with_results(&page, &results(root)?)?;
+    fs::write(&path, page).map_err(Error::file(&path))?;
+    println!("wrote {PAGE}");
+    Ok(())
+}
+
+/// Returns the tables of all kinds that have a record.
+fn results(root: &Path) -> Result<String, Error> {
+    let mut text = String::new();
+    for kind in Kind::value_variants() {
+        let records = record::load(root, &kind.records())?;
+        if !records.is_empty() {
+            text.push_str(&format!("### {}\n\n{}\n\n", kind.title(), kind.text()));
+            text.push_str(&table(&records));
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+/// Returns the table of a kind, the newest record first.
+fn table(records: &[Record]) -> String {
+    let mut text =
+        "| date | commit | machine | run | passed | skipped | failed | note |\n".to_owned();
+    text.push_str("|---|---|---|---|---:|---:|---:|---|\n");
+    let mut newest: Vec<_> = records.iter().collect();
+    // A stable sort: records of one day stay in their order.
+    newest.sort_by(|a, b| b.date.cmp(&a.date));
+    newest.iter().for_each(|record| text.push_str(&record.row()));
+    text
+}
+
+/// Returns the page with other tables between its marks.
+fn with_results(page: &str, results: &str) -> Result<String, Error> {
+    let parts = page
+        .split_once(BEGIN)
+        .and_then(|(before, rest)| rest.split_once(END).map(|(_, after)| (before, after)));
+    let (before, after) = parts.ok_or(Error::NoMarks(PAGE))?;
+    Ok(format!("{before}{BEGIN}\n\n{results}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! `cargo xtask package`: packs every published crate as `cargo publish` would.
+//!
+//! Owns: the list of files that each package must or must not have. The crates are packed in the
+//! order of their dependencies, and each finds the others among the packed ones. Tests stay out of
+//! the packages: they need crates and data that are not published.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::command;
+use crate::error::Error;
+
+/// Files of every package.
+const REQUIRED: [&str; 5] =
+    ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "Cargo.toml.orig"];
+
+/// Fields of `cargo metadata` that a published crate has filled.
+const FIELDS: [&str; 6] =
+    ["categories", "description", "keywords", "license", "readme", "rust_version"];
+
+/// How thoroughly the packages are checked.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    /// Also compile each package as users get it; takes minutes
+    #[arg(long)]
+    pub(crate) long: bool,
+}
+
+/// Packs every published crate in target/package and checks the packages.
+pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
+    let metadata = command::output(
+        command::cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root),
+    )?;
+    let packages = published(&serde_json::from_str(&metadata)?);
+    let mut findings = Vec::new();
+    for package in &packages {
+        findings.extend(package.missing.iter().map(|field| (package, format!("no {field}"))));
+    }
+    let mut cargo = command::cargo();
+    // Uncommitted changes are packed too: the chore checks the tree as it is.
+    cargo.args(["package", "--quiet", "--allow-dirty"]).current_dir(root);
+    if !options.long {
+        cargo.args(["--no-verify", "--offline"]);
+    }
+    for package in &packages {
+        cargo.args(["--package", &package.name]);
+    }
+    command::run(&mut cargo)?;
+    for package in &packages {
+        let files = files(&root.join("target/package").join(package.archive()))?;
+        findings.extend(check(&files).into_iter().map(|finding| (package, finding)));
+    }
+    for (package, finding) in &findings {
+        println!("{}: {finding}", package.name);
+    }
+    println!("{} packages, {} finding(s)", packages.len(), findings.len());
+    if findings.is_empty() { Ok(()) } else { Err(Error::Unpublishable(findings.len())) }
+}
+
+/// A crate that is published.
+#[derive(Debug, PartialEq, Eq)]
+struct Package {
+    name: String,
+    version: String,
+    /// The fields of [`FIELDS`] that are empty.
+    missing: Vec<&'static str>,
+}
+
+impl Package {
+    /// Returns the file name that cargo gives the package.
+    fn archive(&self) -> String {
+        format!("{}-{}.crate", self.name, self.version)
+    }
+}
+
+/// Returns the crates that are published: all without `publish = false`.
+fn published(metadata: &Value) -> Vec<Package> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let published = packages.filter(|package| package["publish"].is_null());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        value => value.as_str().is_some_and(str::is_empty),
+    };
+    let package = |package: &Value| Package {
+        name: text(&package["name"]),
+        version: text(&package["version"]),
+        missing: FIELDS.into_iter().filter(|field| is_empty(&package[*field])).collect(),
+    };
+    published.map(package).collect()
+}
+
+/// Returns the files of a package, relative to its folder.
+fn files(archive: &PathBuf) -> Result<Vec<String>, Error> {
+    let list = command::quiet_output(Command::new("tar").arg("-tzf").arg(archive))?;
+    let below = |line: &str| line.split_once('/').map(|(_, path)| path.to_owned());
+    Ok(list.lines().filter_map(below).collect())
+}
+
+/// Checks the files of a package.
+fn check(files: &[String]) -> Vec<String> {
+    let is_absent = |required: &&str| !files.iter().any(|file| file == required);
+    let absent = REQUIRED.into_iter().filter(is_absent).map(|file| format!("{file} is missing"));
+    let is_test = |file: &&String| {
+        file.split('/').any(|part| ["tests", "tests.rs", "benches", "testdata"].contains(&part))
+    };
+    let tests = files.iter().filter(is_test).map(|file| format!("{file} belongs to tests"));
+    absent.chain(tests).collect()
+}
+
+#[cfg(test)]
+mod tests;

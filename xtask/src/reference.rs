@@ -1,0 +1,24 @@
+//! `cargo xtask reference`: writes docs/reference, a page for each command.
+//!
+//! The pages come from the definitions of the command line, which the program itself prints. A test
+//! of `xfs-cli` fails if they differ from the committed pages.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command;
+use crate::error::Error;
+
+/// The folder of the pages. No other file belongs there.
+pub(crate) const FOLDER: &str = "docs/reference";
+
+/// Writes all pages. The page of a command that does not exist any more is removed.
+pub(crate) fn run(root: &Path) -> Result<(), Error> {
+    let folder = root.join(FOLDER);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
+    }
+    let mut cargo = command::cargo();
+    cargo.args(["run", "--quiet", "--package", "xfs-cli", "--", "man", "--format", "markdown"]);
+    command::run(cargo.arg(FOLDER).current_dir(root))
+}
