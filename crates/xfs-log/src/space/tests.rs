@@ -14,7 +14,8 @@ const THREADS: u64 = 32;
 /// Number of bytes for which each thread waits.
 const BYTES: u64 = 64;
 
-/// Returns a space that is full for new transactions, and the health of a log that is not shut down.
+/// Returns a space that is full for new transactions, and the health of a log that is not shut
+/// down.
 fn full() -> (Space, Health) {
     let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
     space.leave_tail_pushes_to_threads();
