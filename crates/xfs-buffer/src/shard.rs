@@ -45,9 +45,9 @@ pub struct ShardStatistics {
     pub failures: u64,
     /// Number of buffers that were evicted to make room.
     pub evictions: u64,
-    /// Number of buffers in memory.
+    /// Number of buffers that the ring of the shard keeps in memory.
     pub buffers: usize,
-    /// Memory of these buffers in bytes, overhead included.
+    /// Memory that the buffers of the shard take, in bytes, overhead included.
     pub memory_bytes: usize,
 }
 

@@ -125,7 +125,7 @@ pub(crate) struct CilContents {
     pub(crate) commits: u64,
     /// Number of items of the open checkpoint that will be written.
     pub(crate) items: u64,
-    /// Length in bytes of these items.
+    /// Length in bytes of the open checkpoint's items that will be written.
     pub(crate) bytes: u64,
 }
 

@@ -16,7 +16,7 @@ pub struct LogGeometry {
     pub length_blocks: u32,
     /// The sector size in bytes. The log writer aligns records to it.
     pub sector_bytes: u32,
-    /// The log's stripe unit in bytes, to whose multiples the writer pads records; 1 for no
+    /// The log's stripe unit in bytes. The writer pads records to multiples of it; 1 means no
     /// padding.
     pub stripe_unit_bytes: u32,
     /// The UUID that records carry: the volume's current UUID.

@@ -232,17 +232,17 @@ impl ItemState {
         self.lsn.store(position.lsn.0, Ordering::Release);
     }
 
-    /// Marks the item as out of the AIL. Returns the position that it had, or `None` if it was not
-    /// in the AIL. Called with the AIL locked.
+    /// Marks the item as no longer in the AIL. Returns the position that it had, or `None` if it
+    /// was not in the AIL. Called with the AIL locked.
     pub(crate) fn leave(&self) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         let lsn = self.lsn.swap(0, Ordering::AcqRel);
         (lsn != 0).then_some(Position { lsn: Lsn(lsn), number })
     }
 
-    /// Marks the item as out of the AIL if it is still at `lsn`, the LSN that the caller has seen.
-    /// The AIL need not be locked. Returns the position from which the AIL must still remove the
-    /// item (a sweep), or `None` if the item was moved.
+    /// Marks the item as no longer in the AIL if it is still at `lsn`, the LSN that the caller has
+    /// seen. The AIL need not be locked. Returns the position from which a sweep of the AIL must
+    /// remove the item, or `None` if the item was moved.
     ///
     /// The number is read first: as soon as the item has left, another thread may give it a new
     /// position with another number. A thread that moves the item meanwhile has seen the old

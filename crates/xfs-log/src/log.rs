@@ -89,7 +89,7 @@ struct Inner {
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
-    /// The sequence of the checkpoint up to which the log is covered.
+    /// The sequence of the last checkpoint that was written to cover the log.
     covered: AtomicU64<Volume>,
     /// Whether the log has threads that write checkpoints, and threads that push items. Set before
     /// the log is used.

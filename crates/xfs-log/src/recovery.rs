@@ -252,8 +252,8 @@ impl Replayed {
 ///
 /// # Errors
 ///
-/// Returns the errors of [`RecoveryError`], also if the log leaves an open intent or an unlinked
-/// inode.
+/// Returns a [`RecoveryError`], also if the log leaves an open intent, an unlinked inode or blocks
+/// set aside for copies.
 pub fn replay(
     data: SharedDevice,
     log: &LogDevice,
@@ -267,7 +267,7 @@ pub fn replay(
 ///
 /// # Errors
 ///
-/// Returns the errors of [`RecoveryError`].
+/// Returns a [`RecoveryError`] if the log cannot be replayed.
 pub fn replay_all(
     data: SharedDevice,
     log: &LogDevice,

@@ -66,8 +66,9 @@ pub struct LogState {
     /// The block number of the head by cycles alone, if the records before it turned out to be
     /// torn; else `None`.
     pub torn: Option<u32>,
-    /// Whether the log is all zeros because it was never written. The first writer of such a log
-    /// begins it as mkfs does, with an unmount record. `head` lies after that record.
+    /// Whether the log was never written: it is all zeros, except perhaps for a torn first record.
+    /// The first writer of such a log begins it as mkfs does, with an unmount record. `head` lies
+    /// after that record.
     pub is_blank: bool,
 }
 
@@ -143,8 +144,8 @@ fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
     LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn, is_blank: false }
 }
 
-/// Returns the block number of the last record that starts before `block`, or `None`. The search
-/// continues from block 0 to the end of the log.
+/// Returns the block number of the last record that starts before `block`, or `None`. Going
+/// backwards, the last block of the log follows block 0.
 fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
     match find_last_header(log, 0, block)? {
         Some(found) => Ok(Some(found)),

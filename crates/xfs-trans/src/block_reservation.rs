@@ -14,9 +14,11 @@ pub struct BlockReservation {
 /// Where a transaction takes the blocks that its block reservation lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPool {
-    /// From the free blocks. The transaction is refused if too few are free.
+    /// The missing blocks come from the free blocks. The transaction is refused if too few are
+    /// free.
     Free,
-    /// From the free blocks; if too few are free, from the pool of operations that must not fail.
+    /// The missing blocks come from the free blocks or, if too few are free, from the pool of
+    /// operations that must not fail.
     Reserved,
 }
 

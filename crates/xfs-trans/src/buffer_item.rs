@@ -130,7 +130,8 @@ impl BufferItem {
         &self.records
     }
 
-    /// Returns whether a checkpoint with a change of the buffer itself is not durable, or was lost.
+    /// Returns whether a checkpoint with a change of the buffer's own bytes, not only of its
+    /// inodes, is not durable or was lost.
     pub(crate) fn is_pinned(&self) -> bool {
         let changes = self.changes.lock();
         changes.pins > 0 || changes.lost
@@ -141,7 +142,8 @@ impl BufferItem {
         self.changes.lock().blocks != BlockState::Used
     }
 
-    /// Returns the LSN of the buffer itself in the AIL, or `None` if it is not in the AIL.
+    /// Returns the LSN of this item in the AIL, or `None` if it is not in the AIL. Inodes in the
+    /// buffer have items of their own.
     pub(crate) fn state_lsn(&self) -> Option<Lsn> {
         self.state.lsn()
     }
@@ -179,8 +181,9 @@ impl BufferItem {
         drop(released);
     }
 
-    /// Removes a buffer that the transaction has claimed but not changed from the transaction and
-    /// the cache. Its bytes are not those of any block, so no lookup may find the buffer.
+    /// Undoes the claim of a buffer that the transaction has not changed: removes the buffer from
+    /// the transaction and the cache. Its bytes are not those of any block, so no lookup may find
+    /// the buffer.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         if changes.blocks == BlockState::Used {
@@ -259,8 +262,8 @@ impl BufferItem {
         self.changes.lock().note_committed();
     }
 
-    /// Returns whether the log holds changes of the buffer that are not in place and that relogging
-    /// would move to a later checkpoint.
+    /// Returns whether the log holds changes of the buffer that are not at its home location on
+    /// disk, and that relogging would move to a later checkpoint.
     pub(crate) fn can_be_relogged(&self) -> bool {
         let changes = self.changes.lock();
         // A buffer that its item does not hold was just written, and is about to leave the AIL.

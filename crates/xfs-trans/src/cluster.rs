@@ -137,7 +137,7 @@ impl RecordList {
         }
     }
 
-    /// Removes dropped records: weak references keep their memory.
+    /// Removes the entries of dropped records, whose weak references keep memory allocated.
     fn sweep(&mut self) {
         self.older.retain(|record| record.strong_count() > 0);
         let mut left = self.older.len();

@@ -80,7 +80,7 @@ pub struct InodeRecord {
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
-    /// The image. It may be `None` if the inode is in place (I5).
+    /// The image. It may be `None` if all parts of the inode are on disk (I5).
     contents: RecursiveRwLock<Option<Box<CachedImage>>, Object>,
     logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
@@ -214,9 +214,9 @@ impl InodeRecord {
         self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
     }
 
-    /// Returns the current image to a caller that keeps a view of it from now on. The record gives
-    /// its own image away if the inode is in place, because it then needs none (I5). The caller
-    /// holds the latch, shared or exclusive.
+    /// Returns the current image to a caller that keeps a view of it from now on. If all parts of
+    /// the inode are on disk, the record gives its own image away, because it needs none (I5). The
+    /// caller holds the latch, shared or exclusive.
     ///
     /// # Errors
     ///
@@ -276,8 +276,8 @@ impl InodeRecord {
     }
 
     /// Marks the inode's core as dirty, so that the inode is logged again, if the log holds changes
-    /// of it that are not in place. Returns whether the log holds any. The caller holds the latch
-    /// exclusively.
+    /// of it that are not on disk yet. Returns whether the log holds such changes. The caller holds
+    /// the latch exclusively.
     pub(crate) fn mark_again(&self) -> bool {
         let contents = self.contents.read();
         // An inode without an image is in place, and about to leave the AIL.
@@ -297,7 +297,8 @@ impl InodeRecord {
         logged.dirty |= fields | LoggedFields::CORE | flushing;
     }
 
-    /// Returns whether the log holds changes of the inode that are not in place.
+    /// Returns whether the log holds changes of the inode that are not at its home location on
+    /// disk.
     fn is_in_log(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
     }

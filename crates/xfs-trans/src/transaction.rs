@@ -87,9 +87,9 @@ pub struct Transaction<'journal> {
 /// The way in which a chain continues after a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepEnd {
-    /// The next step of the chain.
+    /// The chain continues with its next step.
     Roll,
-    /// Nothing: the step is the last one of its chain.
+    /// The chain ends: the step was its last one.
     Last,
 }
 

@@ -37,11 +37,12 @@ const SWEEP_WRITES: usize = 32;
 /// The items that a walk has had written to their home locations on disk since the last sweep.
 #[derive(Default)]
 pub struct InPlace {
-    /// Positions in the AIL of items that are marked as out of it, and that the next sweep removes.
+    /// Positions in the AIL that the next sweep clears: their items are marked as no longer in the
+    /// AIL.
     positions: Vec<Position>,
     /// Number of positions at the end of the last item's push.
     seen: usize,
-    /// Number of pushes since the last sweep that marked an item as out of the AIL.
+    /// Number of pushes since the last sweep that marked an item as no longer in the AIL.
     writes: usize,
     mutant: ActiveMutant,
 }

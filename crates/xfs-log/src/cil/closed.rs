@@ -1,4 +1,4 @@
-//! A checkpoint that takes no more commits.
+//! A closed checkpoint, which takes no more commits.
 //!
 //! Owns: which of the checkpoint's members are written, and in which order. Does **not** own
 //! writing them.

@@ -68,9 +68,9 @@ pub(super) struct CilMembership {
     pub(super) unfolded: i64,
     /// Number of bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
-    /// Number of records whose overhead these commits have granted to the checkpoint.
+    /// Number of records whose overhead commits through this slot have granted to the checkpoint.
     pub(super) records: u64,
-    /// Number of bytes of log space that these commits have granted to the checkpoint.
+    /// Number of bytes of log space that commits through this slot have granted to the checkpoint.
     pub(super) granted: u64,
     /// Number of commits through this slot since the log was opened.
     pub(super) commits: u64,

@@ -10,7 +10,8 @@ pub struct LogCounts {
     pub commits: u64,
     /// Number of checkpoints that were written or are being written.
     pub checkpoints: u64,
-    /// Number of bytes of these checkpoints, without the headers of records.
+    /// Number of bytes of the checkpoints that were written or are being written, without the
+    /// headers of records.
     pub checkpoint_bytes: u64,
     /// Number of items of the open checkpoint.
     pub gathered_items: u64,
@@ -18,7 +19,7 @@ pub struct LogCounts {
     pub gathered_bytes: u64,
     /// Number of records that were written.
     pub records: u64,
-    /// Number of bytes of these records, headers and padding included.
+    /// Number of bytes of the written records, headers and padding included.
     pub written_bytes: u64,
     /// Number of times that a thread waited for an in-core log buffer.
     pub buffer_waits: u64,

@@ -56,8 +56,8 @@ impl Log {
         Ok(false)
     }
 
-    /// Returns whether the log is idle, and recovery would still replay changes of objects that are
-    /// in place.
+    /// Returns whether the log is idle but not covered, so that recovery would replay changes of
+    /// objects that are in place.
     #[doc(alias = "xfs_log_need_covered")]
     #[must_use]
     pub fn needs_cover(&self) -> bool {

@@ -153,8 +153,8 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
     Err(store.corrupt(Check::Truncated { available: length, needed }).into())
 }
 
-/// Stores the superblock of the changed primary superblock buffer as the volume's: the volume may
-/// have grown.
+/// Decodes the primary superblock after its change, and uses it from now on: the volume may have
+/// grown.
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
 fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
     BlockKind::Superblock.seal(&mut bytes, store.lsn());

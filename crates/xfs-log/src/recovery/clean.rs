@@ -5,8 +5,8 @@
 //! that can be such a leftover becomes a block of the cycle before. Then the unmount record is
 //! written at the head; it names itself as the tail.
 //!
-//! A crash between the two leaves a log that has the same head as before: the search stops at the
-//! first block of the older cycle.
+//! A crash between the two writes leaves a log that has the same head as before: the search stops
+//! at the first block of the older cycle.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::Durability;
@@ -80,8 +80,8 @@ pub(super) fn has_stale_blocks(log: &LogDevice, state: &LogState) -> Result<bool
     Ok(found.any(|(block, expected)| block_cycle(block) != expected))
 }
 
-/// Gives each block after the head that a torn write may have left the cycle that precedes the
-/// head's.
+/// Overwrites the blocks after the head that a torn write may have left. Each gets the older cycle
+/// that `cycles_ahead` returns.
 #[doc(alias = "xlog_clear_stale_blocks")]
 fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     let mut bytes = Vec::new();

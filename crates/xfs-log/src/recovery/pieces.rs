@@ -46,7 +46,7 @@ pub(super) struct DirectoryPieces {
     found: BTreeMap<DiskAddr, ReplayedPiece>,
     /// The inodes that may be the directories to which these pieces belong.
     owners: BTreeSet<InodeNumber>,
-    /// The inodes that the transaction changes that is being replayed.
+    /// The inodes that are changed by the transaction that is being replayed.
     inodes: Vec<InodeNumber>,
     /// Whether the transaction that is being replayed has pieces.
     is_current: bool,

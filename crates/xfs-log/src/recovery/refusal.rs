@@ -13,11 +13,11 @@ pub enum Refusal {
     /// The log holds intents without completions: work that was promised and may not be done.
     #[error("{count} unfinished intents in the log, the first ({}) at {lsn}", kind.name())]
     UnfinishedIntents {
-        /// Number of such intents.
+        /// Number of intents without a completion.
         count: usize,
-        /// The kind of the first of them.
+        /// The kind of the first intent without a completion.
         kind: ItemKind,
-        /// The LSN at which the first of them was logged.
+        /// The LSN at which the first intent without a completion was logged.
         lsn: Lsn,
     },
     /// A file was open when its last name was removed, so its inode is in an unlinked list.
@@ -25,7 +25,7 @@ pub enum Refusal {
     UnlinkedInode {
         /// The number of the group whose unlinked list holds the inode.
         group: AgNumber,
-        /// The inode number of the first inode in that list.
+        /// The inode number of the first inode in the unlinked list.
         inode: InodeNumber,
     },
     /// The log changes the owner of a btree's blocks, as old defragmentation programs logged it.
@@ -44,7 +44,7 @@ pub enum Refusal {
     /// Blocks were set aside for copies of shared blocks that were never made.
     #[error("blocks in {group} are set aside for copies on write that were never finished")]
     CopyOnWriteLeftovers {
-        /// The number of the group that has these blocks.
+        /// The number of the group that has the blocks set aside for copies.
         group: AgNumber,
     },
 }

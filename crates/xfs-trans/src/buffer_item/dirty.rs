@@ -20,8 +20,8 @@ pub(super) struct DirtyState {
     /// Whether the buffer is an ordered one: tracked without being logged (I5).
     pub(super) ordered: bool,
     pub(super) blocks: BlockState,
-    /// Whether the buffer was freed with inodes in it.
-    /// [`ends_inodes`](super::BufferItem::ends_inodes) says what that means.
+    /// Whether the buffer was freed together with its inodes.
+    /// [`ends_inodes`](super::BufferItem::ends_inodes) explains what must wait then.
     pub(super) ends_inodes: bool,
     /// Whether a transaction holds the buffer.
     pub(super) joined: bool,

@@ -97,7 +97,7 @@ pub(super) struct LoggedForks<'a> {
 pub(super) enum ForkRegion<'a> {
     /// The bytes as they lie in the inode.
     Same(&'a [u8]),
-    /// The root of a btree.
+    /// The root of a btree, converted to the form in which it is logged.
     Root(LoggedRoot<'a>),
 }
 

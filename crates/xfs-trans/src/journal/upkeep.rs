@@ -54,8 +54,8 @@ impl Upkeep {
     }
 }
 
-/// Makes changes durable within 5 seconds, and checks for an idle log every 30 seconds, as the
-/// kernel does.
+/// The default intervals, as in the kernel: committed changes are durable within 5 seconds, and
+/// every 30 seconds the log is covered if it is idle.
 impl Default for Upkeep {
     fn default() -> Self {
         Self::new(Duration::from_secs(5), Duration::from_secs(30))

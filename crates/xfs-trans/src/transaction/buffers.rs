@@ -51,7 +51,7 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records that the blocks of the buffer are freed, which `invalidate` does in the buffer's
+    /// Records that the blocks of the buffer are freed. `invalidate` records it in the buffer's
     /// item.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
