@@ -95,7 +95,7 @@ struct Inner {
     /// the log is used.
     has_threads: AtomicBool<Volume>,
     forces: SlotCounters<2>,
-    /// The state of a log that writes checkpoints by count ([`LogConfig::by_count`]). `None` for
+    /// The state of a log that writes checkpoints by count (`LogConfig::by_count`). `None` for
     /// other logs.
     paced: Option<Paced>,
     mutant: ActiveMutant,
@@ -205,8 +205,8 @@ impl Log {
     }
 
     /// Tries to reserve the space of a chain's next transaction. Returns the LSN up to which the
-    /// chain must log its open intents again in the transaction that it is about to commit, or
-    /// `None` if it need not log any again.
+    /// chain must log its open intents again, in the transaction that it is about to commit.
+    /// Returns `None` if it need not log any again.
     ///
     /// If the space is reserved now, only intents are logged again that lie where the tail will
     /// soon have to move. Otherwise the chain will wait for a tail that it holds itself, so all its

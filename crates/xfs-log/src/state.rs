@@ -1,4 +1,5 @@
-//! The state of a log: its head, its tail, and whether anything lies between them.
+//! The state of a log: its head, its tail, and whether changes that must be replayed lie between
+//! them.
 //!
 //! Owns: the search for the last good record and the tail that it names, and the decision between
 //! clean and dirty. Does **not** own the search for the head by cycles ([`head`]), or replay.

@@ -180,9 +180,8 @@ impl Cil {
     }
 
     /// Completes a durable checkpoint. Its items go to the AIL before they are unpinned, and
-    /// threads that wait for the checkpoint continue only after both steps. The members are taken
-    /// chunk by chunk, so that a chunk stays in the processor's cache from the first step to the
-    /// last.
+    /// threads that wait for the checkpoint continue only after that. The members are taken chunk
+    /// by chunk, so that a chunk stays in the processor's cache from the first step to the last.
     pub(crate) fn complete(&self, written: WrittenCheckpoint) {
         let WrittenCheckpoint { closed, start, record } = written;
         let ClosedCheckpoint { sequence, granted, members_by_slot } = closed;

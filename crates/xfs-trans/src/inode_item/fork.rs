@@ -1,5 +1,5 @@
-//! The forks of an inode: reading them from the inode's bytes, writing them there, and logging
-//! them.
+//! The forks of an inode: reading them from the inode's bytes, writing them into these bytes, and
+//! logging them.
 
 use xfs_format::inode::{
     self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,

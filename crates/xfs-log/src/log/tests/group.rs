@@ -1,5 +1,5 @@
-//! Tests that forces which arrive while a checkpoint is written share the next one. A push that was
-//! requested before there was a commit is done once there is one.
+//! Tests that forces which arrive while a checkpoint is written share the next checkpoint. A push
+//! of a checkpoint without commits waits for its first commit.
 
 use std::io;
 use std::sync::Arc;

@@ -251,8 +251,8 @@ fn recovery_may_use_the_space_that_new_transactions_leave() {
     tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
-/// Checks that the space that a chain reserved when it decided which intents to log again is still
-/// there when it rolls.
+/// Checks that a chain still has its space when it rolls: the space that it reserved when it
+/// decided which intents to log again.
 #[test]
 fn chain_with_a_secured_step_rolls_without_waiting() {
     let rig = Rig::new(2048);
