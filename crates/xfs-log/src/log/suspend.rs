@@ -28,7 +28,7 @@ impl Log {
         }
     }
 
-    /// Lets new transactions begin again, after [`suspend`](Self::suspend).
+    /// Lets new transactions begin again, after `suspend`.
     pub fn resume(&self) {
         self.inner.space.open();
     }
