@@ -105,7 +105,7 @@ impl Record {
 /// # Errors
 ///
 /// Returns [`Error::Corrupt`] for a damaged log, whose head and tail cannot be trusted, and
-/// [`Error::Io`] if the device fails.
+/// `Error::Io` if the device fails.
 #[doc(alias = "xlog_find_tail")]
 pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
     if let Some(state) = blank::find(log)? {
