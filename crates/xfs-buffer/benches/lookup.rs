@@ -18,8 +18,8 @@ use xfs_format::BlockKind;
 use xfs_sync::{AtomicU32, Group, Mutex, Ordering, RwLock, Volume};
 
 const BUFFERS: u32 = testing::BLOCKS;
-/// A round is short, so that some of the rounds run without disturbance by other work on the
-/// machine.
+/// Number of lookups of each thread in one round. A round is short, so that some of the rounds run
+/// without disturbance by other work on the machine.
 const LOOKUPS: u32 = 50_000;
 const ROUNDS: u32 = 100;
 const SHARDS: usize = 64;
@@ -31,8 +31,8 @@ fn table(keep: impl Fn(u64) -> bool) -> Table {
     all.filter(|(at, _)| keep(*at)).collect()
 }
 
-/// Returns the time from the first thread's start to the last one's end. Each thread does `LOOKUPS`
-/// lookups over blocks below `range`.
+/// Returns the time from the start of the first thread to the end of the last one. Each thread does
+/// `LOOKUPS` lookups over blocks below `range`.
 fn time(threads: u32, range: u32, lookup: &(impl Fn(u32) + Sync)) -> Duration {
     let ready = AtomicU32::<Volume>::new(0);
     std::thread::scope(|scope| {

@@ -3,14 +3,13 @@
 //! # Invariants
 //!
 //! - **I1** A [`Buffer`] that a caller holds is loaded: its bytes passed the verifier of its kind,
-//!   or were cleared for a new block of that kind.
-//! - **I2** The extents of a buffer never change. Its kind changes only when its blocks have been
-//!   freed and are used again ([`BufferCache::claim`](crate::BufferCache::claim)).
-//! - **I3** The strong count of a core is its hold count. Everything that needs the buffer to stay
-//!   (a caller, the ring of its shard, the log item of a dirty buffer) owns a strong reference; the
-//!   lookup table owns a weak one. An attachment owns a strong reference only while it needs the
-//!   buffer. Otherwise buffer and attachment would keep each other alive.
-//! - **I4** Bytes change only while the latch is held.
+//! or were cleared for a new block of that kind. - **I2** The extents of a buffer never change. Its
+//! kind changes only when its blocks have been freed and are used again
+//! ([`BufferCache::claim`](crate::BufferCache::claim)). - **I3** The strong count of a core is its
+//! hold count. Everything that needs the buffer to stay owns a strong reference: a caller, the ring
+//! of its shard, the log item of a dirty buffer. The lookup table owns a weak one. An attachment
+//! owns a strong reference only while it needs the buffer. Otherwise buffer and attachment would
+//! keep each other alive. - **I4** Bytes change only while the latch is held.
 //!
 //! # Two locks
 //!
@@ -37,22 +36,22 @@ use crate::map::{BufferExtent, BufferMap};
 /// An attachment: state that another layer keeps with a buffer.
 type Attachment = Arc<dyn Any + Send + Sync>;
 
-/// The lock on a buffer's bytes, held by the thread that loads it.
+/// The write lock on a buffer's bytes, held by the thread that loads the buffer.
 pub(crate) type Loading<'a> = RecursiveWriteGuard<'a, Box<[u8]>>;
 
-/// State that all references to one buffer share.
+/// The state that all references to one buffer share.
 pub(crate) struct BufferCore {
-    /// The extents, which never change (I2).
+    /// The extents of the device that the buffer covers. They never change (I2).
     map: BufferMap,
     kind: KindCell,
-    /// Whether the buffer is loaded. Set once, by the thread that read the bytes, before it
-    /// releases the lock on them.
+    /// Whether the bytes are loaded and verified (I1). Set once, by the thread that read the bytes,
+    /// before it releases the lock on the bytes.
     loaded: AtomicBool<Object>,
-    /// Whether the buffer was requested since the clock hand last passed.
+    /// Whether the buffer was requested since the clock hand of its shard last passed it.
     referenced: AtomicBool<Object>,
     latch: Latch<Object>,
     attachment: SetOnce<Attachment, Object>,
-    /// The bytes, empty until the buffer is loaded.
+    /// The bytes of the buffer; empty until the buffer is loaded.
     content: RecursiveRwLock<Box<[u8]>, Object>,
 }
 
@@ -82,18 +81,20 @@ impl BufferCore {
         &self.latch
     }
 
-    /// Locks out all other threads until the buffer is loaded or given up.
+    /// Takes the write lock on the bytes, which locks out all other threads until the buffer is
+    /// loaded or given up.
     pub(crate) fn begin_load(&self) -> Loading<'_> {
         self.content.write()
     }
 
-    /// Stores verified bytes and marks the buffer loaded (I1).
+    /// Stores verified `bytes` and marks the buffer loaded (I1). `content` is the lock that
+    /// `begin_load` took.
     pub(crate) fn finish_load(&self, mut content: Loading<'_>, bytes: Box<[u8]>) {
         *content = bytes;
         self.loaded.store(true, Ordering::Release);
     }
 
-    /// Clears a loaded buffer and gives it this kind. The caller holds the latch.
+    /// Fills a loaded buffer with zeros and gives it this kind. The caller holds the latch.
     pub(crate) fn renew(&self, kind: BlockKind) {
         assert!(self.latch.is_locked_exclusive(), "a buffer changed without its latch (I4)");
         let mut content = self.content.write();
@@ -101,7 +102,8 @@ impl BufferCore {
         self.kind.set(kind);
     }
 
-    /// Returns whether the buffer is loaded, after waiting for a thread that is loading it.
+    /// Waits for a thread that is loading the buffer, if one is. Returns whether the buffer is
+    /// loaded; `false` means that the load failed.
     pub(crate) fn wait_until_loaded(&self) -> bool {
         if self.loaded.load(Ordering::Acquire) {
             return true;
@@ -110,15 +112,16 @@ impl BufferCore {
         self.loaded.load(Ordering::Acquire)
     }
 
-    /// Grants the buffer a second chance at the next pass of the clock hand. The flag is written
-    /// only if it is clear, so that readers of a busy buffer keep its cache line.
+    /// Marks the buffer as requested, so that the clock hand spares it once. The flag is written
+    /// only if it is clear: readers of a busy buffer then do not take its cache line from each
+    /// other.
     pub(crate) fn note_reference(&self) {
         if !self.referenced.load(Ordering::Relaxed) {
             self.referenced.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Takes the second chance back. Returns whether the buffer had one.
+    /// Clears the mark of `note_reference`. Returns whether the buffer had the mark.
     pub(crate) fn take_reference(&self) -> bool {
         let referenced = self.referenced.load(Ordering::Relaxed);
         if referenced {
@@ -128,13 +131,14 @@ impl BufferCore {
     }
 }
 
-/// A reference to a buffer. Cloning is cheap, and the buffer stays in memory while a reference
-/// exists. Two references are equal if they refer to the same buffer.
+/// A reference to a buffer. Cloning a reference is cheap, and the buffer stays in memory while a
+/// reference exists. Two references are equal if they refer to the same buffer.
 #[derive(Clone)]
 pub struct Buffer(Arc<BufferCore>);
 
 impl Buffer {
-    /// Creates a reference for a caller. The core must be loaded (I1).
+    /// Creates a reference for a caller. The core must be loaded (I1: a buffer that a caller holds
+    /// is loaded).
     pub(crate) fn new(core: Arc<BufferCore>) -> Self {
         debug_assert!(core.loaded.load(Ordering::Acquire), "a buffer that is not loaded (I1)");
         Self(core)
@@ -150,19 +154,19 @@ impl Buffer {
         WeakBuffer(Arc::downgrade(&self.0))
     }
 
-    /// Returns the address of the buffer's first extent on the device.
+    /// Returns the address on the device of the buffer's first extent.
     #[must_use]
     pub fn at(&self) -> DiskAddr {
         self.0.map.at()
     }
 
-    /// Returns the kind that the buffer was verified as, or claimed for.
+    /// Returns the kind as which the buffer was verified, or for which it was claimed.
     #[must_use]
     pub fn kind(&self) -> BlockKind {
         self.0.kind()
     }
 
-    /// Returns the length of all extents together.
+    /// Returns the total length of all extents in bytes.
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
         self.0.map.length_bytes()
@@ -173,19 +177,19 @@ impl Buffer {
         self.0.map.extents()
     }
 
-    /// Locks the contents for reading until the guard is dropped. A thread may hold several guards
-    /// of one buffer, but must not request one while it holds the bytes for writing.
+    /// Locks the bytes for reading until the guard is dropped. A thread may hold several read
+    /// guards of one buffer, but must not request one while it holds the bytes for writing.
     #[must_use]
     pub fn bytes(&self) -> BufferBytes<'_> {
         BufferBytes(self.0.content.read())
     }
 
-    /// Locks the contents for writing until the guard is dropped. Hold the guard for moments only:
-    /// meanwhile no thread can read the buffer, and this thread must not request its bytes again.
+    /// Locks the bytes for writing until the guard is dropped. Hold the guard for moments only:
+    /// meanwhile no thread can read the buffer, and this thread must not request the bytes again.
     ///
     /// # Panics
     ///
-    /// Panics if the latch is not held (I4).
+    /// Panics if the latch is not held (I4: bytes change only under the latch).
     #[must_use]
     pub fn bytes_mut(&self) -> BufferBytesMut<'_> {
         assert!(self.is_latched(), "a buffer changed without its latch (I4)");
@@ -218,26 +222,28 @@ impl Buffer {
         self.0.latch.is_locked_exclusive()
     }
 
-    /// Returns whether a thread sleeps until the latch is released. The answer may be outdated
-    /// already. For diagnostics and tests.
+    /// Returns whether a thread sleeps until the latch is released. The answer may be outdated when
+    /// it is returned. For diagnostics and tests.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.0.latch.has_waiters()
     }
 
-    /// Returns the attachment. Returns `None` if the buffer has none, or if the attachment is not a
-    /// `T`.
+    /// Returns the attachment of the buffer. Returns `None` if the buffer has no attachment, or one
+    /// that is not a `T`.
     #[must_use]
     pub fn attached<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(self.0.attachment.value()?).downcast().ok()
     }
 
-    /// Returns the attachment. If the buffer has none yet, `make` creates it. The attachment stays
-    /// for as long as the buffer does, so it must not own the buffer all the time (I3).
+    /// Returns the attachment of the buffer. If the buffer has none yet, `make` creates it. The
+    /// attachment lives as long as the buffer, so it must not own the buffer all that time (I3:
+    /// they would keep each other alive).
     ///
     /// # Panics
     ///
-    /// Panics if the attachment has another type: a buffer has one layer above.
+    /// Panics if the buffer has an attachment of another type: only one layer may attach state to a
+    /// buffer.
     #[expect(clippy::panic, reason = "a second layer that attaches is a bug in this program")]
     pub fn attach_with<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let attachment = self.0.attachment.value_or_init(|| Arc::new(make()));
@@ -248,13 +254,13 @@ impl Buffer {
     }
 }
 
-/// A reference to a buffer that does not keep it in memory.
+/// A reference to a buffer that does not keep the buffer in memory.
 #[derive(Clone)]
 pub struct WeakBuffer(Weak<BufferCore>);
 
 impl WeakBuffer {
     /// Returns the buffer, or `None` if it is no longer in memory. The call counts as a request for
-    /// the buffer.
+    /// the buffer, which the clock hand then spares once.
     #[must_use]
     pub fn upgrade(&self) -> Option<Buffer> {
         let core = self.0.upgrade()?;
@@ -280,7 +286,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// The bytes of a buffer, held for reading.
+/// The bytes of a buffer, locked for reading.
 pub struct BufferBytes<'a>(RecursiveReadGuard<'a, Box<[u8]>>);
 
 impl Deref for BufferBytes<'_> {
@@ -291,7 +297,7 @@ impl Deref for BufferBytes<'_> {
     }
 }
 
-/// The bytes of a buffer, held for writing.
+/// The bytes of a buffer, locked for writing.
 pub struct BufferBytesMut<'a>(RecursiveWriteGuard<'a, Box<[u8]>>);
 
 impl Deref for BufferBytesMut<'_> {
@@ -308,8 +314,8 @@ impl DerefMut for BufferBytesMut<'_> {
     }
 }
 
-/// All block kinds. A buffer stores the index of its kind in this table, so readers need no lock to
-/// read the kind.
+/// All block kinds. A buffer stores its kind as an index into this table, so readers need no lock
+/// to read the kind.
 const KINDS: [BlockKind; 18] = [
     BlockKind::Superblock,
     BlockKind::Agf,

@@ -36,13 +36,14 @@ use crate::hash::AddressHash;
 use crate::map::{BufferExtent, BufferMap};
 use crate::shard::{Entered, Shard, ShardStatistics};
 
-/// The least capacity of a shard. With less, each shard would hold too few buffers.
+/// The least capacity of a shard in bytes. With less, each shard would hold too few buffers.
 const SHARD_BYTES: usize = 512 << 10;
 
-/// The most shards. More save nothing: two concurrent misses rarely meet in one of 64.
+/// The greatest number of shards. More gain nothing: two concurrent misses rarely meet in one of
+/// 64.
 const MAX_SHARDS: usize = 64;
 
-/// The number of times that a structure of a live volume is read again before its failed check is
+/// Number of times that a structure of a live volume is read again before its failed check is
 /// believed.
 const LIVE_REREADS: usize = 3;
 
@@ -57,30 +58,31 @@ pub enum Liveness {
     Live,
 }
 
-/// The metadata buffers of one volume.
+/// The cache of one volume's metadata buffers.
 ///
-/// Every layer above receives this context: it knows the geometry and the device.
+/// Every layer above receives the cache as its context: the cache knows the geometry and the
+/// device.
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
-    /// The geometry of the volume, and the geometries from before it grew.
+    /// The geometry of the volume, and the geometries from before the volume grew.
     geometry: Arc<VersionChain<Geometry, Volume>>,
-    /// The newest LSN that a block may carry; 0 while that is unknown.
+    /// The newest LSN that a block on the device may carry; 0 while that is unknown.
     log_head: AtomicU64<Volume>,
-    /// Whether the LSN and checksum that are written in place are also stored in the buffer in
+    /// Whether a write of a buffer to the device also stores the LSN and checksum in the buffer in
     /// memory.
     keeps_seals: bool,
     liveness: Liveness,
     hash: AddressHash,
-    /// The shards; their number is a power of two.
+    /// The shards of the cache. Their number is a power of two.
     shards: Box<[CachePadded<Shard>]>,
     hits: Slots<AtomicU64<Slot>>,
 }
 
-/// Counters of a cache.
+/// Counters of a buffer cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStatistics {
-    /// Reads that found their buffer in memory.
+    /// Number of reads that found their buffer in memory.
     pub hits: u64,
     /// The counters of each shard.
     pub shards: Vec<ShardStatistics>,
@@ -101,9 +103,9 @@ impl CacheStatistics {
 }
 
 impl BufferCache {
-    /// Creates a cache over `device` that keeps about `capacity_bytes` of unused buffers.
+    /// Creates a cache over `device` that keeps about `capacity_bytes` of unused buffers in memory.
     ///
-    /// Buffers that callers hold stay in memory beyond that.
+    /// Buffers that callers hold stay in memory even beyond that capacity.
     #[must_use]
     pub fn new(
         device: Arc<dyn BlockDevice>,
@@ -130,14 +132,15 @@ impl BufferCache {
         }
     }
 
-    /// Sets whether another program may write the device.
+    /// Sets whether another program may write the device while this cache reads it.
     #[must_use]
     pub fn with_liveness(mut self, liveness: Liveness) -> Self {
         self.liveness = liveness;
         self
     }
 
-    /// Returns the number of times that a structure that fails its checks is read again.
+    /// Returns the number of times that a structure that fails its checks is read again; 0 unless
+    /// the volume is live.
     #[must_use]
     pub const fn rereads(&self) -> usize {
         match self.liveness {
@@ -154,19 +157,20 @@ impl BufferCache {
         self.geometry.last()
     }
 
-    /// Returns the history of geometries, for a caller that does not keep the cache.
+    /// Returns the current and earlier geometries, for a caller that does not keep the cache.
     #[must_use]
     pub fn shared_geometry(&self) -> Arc<VersionChain<Geometry, Volume>> {
         Arc::clone(&self.geometry)
     }
 
-    /// Records that the volume has grown. Reads from now on are verified against this geometry, so
-    /// the caller must hold the headers that differ.
+    /// Records that the volume has grown. All later reads are verified against `geometry`, so the
+    /// caller must hold the latches of the headers that changed.
     pub fn set_geometry(&self, geometry: Geometry) {
         self.geometry.push(geometry);
     }
 
-    /// Returns the context in which structures of this volume are verified.
+    /// Returns the context against which structures of this volume are verified: the geometry and
+    /// the end of the log.
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
         let log_head = Lsn(self.log_head.load(Ordering::Acquire));
@@ -180,17 +184,18 @@ impl BufferCache {
     }
 
     /// Makes [`write`](Self::write) store the LSN and checksum in the buffer in memory too, as a
-    /// later read of the device would return them. The bytes that the log takes from a buffer then
-    /// do not depend on whether the buffer left memory in between. Without this setting, readers of
-    /// a buffer and the write of it do not wait for each other.
+    /// later read of the device would return them. The bytes that the log copies from a buffer then
+    /// do not depend on whether the buffer left memory in between. Without this setting, `write`
+    /// and the readers of a buffer do not wait for each other.
     #[must_use]
     pub fn keep_seals(mut self) -> Self {
         self.keeps_seals = true;
         self
     }
 
-    /// Sets the end of the log. From now on a buffer with a later LSN is corrupt when it is read.
-    /// The value only moves forward, and buffers already in memory are not checked again.
+    /// Sets the LSN of the log's end, unless a later one is already set. A buffer that is read from
+    /// now on and carries an LSN after this one is corrupt. Buffers already in memory are not
+    /// checked again.
     pub fn set_log_head(&self, head: Lsn) {
         // Load first: most writes in place belong to the checkpoint of the previous one.
         if self.log_head.load(Ordering::Acquire) < head.0 {
@@ -202,19 +207,20 @@ impl BufferCache {
     ///
     /// # Errors
     ///
-    /// The device's error, or the check that failed. A failure is not remembered. If the buffer is
-    /// in memory with another kind or length, two pointers claim the same address: that is
-    /// corruption.
+    /// Returns the device's error, or the check that failed. A failure is not remembered: the next
+    /// read tries the device again. Returns a corruption if the buffer is in memory with another
+    /// kind or length, because two pointers then claim the same address.
     pub fn read(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.read_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
 
-    /// Returns a buffer over several extents of the device, in this order: a directory block whose
-    /// filesystem blocks are apart. Its key is the address of its first extent.
+    /// Returns a buffer over several extents of the device, in this order. A directory block is
+    /// such a buffer if its filesystem blocks are not contiguous. The cache finds the buffer by the
+    /// address of its first extent.
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read).
+    /// Returns the errors of [`read`](Self::read).
     pub fn read_mapped(&self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let at = map.first().map_or(DiskAddr::NULL, |extent| extent.at);
         let shard = self.shard(at);
@@ -235,13 +241,12 @@ impl BufferCache {
         }
     }
 
-    /// Returns the buffer as it is on the device now, whatever is in memory, and does not cache it.
-    /// The caller uses this function after a cached buffer failed a check that only the caller
-    /// makes.
+    /// Reads and verifies a buffer from the device even if the cache has it, and does not cache the
+    /// result. For a caller that made a check of its own on a cached buffer, which failed.
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read).
+    /// Returns the device's error, or the check that failed.
     pub fn read_fresh(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         let core = BufferCore::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
         self.invalidate(core.map());
@@ -250,8 +255,8 @@ impl BufferCache {
         Ok(Buffer::new(Arc::new(core)))
     }
 
-    /// Returns the counters since the cache was created. They are read one after another, so they
-    /// may disagree slightly while other threads run.
+    /// Returns the counters since the cache was created. The counters are read one after another,
+    /// so they may disagree slightly while other threads run.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
         CacheStatistics {
@@ -267,7 +272,8 @@ impl BufferCache {
         &self.shards[middle & (self.shards.len() - 1)]
     }
 
-    /// Returns a loaded core to a caller, if the core has the map and kind that the caller wants.
+    /// Returns a loaded core to a caller. Returns a corruption if the core has another map or kind
+    /// than the caller wants.
     fn share(
         &self,
         core: Arc<BufferCore>,
@@ -283,9 +289,10 @@ impl BufferCache {
         Ok(Buffer::new(core))
     }
 
-    /// Enters a new core and loads it, unless another thread entered one first.
+    /// Enters a new core into the table and loads it. Returns the other core, which may still be
+    /// loading, if another thread entered one first.
     ///
-    /// If the device panics, the core is never loaded and dies with the last waiter. The next
+    /// If the device panics, the core is never loaded and is freed with its last waiter. The next
     /// reader finds no core.
     fn load(&self, shard: &Shard, map: &[BufferExtent], kind: BlockKind) -> Result<Loaded> {
         let core = Arc::new(BufferCore::new(buffer_map(map)?, kind));
@@ -347,14 +354,16 @@ impl BufferCache {
     }
 }
 
-/// The outcome of a load that did not fail.
+/// The outcome of `load`, unless it failed: the buffer that this thread loaded, or the core that
+/// another thread had entered first.
 enum Loaded {
     Here(Buffer),
     Elsewhere(Arc<BufferCore>),
 }
 
-/// Removes all traces of a load that failed. The core leaves the table before its lock is released,
-/// so the waiters find no core and load the buffer themselves.
+/// Removes a core whose load failed from the table and counts the failure. The core leaves the
+/// table before its lock is released. Threads that wait for the lock then find no core and load the
+/// buffer themselves.
 fn give_up(shard: &Shard, core: &Arc<BufferCore>, content: Loading<'_>) {
     shard.forget(core);
     drop(content);

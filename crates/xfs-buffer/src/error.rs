@@ -1,4 +1,4 @@
-//! The error of every layer above the devices.
+//! The error type of every layer above the devices.
 
 mod errno;
 
@@ -12,19 +12,19 @@ use xfs_format::{Corruption, DiskAddr};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The host could not read or write.
+    /// The device could not be read, written or flushed.
     #[error(transparent)]
     Io(#[from] IoError),
     /// A structure on the volume is damaged.
     #[error(transparent)]
     Corrupt(#[from] Corruption),
-    /// The volume, or this file, is of a kind that is refused.
+    /// The volume or the file has a format or feature that is not supported.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// A POSIX error case: the operation does not apply.
+    /// A POSIX error: the operation is not possible on this object or for this caller.
     #[error(transparent)]
     Posix(#[from] PosixError),
-    /// The volume was shut down, after its log could not be written or by force.
+    /// The volume was shut down: its log could not be written, or a shutdown was forced.
     #[error("the volume is shut down")]
     Shutdown,
 }
@@ -51,7 +51,7 @@ impl Error {
     }
 }
 
-/// A result with [`enum@Error`].
+/// A result whose error is [`enum@Error`], unless another type is given.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A device request that failed.
@@ -60,11 +60,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct IoError {
     /// The failed operation: "read", "write" or "flush".
     pub operation: &'static str,
-    /// The address on the device.
+    /// The address of the request on the device.
     pub at: DiskAddr,
-    /// The length of the request.
+    /// The length of the request in bytes.
     pub length_bytes: u64,
-    /// The host's error.
+    /// The error that the host's operating system returned.
     #[source]
     pub source: io::Error,
 }

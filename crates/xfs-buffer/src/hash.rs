@@ -1,12 +1,12 @@
 //! Hashing of disk addresses and other numbers that an image chooses.
 //!
-//! With an unseeded hash an image could put all its numbers into one bucket. One multiplication by
+//! With an unseeded hash, an image could put all its numbers into one bucket. One multiplication by
 //! a secret number, folded, is enough: an attacker can observe nothing that depends on the hash,
 //! except time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Hashes numbers that an image chooses, with a secret of its own.
+/// Builds hashers for numbers that an image chooses. Each new instance has a secret of its own.
 #[derive(Clone, Debug)]
 pub struct AddressHash {
     seed: u64,
@@ -14,7 +14,7 @@ pub struct AddressHash {
 }
 
 impl AddressHash {
-    /// Creates a hash with a new secret.
+    /// Creates a hash function with a new random secret.
     #[must_use]
     pub fn new() -> Self {
         let random = RandomState::new();
@@ -36,7 +36,7 @@ impl BuildHasher for AddressHash {
     }
 }
 
-/// The state of one computation.
+/// The state of the computation of one hash value.
 #[derive(Debug)]
 pub struct AddressHasher {
     state: u64,

@@ -14,17 +14,18 @@ pub struct BufferExtent {
     pub length_bytes: u32,
 }
 
-/// The extents of one buffer, in order. There is at least one, and none is empty.
+/// The extents of the device that one buffer covers, in order. A map has at least one extent, and
+/// no extent is empty.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BufferMap {
     first: BufferExtent,
-    /// The extents after the first. Empty, and so not allocated, for nearly every buffer.
+    /// The extents after the first one. Empty, and so not allocated, for nearly every buffer.
     rest: Box<[BufferExtent]>,
     length_bytes: u32,
 }
 
 impl BufferMap {
-    /// The longest buffer: twice an inode chunk of the largest inodes.
+    /// The greatest length of a buffer in bytes: twice an inode chunk of the largest inodes.
     pub(crate) const MAX_BYTES: u32 = 256 << 10;
 
     /// Creates a map of `extents`. Returns `None` if there are no extents, if one is empty, or if
@@ -38,14 +39,14 @@ impl BufferMap {
         Some(Self { first: *first, rest: rest.into(), length_bytes })
     }
 
-    /// Returns whether the map has exactly these extents.
+    /// Returns whether the map has exactly these extents in this order.
     pub(crate) fn matches(&self, extents: &[BufferExtent]) -> bool {
         extents
             .split_first()
             .is_some_and(|(first, rest)| *first == self.first && *rest == *self.rest)
     }
 
-    /// Returns the address of the first extent, which is the key of the buffer.
+    /// Returns the address of the first extent, which is the buffer's key in the lookup table.
     pub(crate) const fn at(&self) -> DiskAddr {
         self.first.at
     }
@@ -59,8 +60,8 @@ impl BufferMap {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// Returns the corruption that is reported when another pointer claims this buffer's address
-    /// with another shape or kind.
+    /// Returns the corruption to report when another pointer claims this buffer's address with
+    /// another map or kind.
     #[cold]
     pub(crate) fn conflict(&self, kind: BlockKind, other: &Self, wanted: BlockKind) -> Corruption {
         let differs = self.extents().zip(other.extents()).find(|(mine, other)| mine != other);

@@ -25,27 +25,29 @@ use xfs_sync::{Group, Mutex};
 use crate::buffer::BufferCore;
 use crate::hash::AddressHash;
 
-/// The cost of a buffer in addition to its bytes: its core, its entries in the ring and in the
-/// table.
+/// Memory in bytes that a buffer costs in addition to its contents: its core, its entries in the
+/// ring and in the table.
 const OVERHEAD_BYTES: usize = 256;
 
-/// How far the clock's hand moves for one arriving buffer. This bounds the time under the lock when
-/// every buffer is in use. A shard that stays too full catches up with the next arrivals.
+/// Number of buffers that the clock's hand looks at for one arriving buffer. This bounds the time
+/// under the lock when every buffer is in use. A shard that stays too full catches up when the next
+/// buffers arrive.
 const SWEEP_STEPS: usize = 64;
 
 /// Counters of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStatistics {
-    /// Buffers that were read from the device and verified.
+    /// Number of buffers that entered memory: read from the device and verified, or claimed for new
+    /// blocks.
     pub misses: u64,
-    /// Reads that failed, in the device or in the verifier.
+    /// Number of reads that failed, in the device or in the verifier.
     pub failures: u64,
-    /// Buffers that were evicted to make room.
+    /// Number of buffers that were evicted to make room.
     pub evictions: u64,
-    /// Buffers in memory.
+    /// Number of buffers that the ring of the shard keeps in memory.
     pub buffers: usize,
-    /// Memory of these buffers, overhead included.
+    /// Memory that the buffers of the shard take, in bytes, overhead included.
     pub memory_bytes: usize,
 }
 
@@ -55,11 +57,11 @@ pub(crate) struct Shard {
     capacity_bytes: usize,
 }
 
-/// The outcome of entering a new core.
+/// The outcome of entering a new core into the table.
 pub(crate) enum Entered {
-    /// The core is in the table now: load it.
+    /// The new core is in the table now: the caller must load it.
     New,
-    /// Another thread entered a core first: use that core.
+    /// Another thread entered this core first: the caller uses it instead.
     Present(Arc<BufferCore>),
 }
 
@@ -72,18 +74,20 @@ impl Shard {
         }
     }
 
-    /// Returns the core at `at`, which may still be loading. Returns `None` if the table has none.
+    /// Returns the core at `at`, which may still be loading, or `None` if the table has no live
+    /// core for it.
     pub(crate) fn find(&self, at: DiskAddr) -> Option<Arc<BufferCore>> {
         self.table.pin().get(&at).and_then(Weak::upgrade)
     }
 
-    /// Returns whether the table has this core.
+    /// Returns whether the table has exactly this core.
     pub(crate) fn holds(&self, core: &Arc<BufferCore>) -> bool {
         let entry = |entry: &Weak<BufferCore>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
         self.table.pin().get(&core.map().at()).is_some_and(entry)
     }
 
-    /// Enters a core into the table, unless the table has a live core for its address (I1).
+    /// Enters a core into the table, unless the table has a live core for its address (I1: at most
+    /// one live core per address).
     pub(crate) fn enter(&self, core: &Arc<BufferCore>) -> Entered {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| {
@@ -98,7 +102,8 @@ impl Shard {
         }
     }
 
-    /// Replaces `present` with another core, unless the table no longer has `present`.
+    /// Replaces `present` by `core`. Returns `false`, and changes nothing, if the table no longer
+    /// has `present`.
     pub(crate) fn supersede(&self, present: &Arc<BufferCore>, core: &Arc<BufferCore>) -> bool {
         let table = self.table.pin();
         let outcome = table.compute(core.map().at(), |entry| match entry {
@@ -110,7 +115,7 @@ impl Shard {
         !matches!(outcome, Compute::Aborted(()))
     }
 
-    /// Removes a core from the table, because it could not be loaded or its blocks have been freed.
+    /// Removes a core from the table: it could not be loaded, or its blocks have been freed.
     pub(crate) fn forget(&self, core: &Arc<BufferCore>) {
         let same = |_: &DiskAddr, entry: &Weak<BufferCore>| {
             std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core))
@@ -119,7 +124,7 @@ impl Shard {
         let _ = self.table.pin().remove_if(&core.map().at(), same);
     }
 
-    /// Keeps a core that was loaded in memory, and evicts others to make room.
+    /// Keeps a loaded core in memory, and evicts other cores if the shard is too full.
     pub(crate) fn keep(&self, core: Arc<BufferCore>) {
         let victims = {
             let mut clock = self.clock.lock();
@@ -153,9 +158,9 @@ impl Shard {
     }
 }
 
-/// A clock that evicts buffers with a second chance (CLOCK). A buffer arrives without a second
-/// chance. A scan that touches each buffer once therefore passes through first in, first out, and
-/// evicts few buffers that are in repeated use.
+/// The clock of a shard: it evicts buffers by the CLOCK algorithm, in which a requested buffer gets
+/// a second chance. A buffer arrives without a second chance. A scan that touches each buffer once
+/// therefore passes through first in, first out, and evicts few buffers that are in repeated use.
 #[derive(Default)]
 struct Clock {
     ring: Vec<Arc<BufferCore>>,
@@ -176,8 +181,9 @@ impl Clock {
         self.ring.push(core);
     }
 
-    /// Removes buffers without holders until the rest fits, or the hand has moved far enough.
-    /// Returns them, so that the caller frees their bytes after it has released the lock (I3).
+    /// Removes buffers without holders until the others fit into `capacity_bytes`, or the hand has
+    /// made `SWEEP_STEPS` steps. Returns the removed buffers: the caller frees their bytes after it
+    /// has released the lock (I3).
     fn sweep(&mut self, capacity_bytes: usize) -> Vec<BufferCore> {
         let mut victims = Vec::new();
         for _ in 0..SWEEP_STEPS {

@@ -1,5 +1,5 @@
-//! A small volume for the tests of this crate: blocks of remote symlink targets and of remote
-//! attribute values, the two structures that are easiest to make.
+//! A small volume for the tests of this crate. It consists of symlink target blocks, a structure
+//! that is easy to make.
 
 use std::io;
 use std::ops::Range;
@@ -57,20 +57,21 @@ pub(crate) fn symlink_block(block: u32) -> Vec<u8> {
     bytes
 }
 
-/// Returns the first byte of the target in the symlink block number `block`.
+/// Returns the byte that fills the target in the symlink block number `block`.
 pub(crate) fn mark(block: u32) -> u8 {
     b'a' + (block % 26) as u8
 }
 
-/// The offset of the target in a symlink block.
+/// The offset in bytes of the target in a symlink block.
 pub(crate) const TARGET: usize = 56;
 
-/// A device of symlink blocks that counts its reads and fails those of a range on request.
+/// A device full of symlink blocks. It counts its reads, and fails reads in a range or returns torn
+/// blocks on request.
 pub(crate) struct TestDevice {
     bytes: Vec<u8>,
     reads: AtomicU64<Volume>,
     bad: Mutex<Range<u64>, Volume>,
-    /// The number of reads from now on that are torn: their last byte is wrong.
+    /// Number of next reads that are torn: the last byte that they return is wrong.
     torn_reads: AtomicU64<Volume>,
 }
 
@@ -91,7 +92,7 @@ impl TestDevice {
         self.torn_reads.store(count, Ordering::Relaxed);
     }
 
-    /// Creates a device with one wrong byte.
+    /// Creates a device whose byte at `offset` is wrong.
     pub(crate) fn with_damage(offset: usize) -> Arc<Self> {
         let mut bytes: Vec<u8> = (0..BLOCKS).flat_map(symlink_block).collect();
         bytes.iter_mut().skip(offset).take(1).for_each(|byte| *byte ^= 0x40);

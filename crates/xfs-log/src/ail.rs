@@ -1,4 +1,5 @@
-//! The active item list (AIL): items that are durable in the log and not yet in place.
+//! The active item list (AIL): items that are durable in the log and not yet "in place", that is,
+//! written to their home locations on disk.
 //!
 //! Owns: the items by LSN, the tail, and the used log space that follows from it. Does **not** own
 //! writing an item in place (the item does), or the thread that requests it ([`log`](crate::log)).
@@ -39,26 +40,26 @@ use crate::item::{ItemState, LogItem, Pushed};
 use crate::space::Space;
 use crate::state::LogState;
 
-/// The most items that a walk takes from the list at once.
+/// The greatest number of items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
-/// A push frees this share of the log beyond the target: a walk for a few items locks the list as
-/// often as a walk for many.
+/// A push frees more of the log than is needed, by the size of the log divided by this number: a
+/// walk for a few items locks the list as often as a walk for many.
 const AHEAD_SHARE: u64 = 16;
 
-/// The position of an item: its LSN, and the order of arrival at that LSN.
+/// The position of an item in the AIL: its LSN, and its index among the items at that LSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) lsn: Lsn,
     pub(crate) number: u64,
 }
 
-/// The record that holds a checkpoint's COMMIT.
+/// The record that holds a checkpoint's COMMIT, as its place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommitRecord {
-    /// The start of the record.
+    /// The LSN of the record.
     pub(crate) start: Lsn,
-    /// The start of the next record.
+    /// The LSN of the next record.
     pub(crate) end: Lsn,
 }
 
@@ -66,33 +67,33 @@ pub(crate) struct CommitRecord {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DurableCheckpoint {
     pub(crate) sequence: u64,
-    /// The record with its COMMIT.
+    /// The record that holds the checkpoint's COMMIT.
     pub(crate) record: CommitRecord,
-    /// The log space that the checkpoint had been granted.
+    /// Number of bytes of log space that the checkpoint had been granted.
     pub(crate) granted: u64,
 }
 
-/// The items of a durable checkpoint.
+/// The changes that a durable checkpoint makes to the AIL.
 #[derive(Default)]
 pub(crate) struct DurableItems {
-    /// Items that the list holds from now on, with their LSNs.
+    /// Items to add to the list, with their LSNs.
     pub(crate) placed: Vec<(Arc<dyn LogItem>, Lsn)>,
-    /// Items that leave the list.
+    /// Items to remove from the list.
     pub(crate) leaving: Vec<Arc<dyn LogItem>>,
 }
 
-/// The outcome of one walk over the list.
+/// The outcome of one push: one walk over the AIL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Items for which a write was started.
+    /// Number of items for which a write was started or had already been done.
     pub started: usize,
-    /// Items that a checkpoint pins.
+    /// Number of items that a checkpoint pins.
     pub pinned: usize,
-    /// Items that another thread holds locked.
+    /// Number of items that another thread holds locked.
     pub locked: usize,
-    /// Items that are being written.
+    /// Number of items that an earlier push is still writing.
     pub underway: usize,
-    /// Items that could not be written. The log must be shut down.
+    /// Number of items that could not be written. If there are any, the log must be shut down.
     pub failed: usize,
 }
 
@@ -107,18 +108,17 @@ impl PushReport {
         }
     }
 
-    /// Returns the number of items that are locked or being written. For these, another push later
-    /// helps.
+    /// Returns the number of items that are locked or being written. A later push can write these.
     #[must_use]
     pub const fn busy(&self) -> usize {
         self.locked + self.underway
     }
 }
 
-/// The sums over all walks.
+/// The sums of the reports of all pushes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushCounts {
-    /// The number of walks.
+    /// Number of pushes.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
     /// The sum of `started` in [`PushReport`].
@@ -135,17 +135,18 @@ pub struct PushCounts {
     pub underway: u64,
 }
 
-/// Items that are not in place, by LSN.
+/// The active item list: items that are durable in the log and not yet written to their home
+/// locations on disk, by LSN.
 pub struct Ail {
     space: Arc<Space>,
     log_blocks: u32,
-    /// The number of bytes of the log that are to be kept free.
+    /// Number of bytes of the log that pushes keep free.
     free_bytes: u64,
     tail: AtomicU64<Volume>,
     list: Mutex<AilList, Volume>,
     /// The condition variable that is signalled when the list becomes empty.
     removed: Condvar<Volume>,
-    /// The fields of [`PushCounts`], in their order.
+    /// The counters of [`PushCounts`], in the order of its fields.
     pushes: SlotCounters<5>,
 }
 
@@ -153,16 +154,17 @@ struct AilList {
     /// The items at each LSN.
     groups: BTreeMap<Lsn, ItemGroup>,
     head: CommitRecord,
-    /// The START of each checkpoint that is being written, by sequence.
+    /// The LSN of the START of each checkpoint that is being written, by checkpoint sequence.
     starts: BTreeMap<u64, Lsn>,
     balance: i64,
-    /// Whether the log is shut down. A checkpoint that became durable before then adds no items any
-    /// more.
+    /// Whether the log is shut down. From then on no checkpoint adds items, not even one that is
+    /// durable.
     closed: bool,
 }
 
 impl Ail {
-    /// Creates an empty list for a log with this state, of which `free_bytes` are to be kept free.
+    /// Creates the empty list of a log with this state. Pushes will keep `free_bytes` of the log
+    /// free.
     pub(crate) fn new(
         space: Arc<Space>,
         log_blocks: u32,
@@ -200,30 +202,31 @@ impl Ail {
         list.groups.is_empty()
     }
 
-    /// Returns the oldest LSN that recovery needs.
+    /// Returns the tail: the oldest LSN that recovery needs.
     #[must_use]
     pub fn tail(&self) -> Lsn {
         Lsn(self.tail.load(Ordering::Acquire))
     }
 
-    /// Returns the start of the record with the last durable COMMIT.
+    /// Returns the LSN of the record that holds the last durable COMMIT.
     #[must_use]
     pub fn head(&self) -> Lsn {
         self.list.lock().head.start
     }
 
-    /// Returns whether all items are in place.
+    /// Returns whether all items are written to their home locations on disk.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.lock().groups.is_empty()
     }
 
-    /// Returns the number of items that are not in place.
+    /// Returns the number of items that are not yet written to their home locations on disk.
     pub(crate) fn count(&self) -> u64 {
         self.list.lock().groups.values().map(|group| group.present as u64).sum()
     }
 
-    /// Adds the items that recovery has left open. All other items up to the head are in place.
+    /// Adds the intents that recovery has left open. All other items up to the head are already at
+    /// their home locations on disk.
     pub(crate) fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         let mut list = self.list.lock();
         for (item, lsn) in items {
@@ -238,16 +241,16 @@ impl Ail {
         self.space.set_used(used);
     }
 
-    /// Records that the START of a checkpoint is in the record at `start`: the tail waits there
-    /// until the checkpoint is complete (I4). Called before that record can be closed.
+    /// Records that the START of a checkpoint is in the record at `start`. The tail waits at
+    /// `start` until the checkpoint is complete (I4). Called before that record can be closed.
     pub(crate) fn begin(&self, sequence: u64, start: Lsn) {
         let mut list = self.list.lock();
         assert!(list.tail() <= start, "the tail {} is past START at {start} (I4)", list.tail());
         list.starts.insert(sequence, start);
     }
 
-    /// Adds and removes items of a durable checkpoint. An added item never moves back. The batch is
-    /// applied under one lock, since the whole volume waits for this list.
+    /// Adds and removes the items of a durable checkpoint. An added item never moves back to an
+    /// older LSN. The batch is applied under one lock, since the whole volume waits for this list.
     pub(crate) fn insert_durable(&self, batch: &mut DurableItems) {
         let mut list = self.list.lock();
         let before = list.tail();
@@ -269,7 +272,8 @@ impl Ail {
         batch.leaving.clear();
     }
 
-    /// Completes a durable checkpoint, whose items have been inserted (I2, I3).
+    /// Completes a durable checkpoint, whose items have been inserted: moves the head and gives
+    /// back the grant (I2, I3).
     pub(crate) fn complete(&self, durable: &DurableCheckpoint) {
         let DurableCheckpoint { sequence, record, granted } = *durable;
         let mut list = self.list.lock();
@@ -283,12 +287,12 @@ impl Ail {
         self.space.move_head(used, returned);
     }
 
-    /// Restarts the log at `end`, where it has been ended with everything in place. The tail moves
-    /// past the record that ended it, as if the log had just been opened.
+    /// Restarts a log that was ended at `end` when every item was at its home location on disk. The
+    /// tail moves past the record that ended the log, as if the log had just been opened.
     ///
     /// # Panics
     ///
-    /// Panics if an item is not in place.
+    /// Panics if the list is not empty, or a checkpoint is being written.
     pub(crate) fn restart(&self, end: Lsn) {
         let mut list = self.list.lock();
         assert!(list.groups.is_empty() && list.starts.is_empty(), "a log in use was restarted");
@@ -297,7 +301,7 @@ impl Ail {
         self.space.set_used(used);
     }
 
-    /// Moves the tail after items have left a list whose tail was `before`.
+    /// Moves the tail after items have left the list. `before` is the tail before they left.
     fn note_removals(&self, list: &AilList, before: Lsn) {
         if list.tail() != before {
             let used = self.move_tail(list);
@@ -308,7 +312,7 @@ impl Ail {
         }
     }
 
-    /// Empties the list after a shutdown: no item is written in place any more.
+    /// Empties the list after a shutdown: no item is written to its home location on disk any more.
     pub(crate) fn abandon(&self) {
         let mut list = self.list.lock();
         list.closed = true;
@@ -321,8 +325,8 @@ impl Ail {
         waiting.for_each(|(_, item)| item.abandon());
     }
 
-    /// Returns the LSN up to which items are to be written in place. Returns `None` if enough of
-    /// the log is free.
+    /// Returns the LSN up to which items must be written to their home locations on disk, or `None`
+    /// if enough of the log is free.
     #[doc(alias = "xfs_ail_push_target")]
     #[must_use]
     pub fn target(&self) -> Option<Lsn> {
@@ -343,10 +347,11 @@ impl Ail {
         })
     }
 
-    /// Requests that every item up to `target` be written in place, oldest first.
+    /// Requests that every item up to `target` be written to its home location on disk, oldest
+    /// first.
     ///
-    /// Between two batches the walk holds no reference into the list. It continues from the
-    /// position of the last item, even if that item has left.
+    /// Between two batches the walk holds no reference into the list. It continues after the
+    /// position of the last item, even if that item has left the list.
     pub fn push(&self, target: Lsn) -> PushReport {
         let report = self.walk(target);
         let PushReport { started, pinned, locked, underway, .. } = report;
@@ -384,7 +389,8 @@ impl Ail {
         }
     }
 
-    /// Returns the next items of a walk.
+    /// Returns the next items of a walk, at most `BATCH_ITEMS`: those after the position `after`
+    /// and up to `target`.
     fn batch(&self, after: Option<Position>, target: Lsn) -> Vec<(Position, Arc<dyn LogItem>)> {
         let list = self.list.lock();
         let from = after.map_or(Lsn(0), |position| position.lsn);
@@ -405,7 +411,7 @@ impl Ail {
         batch
     }
 
-    /// Stores the tail and returns the bytes between it and the head.
+    /// Stores the tail of the list. Returns the number of bytes between the tail and the head.
     fn move_tail(&self, list: &AilList) -> u64 {
         let tail = list.tail();
         // A tail moves back only if it has passed the START of a checkpoint that completes now.
@@ -415,7 +421,7 @@ impl Ail {
         self.distance_bytes(tail, list.head.end)
     }
 
-    /// Returns the bytes of the log from one LSN to a later one.
+    /// Returns the number of bytes of the log between one LSN and a later one.
     fn distance_bytes(&self, from: Lsn, to: Lsn) -> u64 {
         let blocks = if from.cycle() == to.cycle() {
             to.block() - from.block()
@@ -431,7 +437,7 @@ impl Ail {
 struct ItemGroup {
     /// The items, in the order of arrival. An item that has left the list is `None`.
     items: Vec<Option<Arc<dyn LogItem>>>,
-    /// The number of items present. The list holds no group without items.
+    /// Number of items that have not left the list. The list holds no group without items.
     present: usize,
 }
 
@@ -442,7 +448,8 @@ impl AilList {
         started.into_iter().chain(oldest).min().unwrap_or(self.head.start).min(self.head.start)
     }
 
-    /// Inserts an item, or moves it forward.
+    /// Inserts an item at `lsn`, or moves it there from an older LSN. Does nothing if the item is
+    /// already at `lsn` or later.
     fn place(&mut self, item: Arc<dyn LogItem>, lsn: Lsn) {
         match item.state().position() {
             Some(old) if old.lsn >= lsn => return,
@@ -456,13 +463,14 @@ impl AilList {
         group.present += 1;
     }
 
-    /// Removes an item from the list, whatever its position.
+    /// Removes an item from the list, whatever its position. Returns `None` if the item is not in
+    /// the list.
     fn leave(&mut self, item: &ItemState) -> Option<Arc<dyn LogItem>> {
         let position = item.leave()?;
         self.remove(position)
     }
 
-    /// Removes the item at a position.
+    /// Removes the item at a position. Returns `None` if that item has left the list.
     fn remove(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let group = self.groups.get_mut(&position.lsn)?;
         let item = group.items.get_mut(position.number as usize)?.take()?;

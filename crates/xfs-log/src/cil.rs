@@ -60,14 +60,14 @@ pub use commit::Committed;
 pub(crate) use commit::Pressure;
 pub(crate) use push::WrittenCheckpoint;
 
-/// The checkpoint that takes commits.
+/// The checkpoint to which commits are added.
 struct OpenCheckpoint {
     sequence: u64,
-    /// Whether the checkpoint has had no commit yet. The first commit grants the checkpoint its own
-    /// overhead.
+    /// Whether the checkpoint has had no commit yet. The first commit also reserves the log space
+    /// that the checkpoint takes in addition to its items.
     empty: AtomicBool<Volume>,
-    /// Bytes of the checkpoint's items that slots have folded in. Relogging can shrink an item, so
-    /// a slot may fold a negative amount: the sum is a signed number.
+    /// Sum of the bytes of items that slots have added to the checkpoint's total. Relogging can
+    /// shrink an item, so a slot may add a negative amount: the sum is a signed number.
     folded: AtomicU64<Volume>,
 }
 
@@ -82,7 +82,7 @@ impl OpenCheckpoint {
     }
 }
 
-/// The progress of writing a checkpoint.
+/// The progress of writing one checkpoint.
 #[derive(Clone, Copy, Default)]
 struct WriteProgress {
     start: Option<Lsn>,
@@ -94,18 +94,19 @@ struct Committing {
     checkpoints: BTreeMap<u64, WriteProgress>,
 }
 
-/// The condition variables, one for each kind of waiter, so that a wakeup reaches no other kind.
-/// All conditions change under the lock of `committing`.
+/// The condition variables of the list, one for each kind of waiter: a wakeup reaches no other
+/// kind. All conditions change under the lock of `committing`.
 #[derive(Default)]
 struct CilCondvars {
-    /// Threads that write checkpoints wait for a checkpoint that is due.
+    /// Threads that write checkpoints wait here until a checkpoint must be written.
     due: Condvar<Volume>,
-    /// Commits over the hard limit and forces of the open checkpoint wait for the switch. Such
-    /// forces also wait until no older checkpoint is being written.
+    /// Commits over the hard limit and forces of the open checkpoint wait here for the switch to
+    /// the next checkpoint. Forces also wait here until no older checkpoint is being written.
     switched: Condvar<Volume>,
-    /// Checkpoints wait until those before them have written START or COMMIT.
+    /// Threads that write a checkpoint wait here until all earlier ones have written START or
+    /// COMMIT.
     order: Condvar<Volume>,
-    /// Checkpoints and forces wait until older checkpoints are complete or aborted.
+    /// Threads that write or force a checkpoint wait here until older ones are complete or aborted.
     ended: Condvar<Volume>,
 }
 
@@ -117,39 +118,40 @@ impl CilCondvars {
     }
 }
 
-/// Counts of the commits and of the open checkpoint.
+/// Numbers of commits, and the contents of the open checkpoint.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CilContents {
-    /// The number of commits since the log was opened.
+    /// Number of commits since the log was opened.
     pub(crate) commits: u64,
-    /// The number of items of the open checkpoint that will be written.
+    /// Number of items of the open checkpoint that will be written.
     pub(crate) items: u64,
-    /// The length of these items in bytes.
+    /// Length in bytes of the open checkpoint's items that will be written.
     pub(crate) bytes: u64,
 }
 
-/// The parts that the list works with.
+/// The parts and settings from which the committed item list is created.
 pub(crate) struct CilParts {
     pub(crate) writer: Arc<Writer>,
     pub(crate) ail: Arc<Ail>,
     pub(crate) health: Arc<Health>,
-    /// The size at which a checkpoint is pushed without a request.
+    /// The size in bytes at which a checkpoint is written even if no thread requests it.
     pub(crate) soft_bytes: u64,
-    /// The log's transaction number of checkpoint 0. Later checkpoints count from there.
+    /// The transaction number that checkpoint 0 would have in the log. Later checkpoints count from
+    /// it.
     pub(crate) first_number: u32,
-    /// The number of slots; one is a single list that all threads share.
+    /// Number of slots. With one slot, all threads share a single list.
     pub(crate) slots: usize,
-    /// The number of threads that write checkpoints.
+    /// Number of threads that write checkpoints.
     pub(crate) pushers: usize,
     pub(crate) mutant: ActiveMutant,
 }
 
-/// The committed item list.
+/// The committed item list of one log.
 pub(crate) struct Cil {
     parts: CilParts,
     slots: Slots<Mutex<CilMembership, Slot>>,
-    /// Held while a checkpoint is switched: the sequence of the open checkpoint cannot change
-    /// meanwhile.
+    /// Held while a checkpoint is switched, so that the sequence of the open checkpoint cannot
+    /// change meanwhile.
     switching: Mutex<(), Volume>,
     /// The sequence of the open checkpoint.
     current: AtomicU64<Volume>,
@@ -159,24 +161,25 @@ pub(crate) struct Cil {
     /// The sequence up to which all checkpoints are durable. Written under the lock of
     /// `committing`.
     durable: AtomicU64<Volume>,
-    /// The last checkpoint that has had a commit.
+    /// The sequence of the last checkpoint that has had a commit.
     begun: AtomicU64<Volume>,
     condvars: CilCondvars,
-    /// Memory of written checkpoints, for reuse: chunks of vectors, and chunks of member lists.
+    /// Memory of written checkpoints that later checkpoints use again. `pool` has the memory of
+    /// vectors, `lists` that of member lists.
     pool: ArenaPool,
     lists: MemberListPool,
-    /// The number of bytes of the vectors of all checkpoints.
+    /// Number of bytes of the vectors of all checkpoints that were written.
     written: SlotCounters<1>,
 }
 
-/// Returns the size of a checkpoint at which commits wait. `soft_bytes` is the size at which the
-/// checkpoint is pushed.
+/// Returns the size in bytes of a checkpoint at which commits wait. `soft_bytes` is the size at
+/// which the checkpoint is pushed.
 pub(crate) const fn hard_bytes(soft_bytes: u64) -> u64 {
     2 * soft_bytes
 }
 
 impl Cil {
-    /// Creates an empty list.
+    /// Creates an empty committed item list.
     pub(crate) fn new(parts: CilParts) -> Self {
         let checkpoint = Arc::new(OpenCheckpoint::new(1));
         let mut numbers = 0..;
@@ -204,7 +207,7 @@ impl Cil {
         }
     }
 
-    /// Returns the counts of the commits and of the open checkpoint.
+    /// Returns the number of commits, and the contents of the open checkpoint.
     pub(crate) fn contents(&self) -> CilContents {
         let (mut contents, mut not_written, mut unfolded) = (CilContents::default(), 0, 0);
         for slot in self.slots.iter() {
@@ -234,13 +237,14 @@ impl Cil {
         hard_bytes(self.parts.soft_bytes)
     }
 
-    /// Returns whether all commits are durable.
+    /// Returns whether no commit waits to be made durable: the open checkpoint is empty, and none
+    /// is being written.
     pub(crate) fn is_idle(&self) -> bool {
         let empty = self.slots.mine().lock().checkpoint.empty.load(Ordering::Acquire);
         empty && self.committing.lock().checkpoints.is_empty()
     }
 
-    /// Requests that the pushing threads write all checkpoints up to this one. A request for a
+    /// Requests that the pushing threads write all checkpoints up to `sequence`. A request for a
     /// checkpoint without commits stands until the checkpoint has a commit.
     pub(crate) fn request_push(&self, sequence: u64) {
         if self.requested.load(Ordering::Acquire) < sequence {
@@ -250,8 +254,9 @@ impl Cil {
         }
     }
 
-    /// Records the first commit to a checkpoint. Either this commit sees the request for a push, or
-    /// the thread that requests it sees the commit.
+    /// Records the first commit to a checkpoint, and wakes a pushing thread if a push was
+    /// requested. Either this commit sees the request, or the thread that requests the push sees
+    /// the commit.
     fn begin(&self, sequence: u64) {
         self.begun.fetch_max(sequence, Ordering::SeqCst);
         if self.requested.load(Ordering::SeqCst) >= sequence {
@@ -260,8 +265,8 @@ impl Cil {
         }
     }
 
-    /// Returns the sequence up to which a push has been requested. Returns `None` if there is
-    /// nothing to write.
+    /// Returns the sequence up to which a push has been requested, or `None` if no checkpoint has
+    /// to be written.
     pub(crate) fn due(&self) -> Option<u64> {
         let (requested, current) = (self.requested.load(Ordering::SeqCst), self.current());
         let is_due = requested >= current && self.begun.load(Ordering::SeqCst) >= current;
@@ -274,8 +279,8 @@ impl Cil {
         self.requested.load(Ordering::Acquire) >= self.current()
     }
 
-    /// Waits until a push is due, and returns its sequence. Returns `None` if the log is shut down
-    /// or closed.
+    /// Waits until a checkpoint has to be written. Returns the sequence up to which a push was
+    /// requested, or `None` if the log is shut down or closed.
     pub(crate) fn await_request(&self, closing: &AtomicBool<Volume>) -> Option<u64> {
         let mut committing = self.committing.lock();
         loop {
@@ -289,7 +294,8 @@ impl Cil {
         }
     }
 
-    /// Waits until this checkpoint has been switched, after it has grown over its hard limit.
+    /// Waits until the checkpoint `sequence`, which has grown over its hard limit, takes no more
+    /// commits, or the log is shut down.
     pub(crate) fn await_switch(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while self.current() <= sequence && !self.parts.health.is_down() {
@@ -297,12 +303,12 @@ impl Cil {
         }
     }
 
-    /// Writes all checkpoints up to this one, and waits until they are durable.
+    /// Writes all checkpoints up to `sequence`, and waits until they are durable.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). All
-    /// items of these checkpoints have been aborted then.
+    /// Returns the error that stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
+    /// All items of these checkpoints have then been aborted.
     ///
     /// # Group commit
     ///
@@ -332,7 +338,7 @@ impl Cil {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Wakes all waiters, so that they check the state of the log again.
+    /// Wakes all threads that wait in the list, so that they check the state of the log again.
     pub(crate) fn wake_all(&self) {
         let _committing = self.committing.lock();
         self.condvars.notify_all();

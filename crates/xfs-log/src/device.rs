@@ -1,4 +1,4 @@
-//! The location of the log, and reading its blocks and records.
+//! The location of the log on its device, and reading and writing its blocks and records.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{Durability, SharedDevice};
@@ -7,18 +7,19 @@ use xfs_format::{
     BASIC_BLOCK_BYTES, Corruption, DiskAddr, Structure, StructureAddress, Superblock, Uuid,
 };
 
-/// The location of the log on its device. Units are basic blocks of 512 bytes.
+/// The location of the log on its device. Addresses and lengths count basic blocks of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogGeometry {
-    /// The first block on the device.
+    /// The address of the log's first block on the device.
     pub start: DiskAddr,
-    /// The number of blocks of the log: at least 1, and at most 2 GiB of them.
+    /// Number of blocks of the log: at least 1, and together at most 2 GiB.
     pub length_blocks: u32,
-    /// The sector size in bytes, to which the writer aligns.
+    /// The sector size in bytes. The log writer aligns records to it.
     pub sector_bytes: u32,
-    /// The number of bytes to whose multiples the writer pads records; 1 for no padding.
+    /// The log's stripe unit in bytes. The writer pads records to multiples of it; 1 means no
+    /// padding.
     pub stripe_unit_bytes: u32,
-    /// The UUID that records carry, which is the volume's current UUID.
+    /// The UUID that records carry: the volume's current UUID.
     pub uuid: Uuid,
 }
 
@@ -42,7 +43,7 @@ impl LogGeometry {
     }
 }
 
-/// A log that can be read.
+/// The device of a log, with the log's location on it.
 ///
 /// Invariant: the whole log lies on the device.
 pub struct LogDevice {
@@ -51,21 +52,21 @@ pub struct LogDevice {
 }
 
 impl LogDevice {
-    /// Creates the log of the volume with this superblock. `device` is the data device, or the
-    /// log's own device if [`Superblock::has_external_log`].
+    /// Creates the log device of the volume with this superblock. `device` is the data device, or
+    /// the log's own device if [`Superblock::has_external_log`].
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if part of the log lies outside the device.
+    /// Returns [`Error::Corrupt`] if part of the log lies outside the device.
     pub fn new(device: SharedDevice, superblock: &Superblock) -> Result<Self> {
         Self::with_geometry(device, LogGeometry::new(superblock))
     }
 
-    /// Creates a log with this geometry on its device.
+    /// Creates a log device with this geometry.
     ///
     /// # Errors
     ///
-    /// The errors of [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub fn with_geometry(device: SharedDevice, geometry: LogGeometry) -> Result<Self> {
         let (log_bytes, device_bytes) = (geometry.length_bytes(), device.length_bytes());
         let start = geometry.start.byte_offset().unwrap_or(u64::MAX);
@@ -79,13 +80,13 @@ impl LogDevice {
         Ok(Self { device, geometry })
     }
 
-    /// Changes the UUID that records carry from now on.
+    /// Sets the UUID that records must carry from now on.
     pub(crate) fn with_uuid(mut self, uuid: Uuid) -> Self {
         self.geometry.uuid = uuid;
         self
     }
 
-    /// Returns the location of the log.
+    /// Returns the location of the log on its device.
     #[must_use]
     pub const fn geometry(&self) -> &LogGeometry {
         &self.geometry
@@ -97,25 +98,25 @@ impl LogDevice {
         self.geometry.length_blocks
     }
 
-    /// Returns the block `count` blocks after `block`, around the end of the log.
+    /// Returns the block number `count` blocks after `block`. Block 0 follows the last block.
     #[must_use]
     pub fn advance(&self, block: u32, count: u32) -> u32 {
         let sum = u64::from(block) + u64::from(count);
         (sum % u64::from(self.length_blocks())) as u32
     }
 
-    /// Returns the number of blocks from `start` up to `end`, around the end of the log; 0 if they
-    /// are equal.
+    /// Returns the number of blocks from `start` up to `end`, where block 0 follows the last block;
+    /// 0 if they are equal.
     #[must_use]
     pub fn distance(&self, start: u32, end: u32) -> u32 {
         if end >= start { end - start } else { self.length_blocks() - start + end }
     }
 
-    /// Reads `count` blocks from `block` on, around the end of the log.
+    /// Reads `count` blocks from `block` on. Block 0 follows the last block.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`].
+    /// Returns [`Error::Io`] if the device fails.
     pub fn read_blocks(&self, block: u32, count: u32) -> Result<Vec<u8>> {
         let block_bytes = BASIC_BLOCK_BYTES as usize;
         let count = count.min(self.length_blocks());
@@ -139,7 +140,7 @@ impl LogDevice {
         })
     }
 
-    /// Writes whole blocks from `block` on, around the end of the log.
+    /// Writes whole blocks from `block` on. Block 0 follows the last block.
     pub(crate) fn write_blocks(
         &self,
         block: u32,
@@ -165,21 +166,22 @@ impl LogDevice {
         })
     }
 
-    /// Makes all earlier writes durable.
+    /// Makes all earlier writes to the log device durable.
     pub(crate) fn flush(&self) -> std::io::Result<()> {
         self.device.flush()
     }
 
-    /// Returns the cycle in which a block was written.
+    /// Returns the number of the cycle in which a block was last written.
     pub(crate) fn read_cycle(&self, block: u32) -> Result<u32> {
         Ok(block_cycle(&self.read_blocks(block, 1)?))
     }
 
-    /// Reads the header of the record at `block`, and checks all but its checksum.
+    /// Reads the header of the record at `block`, and checks all of it but the checksum.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are not a valid header.
+    /// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] if the bytes are not a
+    /// valid header.
     pub fn read_header(&self, block: u32) -> Result<LogRecordHeader> {
         let header =
             LogRecordHeader::decode(&self.read_blocks(block, 1)?, StructureAddress::Log(block))?;
@@ -187,14 +189,16 @@ impl LogDevice {
         Ok(header)
     }
 
-    /// Reads a whole record as it lies on disk, and checks it. A record has at most 260 KiB.
+    /// Reads and checks a whole record, without restoring the words that cycle numbers replaced. A
+    /// record has at most 260 KiB.
     ///
     /// The checksum is checked first: if it fails, nothing else in the header is reliable. Any
     /// other error is about bytes that a writer meant to write.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are not a valid record.
+    /// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] if the bytes are not a
+    /// valid record.
     pub fn read_record(&self, block: u32) -> Result<(LogRecordHeader, Vec<u8>)> {
         let place = StructureAddress::Log(block);
         let header = LogRecordHeader::decode(&self.read_blocks(block, 1)?, place)?;

@@ -1,9 +1,9 @@
-//! Finding the head: the block that would be written next.
+//! Finding the head of the log: the block that would be written next.
 //!
 //! The search looks at the cycles of blocks, not at records. It bisects first. Then it scans the
-//! blocks before the result one by one, because several records may have been in flight at a crash
-//! and landed in any order, with holes. Finally it moves the head back to the start of a record
-//! that did not get all its blocks.
+//! blocks before the result one by one: several records may have been in flight at a crash and
+//! landed in any order, with holes. Finally it moves the head back to the start of a record that
+//! did not get all its blocks.
 
 use std::cmp::Ordering;
 
@@ -15,20 +15,20 @@ use xfs_format::{BASIC_BLOCK_BYTES, Corruption, Structure, StructureAddress};
 
 use crate::device::LogDevice;
 
-/// The number of blocks among which holes may be.
+/// Number of blocks before the head among which holes may be, because they may have been in flight.
 const MAX_BLOCKS_IN_FLIGHT: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BLOCKS;
 
-/// The number of blocks of the longest payload.
+/// Length in blocks of the longest payload of a record.
 const MAX_RECORD_BLOCKS: u32 = MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
 
-/// The number of blocks that a scan reads at once.
+/// Number of blocks that a scan reads at once.
 const SCAN_BLOCKS: u32 = 512;
 
 pub(crate) fn corrupt(block: u32, check: LogRecordCheck) -> Error {
     Corruption::new(Structure::LogRecord, StructureAddress::Log(block), check).into()
 }
 
-/// Finds the head.
+/// Returns the block number of the head.
 #[doc(alias = "xlog_find_head")]
 pub(crate) fn find(log: &LogDevice) -> Result<u32> {
     let length = log.length_blocks();
@@ -51,8 +51,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<u32> {
     Ok(if head == length { 0 } else { head })
 }
 
-/// Returns the first block whose cycle is past the boundary. Block 0 is not past the boundary, and
-/// the last block is.
+/// Returns the first block whose cycle satisfies `is_past`. The caller knows that block 0 does not
+/// satisfy it, that the last block does, and that the answer changes once.
 fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     let (mut before, mut past) = (0, log.length_blocks() - 1);
     while past - before > 1 {
@@ -66,8 +66,9 @@ fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     Ok(past)
 }
 
-/// Moves the head back to the first block of cycle `stale` among the blocks that may have been in
-/// flight. The blocks after such a hole were written, but the block in the hole was not.
+/// Returns the first hole among the blocks before the head that may have been in flight, or the
+/// head if there is none. A hole is a block of cycle `stale`: blocks after it were written, but it
+/// was not.
 fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
     let scan = MAX_BLOCKS_IN_FLIGHT.min(log.length_blocks());
     if head >= scan || stale == 0 {
@@ -83,19 +84,19 @@ fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
     Ok(find_cycle(log, 0, head, stale)?.unwrap_or(head))
 }
 
-/// Returns the first block of this cycle from `start` up to `end`.
+/// Returns the first block of this cycle from `start` up to `end`, or `None`.
 #[doc(alias = "xlog_find_verify_cycle")]
 fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Option<u32>> {
     find_block(log, start, end, |bytes| block_cycle(bytes) == cycle)
 }
 
-/// Returns the first block from `start` up to `end` whose cycle is not 0. A tool that clears the
-/// log leaves zeros.
+/// Returns the first block from `start` up to `end` whose cycle is not 0, or `None`. A tool that
+/// clears the log leaves zeros.
 pub(crate) fn find_written(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     find_block(log, start, end, |bytes| block_cycle(bytes) != 0)
 }
 
-/// Returns the first block from `start` up to `end` that satisfies the predicate.
+/// Returns the first block from `start` up to `end` whose bytes satisfy `is_one`, or `None`.
 fn find_block(
     log: &LogDevice,
     start: u32,
@@ -114,7 +115,7 @@ fn find_block(
     Ok(None)
 }
 
-/// Returns the last block from `start` up to `end` in which a record starts.
+/// Returns the last block from `start` up to `end` in which a record starts, or `None`.
 pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     let mut end = end;
     while end > start {
@@ -129,12 +130,13 @@ pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<
     Ok(None)
 }
 
-/// Returns the first block from `start` up to `end` in which a record starts.
+/// Returns the first block from `start` up to `end` in which a record starts, or `None`.
 pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
     find_block(log, start, end, LogRecordHeader::is_here)
 }
 
-/// Moves the head back to the start of the last record, unless that record ends at the head.
+/// Returns the start of the last of the records before `head`, or `head` if that record ends there.
+/// `scan` is the number of blocks to search.
 #[doc(alias = "xlog_find_verify_log_record")]
 fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     let start = head.saturating_sub(scan);
@@ -153,10 +155,11 @@ fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     }
 }
 
-/// Returns the head if the record at `block` fills the `present` blocks up to the head. A longer
-/// record did not get all its blocks: its start is the head. A shorter one leaves blocks that
-/// belong to no record. No crash leaves such blocks, so they are damage if they have the log's
-/// cycle. Tools that clear a log leave them zero, and then the record before decides.
+/// Returns the head if the record at `block` fills the `present` blocks between `block` and the
+/// head. A longer record did not get all its blocks: its start is the head. After a shorter record
+/// lie blocks that belong to no record. No crash leaves such blocks, so they are damage if they
+/// have the log's cycle. Tools that clear a log leave them zero; the start of the shorter record is
+/// then the head.
 fn record_end(log: &LogDevice, block: u32, head: u32, present: u32) -> Result<u32> {
     let header = log.read_header(block)?;
     let recorded = header.total_blocks();

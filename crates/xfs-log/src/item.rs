@@ -24,111 +24,115 @@ use crate::ail::{InPlace, Position};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::RegionWriter;
 
-/// The end of a checkpoint, as an item that the checkpoint had pinned sees it.
+/// How a checkpoint ended. The log reports it to each item that the checkpoint had pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointEnd {
-    /// The checkpoint is durable. The item is in the AIL if it has to be there.
+    /// The checkpoint is durable. The item is in the AIL if it waits to be written to its home
+    /// location on disk.
     Durable,
-    /// The item is an intent that was finished in the checkpoint that would have logged it: neither
-    /// reached the log.
+    /// The item is an intent whose completion is in the same checkpoint: neither was written to the
+    /// log.
     Cancelled,
     /// The log was shut down: the change is lost, and the object in memory must not be trusted.
     Aborted,
 }
 
-/// The outcome of a request to write an item in place.
+/// The outcome of a request to write an item to its home location on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// The item is in place: the AIL removes it.
+    /// The item is written: the AIL removes it.
     Done,
     /// A write has started. The item leaves the AIL when the write is done.
     Started,
     /// An earlier write of the item is still running.
     Underway,
-    /// A checkpoint that is not durable holds the item: the log has to be forced.
+    /// A checkpoint that is not durable holds the item: the log must be forced first.
     Pinned,
     /// Another thread has the item locked.
     Locked,
-    /// The item could not be written: the log is shut down.
+    /// The item could not be written: the log must be shut down.
     Failed,
 }
 
 /// An object that can be logged.
 ///
-/// The log calls these methods without holding a lock of its own that they could wait for, except
-/// where a method says so.
+/// While the log calls one of these methods, it holds no lock of its own for which the method could
+/// wait, unless the method says so.
 pub trait LogItem: Send + Sync + 'static {
-    /// Returns the log's part of the item.
+    /// Returns the state that the log keeps in the item.
     fn state(&self) -> &ItemState;
 
-    /// Writes the parts of the item that are dirty since it was last in place. An item without
-    /// regions is tracked and logs no bytes: an *ordered* item. The thread that commits has locked
-    /// the item.
+    /// Writes to `regions` the parts of the item that changed since it was last written to its home
+    /// location on disk. An item that writes no region is an *ordered* item: the log tracks it but
+    /// holds no bytes of it. The committing thread holds the lock of the item.
     fn format(&self, regions: &mut RegionWriter<'_>);
 
-    /// Returns the intent that this item completes, or `None` if it is not a completion.
+    /// Returns the intent that this item completes, or `None` if this item is not a completion.
     fn finishes(&self) -> Option<&dyn LogItem> {
         None
     }
 
-    /// Pins the item: it is in a checkpoint and must not be written in place until
-    /// [`unpin`](Self::unpin). Called once for each checkpoint, with a slot locked. It must only
-    /// count.
+    /// Pins the item: it is in a checkpoint and must not be written to its home location on disk
+    /// until [`unpin`](Self::unpin). Called once for each checkpoint, with a slot locked. An
+    /// implementation must only count.
     fn pin(&self);
 
-    /// Unpins the item, because a checkpoint that held it has ended.
+    /// Removes one pin of the item, because a checkpoint that held it has ended.
     fn unpin(&self, end: CheckpointEnd);
 
-    /// Reports that the checkpoint with the item is durable, and starts at `start`. Returns the
-    /// item's position in the AIL from now on: `start`, or an older LSN if this checkpoint holds
-    /// only part of the item's changes. Returns `None` if the item waits for nothing and leaves the
-    /// AIL. Items that leave with it are added to `leaving`: a completion adds its intent.
+    /// Reports that a checkpoint with the item is durable; its START is at `start`. Returns the
+    /// item's LSN in the AIL from now on: `start`, or an older LSN if this checkpoint holds only
+    /// part of the item's changes. Returns `None` if the item leaves the AIL or need not enter it.
+    /// Items that leave the AIL together with this one are added to `leaving`: a completion adds
+    /// its intent.
     fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         Some(start)
     }
 
-    /// Requests that the item be written in place, because the tail has to move. The item must not
-    /// wait for any lock. All items that are written with it are noted ([`InPlace::note`]) at the
-    /// [`lsn`](ItemState::lsn) that they had when their contents were taken: an item may have been
-    /// logged again since.
+    /// Requests that the item be written to its home location on disk, because the tail has to
+    /// move. The item must not wait for any lock. It notes ([`InPlace::note`]) each other item that
+    /// is written with it, at the [`lsn`](ItemState::lsn) that the other item had when its contents
+    /// were copied: it may have been logged again since.
     fn push(&self, in_place: &mut InPlace) -> Pushed;
 
-    /// Reports that the log is shut down: the item waited to be written in place, and never will
-    /// be.
+    /// Reports that the log is shut down, and that the item will therefore never be written to its
+    /// home location on disk.
     fn abandon(&self) {}
 }
 
 /// The state that the log keeps in each item.
 ///
 /// The fields are plain words, except for a lock on the vector. A commit has the item locked. The
-/// position in the AIL is written under the lock of the AIL, except by the thread that removes the
-/// item without it (`leave_from`).
+/// position in the AIL is written under the lock of the AIL, except by a thread that removes the
+/// item without that lock (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
-    /// The last checkpoint to which the item was committed; 0 before the first commit.
+    /// The sequence of the last checkpoint to which the item was committed; 0 before the first
+    /// commit.
     sequence: AtomicU64<Object>,
     /// The order number of the last commit that held the item.
     order: AtomicU64<Object>,
-    /// The item's member in that checkpoint.
+    /// The reference to the item's member in the checkpoint `sequence`.
     member_ref: AtomicU64<Object>,
-    /// The number of bytes that the item takes in that checkpoint.
+    /// Number of bytes that the item takes in the checkpoint `sequence`.
     length_bytes: AtomicU64<Object>,
-    /// The item's vector in that checkpoint, if several slots have committed the item.
+    /// The item's vector in the checkpoint `sequence`, if several slots have committed the item.
     shared: Mutex<Option<Arc<SharedVector>>, Object>,
     /// The item's LSN in the AIL; 0 if the item is not in the AIL.
     lsn: AtomicU64<Object>,
-    /// The item's index among the items at that LSN.
+    /// The item's index among the items at its LSN in the AIL.
     number: AtomicU64<Object>,
 }
 
-/// A reference to an item's member in a checkpoint.
+/// A reference to an item's member in a checkpoint: a slot, and an index in the list of that slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberRef {
-    /// The index of the slot.
+    /// The index of the slot that has the member.
     pub(crate) slot: u32,
-    /// The member's index in the slot's list.
+    /// The index of the member in the slot's list.
     pub(crate) index: u32,
-    /// Whether other slots have committed the item since then.
+    /// Whether other slots have committed the item to the same checkpoint since the member was
+    /// added.
     pub(crate) is_shared: bool,
 }
 
@@ -166,16 +170,16 @@ impl ItemState {
         Self::default()
     }
 
-    /// Returns the last checkpoint to which the item was committed; 0 before the first commit.
-    /// Forcing the log up to that checkpoint makes the item's changes durable.
+    /// Returns the sequence of the last checkpoint to which the item was committed; 0 before the
+    /// first commit. Forcing the log up to that checkpoint makes the item's changes durable.
     #[doc(alias = "li_seq")]
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// Returns the item's LSN in the AIL, which is that of its checkpoint's START. Returns `None`
-    /// if the item is not in the AIL.
+    /// Returns the item's LSN in the AIL, which is usually that of its checkpoint's START. Returns
+    /// `None` if the item is not in the AIL.
     #[doc(alias = "li_lsn")]
     #[must_use]
     pub fn lsn(&self) -> Option<Lsn> {
@@ -191,12 +195,13 @@ impl ItemState {
         self.order.store(order, Ordering::Relaxed);
     }
 
-    /// Returns the reference to the item's member in its last checkpoint.
+    /// Returns the reference to the item's member in the last checkpoint to which the item was
+    /// committed.
     pub(crate) fn member_ref(&self) -> MemberRef {
         MemberRef::unpack(self.member_ref.load(Ordering::Relaxed))
     }
 
-    /// Records the item's member in a checkpoint.
+    /// Records the item's checkpoint, and its member in that checkpoint.
     pub(crate) fn assign(&self, sequence: u64, member_ref: MemberRef) {
         self.member_ref.store(member_ref.pack(), Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Release);
@@ -214,33 +219,34 @@ impl ItemState {
         self.length_bytes.store(length, Ordering::Relaxed);
     }
 
-    /// Returns the item's position in the AIL, or `None` if it has none. Without the lock of the
-    /// AIL, LSN and number may belong to different moments.
+    /// Returns the item's position in the AIL, or `None` if it is not in the AIL. Without the lock
+    /// of the AIL, LSN and number may belong to different moments.
     pub(crate) fn position(&self) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         self.lsn().map(|lsn| Position { lsn, number })
     }
 
-    /// Records the item's position. Called with the AIL locked.
+    /// Records the item's position in the AIL. Called with the AIL locked.
     pub(crate) fn set_position(&self, position: Position) {
         self.number.store(position.number, Ordering::Relaxed);
         self.lsn.store(position.lsn.0, Ordering::Release);
     }
 
-    /// Removes the item, whatever its position, and returns that position. Called with the AIL
-    /// locked.
+    /// Marks the item as no longer in the AIL. Returns the position that it had, or `None` if it
+    /// was not in the AIL. Called with the AIL locked.
     pub(crate) fn leave(&self) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         let lsn = self.lsn.swap(0, Ordering::AcqRel);
         (lsn != 0).then_some(Position { lsn: Lsn(lsn), number })
     }
 
-    /// Removes the item if it is still at `lsn`, the LSN that the caller has seen. The AIL need not
-    /// be locked. Returns the position to be swept, or `None` if the item was moved.
+    /// Marks the item as no longer in the AIL if it is still at `lsn`, the LSN that the caller has
+    /// seen. The AIL need not be locked. Returns the position from which a sweep of the AIL must
+    /// remove the item, or `None` if the item was moved.
     ///
     /// The number is read first: as soon as the item has left, another thread may give it a new
     /// position with another number. A thread that moves the item meanwhile has seen the old
-    /// position and sweeps it.
+    /// position and removes the item from it.
     pub(crate) fn leave_from(&self, lsn: Lsn, mutant: ActiveMutant) -> Option<Position> {
         let number = self.number.load(Ordering::Relaxed);
         let left = self.lsn.compare_exchange(lsn.0, 0, Ordering::AcqRel, Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! A log that is written to: its parts put together.
+//! A log that is open for writing, put together from its parts.
 //!
 //! Owns: opening and closing, the threads, and what happens on a shutdown. Does **not** own
 //! decisions that one part can make by itself.
@@ -17,9 +17,9 @@
 //!
 //! # Shutdown
 //!
-//! One word says that the log is shut down. The thread that sets it, or that meets an error which
-//! did, then empties the CIL and the AIL and wakes all waiters. A checkpoint that is being written
-//! is aborted by the thread that writes it.
+//! One word says that the log is shut down. Each thread that sets the word, or whose call failed
+//! with the error that set it, empties the CIL and the AIL and wakes all waiters. A checkpoint that
+//! is being written is aborted by the thread that writes it.
 
 mod change_uuid;
 mod config;
@@ -54,33 +54,33 @@ use threads::{AilWakeup, Threads};
 pub use config::{LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 pub use counts::LogCounts;
 
-/// The number of bytes that the unmount record logs.
+/// Number of bytes that the unmount record reserves in the log.
 const UNMOUNT_BYTES: u64 = 64;
 
 /// The time to wait before items that were locked or pinned are pushed again.
 const BACKOFF: Duration = Duration::from_millis(10);
 
-/// The way in which the log is shut down.
+/// How to shut the log down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Committed changes are written before the shutdown.
+    /// Committed changes are written to the log before it is shut down.
     Flush,
     /// The log is shut down at once: changes that are not durable are lost.
     Now,
 }
 
-/// Index of the counter of forces.
+/// Index in `Inner::forces` of the number of forces.
 const FORCES: usize = 0;
-/// Index of the counter of forces that waited.
+/// Index in `Inner::forces` of the number of forces that made a checkpoint durable.
 const FORCES_WAITED: usize = 1;
 
-/// A log that is written to.
+/// A log that is open for writing.
 pub struct Log {
     inner: Arc<Inner>,
     threads: Threads,
 }
 
-/// State that the log's threads share with it.
+/// The state of a log that its threads use too.
 struct Inner {
     cil: Cil,
     ail: Arc<Ail>,
@@ -89,24 +89,26 @@ struct Inner {
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
-    /// The sequence of the checkpoint up to which the log is covered.
+    /// The sequence of the last checkpoint that was written to cover the log.
     covered: AtomicU64<Volume>,
-    /// Whether threads write checkpoints, and items in place. Set before the log is used.
+    /// Whether the log has threads that write checkpoints, and threads that push items. Set before
+    /// the log is used.
     has_threads: AtomicBool<Volume>,
     forces: SlotCounters<2>,
-    /// The state of a log that goes by count. `None` for other logs.
+    /// The state of a log that writes checkpoints by count (`LogConfig::by_count`). `None` for
+    /// other logs.
     paced: Option<Paced>,
     mutant: ActiveMutant,
 }
 
 impl Log {
-    /// Opens a log for writing, from its head on. The changes between tail and head have been
-    /// replayed, and stay in the log until something newer is durable. `data` is the device of
-    /// metadata and file data, if the log has a device of its own.
+    /// Opens a log for writing, from its head on. The caller has replayed the changes between tail
+    /// and head; they stay in the log until something newer is durable. `data` is the device of
+    /// metadata and file data if the log has a device of its own, else `None`.
     ///
     /// # Panics
     ///
-    /// Panics if the configuration is outside the limits that it names.
+    /// Panics if a setting in `config` is outside the limits that its documentation names.
     #[must_use]
     pub fn open(
         log: LogDevice,
@@ -129,13 +131,13 @@ impl Log {
         Self { inner, threads }
     }
 
-    /// Takes over the intents that recovery has left open, each with the LSN at which it was
-    /// logged. They hold the tail until they are finished. Everything else up to the head is in
-    /// place and is released. Called once, before any commit.
+    /// Adds the intents that recovery has left open to the AIL, each with the LSN at which it was
+    /// logged. They hold the tail until they are finished. Everything else up to the head is at its
+    /// home location on disk, and its log space is released. Called once, before any commit.
     ///
     /// # Panics
     ///
-    /// Panics if an item does not lie between tail and head.
+    /// Panics if an item's LSN does not lie between tail and head, or if the log is already in use.
     pub fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         assert!(
             self.inner.cil.current() == 1 && self.inner.cil.is_idle(),
@@ -144,12 +146,13 @@ impl Log {
         self.inner.ail.adopt(items);
     }
 
-    /// Adds a transaction's changes to the open checkpoint. The caller holds the locks of `items`;
-    /// it unlocks them and then calls [`settle`](Self::settle).
+    /// Adds a transaction's changes to the open checkpoint. The caller holds the locks of `items`.
+    /// It unlocks them afterwards and then calls [`settle`](Self::settle).
     ///
     /// # Errors
     ///
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown): nothing was added.
+    /// Returns [`Error::Shutdown`](xfs_buffer::Error::Shutdown) if the log is shut down; nothing
+    /// was added then.
     pub fn commit(&self, ticket: &mut Ticket, items: &[Arc<dyn LogItem>]) -> Result<Committed> {
         let committed = self.inner.cil.commit(ticket, items)?;
         if committed.pressure == Pressure::Overrun {
@@ -160,12 +163,12 @@ impl Log {
         Ok(committed)
     }
 
-    /// Performs the action that a commit has made necessary, after its items have been unlocked:
-    /// has a large checkpoint written, and waits while the checkpoint is too large.
+    /// Does the work that a commit has made necessary, after its items have been unlocked. If the
+    /// open checkpoint is large, it is written. If it is too large, this call waits.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn settle(&self, committed: Committed) -> Result<()> {
         let Committed { sequence, pressure } = committed;
         if pressure == Pressure::None {
@@ -184,12 +187,12 @@ impl Log {
         self.inner.health.check()
     }
 
-    /// Begins the next transaction of a chain. The call may wait for log space, unless the step was
-    /// [secured](Self::relog_before).
+    /// Begins the next transaction of a chain. The call may wait for log space, unless the next
+    /// transaction's space was [secured](Self::relog_before).
     ///
     /// # Errors
     ///
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
+    /// Returns [`Error::Shutdown`](xfs_buffer::Error::Shutdown) if the log is shut down.
     pub fn roll(&self, ticket: &mut Ticket) -> Result<()> {
         let Inner { space, health, .. } = &*self.inner;
         let is_recovery = ticket.is_recovery();
@@ -201,13 +204,14 @@ impl Log {
         })
     }
 
-    /// Secures the next step of a chain, and returns the LSN up to which the chain must log its
-    /// open intents again in the step that it is about to commit.
+    /// Tries to reserve the space of a chain's next transaction. Returns the LSN up to which the
+    /// chain must log its open intents again, in the transaction that it is about to commit.
+    /// Returns `None` if it need not log any again.
     ///
-    /// If the next step can have its space now, that space is taken, and only intents where the
-    /// tail will soon have to move are logged again. Otherwise the chain will wait for a tail that
-    /// it holds itself, so all its intents are logged again. This must be decided before the step
-    /// is committed: other threads may use up the log in between.
+    /// If the space is reserved now, only intents are logged again that lie where the tail will
+    /// soon have to move. Otherwise the chain will wait for a tail that it holds itself, so all its
+    /// intents are logged again. This must be decided before the transaction is committed: other
+    /// threads may use up the log in between.
     pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
         let Inner { space, ail, .. } = &*self.inner;
         let is_secure = ticket.secure(space);
@@ -215,29 +219,31 @@ impl Log {
         if is_secure { ail.target() } else { Some(Lsn(u64::MAX)) }
     }
 
-    /// Gives back the log space that a transaction has not used.
+    /// Gives back the log space that a ticket has not used.
     pub fn release(&self, ticket: Ticket) {
         ticket.release(&self.inner.space);
     }
 
-    /// Makes everything up to this checkpoint durable: see
-    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`].
+    /// Makes all checkpoints up to `sequence` durable.
+    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`] have the sequence to
+    /// pass.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn force(&self, sequence: u64) -> Result<()> {
         self.inner.force(sequence)
     }
 
-    /// Returns whether the same commits give the same bytes: see [`LogConfig::by_count`].
+    /// Returns whether the same commits always give the same bytes in the log: see
+    /// [`LogConfig::by_count`].
     #[must_use]
     pub fn is_by_count(&self) -> bool {
         self.inner.paced.is_some()
     }
 
-    /// Returns the sequence up to which every checkpoint is durable. The sequence may have grown by
-    /// the time the caller uses it.
+    /// Returns the sequence up to which every checkpoint is durable. More checkpoints may be
+    /// durable by the time the caller uses it.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.inner.cil.durable()
@@ -247,17 +253,17 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn force_all(&self) -> Result<()> {
         self.inner.force(self.inner.cil.current())
     }
 
-    /// Flushes the device that the log protects, without forcing the log.
+    /// Flushes the device of metadata and file data, without forcing the log.
     ///
     /// # Errors
     ///
-    /// The error of the flush. The flush may have lost items that were written in place, which then
-    /// exist only in the log. So the log is shut down.
+    /// Returns the error of the flush, and shuts the log down: the flush may have lost items that
+    /// were written to their home locations on disk, which then exist only in the log.
     pub fn flush_device(&self) -> Result<()> {
         self.inner.health.check()?;
         self.inner.writer.flush_device().inspect_err(|_| self.inner.shut_down())?;
@@ -265,31 +271,35 @@ impl Log {
         self.inner.health.check()
     }
 
-    /// Returns the list of the items that are not in place.
+    /// Returns the active item list: the items that are not yet written to their home locations on
+    /// disk.
     #[must_use]
     pub fn ail(&self) -> &Ail {
         &self.inner.ail
     }
 
-    /// Returns the used and granted bytes. The caches of slots count as granted.
+    /// Returns the used and granted bytes of the log. Bytes in the caches of slots count as
+    /// granted.
     #[must_use]
     pub fn space(&self) -> SpaceUse {
         self.inner.space.in_use()
     }
 
-    /// Empties the caches of all slots, so that a test sees what tickets and checkpoints hold.
+    /// Empties the caches of all slots, so that a test sees how many bytes tickets and checkpoints
+    /// hold.
     #[cfg(test)]
     pub(crate) fn drain_caches(&self) {
         self.inner.space.drain();
     }
 
-    /// Returns whether a thread waits for log space.
+    /// Returns whether a thread waits for log space, or the space is closed.
     #[cfg(test)]
     pub(crate) fn is_contended(&self) -> bool {
         self.inner.space.is_contended()
     }
 
-    /// Returns whether the log has been shut down. After that nothing may be written in place.
+    /// Returns whether the log has been shut down. After that nothing may be written to its home
+    /// location on disk.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.inner.health.is_down()
@@ -299,19 +309,20 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The error that prevented the flush; the log is shut down anyway.
+    /// Returns the error because of which committed changes could not be written; the log is shut
+    /// down anyway.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         let flushed = if how == Shutdown::Flush { self.force_all() } else { Ok(()) };
         self.inner.shut_down();
         flushed
     }
 
-    /// Writes everything in place and then the unmount record, so that there is nothing to recover.
-    /// No other thread may use the log meanwhile.
+    /// Writes every item to its home location on disk and then the unmount record, so that recovery
+    /// has nothing to do. No other thread may use the log meanwhile.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log. The log then has to be recovered.
+    /// Returns the error that stopped the log. The log then has to be recovered.
     pub fn unmount(mut self) -> Result<()> {
         self.quiesce()?;
         let ticket = self.reserve(UNMOUNT_BYTES, 1)?;
@@ -321,7 +332,7 @@ impl Log {
         written.map(drop)
     }
 
-    /// Stops the threads and waits for them.
+    /// Stops the log's threads and waits until they have ended.
     fn close(&mut self) {
         self.inner.stop();
         self.threads.join();
@@ -329,12 +340,12 @@ impl Log {
     }
 }
 
-/// Checkpoint numbers for each block of the log: more than the checkpoints that can begin in one
-/// block.
+/// Number of checkpoint numbers for each block of the log: more than the checkpoints that can begin
+/// in one block.
 const NUMBERS_PER_BLOCK: u32 = 64;
 
 /// Returns the number from which a session that begins at this head counts its checkpoints.
-/// Checkpoints that an earlier session left in the log have other numbers. That session began as
+/// Checkpoints that an earlier session left in the log have other numbers: that session began as
 /// many blocks earlier as it has written, and has not used up the numbers of these blocks. The
 /// whole log has fewer checkpoints than there are numbers.
 pub(crate) const fn first_number(head: Lsn, log_blocks: u32) -> u32 {
@@ -406,7 +417,7 @@ impl Inner {
         self.has_threads.load(Ordering::Acquire)
     }
 
-    /// Requests that the threads end.
+    /// Tells the log's threads to end.
     fn stop(&self) {
         self.closing.store(true, Ordering::Release);
         self.cil.wake_all();
@@ -414,7 +425,7 @@ impl Inner {
         self.paced.iter().for_each(Paced::wake);
     }
 
-    /// Writes all checkpoints up to this one. An error shuts the log down.
+    /// Writes all checkpoints up to `sequence`. Shuts the log down if that fails.
     fn push(&self, sequence: u64) -> Result<()> {
         self.cil.push(sequence).inspect_err(|_| self.shut_down())?;
         if self.ail.target().is_some() {
@@ -440,9 +451,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes log space for a waiter: committed items have to reach the AIL, and items in the AIL
-    /// have to be written in place. More space does not help a waiter that only waits for the log
-    /// to be resumed.
+    /// Makes log space for a waiter. Committed items have to reach the AIL, and items in the AIL
+    /// have to be written to their home locations on disk. More space does not help a waiter that
+    /// only waits for the space to be opened again.
     fn make_space(&self) {
         if !self.space.has_waiters() {
             return;
@@ -455,7 +466,8 @@ impl Inner {
         }
     }
 
-    /// Has items up to `target` written in place. A failed write shuts the log down.
+    /// Has items up to `target` written to their home locations on disk. A failed write shuts the
+    /// log down.
     fn push_items(&self, target: Lsn) -> PushReport {
         let report = self.ail.push(target);
         if report.failed > 0 {

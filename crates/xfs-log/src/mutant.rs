@@ -1,43 +1,46 @@
-//! Mutants: deliberate bugs that the tests of this crate switch on to prove that they would be
-//! found.
+//! Mutants: deliberate bugs that the tests of this crate switch on to prove that they would find
+//! them.
 //!
 //! Each mutant is a mistake that is easy to make and that only certain schedules expose. A test
-//! that switches a mutant on must fail. Without that proof nobody knows whether the test can see
-//! anything. A build without tests contains no mutant: [`mutate!`] expands to the right code alone.
+//! that switches a mutant on must fail. Without that proof nobody knows whether the test can find
+//! any bug. A build without tests contains no mutant: [`mutate!`] expands to the right code alone.
 
 /// A deliberate bug.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// A checkpoint is written slot by slot, without sorting.
+    /// The members of a checkpoint are written slot by slot, without sorting them by order number.
     NoSort,
     /// The sort reverses members with equal order numbers.
     UnstableSort,
     /// A checkpoint does not wait for its predecessor's START.
     StartOutOfOrder,
-    /// The switch locks one slot after the other.
+    /// The switch to the next checkpoint locks one slot after the other, instead of all at once.
     SlotsOneByOne,
-    /// An item that moves between slots again reuses its vector of the previous checkpoint.
+    /// An item that moves between slots again keeps its shared vector of the previous checkpoint.
     SharedVectorKept,
     /// No flush precedes a record with COMMIT.
     NoPreflush,
     /// A record with COMMIT does not wait for earlier closed records that other threads still fill.
     CommitBeforeRecords,
-    /// Other threads may append to the next record before the rest of a region.
+    /// Other threads may append to the next record before the rest of a region that is split over
+    /// records.
     PiecesApart,
-    /// The thread that wrote an item in place reads its number after the item has left the list.
+    /// The thread that wrote an item to disk reads its number in the AIL after the item has left
+    /// the AIL.
     NumberReadLate,
-    /// The tail does not wait for checkpoints that are being written.
+    /// The tail does not wait at the START of checkpoints that are being written.
     TailPastStart,
     /// Granted bytes are given back before the head has moved over them.
     GrantBeforeHead,
     /// The waiter with the smallest request is served first.
     SmallestFirst,
-    /// A new waiter does not check whether bytes came free in the meantime.
+    /// A new waiter goes to sleep without checking whether bytes came free in the meantime.
     AsleepBeforeLooking,
     /// A waiter that gives up because the log is shut down stays in the queue.
     LeftBehind,
-    /// A chain decides which intents to log again without securing its next step.
+    /// A chain assumes that the space of its next transaction is reserved when it decides which
+    /// intents to log again.
     RelogByGuess,
 }
 

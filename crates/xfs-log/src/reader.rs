@@ -1,5 +1,5 @@
-//! Reading the log from tail to head: records, their operations, and the transactions that those
-//! make up.
+//! Reading the log from tail to head: records, their operations, and the transactions that the
+//! operations make up.
 //!
 //! Owns: joining regions and transactions. Does **not** own the meaning of an item, or finding head
 //! and tail.
@@ -36,21 +36,21 @@ use crate::state::LogState;
 /// The length of an operation's header in bytes.
 const OPERATION_BYTES: usize = 12;
 
-/// An entry of the log.
+/// A record or a transaction of the log.
 #[derive(Debug)]
 pub enum LogEntry {
-    /// A record starts. The transactions that its operations complete come next.
+    /// The header of a record. The transactions that the record's operations complete come next.
     Record(LogRecordHeader),
-    /// A complete transaction.
+    /// A complete transaction, whose COMMIT was read.
     Transaction(Transaction),
 }
 
 /// Reads a log from its tail to its head.
 pub struct LogReader<'a> {
     log: &'a LogDevice,
-    /// The block at which the next record starts.
+    /// The block number at which the next record starts.
     block: u32,
-    /// The number of blocks from there to the head.
+    /// Number of blocks from `block` to the head.
     left: u32,
     record: Option<Record>,
     open: BTreeMap<u32, Transaction>,
@@ -64,20 +64,20 @@ struct RecordOrigin {
     place: StructureAddress,
 }
 
-/// A record that is being read.
+/// A record whose operations are being read.
 struct Record {
     source: RecordOrigin,
-    /// Headers and payload, with the payload's cycle words restored.
+    /// Headers and payload. The words that cycle numbers had replaced are restored.
     bytes: Vec<u8>,
-    /// The offset of the next operation.
+    /// The offset in bytes of the next operation.
     at: usize,
-    /// The offset of the end of the payload.
+    /// The offset in bytes of the end of the payload.
     end: usize,
     operations_left: u32,
 }
 
 impl<'a> LogReader<'a> {
-    /// Creates a reader of the log between tail and head. A clean log has nothing to read.
+    /// Creates a reader of the log between tail and head. A clean log gives no entries.
     #[must_use]
     pub fn new(log: &'a LogDevice, state: &LogState) -> Self {
         let left =
@@ -89,8 +89,8 @@ impl<'a> LogReader<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](xfs_buffer::Error::Io), and [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for
-    /// damaged records and operations.
+    /// Returns [`Error::Io`](xfs_buffer::Error::Io) if the device fails, and
+    /// [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for damaged records and operations.
     pub fn next_entry(&mut self) -> Result<Option<LogEntry>> {
         loop {
             let Some(record) = &mut self.record else {
@@ -113,7 +113,7 @@ impl<'a> LogReader<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`next_entry`](Self::next_entry).
+    /// Returns the errors of [`next_entry`](Self::next_entry).
     pub fn next_transaction(&mut self) -> Result<Option<Transaction>> {
         loop {
             match self.next_entry()? {
@@ -124,8 +124,8 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// Returns the transactions that were started and not committed so far. At the head, these
-    /// transactions never happened.
+    /// Returns the transactions whose START was read, but not yet their COMMIT. Once the reader is
+    /// at the head, these transactions never happened.
     pub fn open_transactions(&self) -> impl Iterator<Item = &Transaction> {
         self.open.values()
     }

@@ -89,8 +89,8 @@ use cancel::CancelTable;
 use intent::OpenIntents;
 use store::Store;
 
-/// The most memory that a replay keeps. The largest log has 2 GiB, but an honest log of that size
-/// is mostly changes of the same blocks.
+/// The greatest amount of memory in bytes that a replay keeps. The largest log has 2 GiB, but an
+/// honest log of that size is mostly changes of the same blocks.
 pub const MAX_REPLAY_BYTES: u64 = 1 << 30;
 
 /// A volume whose log has been replayed in memory.
@@ -99,57 +99,60 @@ pub struct Replayed {
     superblock: Superblock,
     state: LogState,
     summary: Summary,
-    /// The ranges of bytes that are atomic: the metadata buffers that were changed.
+    /// The byte ranges of the metadata buffers that were changed. Each range is written by one
+    /// write.
     buffers: Vec<Range<u64>>,
-    /// Intents without a completion, in the order of the log.
+    /// Intents whose completion is not in the log, in the order of the log.
     intents: Vec<Intent>,
     leftovers: Leftovers,
 }
 
-/// The treatment of work that takes transactions.
+/// The treatment of work that needs transactions: open intents and unlinked inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leftovers {
-    /// The work is refused by name, so that none is left.
+    /// Replay fails and names the work, so no work is left.
     Refused,
-    /// The work stays for a layer that has transactions.
+    /// The work is kept for a layer that has transactions.
     Kept,
 }
 
-/// Counts of a replay.
+/// The counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The number of transactions that were committed.
+    /// Number of committed transactions in the log.
     pub transactions: u64,
-    /// The number of items in these transactions.
+    /// Number of items in these transactions.
     pub items: u64,
-    /// The number of items whose object was newer already, or cancelled later.
+    /// Number of items that were not replayed: mostly because their object was newer already, or
+    /// cancelled later.
     pub skipped: u64,
-    /// The number of intents that were finished.
+    /// Number of intents that were finished.
     pub intents: u64,
-    /// The number of unlinked inodes that were freed.
+    /// Number of unlinked inodes that were freed.
     pub unlinked: u64,
-    /// The number of unlinked inodes that are damaged and were therefore not freed.
+    /// Number of unlinked inodes that are damaged and were therefore not freed.
     pub unlinked_damaged: u64,
 }
 
-/// The length of the free range of IDs that new intents get, apart from the IDs of open intents.
+/// Number of IDs for new intents: a range of this length has no ID of an open intent.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
-    /// Returns the volume after recovery. Writes to this device stay in memory.
+    /// Returns the device of the volume with the changes of recovery. Writes to this device stay in
+    /// memory.
     #[must_use]
     pub fn device(&self) -> SharedDevice {
         self.device.clone()
     }
 
-    /// Returns the superblock after recovery.
+    /// Returns the superblock with the changes of recovery.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// Returns the state of the log that was replayed.
+    /// Returns the state that the log had before the replay.
     #[must_use]
     pub const fn log_state(&self) -> &LogState {
         &self.state
@@ -161,15 +164,15 @@ impl Replayed {
         &self.summary
     }
 
-    /// Returns the intents without a completion, in the order of the log. There are none after
-    /// [`replay`].
+    /// Returns the intents whose completion is not in the log, in the order of the log. The slice
+    /// is empty after [`replay`].
     #[must_use]
     pub fn intents(&self) -> &[Intent] {
         &self.intents
     }
 
     /// Returns the first of a long range of IDs that no open intent has. New intents are numbered
-    /// from this ID on; otherwise a completion could be taken for that of another intent.
+    /// from this ID on. Otherwise a completion could be taken for that of another intent.
     #[must_use]
     pub fn first_intent_id(&self) -> u64 {
         let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();
@@ -184,16 +187,17 @@ impl Replayed {
         first
     }
 
-    /// Writes the replayed changes in place, and marks the log clean. See the module's crash
-    /// argument.
+    /// Writes the replayed changes to their home locations on disk, and marks the log clean. See
+    /// the module's crash argument.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]. The log is then as dirty as before, and the recovery can be repeated.
+    /// Returns [`Error::Io`] if a device fails. The log is then as dirty as before, and the
+    /// recovery can be repeated.
     ///
     /// # Panics
     ///
-    /// Panics after [`replay_all`]: promised work would be lost.
+    /// Panics after [`replay_all`]: the work that it kept would be lost.
     pub fn write_back(&self, log: &LogDevice) -> Result<()> {
         assert_eq!(
             self.leftovers,
@@ -207,12 +211,13 @@ impl Replayed {
         clean::mark_clean(log, &self.state)
     }
 
-    /// Writes the replayed changes in place, and prepares the log to be written on from its head.
-    /// The log stays dirty. A clean log is written only where a torn record lies ahead of its head.
+    /// Writes the replayed changes to their home locations on disk, and prepares the log to be
+    /// written from its head on. The log stays dirty. A clean log is written only if a torn record
+    /// lies after its head.
     ///
     /// # Errors
     ///
-    /// The errors of [`write_back`](Self::write_back).
+    /// Returns the errors of [`write_back`](Self::write_back).
     pub fn write_in_place(&self, log: &LogDevice) -> Result<()> {
         if !self.state.clean {
             self.write_replayed()?;
@@ -220,12 +225,12 @@ impl Replayed {
         self.prepare_log(log)
     }
 
-    /// Prepares the log to be written on from its head, and does nothing else: for a caller that
-    /// keeps the replayed changes, and the log, in memory.
+    /// Prepares the log to be written from its head on, without writing the replayed changes. For a
+    /// caller that keeps the replayed changes and the log in memory.
     ///
     /// # Errors
     ///
-    /// The errors of [`write_back`](Self::write_back).
+    /// Returns the errors of [`write_back`](Self::write_back).
     pub fn prepare_log(&self, log: &LogDevice) -> Result<()> {
         if self.state.is_blank {
             return clean::begin(log);
@@ -244,11 +249,12 @@ impl Replayed {
     }
 }
 
-/// Replays the log of a volume into memory. An open intent or an unlinked inode is refused.
+/// Replays the log of a volume into memory.
 ///
 /// # Errors
 ///
-/// See [`RecoveryError`].
+/// Returns a [`RecoveryError`], also if the log leaves an open intent, an unlinked inode or blocks
+/// set aside for copies.
 pub fn replay(
     data: SharedDevice,
     log: &LogDevice,
@@ -257,12 +263,12 @@ pub fn replay(
     run(data, log, superblock, Leftovers::Refused)
 }
 
-/// Replays the log of a volume into memory, and keeps open intents, unlinked inodes and blocks set
-/// aside for copies for a layer that has transactions.
+/// Replays the log of a volume into memory. Open intents, unlinked inodes and blocks set aside for
+/// copies are kept for a layer that has transactions.
 ///
 /// # Errors
 ///
-/// See [`RecoveryError`].
+/// Returns a [`RecoveryError`] if the log cannot be replayed.
 pub fn replay_all(
     data: SharedDevice,
     log: &LogDevice,
@@ -303,7 +309,8 @@ fn run(
     Ok(replayed)
 }
 
-/// Runs both passes. Returns the intents that are open at the head.
+/// Reads the log twice: the first pass notes cancelled buffers, the second replays the items.
+/// Returns the intents that are open at the head.
 fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents, RecoveryError> {
     let mut cancelled = CancelTable::default();
     let mut reader = LogReader::new(log, &replayed.state);
@@ -342,18 +349,18 @@ struct SecondPass {
     summary: Summary,
 }
 
-/// The order in which the items of one transaction are replayed.
+/// The phases in which the items of one transaction are replayed, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ReplayPhase {
     /// Buffers and inode creations. A new inode cluster must exist before an inode in it.
     Buffers,
     /// All other items.
     Items,
-    /// Buffers with links of unlinked lists. The links lie in inodes, whose cores an inode item has
-    /// just rewritten.
+    /// Buffers that hold links of unlinked lists. These links lie in inodes, whose cores an inode
+    /// item may have rewritten in the phase before.
     InodeBuffers,
-    /// Cancellations come last, because a buffer that this transaction cancels also counts as
-    /// cancelled for its other items.
+    /// Cancellations of buffers. They come last, so that a buffer that this transaction cancels
+    /// counts as cancelled for the transaction's other items too.
     Cancellations,
 }
 
@@ -388,7 +395,8 @@ impl SecondPass {
         Ok(())
     }
 
-    /// Replays one item. Returns whether the item had anything to replay.
+    /// Replays one item. Returns whether anything was replayed; `false` means that the item was
+    /// skipped.
     fn replay_item(
         &mut self,
         item: &LogItem<'_>,

@@ -44,25 +44,25 @@ use crate::health::Health;
 use crate::mutant::{ActiveMutant, mutate};
 use wait_queue::{WaitQueue, Waiter};
 
-/// The largest log, so that both numbers fit in a word.
+/// The size of the largest log in bytes: used and granted bytes take 32 bits each in the word.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
 
-/// Flag in the word: new transactions get nothing. It is the lowest bit of the used bytes, which
-/// are whole basic blocks.
+/// Flag in the word of used and granted bytes: new transactions get no bytes. It is the lowest bit
+/// of the used bytes, which are whole basic blocks.
 const CLOSED: u64 = 1 << 32;
 
-/// Whether a request comes before the requests of new transactions.
+/// Whether a request for log space comes before the requests of new transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     /// The request of a new transaction.
     Begin,
     /// The request of a chain of transactions that has used up its promised units. The chain holds
-    /// items, so other transactions cannot continue before it does.
+    /// items for which other transactions wait.
     Roll,
 }
 
 impl Urgency {
-    /// Returns the number of bytes that such a request must leave free (I4).
+    /// Returns the number of bytes of the log that a request of this urgency must leave free (I4).
     pub(crate) const fn kept_back(self, size_bytes: u64) -> u64 {
         match self {
             Self::Begin => size_bytes / 8,
@@ -74,9 +74,9 @@ impl Urgency {
 /// Used and granted bytes of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceUse {
-    /// Bytes between tail and head.
+    /// Number of bytes between tail and head.
     pub used: u64,
-    /// Bytes that are promised to tickets, caches and checkpoints.
+    /// Number of bytes that are promised to tickets, caches and checkpoints.
     pub granted: u64,
 }
 
@@ -94,24 +94,24 @@ impl SpaceUse {
 pub(crate) struct Space {
     size_bytes: u64,
     word: AtomicU64<Volume>,
-    /// The number of bytes that a slot may cache; 0 if the log is too small for that.
+    /// Number of bytes that each slot may cache; 0 if the log is too small for caches.
     cache_bytes: u64,
     caches: Slots<AtomicU64<Slot>>,
     contended: AtomicBool<Volume>,
     queue: Mutex<WaitQueue, Volume>,
-    /// The condition variable of the thread that waits until nothing is granted.
+    /// The condition variable of threads that wait until no bytes are granted.
     freed: Condvar<Volume>,
-    /// The number of times that a thread has waited for space.
+    /// Number of times that a thread has waited for space.
     waits: SlotCounters<1>,
-    /// Whether a waiter pushes the tail itself, because no thread of the log does. Then every
-    /// commit and every release lets the head waiter push again: no other thread may be left to do
-    /// it.
+    /// Whether a waiter pushes the tail itself, because the log has no thread that does. Every
+    /// commit and every release then lets the head waiter push again, since it may be the only
+    /// thread left.
     inline_tail_push: AtomicBool<Volume>,
     mutant: ActiveMutant,
 }
 
 impl Space {
-    /// Creates the space of a log of `size_bytes`, all of it free. No ticket will ask for more than
+    /// Creates the space of a log of `size_bytes`, all of it free. No ticket will request more than
     /// `largest_bytes` at once.
     pub(crate) fn new(
         size_bytes: u64,
@@ -136,7 +136,7 @@ impl Space {
         }
     }
 
-    /// Leaves tail pushes to the log's threads from now on: a waiter only requests them.
+    /// Leaves tail pushes to the log's threads from now on: a waiter only requests a push.
     pub(crate) fn leave_tail_pushes_to_threads(&self) {
         self.inline_tail_push.store(false, Ordering::Release);
     }
@@ -160,7 +160,7 @@ impl Space {
         self.contended.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of new transactions that wait.
+    /// Returns the number of new transactions that wait for space.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.queue.lock().waiting()
@@ -172,15 +172,16 @@ impl Space {
         self.queue.lock().served.clone()
     }
 
-    /// Returns whether a thread waits for space, and not only for the space to be opened again.
+    /// Returns whether a thread waits for bytes. New transactions that wait only because the space
+    /// is closed do not count.
     pub(crate) fn has_waiters(&self) -> bool {
         self.is_contended() && self.queue.lock().has_waiters()
     }
 
     /// Stops granting bytes to new transactions: they wait until the space is [opened](Self::open)
-    /// again, and chains continue. The flag is part of the word, so a request that has not taken
-    /// its bytes from the word before gets none. Bytes in a cache are granted (I2). So no
-    /// transaction is running once nothing is granted.
+    /// again, but chains continue. The flag is part of the word, so no later request takes bytes
+    /// from the word. Bytes in a cache count as granted (I2). So no transaction is running once no
+    /// bytes are granted.
     pub(crate) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.is_closed = true;
@@ -189,7 +190,7 @@ impl Space {
         self.drain();
     }
 
-    /// Undoes [`close`](Self::close).
+    /// Grants bytes to new transactions again, after [`close`](Self::close).
     pub(crate) fn open(&self) {
         let mut queue = self.queue.lock();
         queue.is_closed = false;
@@ -198,8 +199,8 @@ impl Space {
         self.serve(&mut queue);
     }
 
-    /// Returns whether nothing is granted. If something is, waits for a change, but no longer than
-    /// `limit`.
+    /// Returns whether no bytes are granted. If some are, first waits until they are given back,
+    /// but no longer than `limit`.
     pub(crate) fn is_idle_within(&self, limit: Duration) -> bool {
         let mut queue = self.queue.lock();
         self.drain();
@@ -210,8 +211,8 @@ impl Space {
         self.in_use().granted == 0
     }
 
-    /// Takes `bytes`, and waits for them if necessary. The head waiter calls `on_wait` to have the
-    /// tail pushed (I6).
+    /// Takes `bytes`, and waits for them if necessary. While it waits as the head waiter, it calls
+    /// `on_wait` to have the tail pushed (I6).
     pub(crate) fn take(
         &self,
         bytes: u64,
@@ -231,12 +232,14 @@ impl Space {
         self.mutant
     }
 
-    /// Takes `bytes` if they are free, or in the cache of this slot, and no thread waits.
+    /// Takes `bytes` from the cache of the calling thread's slot or from the free space. Returns
+    /// `false` if they do not suffice or a thread waits.
     pub(crate) fn take_at_once(&self, bytes: u64, urgency: Urgency) -> bool {
         !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes, urgency))
     }
 
-    /// Takes `bytes` if they are free, or in any cache, and no thread waits.
+    /// Takes `bytes` from the free space, after emptying all caches into it. Returns `false` if
+    /// they do not suffice or a thread waits.
     pub(crate) fn try_take(&self, bytes: u64, urgency: Urgency) -> bool {
         if self.is_contended() {
             return false;
@@ -247,7 +250,8 @@ impl Space {
         self.take_free(bytes, urgency)
     }
 
-    /// Returns bytes that a ticket has not used to the cache of this slot or to the free space.
+    /// Gives back `bytes` that a ticket reserved but did not use. They go to the cache of the
+    /// calling thread's slot, or to the free space if the cache is full or a thread waits.
     pub(crate) fn give_back(&self, bytes: u64) {
         let is_contended = self.is_contended();
         if bytes == 0 && !is_contended {
@@ -267,20 +271,20 @@ impl Space {
         }
     }
 
-    /// Returns granted bytes to the word, past the caches.
+    /// Gives granted bytes back to the free space, not to a cache.
     pub(crate) fn release(&self, bytes: u64) {
         self.update(|state| SpaceUse { granted: state.granted - bytes, ..state });
         self.changed(self.inline_tail_push.load(Ordering::Acquire));
     }
 
-    /// Records that the tail has moved: `used` bytes lie between it and the head.
+    /// Records that the tail has moved: `used` bytes now lie between the tail and the head.
     pub(crate) fn set_used(&self, used: u64) {
         self.update(|state| SpaceUse { used, ..state });
         self.changed(true);
     }
 
-    /// Records that the head has moved: `used` bytes lie between the tail and the head, and
-    /// `returned` bytes are granted no more.
+    /// Records that the head has moved: `used` bytes now lie between the tail and the head, and
+    /// `returned` bytes are no longer granted.
     pub(crate) fn move_head(&self, used: u64, returned: u64) {
         mutate!(
             self.mutant,
@@ -300,8 +304,8 @@ impl Space {
         self.freed.notify_all();
     }
 
-    /// Grants freed bytes to the waiters, if there are any. If `may_ask`, the head waiter requests
-    /// another tail push if the bytes do not suffice.
+    /// Grants free bytes to waiters, after bytes have become free. If `may_ask` and the bytes do
+    /// not suffice, the head waiter requests another tail push.
     fn changed(&self, may_ask: bool) {
         if self.is_contended() {
             let mut queue = self.queue.lock();
@@ -312,7 +316,8 @@ impl Space {
         }
     }
 
-    /// Grants free bytes to the waiters in order (I5), and has the head waiter request more (I6).
+    /// Grants free bytes to the waiters in order (I5). Wakes the head waiter if it has to request a
+    /// tail push (I6).
     fn serve(&self, queue: &mut WaitQueue) {
         mutate!(self.mutant, Mutant::SmallestFirst, {}, queue.sort_by_size());
         queue.serve(|bytes, urgency| self.take_free(bytes, urgency));
@@ -356,7 +361,8 @@ impl Space {
         self.cache_bytes != 0 && take_exactly(self.caches.mine(), bytes)
     }
 
-    /// Takes `bytes` from the word, and half a cache more if that is free.
+    /// Takes `bytes` from the free space, and half a cache more for the cache of the calling
+    /// thread's slot if that is free too.
     fn refill(&self, bytes: u64, urgency: Urgency) -> bool {
         let extra = self.cache_bytes / 2;
         if extra != 0 && self.take_free(bytes + extra, Urgency::Begin) {
@@ -415,13 +421,13 @@ impl Space {
         Ok(())
     }
 
-    /// Empties all caches, and serves the queue with what was in them.
+    /// Empties all caches, and serves the queue of waiters with their bytes.
     fn drain_and_serve(&self, queue: &mut WaitQueue) {
         self.drain();
         self.serve(queue);
     }
 
-    /// Empties all caches.
+    /// Moves the bytes of all caches to the free space.
     pub(crate) fn drain(&self) {
         let cached: u64 = self.caches.iter().map(|cache| cache.swap(0, Ordering::SeqCst)).sum();
         if cached != 0 {
@@ -430,7 +436,8 @@ impl Space {
     }
 }
 
-/// Takes all of `bytes` from a cache, or nothing.
+/// Takes `bytes` from a cache and returns `true`, or takes nothing and returns `false` if the cache
+/// has fewer.
 fn take_exactly(cache: &AtomicU64<Slot>, bytes: u64) -> bool {
     let mut cached = cache.load(Ordering::Relaxed);
     while let Some(rest) = cached.checked_sub(bytes) {

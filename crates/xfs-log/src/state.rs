@@ -1,4 +1,5 @@
-//! The state of a log: its head, its tail, and whether anything lies between them.
+//! The state of a log: its head, its tail, and whether changes that must be replayed lie between
+//! them.
 //!
 //! Owns: the search for the last good record and the tail that it names, and the decision between
 //! clean and dirty. Does **not** own the search for the head by cycles ([`head`]), or replay.
@@ -58,14 +59,17 @@ pub struct LogState {
     pub tail: Lsn,
     /// Whether the volume was unmounted and no change waits to be replayed.
     pub clean: bool,
-    /// The block of the last good record.
+    /// The block number of the last good record.
     pub last_record: u32,
-    /// The buffer size of the writer of the record at the tail.
+    /// The size in bytes of the in-core log buffers of the writer that wrote the record at the
+    /// tail.
     pub buffer_bytes: u32,
-    /// The end of the log by its cycles, if the records there turned out to be torn; else `None`.
+    /// The block number of the head by cycles alone, if the records before it turned out to be
+    /// torn; else `None`.
     pub torn: Option<u32>,
-    /// Whether the log was never written: it is zero. The first writer of the log begins it as mkfs
-    /// does, with an unmount record. The head lies after that record.
+    /// Whether the log was never written: it is all zeros, except perhaps for a torn first record.
+    /// The first writer of such a log begins it as mkfs does, with an unmount record. `head` lies
+    /// after that record.
     pub is_blank: bool,
 }
 
@@ -77,7 +81,7 @@ impl LogState {
     }
 }
 
-/// A record and its block.
+/// A record's block number and header.
 #[derive(Clone, Copy)]
 struct Record {
     block: u32,
@@ -89,18 +93,19 @@ impl Record {
         log.advance(self.block, self.header.total_blocks())
     }
 
-    /// Returns the head as an LSN, if this record is the last one before it. The cycle is one
-    /// higher if the end of the log lies between record and head.
+    /// Returns the LSN of the block `head`, if this record is the last one before it. The cycle is
+    /// one higher if the end of the log lies between record and head.
     fn head_after(&self, head: u32) -> Lsn {
         Lsn::new(self.header.cycle.wrapping_add(u32::from(head <= self.block)), head)
     }
 }
 
-/// Finds head and tail of a log, and whether it is clean.
+/// Finds the head and the tail of a log, and whether the log is clean.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] for a damaged log: neither head nor tail can be trusted then.
+/// Returns [`Error::Corrupt`] for a damaged log, whose head and tail cannot be trusted, and
+/// `Error::Io` if the device fails.
 #[doc(alias = "xlog_find_tail")]
 pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
     if let Some(state) = blank::find(log)? {
@@ -140,8 +145,8 @@ fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
     LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn, is_blank: false }
 }
 
-/// Returns the last block before this one, around the end of the log, in which a record starts.
-/// Returns `None` if there is none.
+/// Returns the block number of the last record that starts before `block`, or `None`. Going
+/// backwards, the last block of the log follows block 0.
 fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
     match find_last_header(log, 0, block)? {
         Some(found) => Ok(Some(found)),
@@ -162,7 +167,7 @@ fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
 }
 
 /// Checks the records that may have been in flight when the log was last written. Returns the last
-/// good record and the head after it.
+/// good record, and the block number of the head after it.
 #[doc(alias = "xlog_verify_head")]
 fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)> {
     let tail = last.header.tail.block();
@@ -190,8 +195,8 @@ fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)
     Ok((good, bad.block))
 }
 
-/// Checks the records from the tail to the head. Returns the record at the tail, moved past records
-/// that a torn write at the head has destroyed.
+/// Checks the records from the tail to the head. Returns the header of the record at the tail. If a
+/// torn write at the head has destroyed the first records, the tail is the record after them.
 #[doc(alias = "xlog_verify_tail")]
 fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHeader> {
     // A torn write can reach no further than the buffers that were in flight.
@@ -218,8 +223,8 @@ fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHea
     log.read_header(tail)
 }
 
-/// Returns the first block from `block` up to `head`, around the end of the log, in which a record
-/// starts. Returns `None` if there is none.
+/// Returns the first block from `block` up to `head` in which a record starts, or `None`. Block 0
+/// follows the last block.
 fn next_record(log: &LogDevice, block: u32, head: u32) -> Result<Option<u32>> {
     if block <= head {
         return find_first_header(log, block, head);
@@ -230,7 +235,7 @@ fn next_record(log: &LogDevice, block: u32, head: u32) -> Result<Option<u32>> {
     }
 }
 
-/// A torn record, and the check that it failed.
+/// The block number of a torn record, and the check that it failed.
 struct BadRecord {
     block: u32,
     error: Error,
@@ -239,14 +244,14 @@ struct BadRecord {
 /// The ways in which a torn write may have damaged a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tear {
-    /// The record was being written.
+    /// The record itself was being written.
     Writing,
-    /// Records that were being written lie over this record.
+    /// New records were being written over this old record.
     Overwriting,
 }
 
 impl Tear {
-    /// Returns whether the tear explains why the record failed its check.
+    /// Returns whether a tear of this kind explains that a record failed the check.
     fn explains(self, corruption: &Corruption) -> bool {
         match corruption.check() {
             Check::Checksum { .. } => true,
@@ -256,9 +261,9 @@ impl Tear {
     }
 }
 
-/// Checks the records from the one at `start` to the head, and returns the first torn one, or
-/// `None` if all are good. Each check continues at the end of the record before, so the walk reads
-/// every block at most once. A damaged record is an error.
+/// Checks the records from the one at `start` to the head. Returns the first torn one, or `None` if
+/// all are good. Each check continues at the end of the record before, so the walk reads every
+/// block at most once. Returns an error for a damaged record that is not torn.
 fn find_torn_record(
     log: &LogDevice,
     start: u32,

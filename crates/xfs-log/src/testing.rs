@@ -1,4 +1,4 @@
-//! A writer of logs for the tests of this crate: records as the kernel lays them out.
+//! A writer of log images for the tests of this crate. It lays out records as the kernel does.
 
 pub(crate) mod decode;
 pub(crate) mod item;
@@ -19,25 +19,25 @@ const BLOCK: usize = 512;
 const CRC_OFFSET: usize = 32;
 const UNMOUNT_OPERATION: [u8; 12] = [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0];
 
-/// A log under construction.
+/// The image of a log to which tests append records.
 #[derive(Clone)]
 pub(crate) struct LogImage {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: Lsn,
-    /// The tail that the next record names.
+    /// The LSN of the tail that the next record names.
     pub(crate) tail: Lsn,
-    /// The buffer size that the next record names.
+    /// The buffer size in bytes that the next record names.
     pub(crate) size: u32,
 }
 
 impl LogImage {
-    /// Creates an empty log, all zeros.
+    /// Creates a log without records, all zeros.
     pub(crate) fn new(length_blocks: u32) -> Self {
         let bytes = vec![0; length_blocks as usize * BLOCK];
         Self { bytes, head: Lsn::new(1, 0), tail: Lsn::new(1, 0), size: 32 << 10 }
     }
 
-    /// Creates a log as mkfs leaves it: one unmount record.
+    /// Creates a log as mkfs leaves it: with one unmount record.
     pub(crate) fn fresh(length_blocks: u32) -> Self {
         let mut log = Self::new(length_blocks);
         log.append_unmount();
@@ -65,13 +65,14 @@ impl LogImage {
         &mut self.bytes[block * BLOCK..][..BLOCK]
     }
 
-    /// Appends a record with this much payload, and returns the record's block.
+    /// Appends a record with a payload of this many blocks. Returns the block number of the record.
     pub(crate) fn append(&mut self, payload_blocks: u32) -> u32 {
         let payload = (0..payload_blocks as usize * BLOCK).map(|at| (at % 253) as u8).collect();
         self.append_payload(payload, 2)
     }
 
-    /// Appends a record with these operations: transaction, flags, bytes.
+    /// Appends a record with these operations (transaction number, flags, bytes). Returns the block
+    /// number of the record.
     pub(crate) fn append_operations(&mut self, operations: &[(u32, OperationFlags, &[u8])]) -> u32 {
         let mut payload = Vec::new();
         for (transaction, flags, bytes) in operations {
@@ -84,18 +85,18 @@ impl LogImage {
         self.append_payload(payload, operations.len() as u32)
     }
 
-    /// Appends a whole transaction in a record of its own, and returns its LSN.
+    /// Appends a record with one whole transaction. Returns the LSN of the record.
     pub(crate) fn append_transaction(&mut self, id: u32, items: &[LogItem<'_>]) -> Lsn {
         self.append_operations_of(transaction(id, items))
     }
 
-    /// Appends a transaction for each item, all in one record, and returns their LSN.
+    /// Appends one record with a transaction for each item. Returns the LSN of the record.
     pub(crate) fn append_together(&mut self, items: &[LogItem<'_>]) -> Lsn {
         let items = (1..).zip(items.chunks(1));
         self.append_operations_of(items.flat_map(|(id, item)| transaction(id, item)).collect())
     }
 
-    /// Appends a transaction that is never committed.
+    /// Appends a record with a transaction that is never committed.
     pub(crate) fn append_unfinished(&mut self, id: u32) {
         let mut operations = transaction(id, &[]);
         operations.pop();
@@ -110,12 +111,13 @@ impl LogImage {
         lsn
     }
 
-    /// Appends an unmount record, with nothing left to replay before it.
+    /// Appends an unmount record that names itself as the tail: nothing before it has to be
+    /// replayed. Returns its block number.
     pub(crate) fn append_unmount(&mut self) -> u32 {
         self.append_padded_unmount(1)
     }
 
-    /// Appends an unmount record with this much payload.
+    /// Appends an unmount record with a payload of this many blocks. Returns its block number.
     pub(crate) fn append_padded_unmount(&mut self, payload_blocks: u32) -> u32 {
         let mut payload = vec![0; payload_blocks as usize * BLOCK];
         payload[..12].copy_from_slice(&UNMOUNT_OPERATION);
@@ -162,7 +164,8 @@ impl LogImage {
         start
     }
 
-    /// Appends records until the log has wrapped `turns` times.
+    /// Appends records until the head is in the cycle after `turns`, so that the log has wrapped
+    /// `turns` times.
     pub(crate) fn fill(&mut self, turns: u32, payload_blocks: u32) {
         while self.head.cycle() <= turns {
             self.tail = self.head;
@@ -170,7 +173,8 @@ impl LogImage {
         }
     }
 
-    /// Resets a block to the state that the previous cycle would have left there.
+    /// Gives a block the cycle number that precedes its own, as if the last write to the block were
+    /// lost.
     pub(crate) fn make_stale(&mut self, block: u32) {
         let cycle = xfs_format::log_record::block_cycle(self.block_mut(block)) - 1;
         self.block_mut(block)[..4].copy_from_slice(&cycle.to_be_bytes());
@@ -178,7 +182,7 @@ impl LogImage {
 }
 
 impl LogImage {
-    /// Changes the header of the record at `block`, and corrects its checksum.
+    /// Changes the header of the record at `block`, and computes its checksum again.
     pub(crate) fn edit_header(&mut self, block: u32, change: impl FnOnce(&mut [u8])) {
         let header = self.block_mut(block);
         let payload_bytes = u32::from_be_bytes(header[12..16].try_into().unwrap()) as usize;
@@ -192,10 +196,10 @@ impl LogImage {
     }
 }
 
-/// An operation of a record: transaction, flags, bytes.
+/// An operation of a record: transaction number, flags, bytes.
 type Operation = (u32, OperationFlags, Vec<u8>);
 
-/// Returns the operations of a transaction.
+/// Returns the operations of a whole transaction with these items.
 fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     let order = HostOrder::Little;
     let regions: Vec<_> = items.iter().flat_map(|item| item.encode(order)).collect();
@@ -208,7 +212,7 @@ fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     operations
 }
 
-/// Stores the checksum in the headers, as a writer with headers of 328 bytes computes it.
+/// Stores the record's checksum in the headers, computed over a first header of 328 bytes.
 fn seal(headers: &mut [u8], payload: &[u8]) {
     let mut covered = headers[..328].to_vec();
     let used = payload.len().div_ceil(32 << 10);

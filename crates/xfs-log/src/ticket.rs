@@ -5,7 +5,7 @@ use xfs_buffer::Result;
 use crate::health::Health;
 use crate::space::{Space, Urgency};
 
-/// Log space of one transaction, or of a chain of them that is rolled.
+/// The log space reserved for one transaction, or for a chain of transactions that is rolled.
 ///
 /// `Log::release` gives the space back. A ticket that is dropped keeps its space until the log is
 /// closed.
@@ -13,28 +13,28 @@ use crate::space::{Space, Urgency};
 #[must_use = "the space stays reserved until the ticket is released"]
 pub struct Ticket {
     unit_bytes: u64,
-    /// The number of bytes of the current unit that have not been granted to a checkpoint.
+    /// Number of bytes of the current unit that have not been granted to a checkpoint.
     left_bytes: u64,
-    /// The number of units promised for later transactions of the chain.
+    /// Number of units promised for later transactions of the chain.
     later: u32,
-    /// The largest order number of the chain's commits: the next one comes after it.
+    /// The largest order number of the chain's commits. The next commit must get a larger one.
     floor: u64,
     /// Whether the ticket belongs to a recovery: see
     /// [`Log::reserve_for_recovery`](crate::Log::reserve_for_recovery).
     is_recovery: bool,
 }
 
-/// The log space that a chain of transactions takes at once.
+/// The log space that a chain of transactions reserves when it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogUnits {
-    /// Bytes of log for each transaction of the chain.
+    /// Number of bytes of log for each transaction of the chain.
     pub(crate) unit_bytes: u64,
-    /// The number of transactions, at least one.
+    /// Number of transactions of the chain, at least one.
     pub(crate) steps: u32,
 }
 
 impl Ticket {
-    /// Takes log space, and creates its ticket.
+    /// Reserves log space, and returns the ticket for it.
     pub(crate) fn take(
         space: &Space,
         LogUnits { unit_bytes, steps }: LogUnits,
@@ -48,13 +48,13 @@ impl Ticket {
         Ok(Self { unit_bytes, left_bytes: unit_bytes, later, floor: 0, is_recovery: false })
     }
 
-    /// Creates the ticket of one unit that a recovery has taken.
+    /// Creates a ticket of one unit whose space a recovery has already taken.
     pub(crate) const fn of_recovery(unit_bytes: u64) -> Self {
         Self { unit_bytes, left_bytes: unit_bytes, later: 0, floor: 0, is_recovery: true }
     }
 
-    /// Secures a whole unit for the next transaction of the chain, if that needs no waiting.
-    /// Returns whether the unit is secured.
+    /// Reserves a whole unit for the next transaction of the chain, if that needs no waiting.
+    /// Returns whether such a unit is reserved.
     pub(crate) fn secure(&mut self, space: &Space) -> bool {
         if self.later == 0 && space.take_at_once(self.unit_bytes, Urgency::Roll) {
             self.later = 1;
@@ -62,9 +62,9 @@ impl Ticket {
         self.later > 0
     }
 
-    /// Begins the next transaction of the chain with a whole unit: a promised one or, once all are
-    /// used up, one that `take` gets. The rest of the last unit goes back first, so that chains
-    /// which wait for each other's rests get them.
+    /// Begins the next transaction of the chain with a whole unit. The unit is a promised one or,
+    /// once all are used up, one that `take` gets. The rest of the last unit is given back first,
+    /// so that chains which wait for each other's rests get them.
     pub(crate) fn roll(
         &mut self,
         space: &Space,
@@ -83,7 +83,7 @@ impl Ticket {
         self.is_recovery
     }
 
-    /// Gives all space of the ticket back.
+    /// Gives back all space that the ticket still holds.
     pub(crate) fn release(self, space: &Space) {
         space.give_back(self.left_bytes + u64::from(self.later) * self.unit_bytes);
     }
@@ -98,8 +98,8 @@ impl Ticket {
         self.floor
     }
 
-    /// Moves `bytes` to the checkpoint of a commit with this order number. Returns whether they had
-    /// been reserved.
+    /// Moves `bytes` from the ticket to the checkpoint of the commit with this order number.
+    /// Returns `false` if the ticket had fewer bytes; it is then empty.
     pub(crate) fn spend(&mut self, order: u64, bytes: u64) -> bool {
         self.floor = order;
         let covered = bytes <= self.left_bytes;

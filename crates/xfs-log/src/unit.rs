@@ -16,28 +16,30 @@ use xfs_format::BASIC_BLOCK_BYTES;
 use xfs_format::log_item::TransactionHeader;
 use xfs_format::log_record::OPERATION_BYTES;
 
-/// The bytes of payload that one header can describe.
+/// Number of payload bytes that one record header can describe.
 const BYTES_PER_HEADER: u32 = 32 << 10;
 
-/// The least bytes of a region in its first record. A shorter region is in one record. So the part
-/// that says what follows is never split. `xfs_logprint`, which keeps no part of it, then reads on.
+/// The least number of bytes of a region that go into its first record. A shorter region lies in
+/// one record. So the part of a region that says what follows is never split. `xfs_logprint`, which
+/// keeps no bytes from one record to the next, can then read on.
 const MIN_PIECE_BYTES: u32 = 128;
 
-/// The bytes at the end of a record that stay empty because no operation fits them any more.
+/// Number of bytes at the end of a record that may stay empty because no operation fits into them.
 const LOST_BYTES: u32 = OPERATION_BYTES + MIN_PIECE_BYTES;
 
-/// The bytes of a checkpoint's own operations: START, the header of the transaction, COMMIT.
+/// Number of bytes of the operations that every checkpoint has: START, the header of the
+/// transaction, COMMIT.
 const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;
 
-/// Returns whether a region of this many bytes may begin in a record with this much room: its
-/// operation header and its least bytes have to fit.
+/// Returns whether a region of `bytes` bytes may begin in a record with `room` bytes left: its
+/// operation header and its least bytes must fit.
 pub(crate) const fn piece_fits(bytes: usize, room: usize) -> bool {
     let least = MIN_PIECE_BYTES as usize;
     let piece = if bytes < least { bytes } else { least };
     room >= OPERATION_BYTES as usize + piece
 }
 
-/// The layout of records.
+/// The sizes that determine the layout of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLayout {
     /// The length of an in-core log buffer in bytes, which is the longest record, headers included.
@@ -60,33 +62,34 @@ impl RecordLayout {
         self.header_blocks() * BASIC_BLOCK_BYTES
     }
 
-    /// Returns the bytes of payload that fit a record. The payload ends where padding would be
-    /// needed.
+    /// Returns the number of payload bytes that fit into a record. The payload ends where padding
+    /// would be needed.
     #[must_use]
     pub const fn payload_bytes(&self) -> u32 {
         self.buffer_bytes / self.roundoff_bytes * self.roundoff_bytes - self.header_bytes()
     }
 
-    /// Returns the bytes of payload that a record has for items in any case: without the header of
-    /// an operation that continues from the record before, and without the bytes lost at the end.
+    /// Returns the number of payload bytes that a record always has for items: without the header
+    /// of an operation that continues from the record before, and without the bytes lost at the
+    /// end.
     #[must_use]
     pub const fn item_bytes(&self) -> u32 {
         self.payload_bytes() - OPERATION_BYTES - LOST_BYTES
     }
 
-    /// Returns the number of bytes of a record that are not items.
+    /// Returns the number of bytes of a full record that are not items.
     #[must_use]
     pub const fn overhead_bytes(&self) -> u32 {
         self.header_bytes() + OPERATION_BYTES + LOST_BYTES
     }
 
-    /// Returns the number of records that this many bytes of items fill.
+    /// Returns the number of records that `bytes` bytes of items fill.
     #[must_use]
     pub const fn records(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.item_bytes() as u64)
     }
 
-    /// Returns the bytes of log to reserve for a transaction with this many bytes of items.
+    /// Returns the number of bytes of log to reserve for a transaction with `bytes` bytes of items.
     #[doc(alias = "xfs_log_calc_unit_res")]
     #[must_use]
     pub const fn unit_bytes(&self, bytes: u64) -> u64 {
@@ -94,9 +97,10 @@ impl RecordLayout {
         bytes + self.records(bytes) * overhead + self.checkpoint_bytes()
     }
 
-    /// Returns the bytes of log that a checkpoint takes in addition to its items and the records
-    /// that they fill. These are its own operations, which may reach into one record more, a header
-    /// for the checkpoint that continues after the record that COMMIT has ended early, and padding.
+    /// Returns the number of bytes of log that a checkpoint takes in addition to its items and the
+    /// records that they fill. These are its own operations, which may reach into one more record;
+    /// padding; and a header for another checkpoint that continues after the record that this
+    /// COMMIT ended early.
     #[must_use]
     pub const fn checkpoint_bytes(&self) -> u64 {
         (CHECKPOINT_BYTES + 2 * self.overhead_bytes() + 2 * self.roundoff_bytes) as u64

@@ -22,13 +22,13 @@ use crate::item::LogItem;
 /// The length of an operation's header in bytes.
 const HEADER: usize = OPERATION_BYTES as usize;
 
-/// The offset of the length in an operation's header.
+/// The offset in bytes of the length field in an operation's header.
 const LENGTH_AT: usize = 4;
 
-/// The most memory that a thread keeps from one commit to the next.
+/// The greatest number of bytes of memory that a thread keeps from one commit to the next.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
-/// Encodes the regions of an item, one after another.
+/// Encodes the regions of an item into a log vector, one after another.
 #[derive(Debug)]
 pub struct RegionWriter<'a> {
     bytes: &'a mut Vec<u8>,
@@ -36,12 +36,12 @@ pub struct RegionWriter<'a> {
 }
 
 impl<'a> RegionWriter<'a> {
-    /// Creates a writer that appends to these bytes.
+    /// Creates a writer that appends regions to `bytes`.
     pub(crate) const fn new(bytes: &'a mut Vec<u8>) -> Self {
         Self { bytes, regions: 0 }
     }
 
-    /// Adds a region with these bytes.
+    /// Appends a region with these bytes.
     #[inline]
     pub fn region(&mut self, bytes: &[u8]) {
         let length = bytes.len().next_multiple_of(4);
@@ -54,7 +54,7 @@ impl<'a> RegionWriter<'a> {
         self.regions += 1;
     }
 
-    /// Adds a region with the bytes that `encode` appends.
+    /// Appends a region with the bytes that `encode` appends to its argument.
     #[inline]
     pub fn encoded(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let header_at = self.bytes.len();
@@ -73,14 +73,14 @@ impl<'a> RegionWriter<'a> {
     }
 }
 
-/// Returns the header of a region of this many bytes.
+/// Returns the operation header of a region of `length` bytes.
 #[inline]
 const fn operation(length: usize) -> LogOperation {
     let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
     LogOperation { transaction: 0, length: length as u32, client, flags }
 }
 
-/// Returns the regions of an item as a commit would log them now.
+/// Returns the regions of an item as a commit would log them now, each as its bytes.
 #[must_use]
 pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -94,7 +94,8 @@ pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
     regions
 }
 
-/// Returns the first region of a vector, and the offset of the next one. Returns `None` at the end.
+/// Returns the first region of a vector, and the offset in bytes of the next region. Returns `None`
+/// at the end of the vector.
 pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
     let Some(header) = vector.first_chunk::<HEADER>() else {
         assert!(vector.is_empty(), "a vector ends in a header");
@@ -106,18 +107,18 @@ pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
     Some((region, HEADER + length))
 }
 
-/// The vector of one item of a commit.
+/// The vector of one item: its encoded regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vector<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) regions: u32,
 }
 
-/// The vectors of a running commit, made before any slot is locked.
+/// The vectors of a running commit. They are made before any slot is locked.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
-    /// The offset of the end of each vector, and the number of its regions.
+    /// For each vector, the offset of its end in bytes and the number of its regions.
     ends: Vec<(usize, u32)>,
 }
 
@@ -126,13 +127,13 @@ thread_local! {
 }
 
 impl Scratch {
-    /// Takes the memory that this thread kept from its last commit. A thread that commits in the
-    /// destructor of a thread-local variable while it ends may have none.
+    /// Returns the memory that this thread kept from its last commit, or new memory. A thread that
+    /// commits in the destructor of a thread-local variable may have kept none.
     pub(crate) fn take() -> Self {
         KEPT.try_with(Cell::take).unwrap_or_default()
     }
 
-    /// Keeps the memory for the next commit.
+    /// Keeps the memory for this thread's next commit.
     pub(crate) fn keep(mut self) {
         if self.bytes.capacity() <= MAX_KEPT_BYTES {
             self.bytes.clear();
@@ -141,7 +142,7 @@ impl Scratch {
         }
     }
 
-    /// Formats an item. The thread that commits has locked the item.
+    /// Appends the vector of an item. The committing thread holds the lock of the item.
     pub(crate) fn format(&mut self, item: &dyn LogItem) {
         let mut writer = RegionWriter::new(&mut self.bytes);
         item.format(&mut writer);
@@ -149,7 +150,7 @@ impl Scratch {
         self.ends.push((self.bytes.len(), regions));
     }
 
-    /// Returns the length of all vectors together in bytes.
+    /// Returns the total length of all vectors in bytes.
     pub(crate) const fn length_bytes(&self) -> usize {
         self.bytes.len()
     }

@@ -60,10 +60,10 @@ use stream::VectorStream;
 /// The writer of one log's records.
 pub(crate) struct Writer {
     log: LogDevice,
-    /// The device of metadata and data. `None` if the log is on the same device.
+    /// The device of metadata and file data. `None` if the log is on the same device.
     data: Option<xfs_device::SharedDevice>,
     layout: RecordLayout,
-    /// The number of records that may be active or closed at once.
+    /// The greatest number of records that may be active or closed at once.
     buffers: usize,
     health: Arc<Health>,
     ail: Arc<Ail>,
@@ -74,36 +74,36 @@ pub(crate) struct Writer {
 
 struct WriterState {
     active: Option<Record>,
-    /// Whether the next record begins with the rest of a region. Then only the thread that has that
-    /// rest may append (I5).
+    /// Whether the next record must begin with the rest of a region. Then only the thread that has
+    /// that rest may append (I5).
     in_pieces: bool,
-    /// The position of the next record.
+    /// The LSN of the next record.
     next: Lsn,
-    /// The block of the last record; all ones before the first.
+    /// The block number of the last record; all ones before the first.
     previous_block: u32,
-    /// The number of the next record to be closed.
+    /// The number that the next record gets when it is closed.
     number: u64,
-    /// The closed records that are not written yet, with their positions.
+    /// The LSNs of the closed records that are not written yet, by record number.
     closed: BTreeMap<u64, Lsn>,
     /// The newest tail after which a flush has begun (I2).
     flushed_tail: Lsn,
     free: Vec<Vec<u8>>,
-    /// The UUID of the volume.
+    /// The UUID that records carry: that of the volume.
     uuid: Uuid,
     written: WriterCounts,
 }
 
-/// Counters since the log was opened.
+/// Counters of the writer since the log was opened.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WriterCounts {
     pub(crate) records: u64,
-    /// The bytes of the records, headers and padding included.
+    /// Number of bytes of the written records, headers and padding included.
     pub(crate) bytes: u64,
-    /// The number of times that a thread waited to open a record.
+    /// Number of times that a thread waited to open a record.
     pub(crate) waits: u64,
 }
 
-/// A closed record, which its owner must write.
+/// A closed record. The thread that closed it must write it.
 #[must_use = "a record that is never written stops all later ones"]
 pub(crate) struct ClosedRecord {
     number: u64,
@@ -113,27 +113,29 @@ pub(crate) struct ClosedRecord {
     previous_block: u32,
     uuid: Uuid,
     durable: bool,
-    /// Whether a flush must precede the record: a flush of the records before a COMMIT, or of the
-    /// items that the tail has passed.
+    /// Whether the devices must be flushed before the record is written. The flush makes the
+    /// records before a COMMIT durable, or the items that the tail has passed.
     must_flush: bool,
 }
 
 impl ClosedRecord {
-    /// Returns the position of the record.
+    /// Returns the LSNs of the record and of the next record.
     pub(crate) const fn span(&self) -> CommitRecord {
         CommitRecord { start: self.record.lsn, end: self.end }
     }
 }
 
-/// Closed records that a checkpoint has filled, which it must write.
+/// Closed records that the bytes of one checkpoint fill. The thread that writes the checkpoint must
+/// write them.
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
-    /// The rest of the checkpoint from the start of the first record on, until it is copied there.
+    /// The rest of the checkpoint, from the start of the first record on. `None` once the first
+    /// record is filled.
     begin: Option<VectorStream<'a, I>>,
 }
 
-/// The parts that a writer needs.
+/// The parts and settings from which a writer is created.
 pub(crate) struct WriterParts {
     pub(crate) log: LogDevice,
     pub(crate) data: Option<xfs_device::SharedDevice>,
@@ -145,7 +147,7 @@ pub(crate) struct WriterParts {
 }
 
 impl Writer {
-    /// Creates a writer whose first record goes to `head`. The last record of the log is at
+    /// Creates a writer whose first record goes to `head`. The log's last record is at block
     /// `previous_block`.
     pub(crate) fn new(parts: WriterParts, head: Lsn, previous_block: u32) -> Self {
         let state = WriterState {
@@ -174,12 +176,13 @@ impl Writer {
         &self.layout
     }
 
-    /// Appends START of a checkpoint, and returns the LSN of its record. The tail waits at that LSN
-    /// from now on: no thread can close the record before the tail has been informed.
+    /// Appends START of a checkpoint. Returns the LSN of the record that holds it. The AIL's tail
+    /// waits at that LSN from now on: the AIL learns of the LSN before any thread can close the
+    /// record.
     ///
     /// # Errors
     ///
-    /// The errors of [`append`](Self::append).
+    /// Returns the errors of [`append`](Self::append).
     pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
         let start = operation(transaction, OperationFlags::START);
         let mut state = self.make_room(self.state.lock(), 0)?;
@@ -190,11 +193,12 @@ impl Writer {
         Ok(lsn)
     }
 
-    /// Appends vectors, and writes the records that they fill.
+    /// Appends the vectors of a checkpoint, and writes the records that they fill.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] for the thread that meets the error first, [`Error::Shutdown`] for all others.
+    /// Returns [`Error::Io`] to the thread that meets the error first, and [`Error::Shutdown`] to
+    /// all others.
     pub(crate) fn append<'a>(
         &self,
         transaction: u32,
@@ -222,8 +226,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the rest of a region at the start of the next record (I5). No other thread appends
-    /// meanwhile.
+    /// Appends `left`, the rest of a region, from the start of the next record on (I5). No other
+    /// thread appends meanwhile.
     fn continue_region<'s, 'a>(
         &'s self,
         mut state: MutexGuard<'s, WriterState>,
@@ -265,9 +269,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills and writes these records. If one fails, drops the others: no record may stay closed.
-    /// Returns the state locked, as after the last write: the whole volume shares that lock, so it
-    /// is not taken again for the next record.
+    /// Fills and writes the records in `filled`. If one fails, the others are removed without being
+    /// written: no record may stay closed. Returns the state locked, as after the last write: the
+    /// whole volume shares that lock, so it is not taken again for the next record.
     fn write_all<'s, 'a>(
         &'s self,
         filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
@@ -291,16 +295,17 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// The errors of [`append`](Self::append).
+    /// Returns the errors of [`append`](Self::append).
     pub(crate) fn append_commit(&self, transaction: u32) -> Result<ClosedRecord> {
         self.append_last(operation(transaction, OperationFlags::COMMIT), &[])
     }
 
-    /// Writes the unmount record: nothing before it has to be replayed. Returns its position.
+    /// Writes the unmount record, which says that nothing before it has to be replayed. Returns the
+    /// LSNs of the record and of its end.
     ///
     /// # Errors
     ///
-    /// The errors of [`append`](Self::append).
+    /// Returns the errors of [`append`](Self::append).
     pub(crate) fn write_unmount(&self) -> Result<CommitRecord> {
         let (operation, payload) = unmount_operation();
         let record = self.append_last(operation, &payload)?;
@@ -308,7 +313,7 @@ impl Writer {
         self.write(record).map(|()| span)
     }
 
-    /// Sets the UUID of records that are closed from now on.
+    /// Sets the UUID of all records that are closed from now on.
     pub(crate) fn set_uuid(&self, uuid: Uuid) {
         self.state.lock().uuid = uuid;
     }
@@ -320,7 +325,8 @@ impl Writer {
         Ok(self.close(&mut state, record, 0, true))
     }
 
-    /// Ensures that there is an active record with room for an operation and its least bytes.
+    /// Waits until there is an active record with room for an operation of `bytes` bytes, or for
+    /// the least part of it. Closes and writes a record that has no room.
     fn make_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, WriterState>,
@@ -355,14 +361,14 @@ impl Writer {
         }
     }
 
-    /// Opens a record.
+    /// Opens a record as the active one.
     fn open(&self, state: &mut WriterState) {
         let bytes = state.free.pop().unwrap_or_default();
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
-    /// Fixes a record's length, and with it the position of the next record. A thread that closes a
-    /// record with `more` bytes missing must fill them in.
+    /// Closes a record: fixes its length, and with it the LSN of the next record. A thread that
+    /// closes a record while `more` bytes are missing must fill them in afterwards.
     fn close(
         &self,
         state: &mut WriterState,
@@ -382,17 +388,18 @@ impl Writer {
         ClosedRecord { number, record, tail, end, previous_block, uuid, durable, must_flush }
     }
 
-    /// Writes a closed record. When this returns, a record with COMMIT is durable, and so are all
-    /// earlier records (I1).
+    /// Writes a closed record. When this function returns, a record with COMMIT is durable, and so
+    /// are all earlier records (I1).
     ///
     /// # Errors
     ///
-    /// The errors of [`append`](Self::append).
+    /// Returns the errors of [`append`](Self::append).
     pub(crate) fn write(&self, closed: ClosedRecord) -> Result<()> {
         self.write_and_lock(closed).1
     }
 
-    /// Writes a closed record as [`write`](Self::write) does, and returns the state locked.
+    /// Writes a closed record as [`write`](Self::write) does. Returns the locked state and the
+    /// result.
     fn write_and_lock(
         &self,
         mut closed: ClosedRecord,
@@ -435,7 +442,8 @@ impl Writer {
         self.log.write_blocks(header.lsn.block(), bytes, durability)
     }
 
-    /// Makes all earlier writes durable, on both devices.
+    /// Makes all earlier writes durable, on the device of metadata and file data and on that of the
+    /// log. `at` is the LSN to name in an error.
     fn flush(&self, at: Lsn) -> Result<()> {
         let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
         if let Some(data) = &self.data {
@@ -444,13 +452,13 @@ impl Writer {
         self.log.flush().map_err(|source| flush_failed(at, source))
     }
 
-    /// Makes all earlier writes to the device of metadata and data durable.
+    /// Makes all earlier writes to the device of metadata and file data durable.
     pub(crate) fn flush_device(&self) -> Result<()> {
         let flushed = self.data.as_ref().map_or_else(|| self.log.flush(), |data| data.flush());
         flushed.map_err(|source| flush_failed(DiskAddr(0), source))
     }
 
-    /// Wakes all waiters after a shutdown.
+    /// Wakes all threads that wait in the writer, after a shutdown.
     pub(crate) fn wake_all(&self) {
         let _state = self.state.lock();
         self.changed.notify_all();

@@ -59,27 +59,29 @@ use crate::cluster::{self, ClusterRecords};
 use crate::context::VolumeContext;
 use dirty::DirtyState;
 
-/// State of the blocks of a buffer.
+/// Whether the blocks of a buffer are in use or freed, and how far the free is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockState {
     /// The blocks hold metadata.
     Used,
-    /// A transaction that is not committed has freed the blocks.
+    /// A transaction that is not committed yet has freed the blocks.
     Freed,
-    /// The cancellation is in the log.
+    /// The transaction is committed: the cancellation of the buffer is in the log.
     FreedInLog,
-    /// The cancellation is durable, and the buffer has left the cache.
+    /// The cancellation is durable, or the claim of the buffer was undone. The buffer has left the
+    /// cache.
     Gone,
 }
 
-/// The result of joining a latched buffer.
+/// The result of joining a latched buffer to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinOutcome {
-    /// The buffer is joined.
+    /// The buffer is joined, and its blocks are in use.
     Used,
-    /// The buffer is joined, and its blocks are freed.
+    /// The buffer is joined, but its blocks are freed.
     Freed,
-    /// The buffer has left the cache, so the caller must look up the address again.
+    /// The buffer is not joined: it has left the cache, so the caller must look up the address
+    /// again.
     Gone,
 }
 
@@ -93,7 +95,7 @@ pub(crate) struct BufferItem {
 }
 
 impl BufferItem {
-    /// Returns the item of a buffer.
+    /// Returns the log item of a buffer. Creates it if the buffer has none yet.
     pub(crate) fn of(context: &Arc<VolumeContext>, buffer: &Buffer) -> Arc<Self> {
         buffer.attach_with(|| Self::new(context, buffer))
     }
@@ -123,12 +125,13 @@ impl BufferItem {
         }
     }
 
-    /// Returns the records of the inodes in this buffer.
+    /// Returns the records of the inodes in this buffer, if it is an inode cluster.
     pub(crate) const fn records(&self) -> &ClusterRecords {
         &self.records
     }
 
-    /// Returns whether a checkpoint with a change of the buffer itself is not durable, or was lost.
+    /// Returns whether a checkpoint with a change of the buffer's own bytes, not only of its
+    /// inodes, is not durable or was lost.
     pub(crate) fn is_pinned(&self) -> bool {
         let changes = self.changes.lock();
         changes.pins > 0 || changes.lost
@@ -139,12 +142,14 @@ impl BufferItem {
         self.changes.lock().blocks != BlockState::Used
     }
 
-    /// Returns the position of the buffer itself in the AIL.
+    /// Returns the LSN of this item in the AIL, or `None` if it is not in the AIL. Inodes in the
+    /// buffer have items of their own.
     pub(crate) fn state_lsn(&self) -> Option<Lsn> {
         self.state.lsn()
     }
 
-    /// Joins the buffer to the transaction that has latched it.
+    /// Joins the buffer to the transaction that has latched it. Panics if the buffer is joined
+    /// already.
     pub(crate) fn join(&self) -> JoinOutcome {
         let mut changes = self.changes.lock();
         assert!(!changes.joined, "a latched buffer is joined twice");
@@ -156,12 +161,13 @@ impl BufferItem {
         }
     }
 
-    /// Ends the join. The caller unlatches the buffer next.
+    /// Removes the buffer from its transaction. The caller unlatches the buffer next.
     pub(crate) fn leave(&self, buffer: &Buffer) {
         self.leave_with(buffer, |_| {});
     }
 
-    /// Ends the join as [`leave`](Self::leave) does, after the changes of the step are in the log.
+    /// Does the same as [`leave`](Self::leave), after the changes of the transaction's step are in
+    /// the log.
     pub(crate) fn leave_committed(&self, buffer: &Buffer) {
         self.leave_with(buffer, DirtyState::note_committed);
     }
@@ -175,8 +181,9 @@ impl BufferItem {
         drop(released);
     }
 
-    /// Releases a buffer that the transaction has claimed and not changed. Its bytes are not those
-    /// of any block, so no lookup may find the buffer.
+    /// Undoes the claim of a buffer that the transaction has not changed: removes the buffer from
+    /// the transaction and the cache. Its bytes are not those of any block, so no lookup may find
+    /// the buffer.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         if changes.blocks == BlockState::Used {
@@ -190,12 +197,12 @@ impl BufferItem {
         self.leave(buffer);
     }
 
-    /// Marks bytes as changed. The caller holds the latch.
+    /// Marks a range of bytes as changed. The caller holds the latch.
     pub(crate) fn log(&self, buffer: &Buffer, range: Range<usize>) {
         self.log_all(buffer, std::iter::once(range));
     }
 
-    /// Marks several ranges as changed. Returns `false` if all of them are empty.
+    /// Marks several ranges of bytes as changed. Returns `false` if all of them are empty.
     pub(crate) fn log_all(
         &self,
         buffer: &Buffer,
@@ -214,16 +221,17 @@ impl BufferItem {
         is_changed
     }
 
-    /// Tracks the buffer without logging its bytes. The caller holds the latch.
+    /// Makes the buffer an ordered one: the log tracks it without logging its bytes. The caller
+    /// holds the latch.
     pub(crate) fn order(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.revive(buffer);
         changes.ordered = true;
     }
 
-    /// Records that the blocks are freed. The caller holds the latch. A checkpoint in progress may
-    /// have logged more of an ordered buffer, which then keeps its position (I5). So the buffer
-    /// stays ordered until the cancellation is durable.
+    /// Records that the blocks are freed. The caller holds the latch. If the buffer is ordered, a
+    /// checkpoint in progress may have logged more of it, and the buffer then keeps its LSN in the
+    /// AIL (I5). So it stays ordered until the cancellation is durable.
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
@@ -239,23 +247,23 @@ impl BufferItem {
         self.records.set_freed();
     }
 
-    /// Returns the checkpoint that must be durable before the blocks can be used for anything else:
-    /// the cancellation of blocks that held inodes. Returns `None` for other blocks. Inodes are in
-    /// the log as items of their own, and only the cancellation keeps them from being replayed.
-    /// Logging the buffer again would replace the cancellation (I4).
+    /// Returns the sequence of the checkpoint that must be durable before the blocks can be used
+    /// again, or `None` if there is no such checkpoint. It is the one that cancels blocks that held
+    /// inodes. Inodes are in the log as items of their own, and only the cancellation keeps them
+    /// from being replayed. Logging the buffer again would replace the cancellation (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
         let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;
         is_cancelled.then(|| self.state.sequence())
     }
 
-    /// Records that the changes of the step are in the log.
+    /// Records that the changes of the transaction's step are in the log.
     pub(crate) fn note_committed(&self) {
         self.changes.lock().note_committed();
     }
 
-    /// Returns whether the log holds changes of the buffer that are not in place and that relogging
-    /// would move forward.
+    /// Returns whether the log holds changes of the buffer that are not at its home location on
+    /// disk, and that relogging would move to a later checkpoint.
     pub(crate) fn can_be_relogged(&self) -> bool {
         let changes = self.changes.lock();
         // A buffer that its item does not hold was just written, and is about to leave the AIL.
@@ -266,9 +274,9 @@ impl BufferItem {
             && changes.blocks == BlockState::Used
     }
 
-    /// Marks the buffer as clean after it was written in place with its latch held throughout.
-    /// Returns the LSN at which the buffer has to leave the AIL, or `None` if it has nothing to
-    /// leave.
+    /// Marks the buffer as clean, after it was written to its home location with its latch held
+    /// throughout. Returns the LSN from which the buffer must leave the AIL, or `None` if it is not
+    /// in the AIL.
     pub(crate) fn note_written(&self) -> Option<Lsn> {
         let lsn = self.state.lsn();
         let mut changes = self.changes.lock();
@@ -280,8 +288,9 @@ impl BufferItem {
         lsn
     }
 
-    /// Releases a buffer that needs no more writes: a freed one when its cancellation is durable
-    /// (I4), or any buffer once the log is shut down. Returns the reference that the item held.
+    /// Releases a buffer that needs no more writes, unless it is pinned or joined. That is a freed
+    /// buffer whose cancellation is durable (I4), or any buffer once the log is shut down. Returns
+    /// the reference to the buffer that the item held, if it held one.
     fn settle(&self, changes: &mut DirtyState, buffer: Option<&Buffer>) -> Option<Buffer> {
         if changes.pins > 0 || changes.joined {
             return None;
@@ -299,7 +308,7 @@ impl BufferItem {
         held
     }
 
-    /// Writes the buffer in place. The caller holds the latch.
+    /// Writes the buffer to its home location on disk. The caller holds the latch.
     fn write(&self, buffer: &Buffer, in_place: &mut InPlace) -> Pushed {
         if self.is_pinned() {
             return Pushed::Pinned;
@@ -321,7 +330,8 @@ impl BufferItem {
     }
 }
 
-/// Returns the flags with which a buffer is logged.
+/// Returns the flags with which the buffer is logged: its type, and whether it holds inodes or is
+/// cancelled.
 fn flags(buffer: &Buffer, bytes: &[u8], blocks: BlockState) -> BufferFlags {
     let kind = buffer.kind();
     let what = BufferType::of_block(kind, bytes).flags();

@@ -1,5 +1,5 @@
-//! Inode clusters: finding the inodes of a cluster that are in memory, and writing them in place
-//! together.
+//! Inode clusters: finding the inodes of a cluster that are in memory, and writing them together to
+//! their home location on disk ("in place").
 //!
 //! Owns: the list of records of a cluster, and the write. Does **not** own the image of an inode
 //! ([`inode_item`](crate::inode_item)), or the parts of a cluster that are logged as a buffer: new
@@ -10,8 +10,9 @@
 //! not written while a change of its own is not durable (write-ahead). An inode is copied into the
 //! buffer only when all of its changes are durable. So a write never runs ahead of the log.
 //!
-//! Lock order: the latch of the buffer, then, by trying, the latch of an inode. The AIL's thread
-//! takes both by trying. The lock of the list is not held across either of them.
+//! Lock order: the latch of the buffer, then, by trying, the latch of an inode. The thread that
+//! pushes the AIL takes both latches by trying. The lock of the list is not held across either of
+//! them.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -25,26 +26,27 @@ use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
 use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// The least number of new records between two sweeps of dropped records.
+/// The least number of records that are added between two sweeps of dropped records.
 const SWEEP_RECORDS: usize = 8;
 
-/// The records of a cluster that are in memory. The records hold the buffer; the buffer does not
-/// hold the records.
+/// The records of a cluster's inodes that are in memory. Each record keeps the cluster's buffer in
+/// memory; the buffer does not keep the records.
 #[derive(Default)]
 pub(crate) struct ClusterRecords(Mutex<RecordList, Object>);
 
 #[derive(Default)]
 struct RecordList {
-    /// The newest record of each inode, by its index in the cluster.
+    /// The newest record of each inode, by the inode's index in the cluster.
     newest: Vec<Weak<InodeRecord>>,
-    /// Records of freed inodes at whose index there is a newer record.
+    /// Records of freed inodes whose index has a newer record.
     older: Vec<Weak<InodeRecord>>,
-    /// The number of new records that may be added before the next sweep.
+    /// Number of records that may be added before the next sweep.
     until_sweep: usize,
 }
 
 impl ClusterRecords {
-    /// Returns the record of the inode at this index. If none is in memory, creates a new record.
+    /// Returns the record of the inode at this index. If none is in memory, adds the one that
+    /// `make` returns.
     pub(crate) fn find_or_add(
         &self,
         index: u32,
@@ -62,8 +64,9 @@ impl ClusterRecords {
     }
 
     /// Calls `show` with the records of the inodes at these indexes, all under one lock. A record
-    /// in memory is passed if its latch can be shared at once, and then with its latch shared. For
-    /// any other inode `make` returns a new record with its latch shared, and the image.
+    /// in memory is passed with its latch shared; it is left out if the latch cannot be shared at
+    /// once. For any other inode, `make` returns a new record with its latch shared, and the
+    /// inode's image.
     pub(crate) fn share_each(
         &self,
         indexes: impl Iterator<Item = u32>,
@@ -85,9 +88,9 @@ impl ClusterRecords {
         }
     }
 
-    /// Removes the entry of a record that is dropped: a weak reference would keep its memory. A
-    /// thread that drops a record may hold any lock, including this one, so this does not wait for
-    /// the lock. The sweep removes entries that are left.
+    /// Removes the entry of a record that is being dropped: a weak reference would keep its memory.
+    /// A thread that drops a record may hold any lock, including this one, so the function does not
+    /// wait for the lock. The next sweep removes entries that are left.
     pub(crate) fn forget(&self, index: u32, record: *const InodeRecord) {
         let Some(mut listed) = self.0.try_lock() else { return };
         let place = listed.newest.get_mut(index as usize);
@@ -97,21 +100,21 @@ impl ClusterRecords {
         }
     }
 
-    /// Returns the records that are in memory.
+    /// Returns the records that are in memory, those of freed inodes included.
     pub(crate) fn live(&self) -> Vec<Arc<InodeRecord>> {
         let listed = self.0.lock();
         listed.newest.iter().chain(&listed.older).filter_map(Weak::upgrade).collect()
     }
 
-    /// Records that the blocks of the cluster are freed, or become a new cluster. None of the
-    /// inodes that it had is written or found any more.
+    /// Records that the blocks of the cluster are freed, or become a new cluster. The inodes that
+    /// the cluster had are never written or found again.
     pub(crate) fn set_freed(&self) {
         let live = self.live();
         live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
     }
 
-    /// Records that the free of the cluster is durable. Returns the inodes, which have to leave the
-    /// AIL.
+    /// Records that the free of the cluster is durable. Returns the freed inodes, which must leave
+    /// the AIL.
     pub(crate) fn set_gone(&self) -> Vec<Arc<dyn LogItem>> {
         let gone = self.live().into_iter().filter(|record| !record.is_live());
         gone.inspect(|record| record.set_gone()).map(|record| record as Arc<dyn LogItem>).collect()
@@ -134,7 +137,7 @@ impl RecordList {
         }
     }
 
-    /// Releases the memory of dropped records, which weak references keep.
+    /// Removes the entries of dropped records, whose weak references keep memory allocated.
     fn sweep(&mut self) {
         self.older.retain(|record| record.strong_count() > 0);
         let mut left = self.older.len();
@@ -149,7 +152,7 @@ impl RecordList {
     }
 }
 
-/// Writes a cluster in place because one of its items is pushed. Waits for no lock.
+/// Writes a cluster because one of its items is pushed. Waits for no lock.
 pub(crate) fn push(
     context: &VolumeContext,
     buffer: &Buffer,
@@ -164,7 +167,7 @@ pub(crate) fn push(
     pushed
 }
 
-/// Writes a cluster in place. The caller holds the latch of its buffer.
+/// Writes a cluster to its home location on disk. The caller holds the latch of its buffer.
 fn write(
     context: &VolumeContext,
     buffer: &Buffer,
@@ -190,7 +193,8 @@ fn write(
     Pushed::Started
 }
 
-/// Ends a write of a cluster: the written items leave the AIL, unless they have been logged again.
+/// Ends the write of a cluster. The written items leave the AIL, unless they have been logged again
+/// meanwhile.
 fn finish(item: &BufferItem, flushed: &[FlushedInode], in_place: &mut InPlace) {
     for flushed in flushed {
         flushed.record.written();

@@ -1,7 +1,7 @@
-//! The part of a volume that each of its log items refers to.
+//! The part of a volume to which each of its log items refers.
 //!
 //! Owns: nothing that changes. Every item holds a [`VolumeContext`]. The context holds neither the
-//! journal nor a strong reference to the cache, since both would be reference cycles.
+//! journal nor a strong reference to the cache: either would be a reference cycle.
 
 use std::sync::{Arc, Weak};
 
@@ -9,7 +9,7 @@ use xfs_buffer::BufferCache;
 use xfs_format::Geometry;
 use xfs_sync::{VersionChain, Volume};
 
-/// The geometry of a volume and its cache, as log items see them.
+/// The geometry and the buffer cache of a volume, for its log items.
 #[derive(Debug)]
 pub(crate) struct VolumeContext {
     geometry: Arc<VersionChain<Geometry, Volume>>,
@@ -25,8 +25,9 @@ impl VolumeContext {
         self.geometry.last()
     }
 
-    /// Returns the cache, or `None` while the volume is being closed. Code that runs on every
-    /// commit must not call this: the reference count is shared by the whole volume.
+    /// Returns the buffer cache, or `None` while the volume is being closed. Code that runs on
+    /// every commit must not call this function: the whole volume shares the reference count that
+    /// it changes.
     pub(crate) fn cache(&self) -> Option<Arc<BufferCache>> {
         self.cache.upgrade()
     }

@@ -2,35 +2,35 @@
 //!
 //! Owns: the number of blocks that may still be taken, and the sums for the superblock. Does
 //! **not** own the set of free blocks (the groups' headers have it), or the blocks that a group
-//! keeps for its own trees: the allocator takes those out with [`Counters::change`].
+//! keeps for its own btrees: the allocator takes those out with [`Counters::change`].
 //!
 //! A transaction takes its blocks before it begins and returns the unused ones, so that it never
 //! runs out of space half way. Each slot keeps a batch of blocks, so that unrelated transactions do
-//! not write to a shared counter. Near zero every slot is emptied before a request is refused, so a
-//! refusal is exact.
+//! not write to a shared counter. Before a request is refused, every slot is emptied, so a refusal
+//! is exact.
 //!
 //! A separate pool serves operations that must not fail for lack of space: removing a name from a
 //! full volume takes blocks before it frees any. Returned blocks fill the pool first.
 //!
 //! Lock order: the shared count, then a slot. The shared count is never taken under the lock of a
-//! slot. The lock of the pool is held alone.
+//! slot. The lock of the pool is held alone, or taken after that of the shared count.
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
 
-/// The number of blocks that a slot keeps.
+/// Number of blocks that a slot takes from the shared count at a time.
 const BATCH_BLOCKS: u64 = 1024;
 
-/// The counts of a volume.
+/// The counts of a volume's free blocks and inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The number of blocks that can be taken.
+    /// Number of blocks that can be taken.
     #[doc(alias = "fdblocks")]
     pub free_blocks: u64,
-    /// The number of allocated inodes.
+    /// Number of allocated inodes.
     #[doc(alias = "icount")]
     pub inodes: u64,
-    /// The number of allocated inodes that no file uses.
+    /// Number of allocated inodes that no file uses.
     #[doc(alias = "ifree")]
     pub free_inodes: u64,
 }
@@ -38,24 +38,24 @@ pub struct Counts {
 #[derive(Debug, Default)]
 struct SlotCounts {
     blocks: Mutex<u64, Slot>,
-    /// The slot's change of the number of inodes, as a signed number. Only the sum over all slots
-    /// has a meaning.
+    /// Sum of this slot's changes of the number of inodes, as a signed number. Only the sum over
+    /// all slots is meaningful.
     inodes: AtomicU64<Slot>,
     free_inodes: AtomicU64<Slot>,
 }
 
-/// The pool of blocks for operations that must not fail.
+/// The pool of blocks for operations that must not fail for lack of space.
 #[derive(Debug, Default)]
 struct ReservePool {
     size: u64,
     left: u64,
-    /// Blocks that a growth has taken from the counts while other transactions held them. Returned
-    /// blocks pay them before they fill the pool.
+    /// Number of blocks by which a growth has reduced the counts while transactions held them.
+    /// Returned blocks pay this debt before they fill the pool.
     debt: u64,
 }
 
 impl ReservePool {
-    /// Returns whether returned blocks go to the pool first.
+    /// Returns whether returned blocks go to the pool before they count as free.
     const fn is_short(&self) -> bool {
         self.left < self.size || self.debt > 0
     }
@@ -83,17 +83,17 @@ impl Counters {
         }
     }
 
-    /// Sets up the pool and fills it. The pool's blocks are not among those counted as free.
+    /// Creates the pool with `size` blocks and fills it. The pool's blocks do not count as free.
     pub(crate) fn set_pool(&self, size: u64) {
         *self.pool.lock() = ReservePool { size, left: size, debt: 0 };
         self.is_pool_short.store(false, Ordering::Release);
     }
 
-    /// Adds the blocks that a volume has gained by growing. The number of free blocks may become
-    /// smaller, because each group may keep more back. Blocks that transactions hold, and may yet
-    /// return, are not counted here. A decrease can therefore exceed the free blocks. The pool then
-    /// pays the rest, and blocks that are returned later pay what the pool cannot: the sum of all
-    /// counts always changes by exactly the growth.
+    /// Adds the blocks that a volume has gained by growing. `free_blocks` may be negative, because
+    /// each group may keep more blocks back. Blocks that transactions hold, and may yet return, are
+    /// not counted here. A decrease can therefore exceed the free blocks. The pool then pays the
+    /// rest, and blocks that are returned later pay what the pool cannot: the sum of all counts
+    /// always changes by exactly the growth.
     pub(crate) fn grow(&self, free_blocks: i64, pool: i64) {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
@@ -110,11 +110,12 @@ impl Counters {
         self.is_pool_short.store(own.is_short(), Ordering::Release);
     }
 
-    /// Takes blocks as [`take`](Self::take) does, or all of them from the pool if too few are free.
+    /// Takes free blocks as [`take`](Self::take) does. If too few are free, takes all of the blocks
+    /// from the pool.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`].
+    /// Returns [`PosixError::NoSpace`] if the pool has too few too.
     pub(crate) fn take_from_pool(&self, blocks: u64) -> Result<()> {
         let refused = match self.take(blocks) {
             Ok(()) => return Ok(()),
@@ -126,7 +127,8 @@ impl Counters {
         Ok(())
     }
 
-    /// Pays the debt and fills the pool, and returns the number of blocks left over.
+    /// Pays the debt and fills the pool from `blocks` returned blocks. Returns the number of blocks
+    /// left over.
     #[cold]
     fn fill_pool(&self, blocks: u64) -> u64 {
         let mut pool = self.pool.lock();
@@ -138,11 +140,11 @@ impl Counters {
         blocks - paid - added
     }
 
-    /// Takes all of the blocks, or none.
+    /// Takes `blocks` free blocks, or none.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`].
+    /// Returns [`PosixError::NoSpace`] if too few are free.
     pub(crate) fn take(&self, blocks: u64) -> Result<()> {
         if blocks == 0 {
             return Ok(());
@@ -167,7 +169,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Returns unused blocks, or adds blocks that were freed.
+    /// Adds blocks that a transaction took but did not use, or that it freed.
     pub(crate) fn give(&self, mut blocks: u64) {
         if blocks != 0 && self.is_pool_short.load(Ordering::Acquire) {
             blocks = self.fill_pool(blocks);
@@ -191,11 +193,11 @@ impl Counters {
         }
     }
 
-    /// Adds or takes blocks: `delta` is positive to add blocks.
+    /// Adds `delta` free blocks. If `delta` is negative, takes blocks.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`].
+    /// Returns [`PosixError::NoSpace`] if too few are free.
     pub(crate) fn change(&self, delta: i64) -> Result<()> {
         match u64::try_from(delta) {
             Ok(blocks) => {
@@ -216,8 +218,8 @@ impl Counters {
         }
     }
 
-    /// Returns the sums over all slots. Blocks that transactions in progress have taken count as
-    /// used.
+    /// Returns the volume's counts: the sums over all slots. Blocks that transactions in progress
+    /// have taken count as used.
     pub(crate) fn counts(&self) -> Counts {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
@@ -228,8 +230,8 @@ impl Counters {
         Counts { free_blocks, inodes: self.inodes(), free_inodes }
     }
 
-    /// Returns the sum of inodes over all slots. Unlike [`counts`](Self::counts) this writes
-    /// nothing.
+    /// Returns the number of allocated inodes. Unlike [`counts`](Self::counts), this function
+    /// writes no memory.
     pub(crate) fn inodes(&self) -> u64 {
         let changes = self.slots.iter().map(|slot| slot.inodes.load(Ordering::Relaxed));
         changes.fold(self.opened.inodes, u64::wrapping_add)

@@ -1,8 +1,8 @@
 //! The creation of inodes, logged as one small item instead of the bytes of a whole chunk.
 //!
-//! Recovery initialises the inodes from this item before it replays anything else of the same
-//! transaction. The clusters themselves are logged as ordered buffers, so the tail does not pass
-//! the item before they are in place.
+//! Recovery initialises the inodes from this item before it replays the inode items of the same
+//! transaction. The clusters themselves are logged as ordered buffers. So the tail does not pass
+//! the item before the clusters are written to their home locations on disk.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ impl LogItem for CreateItem {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    /// Keeps the item out of the AIL: the ordered clusters hold the tail instead.
+    /// Returns `None`, which keeps the item out of the AIL: the ordered clusters hold the tail
+    /// instead.
     fn committed(
         &self,
         _start: xfs_format::Lsn,

@@ -52,26 +52,26 @@ mod bytes;
 mod fork;
 mod image;
 
-/// The parts of an inode that are not known to be in place.
+/// The parts of an inode that are not known to be on disk.
 struct PendingFields {
-    /// The fields that were changed since they were last written.
+    /// The parts that were changed since they were last copied into the cluster.
     dirty: LoggedFields,
-    /// The fields that are being written.
+    /// The parts that were copied into the cluster, whose write has not ended yet.
     #[doc(alias = "ili_last_fields")]
     flushing: LoggedFields,
 }
 
-/// State of the cluster that holds the inode.
+/// The state of the cluster that holds the inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClusterState {
     InUse = 0,
-    /// A transaction frees the blocks of the cluster.
+    /// A transaction has freed the blocks of the cluster.
     Freed = 1,
     /// The free of the cluster is durable.
     Gone = 2,
 }
 
-/// The log item of an inode, with its latch and its image.
+/// The log item of an inode, with the inode's latch and its image.
 #[doc(alias = "xfs_inode_log_item")]
 #[doc(alias = "xfs_inode")]
 pub struct InodeRecord {
@@ -80,13 +80,13 @@ pub struct InodeRecord {
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
-    /// The image, or `None` if the inode is in place (I5).
+    /// The image. It may be `None` if all parts of the inode are on disk (I5).
     contents: RecursiveRwLock<Option<Box<CachedImage>>, Object>,
     logged: Mutex<PendingFields, Object>,
     pins: AtomicU32<Object>,
     cluster_state: AtomicU32<Object>,
     /// Whether a checkpoint that held the inode was lost, or a transaction that changed it was
-    /// cancelled. The image then stays ahead of the log for ever.
+    /// cancelled. The image then has changes that the log never gets.
     lost: AtomicBool<Object>,
     state: ItemState,
 }
@@ -96,21 +96,21 @@ pub struct InodeRecord {
 const _: () = assert!(size_of::<InodeRecord>() <= 176);
 
 impl PendingFields {
-    /// Returns whether no field of the inode is pending.
+    /// Returns whether all parts of the inode are known to be on disk.
     fn is_in_place(&self) -> bool {
         self.dirty.is_empty() && self.flushing.is_empty()
     }
 }
 
-/// An inode whose bytes were copied into its cluster to be written, and the LSN of these bytes.
+/// An inode that was copied into its cluster to be written, and its LSN in the AIL at that time.
 pub(crate) struct FlushedInode {
     pub(crate) record: Arc<InodeRecord>,
     pub(crate) lsn: Lsn,
 }
 
 impl Drop for InodeRecord {
-    /// Removes the entry in the record list of the cluster, which finds the one record of an inode
-    /// (I1).
+    /// Removes the record from the record list of its cluster, through which the inode's one record
+    /// is found (I1).
     fn drop(&mut self) {
         let index = self.place.offset_bytes >> self.cluster_item.context().geometry().inode_log;
         self.cluster_item.records().forget(index, self);
@@ -118,7 +118,8 @@ impl Drop for InodeRecord {
 }
 
 impl InodeRecord {
-    /// Decodes and verifies the inode in its cluster.
+    /// Creates a record with the image that the cluster has of the inode. Returns an error if the
+    /// image is not valid.
     pub(crate) fn read(
         number: InodeNumber,
         place: InodeLocation,
@@ -134,8 +135,8 @@ impl InodeRecord {
     }
 
     /// Reads an inode as [`read`](Self::read) does, and shares the latch before any other thread
-    /// knows the record. The record keeps no image (I5): the returned image is that of the inode
-    /// until the caller releases the latch.
+    /// knows the record. The record keeps no image (I5). The returned image is current until the
+    /// caller releases the latch.
     pub(crate) fn read_shared(
         number: InodeNumber,
         place: InodeLocation,
@@ -175,8 +176,8 @@ impl InodeRecord {
         }
     }
 
-    /// Returns the context of the cluster item. If each inode held a reference of its own, each
-    /// would change a reference count that the whole volume shares.
+    /// Returns the volume context, through the cluster's item. If each inode held a reference of
+    /// its own, each would change a reference count that the whole volume shares.
     fn context(&self) -> &VolumeContext {
         self.cluster_item.context()
     }
@@ -187,11 +188,11 @@ impl InodeRecord {
         self.number
     }
 
-    /// Returns the present image. It does not change while the caller shares the latch.
+    /// Returns the current image. It does not change while the caller shares the latch.
     ///
     /// # Errors
     ///
-    /// The failed check, for an inode whose image is only in its cluster.
+    /// Returns the failed check if the image is read from the cluster and is not valid.
     pub fn image(&self) -> Result<InodeImage> {
         if let Some(contents) = &*self.contents.read() {
             return Ok(contents.image.clone());
@@ -199,34 +200,35 @@ impl InodeRecord {
         self.reread()
     }
 
-    /// Returns the core of the record's image. Returns `None` if the image is only in the cluster.
+    /// Returns the core of the record's image, or `None` if the record has no image.
     pub(crate) fn known_core(&self) -> Option<InodeCore> {
         self.contents.read().as_ref().map(|contents| contents.image.core.clone())
     }
 
-    /// Returns the core of the present image.
+    /// Returns the core of the current image.
     ///
     /// # Errors
     ///
-    /// The errors of [`image`](Self::image).
+    /// Returns the errors of [`image`](Self::image).
     pub fn core(&self) -> Result<InodeCore> {
         self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
     }
 
-    /// Moves the image to a caller that keeps a view of it from now on. The record of an inode in
-    /// place needs no image (I5). The caller holds the latch, shared or exclusive.
+    /// Returns the current image to a caller that keeps a view of it from now on. If all parts of
+    /// the inode are on disk, the record gives its own image away, because it needs none (I5). The
+    /// caller holds the latch, shared or exclusive.
     ///
     /// # Errors
     ///
-    /// The errors of [`image`](Self::image).
+    /// Returns the errors of [`image`](Self::image).
     pub fn take_image(&self) -> Result<InodeImage> {
         let is_in_place = self.logged.lock().is_in_place();
         let taken = if is_in_place { self.contents.write().take() } else { None };
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Decodes the image from the cluster. The thread that has written the image there released the
-    /// record's image under `contents`.
+    /// Decodes the image from the cluster. This sees the latest image: the thread that copied it
+    /// into the cluster removed the record's image under the lock `contents` afterwards.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
@@ -242,20 +244,20 @@ impl InodeRecord {
         &self.latch
     }
 
-    /// Returns the checkpoint of the last change. Forcing the log up to that checkpoint makes the
-    /// inode durable.
+    /// Returns the sequence of the checkpoint with the inode's last change. Forcing the log up to
+    /// that checkpoint makes the inode durable.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.state.sequence()
     }
 
-    /// Returns the log's part of the record.
+    /// Returns the state that the log keeps in the record.
     pub(crate) const fn state_of(&self) -> &ItemState {
         &self.state
     }
 
-    /// Changes the image. If the record has no image, `view` provides it. The caller holds the
-    /// latch exclusively.
+    /// Changes the image. If the record has no image, `view` provides it. `fields` names the
+    /// changed parts other than the core. The caller holds the latch exclusively.
     pub(crate) fn change<R>(
         &self,
         fields: LoggedFields,
@@ -273,8 +275,9 @@ impl InodeRecord {
         result
     }
 
-    /// Marks the inode as not in place if the log holds changes of it that are not in place.
-    /// Returns whether it does. The caller holds the latch exclusively.
+    /// Marks the inode's core as dirty, so that the inode is logged again, if the log holds changes
+    /// of it that are not on disk yet. Returns whether the log holds such changes. The caller holds
+    /// the latch exclusively.
     pub(crate) fn mark_again(&self) -> bool {
         let contents = self.contents.read();
         // An inode without an image is in place, and about to leave the AIL.
@@ -285,8 +288,8 @@ impl InodeRecord {
         is_in_log
     }
 
-    /// Marks parts of the inode as not in place. The record has an image, and the caller holds
-    /// `contents` (I5).
+    /// Marks the core, and the parts in `fields`, as dirty. The record has an image, and the caller
+    /// holds the lock `contents` (I5).
     fn mark(&self, fields: LoggedFields) {
         let mut logged = self.logged.lock();
         let flushing = logged.flushing;
@@ -294,13 +297,14 @@ impl InodeRecord {
         logged.dirty |= fields | LoggedFields::CORE | flushing;
     }
 
-    /// Returns whether the log holds changes of the inode that are not in place.
+    /// Returns whether the log holds changes of the inode that are not at its home location on
+    /// disk.
     fn is_in_log(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
     }
 
     /// Encodes the core before it is logged. The caller holds the latch exclusively. Returns
-    /// `false` if the inode format cannot hold a value.
+    /// `false` if the disk format cannot hold one of its values.
     pub(crate) fn encode(&self) -> bool {
         let mut contents = self.contents.write();
         let Some(contents) = &mut *contents else { return false };
@@ -313,19 +317,20 @@ impl InodeRecord {
         self.cluster_state.store(ClusterState::Freed as u32, Ordering::Release);
     }
 
-    /// Records that the free of the cluster is durable. The inode leaves the AIL, now or when it is
-    /// pushed.
+    /// Records that the free of the inode's cluster is durable. The inode leaves the AIL, now or
+    /// when it is pushed.
     pub(crate) fn set_gone(&self) {
         self.cluster_state.store(ClusterState::Gone as u32, Ordering::Release);
     }
 
-    /// Returns whether the record stands for an inode on disk: its cluster has not been freed.
+    /// Returns `false` if the cluster of the inode has been freed, so that the record stands for no
+    /// inode on disk.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.cluster_state.load(Ordering::Acquire) == ClusterState::InUse as u32
     }
 
-    /// Returns whether a change is not durable in the log, or never will be.
+    /// Returns whether a change of the inode is not durable in the log, or never will be.
     fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
     }
@@ -334,9 +339,9 @@ impl InodeRecord {
         self.cluster_state.load(Ordering::Acquire) == ClusterState::Gone as u32
     }
 
-    /// Copies the inode into the bytes of its cluster. Returns `None` if not all of its changes are
-    /// durable in the log, or another thread holds the inode. The caller holds the latch of the
-    /// buffer that has these bytes.
+    /// Copies the inode into the bytes of its cluster. Returns `None`, and copies nothing, if the
+    /// inode has no dirty parts, if some of its changes are not durable in the log, or if another
+    /// thread holds its latch. The caller holds the latch of the buffer that has these bytes.
     pub(crate) fn flush_into(self: &Arc<Self>, cluster: &mut [u8]) -> Option<FlushedInode> {
         if !self.is_live() || !self.latch.try_lock_shared() {
             return None;
@@ -365,8 +370,8 @@ impl InodeRecord {
         Some(FlushedInode { record: Arc::clone(self), lsn })
     }
 
-    /// Records that the copied inode is in place. If everything is in place, the image is released
-    /// (I5).
+    /// Records that the write of the copied inode has ended. If all parts are on disk now, the
+    /// image is dropped (I5).
     pub(crate) fn written(&self) {
         let mut contents = self.contents.write();
         let mut logged = self.logged.lock();
@@ -376,7 +381,7 @@ impl InodeRecord {
         drop(unneeded);
     }
 
-    /// Returns the first region of the log entry.
+    /// Returns the first region of the inode's log entry.
     fn log_format(&self, core: &InodeCore, forks: &LoggedForks<'_>) -> InodeFormat {
         let InodeLocation { cluster, cluster_bytes, offset_bytes } = self.place;
         let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());
@@ -449,14 +454,14 @@ impl LogItem for InodeRecord {
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, in_place)
     }
 
-    /// Keeps the inode from being written: the log is shut down, and the image may hold a change of
+    /// Prevents the inode from being written: the log is shut down, or the image holds a change of
     /// a cancelled transaction, which the log does not have (I4).
     fn abandon(&self) {
         self.lost.store(true, Ordering::Release);
     }
 }
 
-/// Returns the bytes of one inode within its cluster.
+/// Returns the bytes of one inode in the bytes of its cluster.
 fn slot_of<'a>(cluster: &'a [u8], place: &InodeLocation, context: &VolumeContext) -> &'a [u8] {
     let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
     bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)

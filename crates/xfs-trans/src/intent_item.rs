@@ -34,7 +34,7 @@ impl IntentItem {
         Self { state: ItemState::new(), id, payloads, regions }
     }
 
-    /// Returns the ID by which the completion names the intent.
+    /// Returns the ID by which the intent's completion names it.
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }
@@ -65,7 +65,7 @@ impl LogItem for IntentItem {
     }
 }
 
-/// The log item of a completion.
+/// The log item of the completion of an intent.
 pub(crate) struct DoneItem {
     state: ItemState,
     intent: Arc<IntentItem>,

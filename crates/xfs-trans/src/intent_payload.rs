@@ -1,4 +1,4 @@
-//! Payloads of intents: the work that an intent announces.
+//! Payloads of intents: descriptions of the work that an intent announces.
 //!
 //! Owns: payloads in memory, which of them may share an intent, and their encoding. Does **not**
 //! own doing that work: see [`Deferred`](crate::Deferred).
@@ -9,11 +9,11 @@ use xfs_format::log_item::{
 };
 use xfs_format::{FsBlock, InodeNumber};
 
-/// The most extents that one intent may list; the kernel's limit.
+/// The greatest number of extents that one intent may list: the kernel's limit.
 #[doc(alias = "XFS_EFI_MAX_FAST_EXTENTS")]
 const MAX_EXTENTS: usize = 16;
 
-/// The work that an intent announces.
+/// One piece of work that an intent announces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntentPayload {
     /// Frees an extent.
@@ -31,34 +31,34 @@ pub enum IntentPayload {
     /// Changes an extended attribute.
     #[doc(alias = "ATTRI")]
     Attr(Box<AttrPayload>),
-    /// Exchanges extents of two files. The intent gets its ID when it is logged.
+    /// Exchanges extents of two files. The ID in the payload is replaced when the intent is logged.
     #[doc(alias = "XMI")]
     Exchange(ExchangeIntent),
 }
 
-/// A change of an extended attribute, with the bytes that it needs.
+/// A change of an extended attribute, with its name and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttrPayload {
-    /// The file.
+    /// The inode number of the file.
     pub inode: InodeNumber,
-    /// The file's generation; used for parent pointers only.
+    /// The generation of the file's inode; used for parent pointers only.
     pub generation: u32,
-    /// The operation.
+    /// The operation on the attribute.
     pub operation: AttrOperation,
-    /// The namespace.
+    /// The namespace of the attribute.
     pub filter: u32,
     /// The name of the attribute.
     pub name: Vec<u8>,
     /// The new name if a parent pointer is replaced; else `None`.
     pub new_name: Option<Vec<u8>>,
-    /// The value; empty if there is none.
+    /// The value; empty if the operation has none.
     pub value: Vec<u8>,
     /// The new value if a parent pointer is replaced; else `None`.
     pub new_value: Option<Vec<u8>>,
 }
 
 impl IntentPayload {
-    /// Returns the kind of the item that carries this payload.
+    /// Returns the kind of log item that carries this payload.
     pub(crate) const fn kind(&self) -> ItemKind {
         match self {
             Self::ExtentFree(_) => ItemKind::ExtentFree,
@@ -70,7 +70,7 @@ impl IntentPayload {
         }
     }
 
-    /// Returns the number of payloads of this kind that one intent may carry.
+    /// Returns the greatest number of payloads of this kind in one intent.
     pub(crate) const fn max_per_intent(&self) -> usize {
         match self {
             Self::ExtentFree(_) | Self::Rmap(_) | Self::Refcount(_) => MAX_EXTENTS,
@@ -78,8 +78,8 @@ impl IntentPayload {
         }
     }
 
-    /// Returns the first block. Returns `None` for the kinds of which each payload has its own
-    /// intent.
+    /// Returns the first block of the payload's extent. Returns `None` for kinds of which each
+    /// payload has an intent of its own.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),
@@ -90,7 +90,8 @@ impl IntentPayload {
     }
 }
 
-/// Returns the payloads of an intent of the log, or `None` for an item that is not an intent.
+/// Returns the payloads of an intent that was read from the log, or `None` if the item is not an
+/// intent.
 pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
     Some(match item {
         LogItem::ExtentFree(list) => {
@@ -116,7 +117,7 @@ pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<IntentPayload>> {
     })
 }
 
-/// Encodes the intent that carries these payloads, all of one kind.
+/// Returns the regions of the intent that carries these payloads, which must all be of one kind.
 pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
     match payloads.first() {
@@ -150,7 +151,7 @@ pub(crate) fn encode_intent(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>>
     }
 }
 
-/// Encodes the completion of the intent that carries these payloads.
+/// Returns the regions of the completion of the intent that carries these payloads.
 pub(crate) fn encode_done(id: u64, payloads: &[IntentPayload]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;
     let kind = payloads.first().and_then(|first| first.kind().completion());

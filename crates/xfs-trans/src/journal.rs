@@ -32,17 +32,17 @@ pub use cluster::InodeCluster;
 pub use recovery::OpenIntent;
 pub use upkeep::Upkeep;
 
-/// The most extensions that upper layers may attach to the volume.
+/// The greatest number of extensions that upper layers may attach to the volume.
 const EXTENSIONS: usize = 8;
-/// The number of intent IDs that a slot takes at once.
+/// Number of intent IDs that a slot takes at once.
 const INTENT_BATCH: u64 = 256;
 
-/// Index of the counter of chains that were durable when their commit returned.
+/// Index in `Journal::transactions` of the number of chains whose commit forced the log.
 pub(crate) const SYNCHRONOUS: usize = 0;
-/// Index of the counter of chains that had nothing to log.
+/// Index in `Journal::transactions` of the number of chains that had nothing to log.
 pub(crate) const EMPTY: usize = 1;
 
-/// The source of the counts that are written to the superblock.
+/// A function that returns the counts to write to the superblock.
 type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
 
 struct Extension {
@@ -50,13 +50,13 @@ struct Extension {
     value: Box<dyn Any + Send + Sync>,
 }
 
-/// Chains of transactions that ended in an unusual way. Most chains log something, and become
-/// durable after their commit has returned.
+/// Numbers of transaction chains that ended in an unusual way: that logged nothing, or whose commit
+/// forced the log. Most chains log something, and become durable after their commit has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
-    /// Chains that were durable when their commit returned.
+    /// Number of chains whose commit forced the log, so that they were durable when it returned.
     pub synchronous: u64,
-    /// Chains that were committed with nothing to log.
+    /// Number of chains that were committed with nothing to log.
     pub empty: u64,
 }
 
@@ -67,10 +67,10 @@ pub struct Journal {
     cache: Arc<BufferCache>,
     superblock: Superblock,
     context: Arc<VolumeContext>,
-    /// The reservations, indexed by the position of the kind in [`TransactionKind::ALL`].
+    /// The reservation of each kind of transaction, in the order of [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
     /// The reservation for removing a name and freeing its inode in one transaction. `None` if that
-    /// is larger than the reservation of every other operation.
+    /// would be larger than the reservation of every kind of transaction.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
     pub(crate) transactions: SlotCounters<2>,
@@ -83,7 +83,7 @@ pub struct Journal {
 
 impl Journal {
     /// Opens the journal of a volume whose log has been recovered. `counts` are the volume's
-    /// counts.
+    /// current counts.
     #[must_use]
     pub fn open(
         cache: Arc<BufferCache>,
@@ -139,18 +139,20 @@ impl Journal {
         &self.log
     }
 
-    /// Returns the context that the items of the volume share.
+    /// Returns the context to which all log items of the volume refer.
     pub(crate) const fn context(&self) -> &Arc<VolumeContext> {
         &self.context
     }
 
     /// Begins a transaction that may use up to `blocks` free blocks. A kind that frees blocks takes
-    /// them from the pool if too few are free, so that a full volume can be emptied. This waits for
-    /// log space, so the caller must hold nothing that could keep the tail of the log back.
+    /// them from the pool if too few are free, so that a full volume can be emptied. This function
+    /// waits for log space, so the caller must hold nothing that could prevent the log's tail from
+    /// moving.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`], or the error that stopped the log.
+    /// Returns [`PosixError::NoSpace`] if too few blocks are left, or the error that stopped the
+    /// log.
     pub fn begin(self: &Arc<Self>, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
         match kind {
             TransactionKind::Remove
@@ -167,8 +169,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// The errors of [`begin`](Self::begin). [`PosixError::NoSpace`] means that the pool is empty
-    /// too.
+    /// Returns the errors of [`begin`](Self::begin). [`PosixError::NoSpace`] means that the pool
+    /// has too few blocks too.
     #[doc(alias = "XFS_TRANS_RESERVE")]
     pub fn begin_from_pool(
         self: &Arc<Self>,
@@ -178,28 +180,28 @@ impl Journal {
         Transaction::begin_from_pool(self, self.reservation(kind), blocks)
     }
 
-    /// Takes blocks for work that is accepted now and done later.
+    /// Reserves blocks for work that is accepted now and done later.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`].
+    /// Returns [`PosixError::NoSpace`] if too few blocks are free.
     #[doc(alias = "xfs_mod_delalloc")]
     pub fn reserve_blocks(&self, blocks: u64) -> Result<BlockReservation> {
         self.counters.take(blocks).map(|()| BlockReservation::of(blocks))
     }
 
-    /// Frees the blocks that are left of a reservation.
+    /// Makes the blocks that are left in a reservation free again.
     pub fn release_blocks(&self, mut reservation: BlockReservation) {
         self.counters.give(reservation.draw(u64::MAX));
     }
 
-    /// Begins the transaction that does the work for which blocks were reserved. It takes the
-    /// reserved blocks first, and missing ones from the pool that `fallback` names.
-    /// [`Transaction::return_to`] returns the unused blocks to the reservation.
+    /// Begins the transaction that does work for which blocks were reserved. It takes the reserved
+    /// blocks first, and the missing ones from where `fallback` says. [`Transaction::return_to`]
+    /// returns unused blocks to the reservation.
     ///
     /// # Errors
     ///
-    /// The errors of [`begin`](Self::begin).
+    /// Returns the errors of [`begin`](Self::begin).
     pub fn begin_reserved(
         self: &Arc<Self>,
         kind: TransactionKind,
@@ -223,31 +225,31 @@ impl Journal {
         }
     }
 
-    /// Fills the pool of [`begin_from_pool`](Self::begin_from_pool). Its blocks are not in the
-    /// counts that the journal was opened with.
+    /// Creates the pool of [`begin_from_pool`](Self::begin_from_pool) with `blocks` blocks. These
+    /// are not in the counts with which the journal was opened.
     pub fn set_pool(&self, blocks: u64) {
         self.counters.set_pool(blocks);
     }
 
     /// Begins the removal of a name together with its inode, which has no other name. This takes
-    /// one transaction; with an unlinked list it would take two. Returns `None` if this would
-    /// reserve more of the log than any other operation, because the log need not be large enough
-    /// for that.
+    /// one transaction; with an unlinked list it would take two. Returns `None` if the one
+    /// transaction would reserve more of the log than any other operation, because the log need not
+    /// be large enough for it.
     ///
     /// # Errors
     ///
-    /// The errors of [`begin`](Self::begin).
+    /// Returns the errors of [`begin`](Self::begin).
     pub fn begin_removal(self: &Arc<Self>, blocks: u64) -> Result<Option<Transaction<'_>>> {
         let begin = |reservation| Transaction::begin_from_pool(self, reservation, blocks);
         self.removal.map(begin).transpose()
     }
 
-    /// Begins as [`begin`](Self::begin) does, for an operation that also sets attributes in steps
-    /// of its chain.
+    /// Begins a transaction as [`begin`](Self::begin) does, for an operation that also sets
+    /// attributes in later transactions of its chain.
     ///
     /// # Errors
     ///
-    /// The errors of [`begin`](Self::begin).
+    /// Returns the errors of [`begin`](Self::begin).
     pub fn begin_with_attributes(
         self: &Arc<Self>,
         kind: TransactionKind,
@@ -266,22 +268,22 @@ impl Journal {
         }
     }
 
-    /// Returns the record of an inode: the one in memory, or else one read from its cluster. A free
-    /// inode has a record too.
+    /// Returns the record of an inode: the one in memory, or else a new one, read from the inode's
+    /// cluster. A free inode has a record too.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for a number outside the volume or in a freed cluster, errors of
-    /// reading the cluster, and [`Error::Corrupt`] for bytes that are not an inode.
+    /// Returns [`PosixError::NotFound`] for a number outside the volume or in a freed cluster, the
+    /// errors of reading the cluster, and [`Error::Corrupt`] for bytes that are not an inode.
     pub fn inode(&self, number: InodeNumber) -> Result<Arc<InodeRecord>> {
         self.inode_cluster(number)?.inode(self, number)
     }
 
-    /// Makes everything up to this checkpoint durable.
+    /// Makes all checkpoints up to `sequence` durable.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn force(&self, sequence: u64) -> Result<()> {
         let _span = tracing::trace_span!("log_force", sequence).entered();
         self.log.force(sequence)
@@ -291,24 +293,24 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn force_all(&self) -> Result<()> {
         let _span = tracing::trace_span!("log_force").entered();
         self.log.force_all()
     }
 
-    /// Returns the newest checkpoint up to which all checkpoints are durable.
+    /// Returns the sequence up to which all checkpoints are durable.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.log.durable_sequence()
     }
 
-    /// Makes everything written in place durable, including contents of files, with one flush of
-    /// the device. It does not cover anything that still waits in the log.
+    /// Makes everything durable that has been written to the data device, including contents of
+    /// files, with one flush. Changes that are only in the log are not forced.
     ///
     /// # Errors
     ///
-    /// The error of the flush, which shuts the volume down.
+    /// Returns the error of the flush, which shuts the volume down.
     #[doc(alias = "blkdev_issue_flush")]
     pub fn flush_device(&self) -> Result<()> {
         let _span = tracing::trace_span!("device_flush").entered();
@@ -319,7 +321,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// The error that prevented a flush. The volume is shut down nevertheless.
+    /// Returns the error because of which committed changes could not be written. The volume is
+    /// shut down nevertheless.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         self.log.shut_down(how)
     }
@@ -330,7 +333,7 @@ impl Journal {
         self.log.is_shut_down()
     }
 
-    /// Returns the numbers of unusual chains since the volume was opened.
+    /// Returns the numbers of chains that ended in an unusual way since the volume was opened.
     #[must_use]
     pub fn transactions(&self) -> TransactionCounts {
         let sum = |kind| self.transactions.sum(kind);
@@ -350,28 +353,28 @@ impl Journal {
         self.counters.inodes()
     }
 
-    /// Adds the free blocks and the pool blocks that the volume has gained by growing. The number
-    /// of free blocks may have become smaller.
+    /// Adds the free blocks and the pool blocks that the volume has gained by growing.
+    /// `free_blocks` may be negative.
     pub fn count_growth(&self, free_blocks: i64, pool: i64) {
         self.counters.grow(free_blocks, pool);
     }
 
-    /// Adds or removes free blocks outside a transaction: blocks that a group keeps for its own
-    /// trees.
+    /// Adds `delta` free blocks outside a transaction, or removes them if `delta` is negative.
+    /// These are blocks that a group keeps for its own btrees.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] if too few are left.
+    /// Returns [`PosixError::NoSpace`] if too few are free.
     pub fn count_free_blocks(&self, delta: i64) -> Result<()> {
         self.counters.change(delta)
     }
 
-    /// Returns the extension that an upper layer attaches to the volume: one value of each type.
-    /// The first caller creates it.
+    /// Returns the extension of type `T` that an upper layer attaches to the volume. The first call
+    /// creates it with `make`. A volume has at most one extension of each type.
     ///
     /// # Panics
     ///
-    /// Panics if there are more extensions than slots.
+    /// Panics if the volume already has `EXTENSIONS` extensions of other types.
     pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> &Arc<T> {
         let kind = TypeId::of::<T>();
         let mut made = None;
@@ -408,8 +411,8 @@ impl Journal {
         first
     }
 
-    /// Sets the source of the counts that are written to the superblock. Without this source, the
-    /// counts come from [`counts`](Self::counts). May be called once.
+    /// Sets the function that returns the counts to write to the superblock. Without it, the counts
+    /// come from [`counts`](Self::counts). Panics if the function is set already.
     pub fn set_disk_counts(&self, hook: DiskCounts) {
         let set = self.disk_counts.set(hook);
         assert!(set.is_ok(), "the source of the superblock's counts is set once");
@@ -430,7 +433,7 @@ impl core::fmt::Debug for Journal {
 }
 
 /// Returns the reservation for removing a name and its inode together. Returns `None` if it would
-/// be larger than the reservation of every other operation.
+/// be larger than the reservation of every kind of transaction.
 fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
     let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));
@@ -440,7 +443,7 @@ fn removal(table: &Reservations<'_>) -> Option<Reservation> {
     largest.is_some_and(|largest| total(&both) <= largest).then_some(both)
 }
 
-/// Returns the error for a value that the format cannot hold.
+/// Returns the error for a value that the disk format cannot hold.
 pub(crate) const fn unencodable() -> Error {
     Error::Posix(PosixError::OutOfRange)
 }

@@ -1,5 +1,5 @@
-//! Volumes in memory, for the tests of this crate and of the crates above: creating, opening,
-//! crashing and recovering them.
+//! Volumes in memory, for the tests of this crate and of the crates above it: creating, opening,
+//! crashing and recovering volumes.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::missing_panics_doc, reason = "what fails here fails the test")]
 
@@ -22,7 +22,7 @@ use crate::{Counts, InodeRecord, Journal, OpenIntent, Transaction};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const CACHE_BYTES: usize = 8 << 20;
-/// The memory limit of an overlay: more than any test writes.
+/// The memory limit of an overlay in bytes: more than any test writes.
 const OVERLAY_BYTES: u64 = 256 << 20;
 
 /// Creates a volume of 300 MiB in four groups, with the defaults of mkfs and a log of 16 MiB.
@@ -31,13 +31,13 @@ pub fn make() -> SharedDevice {
     make_with("-l size=16m")
 }
 
-/// Creates a volume with the options of mkfs in `text`: letters and their arguments.
+/// Creates a volume of 300 MiB with the mkfs options in `text`, for example "-l size=16m".
 #[must_use]
 pub fn make_with(text: &str) -> SharedDevice {
     make_sized(VOLUME_BYTES, text)
 }
 
-/// Creates a volume of `data_bytes`, with the options of mkfs in `text`.
+/// Creates a volume of `data_bytes` bytes with the mkfs options in `text`.
 #[must_use]
 pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
     let device = MemoryDevice::new(data_bytes);
@@ -72,7 +72,7 @@ pub fn make_file() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Reads the primary superblock.
+/// Reads and decodes the primary superblock.
 #[must_use]
 pub fn superblock(device: &SharedDevice) -> Superblock {
     let mut sector = [0; 4096];
@@ -80,25 +80,25 @@ pub fn superblock(device: &SharedDevice) -> Superblock {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 
-/// Returns the log of a volume on one device.
+/// Returns the log of a volume that has its log on the data device.
 #[must_use]
 pub fn log_device(device: &SharedDevice) -> LogDevice {
     LogDevice::new(Arc::clone(device), &superblock(device)).unwrap()
 }
 
-/// Returns whether the log needs no replay.
+/// Returns whether the log is clean, so that it needs no replay.
 #[must_use]
 pub fn is_clean(device: &SharedDevice) -> bool {
     find_head_and_tail(&log_device(device)).unwrap().clean
 }
 
-/// The parts with which a journal is opened.
+/// The parts from which a journal is opened.
 pub struct JournalParts {
     /// The buffer cache of the volume.
     pub cache: Arc<BufferCache>,
-    /// The log.
+    /// The log, open for writing.
     pub log: Log,
-    /// The superblock.
+    /// The superblock of the volume.
     pub superblock: Superblock,
 }
 
@@ -109,7 +109,7 @@ impl JournalParts {
         Self { cache, log, superblock }
     }
 
-    /// Opens a journal with the counts of the superblock.
+    /// Opens a journal, with the counts that the superblock has.
     #[must_use]
     pub fn open(self) -> Arc<Journal> {
         let counts = Counts {
@@ -121,8 +121,8 @@ impl JournalParts {
     }
 }
 
-/// Configures a log with `threads` threads that write checkpoints. With 0, the calling thread does
-/// the work.
+/// Returns the configuration of a log with `threads` threads that write checkpoints. With 0, the
+/// calling thread writes them.
 fn config(superblock: &Superblock, threads: usize) -> LogConfig {
     LogConfig { threads, ..LogConfig::new(&LogGeometry::new(superblock)) }
 }
@@ -144,14 +144,15 @@ pub fn open(device: &SharedDevice, threads: usize) -> Arc<Journal> {
     parts(device, threads).open()
 }
 
-/// Returns the device as a crash would leave it now. Writes to the copy do not change the original.
+/// Returns a copy of the device as a crash would leave it now. Writes to the copy do not change the
+/// original.
 #[must_use]
 pub fn crashed(device: &SharedDevice) -> SharedDevice {
     Arc::new(OverlayDevice::new(Arc::clone(device), OVERLAY_BYTES))
 }
 
-/// Replays the log of a volume after a crash, and returns the parts for opening it. The journal
-/// still has to [adopt](Journal::adopt) the open intents.
+/// Replays the log of a volume after a crash. Returns the parts for opening the volume, and the
+/// replay. The journal still has to [adopt](Journal::adopt) the open intents.
 #[must_use]
 pub fn recovered_parts(device: &SharedDevice) -> (JournalParts, Replayed) {
     let log = log_device(device);
@@ -162,7 +163,7 @@ pub fn recovered_parts(device: &SharedDevice) -> (JournalParts, Replayed) {
     (JournalParts::new(device, superblock, log), replayed)
 }
 
-/// Recovers a volume and opens it. Also returns the intents that the crash left open.
+/// Recovers a volume and opens it. Returns the journal, and the intents that the crash left open.
 #[must_use]
 pub fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     let (parts, replayed) = recovered_parts(device);
@@ -171,7 +172,7 @@ pub fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     (journal, open)
 }
 
-/// Changes the core of a joined inode that has no view.
+/// Changes the core of a joined inode, starting from the record's current image.
 pub fn change_core<R>(
     tx: &mut Transaction<'_>,
     record: &Arc<InodeRecord>,

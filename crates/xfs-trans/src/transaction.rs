@@ -49,47 +49,47 @@ use space::CounterChanges;
 pub use deferred::{Captured, Deferred, Finish};
 pub use headers::GroupHeader;
 
-/// A call that is made when a step has been committed.
+/// A function that is called when a step has been committed.
 type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
 
-/// The result of committing a chain.
+/// The result of committing a chain of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedChain {
-    /// The checkpoint of the chain's last step that logged anything, or 0 if none did. Forcing the
-    /// log up to this checkpoint makes the whole chain durable.
+    /// The sequence of the checkpoint with the chain's last step that logged anything, or 0 if no
+    /// step did. Forcing the log up to this checkpoint makes the whole chain durable.
     pub sequence: u64,
 }
 
-/// A transaction, or a chain of transactions: see the module.
+/// A transaction, or a chain of transactions ("steps"): see the module.
 #[doc(alias = "xfs_trans")]
 #[must_use = "a transaction is committed or cancelled"]
 pub struct Transaction<'journal> {
     journal: &'journal Arc<Journal>,
-    /// The log space of the transaction. `None` once the transaction has ended or failed.
+    /// The log space of the transaction. `None` once the transaction has ended.
     ticket: Option<Ticket>,
     buffers: JoinedBuffers,
     inodes: JoinedInodes,
-    /// The items of this step other than buffers and inodes.
+    /// The log items of this step other than buffers and inodes.
     items: Vec<Arc<dyn LogItem>>,
     space: CounterChanges,
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
-    /// The highest header of a group that this step keeps.
+    /// The highest group header that this step keeps latched.
     highest_header: Option<GroupHeader>,
-    /// The number of rolls so far.
+    /// Number of rolls that the chain has done.
     step: u64,
-    /// Whether the commit forces the log before it returns.
+    /// Whether the final commit forces the log before it returns.
     synchronous: bool,
-    /// The result of the last step that was logged.
+    /// The result of the last step that logged anything.
     committed: CommittedChain,
 }
 
-/// The way in which a step ends.
+/// The way in which a chain continues after a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepEnd {
-    /// The next step of the chain begins.
+    /// The chain continues with its next step.
     Roll,
-    /// The chain ends.
+    /// The chain ends: the step was its last one.
     Last,
 }
 
@@ -103,7 +103,7 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a transaction as [`begin`](Self::begin) does, and takes blocks from the pool if too
+    /// Begins a transaction as [`begin`](Self::begin) does, but takes blocks from the pool if too
     /// few are free.
     pub(crate) fn begin_from_pool(
         journal: &'journal Arc<Journal>,
@@ -114,8 +114,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a chain of recovery. Such a chain may take the last free blocks and the last log
-    /// space.
+    /// Begins a transaction of recovery. It may take blocks from the pool, and the log space that
+    /// other transactions must leave.
     pub(crate) fn begin_for_recovery(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -129,7 +129,7 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, blocks))
     }
 
-    /// Begins a transaction of the thread that has suspended the log.
+    /// Begins a transaction for the thread that has suspended the log.
     pub(crate) fn begin_while_suspended(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -138,7 +138,8 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, 0))
     }
 
-    /// Begins a transaction with blocks that were already taken.
+    /// Begins a transaction with `blocks` blocks that the caller has already taken from the
+    /// counters. Gives them back if the log refuses the transaction.
     pub(crate) fn start(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -170,7 +171,7 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// Returns the journal that the transaction belongs to.
+    /// Returns the journal to which the transaction belongs.
     #[must_use]
     pub const fn journal(&self) -> &'journal Arc<Journal> {
         self.journal
@@ -189,7 +190,8 @@ impl<'journal> Transaction<'journal> {
         self.journal.geometry()
     }
 
-    /// Returns whether this step has changed anything, or whether deferred work is left.
+    /// Returns whether this step has changed anything, or whether the transaction has deferred work
+    /// left.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.is_step_dirty() || !self.deferred.is_empty()
@@ -199,8 +201,8 @@ impl<'journal> Transaction<'journal> {
         self.buffers.is_dirty() || self.inodes.is_dirty() || !self.items.is_empty()
     }
 
-    /// Registers a call that is made when this step has been committed, before its latches are
-    /// released.
+    /// Registers a function that is called when this step has been committed, before its latches
+    /// are released.
     pub fn on_commit(&mut self, call: impl FnOnce(&CommittedChain) + Send + 'static) {
         self.on_commit.push(Box::new(call));
     }
@@ -211,32 +213,32 @@ impl<'journal> Transaction<'journal> {
         self.synchronous = true;
     }
 
-    /// Returns the number of this step in the chain. Buffers that are not held are released at the
-    /// end of the step that joined them.
+    /// Returns the number of this step in the chain, from 0 on. Buffers that are not held are
+    /// released at the end of the step that joined them.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
     }
 
     /// Commits this step and begins the next step of the chain. Joined inodes and held buffers stay
-    /// latched. The intents of deferred work are logged in this step; the work itself waits for
+    /// latched. The intents of deferred work are logged in this step. The work itself waits for
     /// [`finish_deferred`](Self::finish_deferred) or [`commit`](Self::commit).
     ///
     /// # Errors
     ///
-    /// The error that stopped the log. The transaction can then only be cancelled.
+    /// Returns the error that stopped the log. The transaction can then only be cancelled.
     pub fn roll(&mut self) -> Result<()> {
         self.log_intents();
         self.relog_intents();
         self.roll_step()
     }
 
-    /// Finishes deferred work and commits.
+    /// Finishes deferred work and commits the last step.
     ///
     /// # Errors
     ///
-    /// The error of deferred work, or the error that stopped the log. The transaction is cancelled,
-    /// and the volume is shut down if the transaction was dirty.
+    /// Returns the error of deferred work, or the error that stopped the log. The transaction is
+    /// then cancelled, and the volume is shut down if the transaction was dirty.
     pub fn commit(mut self) -> Result<CommittedChain> {
         let _span = tracing::trace_span!("commit").entered();
         let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));
@@ -259,7 +261,7 @@ impl<'journal> Transaction<'journal> {
     ///
     /// # Errors
     ///
-    /// The error of the work, or that of [`commit`](Self::commit).
+    /// Returns the error of the work, or that of [`commit`](Self::commit).
     pub fn commit_or_cancel<R>(mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         match work(&mut self) {
             Ok(result) => self.commit().map(|_| result),
@@ -270,12 +272,12 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// Does `work` as [`commit_or_cancel`](Self::commit_or_cancel) does. Work that breaks off has
-    /// to be repeated in another transaction: this one is cancelled.
+    /// Does `work` as [`commit_or_cancel`](Self::commit_or_cancel) does. If the work returns
+    /// `Break`, this transaction is cancelled, and the caller repeats the work in another one.
     ///
     /// # Errors
     ///
-    /// The error of the work, or that of [`commit`](Self::commit).
+    /// Returns the error of the work, or that of [`commit`](Self::commit).
     pub fn commit_or_break<R, B>(
         mut self,
         work: impl FnOnce(&mut Self) -> Result<ControlFlow<B, R>>,
@@ -291,7 +293,7 @@ impl<'journal> Transaction<'journal> {
         }
     }
 
-    /// Counts a committed chain, and forces the log if the chain is synchronous.
+    /// Counts a chain that ended in an unusual way, and forces the log if the chain is synchronous.
     fn note_end(&self, committed: CommittedChain) -> Result<()> {
         if committed.sequence == 0 {
             self.journal.transactions.add(EMPTY, 1);
@@ -302,8 +304,8 @@ impl<'journal> Transaction<'journal> {
         Ok(())
     }
 
-    /// Ends the transaction without its changes. The changes of a dirty transaction cannot be
-    /// undone, so the volume is shut down.
+    /// Ends the transaction without committing its changes. The changes of a dirty transaction
+    /// cannot be undone, so the volume is shut down if the transaction is dirty.
     pub fn cancel(mut self) {
         if self.is_dirty() {
             // An error could only come from a flush, and `Shutdown::Now` does not flush.
@@ -312,7 +314,7 @@ impl<'journal> Transaction<'journal> {
         self.abandon();
     }
 
-    /// Commits a step and begins the next.
+    /// Commits this step and begins the next one, without logging intents.
     fn roll_step(&mut self) -> Result<()> {
         self.inodes.relog();
         self.buffers.relog();
@@ -322,7 +324,7 @@ impl<'journal> Transaction<'journal> {
         self.journal.log.roll(ticket)
     }
 
-    /// Hands the step to the log, and releases its latches.
+    /// Commits the step to the log, and releases the latches that it does not keep for a next step.
     fn commit_step(&mut self, end: StepEnd) -> Result<CommittedChain> {
         if !self.inodes.encode() {
             return Err(unencodable());
@@ -362,7 +364,7 @@ impl<'journal> Transaction<'journal> {
         Ok(committed)
     }
 
-    /// Releases everything that the transaction still holds.
+    /// Releases all latches, blocks and log space that the transaction still holds.
     fn end(&mut self) {
         self.buffers.release_all();
         self.inodes.release_all();
@@ -375,7 +377,7 @@ impl<'journal> Transaction<'journal> {
         TransactionLists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
     }
 
-    /// Drops everything that the transaction has and ends it.
+    /// Drops the changes of the transaction and releases everything that it holds.
     fn abandon(&mut self) {
         self.inodes.abandon();
         self.items.clear();
@@ -385,8 +387,8 @@ impl<'journal> Transaction<'journal> {
     }
 }
 
-/// Ends a transaction that its owner leaves because of an error. Only a clean transaction may be
-/// left like this: a dirty one must be committed or cancelled (I3).
+/// Ends a transaction that its owner drops because of an error. Only a clean transaction may be
+/// dropped: a dirty one must be committed or cancelled (I3).
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if self.ticket.is_none() {

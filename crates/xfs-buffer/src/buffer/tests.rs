@@ -14,7 +14,8 @@ fn buffer(kind: BlockKind) -> Buffer {
     Buffer::new(Arc::new(core))
 }
 
-/// Returns whether a kind is in `KINDS`. A new variant of either enum fails to compile here.
+/// Returns whether a kind is in `KINDS`. A new variant of `BlockKind` or `BtreeKind` makes this
+/// function fail to compile.
 fn is_listed(kind: BlockKind) -> bool {
     match kind {
         BlockKind::Superblock
@@ -85,8 +86,8 @@ fn second_attachment_of_the_same_type_returns_the_first() {
     assert!(buffer.attached::<AtomicBool<Object>>().is_none());
 }
 
-/// Checks a thread that reads a buffer which it is already reading, while another thread waits to
-/// change the buffer. Neither thread waits forever.
+/// Checks a thread that requests the bytes of a buffer for reading while it already reads them, and
+/// while another thread waits to change them. Neither thread waits forever.
 #[test]
 fn nested_read_succeeds_while_a_writer_waits() {
     let buffer = buffer(BlockKind::Attr);

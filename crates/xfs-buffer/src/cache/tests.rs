@@ -9,7 +9,7 @@ use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
 
-/// A device whose reads inspect the cache that calls them.
+/// A device each of whose reads takes the lock of every clock of the cache that calls it.
 struct LookingDevice {
     device: Arc<TestDevice>,
     cache: SetOnce<Weak<BufferCache>, Volume>,
@@ -64,7 +64,8 @@ fn check_conflict(outcome: Result<super::Buffer, Error>, expected: &Check) {
     }
 }
 
-/// Returns the next test number of a small generator (xorshift), which is the same on every run.
+/// Returns the next number of a small random generator (xorshift), whose numbers are the same on
+/// every run.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -227,7 +228,8 @@ fn memory_of_unused_buffers_stays_within_the_capacity() {
     assert_eq!(total.misses - total.evictions, total.buffers as u64);
 }
 
-/// Checks that only the references of callers keep these buffers (I3 of the buffer).
+/// Checks a cache of capacity 0. Buffers stay in memory only because callers hold references to
+/// them (I3 of the buffer).
 #[test]
 fn held_buffers_stay_and_released_ones_are_evicted() {
     let cache = cache(&TestDevice::new(), 0);
@@ -269,7 +271,7 @@ fn held_buffer_outlives_its_cache() {
 }
 
 /// Checks that many threads can use a cache that is far too small, over a device that fails now and
-/// then. Each read returns the right bytes or the device's error, and no buffer that is being
+/// then. Each read returns the right bytes or the device's error, and never a buffer that is being
 /// evicted (I2 of the shard).
 #[test]
 fn threads_over_a_small_cache_read_the_right_bytes() {
@@ -338,8 +340,8 @@ fn miss_takes_one_lock_of_its_shard() {
     assert_eq!(counted.volume.total(), 2);
 }
 
-/// Checks that the device can take the lock of every clock: no thread holds one for I/O (I3 of the
-/// shard).
+/// Checks that no thread holds the lock of a clock during I/O (I3 of the shard). The test device
+/// takes the lock of every clock in each read, which would deadlock otherwise.
 #[test]
 fn read_holds_no_clock_while_the_device_works() {
     let device = Arc::new(LookingDevice { device: TestDevice::new(), cache: SetOnce::new() });

@@ -9,12 +9,12 @@ use crate::error::Result;
 use crate::map::BufferExtent;
 
 impl BufferCache {
-    /// Returns the buffer of `length_bytes` at `at`, if it is in memory.
+    /// Returns the buffer of `length_bytes` at `at`, or `None` if it is not in memory.
     ///
     /// # Errors
     ///
-    /// The corruption that [`read`](Self::read) also reports, if the buffer is in memory with
-    /// another kind or length.
+    /// Returns a corruption, as [`read`](Self::read) does, if the buffer is in memory with another
+    /// kind or length.
     pub fn find(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Option<Buffer>> {
         match self.shard(at).find(at) {
             Some(core) if core.wait_until_loaded() => {
@@ -25,12 +25,12 @@ impl BufferCache {
     }
 
     /// Reads a block into `bytes` and verifies it, without caching it. A copy in memory is ignored,
-    /// even though it may be newer. If another thread writes the block in place meanwhile, the read
-    /// may be torn.
+    /// even though it may be newer. If another thread writes the block to the device meanwhile, the
+    /// block read may be half old and half new.
     ///
     /// # Errors
     ///
-    /// The device's error, or the check that failed.
+    /// Returns the device's error, or the check that failed.
     pub fn read_uncached(&self, at: DiskAddr, kind: BlockKind, bytes: &mut [u8]) -> Result<()> {
         let extent =
             BufferExtent { at, length_bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX) };

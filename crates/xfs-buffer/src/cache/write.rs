@@ -1,4 +1,5 @@
-//! The writing half of the cache: buffers for new blocks, and writing buffers in place.
+//! The writing half of the cache: buffers for new blocks, and writing buffers in place, that is, to
+//! their home locations on disk.
 //!
 //! Owns: that there is at most one buffer for an address, also when its blocks are freed and used
 //! again; the last check before a block is written. Does **not** own when a buffer is written, or
@@ -30,15 +31,16 @@ use crate::map::BufferExtent;
 use crate::shard::{Entered, Shard};
 
 impl BufferCache {
-    /// Returns a buffer for blocks that have just been allocated: latched, all zeros, nothing read.
+    /// Returns a latched buffer of zeros for blocks that have just been allocated. The device is
+    /// not read.
     ///
-    /// If a buffer of these extents is in memory, this waits for its latch and gives it the new
-    /// kind. A buffer of another shape at this address leaves the table: its blocks are freed, and
-    /// none of its changes waits to be written.
+    /// If a buffer of these extents is in memory, this function waits for its latch and gives it
+    /// the new kind. A buffer of other extents at this address leaves the table: its blocks are
+    /// freed, and none of its changes waits to be written.
     ///
     /// # Errors
     ///
-    /// If `map` is not a valid buffer map.
+    /// Returns an error if `map` has no extents, an empty one, or too many bytes in total.
     pub fn claim(&self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let at = map.first().map_or(DiskAddr::NULL, |extent| extent.at);
         let shard = self.shard(at);
@@ -70,8 +72,8 @@ impl BufferCache {
         }
     }
 
-    /// Clears a buffer and gives it this kind: its blocks have been freed and allocated again by
-    /// the same holder of the latch.
+    /// Clears a buffer and gives it this kind. The holder of the latch has freed the buffer's
+    /// blocks and allocated them again.
     ///
     /// # Panics
     ///
@@ -80,18 +82,19 @@ impl BufferCache {
         buffer.core().renew(kind);
     }
 
-    /// Writes a buffer in place, with this LSN and its checksum, without a flush. The caller holds
-    /// the latch and has made the contents durable in the log.
+    /// Writes a buffer to its home location on disk, with this LSN and its checksum, without a
+    /// flush. The caller holds the latch and has made the contents durable in the log.
     ///
-    /// Readers continue meanwhile, because a copy is sealed and written. A cache that [keeps
+    /// Readers continue meanwhile, because `write` seals and writes a copy. A cache that [keeps
     /// seals](Self::keep_seals) waits for readers and stores the LSN and the checksum in the buffer
     /// first. Inodes of a cluster are sealed by the transaction that changes them; `lsn` is then
     /// that of the newest inode.
     ///
     /// # Errors
     ///
-    /// The check that the sealed bytes fail: a bug in this program, found before it does harm. Or
-    /// the device's error, after which any part of the buffer may be in place.
+    /// Returns the check that the sealed bytes fail, which is a bug in this program; nothing is
+    /// written then. Or returns the device's error, after which any part of the buffer may be on
+    /// the device.
     ///
     /// # Panics
     ///
@@ -119,14 +122,14 @@ impl BufferCache {
         Ok(())
     }
 
-    /// Removes a buffer from the table, because its blocks are freed and the free is durable. A
+    /// Removes a buffer from the table. Its blocks are freed, and the free is durable in the log. A
     /// caller may keep the buffer, but no lookup finds it any more.
     pub fn forget(&self, buffer: &Buffer) {
         self.shard(buffer.at()).forget(buffer.core());
     }
 }
 
-/// Creates a latched core of zeros.
+/// Creates a latched core whose bytes are all zero.
 fn empty_core(map: &[BufferExtent], kind: BlockKind) -> Result<Arc<BufferCore>> {
     let core = BufferCore::new(buffer_map(map)?, kind);
     core.latch().lock_exclusive();

@@ -50,9 +50,7 @@ fn info_in_json() {
         {
           "schema_version": 1,
           "format": "xfs-v5",
-          "start_bytes": 0,
           "uuid": "f0000000-0000-4000-8000-00000000c0de",
-          "meta_uuid": "f0000000-0000-4000-8000-00000000c0de",
           "block_size": 1024,
           "sector_size": 512,
           "inode_size": 512,
@@ -63,7 +61,6 @@ fn info_in_json() {
           "inode_max_percent": 25,
           "stripe_unit_blocks": 0,
           "stripe_width_blocks": 0,
-          "realtime_blocks": 0,
           "features": [
             "ftype",
             "sparse",
@@ -76,6 +73,9 @@ fn info_in_json() {
             "reflink",
             "inobtcount"
           ],
+          "start_bytes": 0,
+          "meta_uuid": "f0000000-0000-4000-8000-00000000c0de",
+          "realtime_blocks": 0,
           "log": {
             "external": false,
             "blocks": 5120,

@@ -1,13 +1,15 @@
-//! Removal of items that have been written in place.
+//! Removal from the AIL of items that have been written "in place": to their home locations on
+//! disk.
 //!
 //! Owns: how an item leaves without a lock on the list, and when its position is swept. Does
 //! **not** own writing the item, or the reasons for which the tail moves.
 //!
-//! An item has left as soon as its [`ItemState`] says so. The thread that has written it sets that
-//! state before it unlatches the buffer: from then on the item is clean, and may be logged and
-//! inserted again. The list still has its old position, with a reference to the item, and the tail
-//! waits there. The list belongs to the whole volume, and whatever moves the tail serves the
-//! waiters for log space. So the positions of [`SWEEP_WRITES`] writes are swept together.
+//! An item has left the list as soon as its [`ItemState`] says so. The thread that has written the
+//! item sets that state before it unlatches the buffer. From then on the item is clean, and may be
+//! logged and inserted again. The list still has its old position, with a reference to the item,
+//! and the tail waits there. The list belongs to the whole volume, and whatever moves the tail
+//! serves the waiters for log space. So the positions of [`SWEEP_WRITES`] writes are swept
+//! together.
 //!
 //! The writer compares the item's LSN with the LSN that it saw. If they are equal, nothing of the
 //! item was logged later, because an item never returns to an LSN that it has left. A change that
@@ -28,18 +30,19 @@ use super::{Ail, AilList, Position};
 use crate::item::{ItemState, LogItem};
 use crate::mutant::ActiveMutant;
 
-/// Writes in place after which the positions of their items are swept. A cluster of inodes is one
-/// write of as many as 65 items.
+/// Number of writes after which the positions of the written items are swept. A cluster of inodes
+/// is one write of as many as 65 items.
 const SWEEP_WRITES: usize = 32;
 
-/// The items that a walk has had written in place since the last sweep.
+/// The items that a walk has had written to their home locations on disk since the last sweep.
 #[derive(Default)]
 pub struct InPlace {
-    /// Positions of items that have left.
+    /// Positions in the AIL that the next sweep clears: their items are marked as no longer in the
+    /// AIL.
     positions: Vec<Position>,
-    /// The number of positions when the push of the last item had ended.
+    /// Number of positions at the end of the last item's push.
     seen: usize,
-    /// The number of pushes by which an item has left.
+    /// Number of pushes since the last sweep that marked an item as no longer in the AIL.
     writes: usize,
     mutant: ActiveMutant,
 }
@@ -49,20 +52,21 @@ impl InPlace {
         Self { mutant, ..Self::default() }
     }
 
-    /// Notes that an item is in place as it was at `lsn`, the LSN that the caller has seen. An item
-    /// that has been logged again and moved stays in the list.
+    /// Notes that an item is on disk as it was at `lsn`, the LSN that the caller has seen. An item
+    /// that has been logged again and moved since then stays in the AIL.
     pub fn note(&mut self, item: &ItemState, lsn: Lsn) {
         self.positions.extend(item.leave_from(lsn, self.mutant));
     }
 
-    /// Notes that an item will never be in place: the object that it was part of is gone.
+    /// Notes that an item will never be written to its home location: the object that it was part
+    /// of is gone.
     pub fn note_gone(&mut self, item: &ItemState) {
         if let Some(lsn) = item.lsn() {
             self.note(item, lsn);
         }
     }
 
-    /// Ends the push of an item. Returns whether a sweep is due.
+    /// Ends the push of an item. Returns whether the walk must sweep now.
     pub(super) fn end_push(&mut self) -> bool {
         self.writes += usize::from(self.positions.len() > self.seen);
         self.seen = self.positions.len();
@@ -71,7 +75,7 @@ impl InPlace {
 }
 
 impl Ail {
-    /// Sweeps the positions of items that are in place.
+    /// Removes the noted items from the list, under one lock, and moves the tail.
     pub(super) fn sweep(&self, in_place: &mut InPlace) {
         (in_place.writes, in_place.seen) = (0, 0);
         if in_place.positions.is_empty() {
@@ -89,7 +93,8 @@ impl Ail {
 }
 
 impl AilList {
-    /// Removes the item at a position, unless that is the item's own position.
+    /// Removes the item that the list has at `position`, unless the item itself still says that it
+    /// is there. Returns the removed item.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

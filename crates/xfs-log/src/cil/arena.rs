@@ -12,42 +12,43 @@ use xfs_sync::{Mutex, Volume};
 
 use crate::vector::Vector;
 
-/// The longest chunk, unless one vector takes more. Getting a chunk takes a lock of the volume.
+/// The greatest length of a chunk in bytes, unless one vector takes more. Getting a chunk takes a
+/// lock of the volume, so chunks are long.
 const MAX_CHUNK_BYTES: u64 = 512 << 10;
 
-/// The shortest chunk.
+/// The least length of a chunk in bytes.
 const MIN_CHUNK_BYTES: u64 = 16 << 10;
 
-/// The location of a vector.
+/// The location of a vector in an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct VectorLocation {
     chunk: u32,
     offset: u32,
     length: u32,
-    /// The number of bytes to which the vector may grow without moving.
+    /// Number of bytes to which the vector may grow without moving.
     capacity: u32,
-    /// The number of regions of the vector.
+    /// Number of regions of the vector.
     pub(super) regions: u32,
 }
 
-/// The memory of one slot for one checkpoint.
+/// The memory for the vectors that one slot has of one checkpoint.
 #[derive(Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,
 }
 
 impl Arena {
-    /// Returns whether this many bytes fit the last chunk.
+    /// Returns whether `bytes` more bytes fit into the last chunk.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= bytes)
     }
 
-    /// Adds a chunk, which is the last one from now on.
+    /// Adds a chunk. It is the last chunk from now on.
     pub(super) fn add(&mut self, chunk: Vec<u8>) {
         self.chunks.push(chunk);
     }
 
-    /// Stores a vector. The caller has made room for it.
+    /// Stores a vector in the last chunk, in which the caller has made room. Returns the location.
     pub(super) fn store(&mut self, vector: Vector<'_>) -> VectorLocation {
         if vector.bytes.is_empty() {
             return VectorLocation::default();
@@ -62,8 +63,8 @@ impl Arena {
         VectorLocation { chunk, offset, length, capacity: length, regions: vector.regions }
     }
 
-    /// Replaces a vector. A new vector that fits stays in place. Otherwise it gets a new location,
-    /// with room to grow where the chunk has it.
+    /// Replaces the vector at `location`. A new vector that fits is stored at the same location.
+    /// Otherwise it gets a new one, with room to grow if the chunk has it. Returns the location.
     pub(super) fn replace(
         &mut self,
         location: VectorLocation,
@@ -82,8 +83,8 @@ impl Arena {
         VectorLocation { length, regions: vector.regions, ..location }
     }
 
-    /// Doubles the capacity of the vector that was stored last, as far as the chunk has room.
-    /// Returns the new capacity.
+    /// Doubles the capacity of the vector at `location`, which was stored last, as far as the chunk
+    /// has room. Returns the new capacity in bytes.
     fn extend(&mut self, location: VectorLocation) -> u32 {
         let chunk = self.chunks.last_mut().expect("the vector was stored in the last chunk");
         let more = (chunk.capacity() - chunk.len()).min(location.length as usize);
@@ -91,14 +92,14 @@ impl Arena {
         location.length + more as u32
     }
 
-    /// Takes over a vector with memory of its own.
+    /// Adds a vector that has memory of its own, which becomes a chunk.
     pub(super) fn adopt(&mut self, bytes: Vec<u8>, regions: u32) -> VectorLocation {
         let (chunk, length) = (self.chunks.len() as u32, bytes.len() as u32);
         self.chunks.push(bytes);
         VectorLocation { chunk, offset: 0, length, capacity: length, regions }
     }
 
-    /// Returns the bytes of a stored vector, which has at least one region.
+    /// Returns the bytes of a stored vector. The vector must have at least one region.
     pub(super) fn bytes(&self, location: VectorLocation) -> &[u8] {
         let chunk = self.chunks.get(location.chunk as usize);
         let start = location.offset as usize;
@@ -108,7 +109,7 @@ impl Arena {
     }
 }
 
-/// Chunks that wait to be reused.
+/// Chunks that wait to be reused by later checkpoints.
 pub(super) struct ArenaPool {
     chunk_bytes: usize,
     max_chunks: usize,
@@ -116,8 +117,8 @@ pub(super) struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// Creates a pool for checkpoints of at most `kept_bytes` together, in this many slots. The
-    /// pool keeps no more chunks than these checkpoints take.
+    /// Creates a pool for checkpoints of at most `kept_bytes` bytes together, in this many slots.
+    /// The pool keeps only as many chunks as these checkpoints take.
     pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
         let share = kept_bytes / slots.max(1) as u64;
         let chunk_bytes = share.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);
@@ -134,12 +135,12 @@ impl ArenaPool {
         kept.unwrap_or_else(|| Vec::with_capacity(self.chunk_bytes))
     }
 
-    /// Takes back a chunk that was not needed.
+    /// Takes back a chunk that the caller did not need.
     pub(super) fn give_back(&self, chunk: Vec<u8>) {
         self.recycle([Arena { chunks: vec![chunk] }]);
     }
 
-    /// Takes back the chunks of arenas that are not needed any more.
+    /// Takes back the chunks of arenas whose checkpoint has been written.
     pub(super) fn recycle(&self, arenas: impl IntoIterator<Item = Arena>) {
         let mut chunks: Vec<_> = arenas.into_iter().flat_map(|arena| arena.chunks).collect();
         chunks.retain(|chunk| chunk.capacity() == self.chunk_bytes);

@@ -1,4 +1,4 @@
-//! A checkpoint that takes no more commits.
+//! A closed checkpoint, which takes no more commits.
 //!
 //! Owns: which of the checkpoint's members are written, and in which order. Does **not** own
 //! writing them.
@@ -10,16 +10,16 @@ use super::membership::{CilMembership, Disposition, Member, Members};
 use crate::item::CheckpointEnd;
 use crate::mutant::{ActiveMutant, mutate};
 
-/// A checkpoint that takes no more commits, with the members that all slots had of it.
+/// A checkpoint that takes no more commits, with its members from all slots.
 pub(crate) struct ClosedCheckpoint {
     pub(super) sequence: u64,
-    /// The members of each slot.
+    /// The members that each slot had of the checkpoint.
     pub(super) members_by_slot: Vec<Members>,
-    /// Log space that commits have granted to the checkpoint.
+    /// Number of bytes of log space that commits have granted to the checkpoint.
     pub(super) granted: u64,
 }
 
-/// A member whose vector is written, with its order number.
+/// A member that will be written: its vector and its order number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FormattedMember<'a> {
     order: u64,
@@ -31,15 +31,15 @@ impl ClosedCheckpoint {
         Self { sequence, members_by_slot: Vec::new(), granted: 0 }
     }
 
-    /// Takes a slot's members, after those of the slots before it, and starts the next checkpoint
-    /// in the slot.
+    /// Takes a slot's members of this checkpoint, and starts the checkpoint `next` in the slot.
     pub(super) fn take(&mut self, membership: &mut CilMembership, next: &Arc<OpenCheckpoint>) {
         self.granted += std::mem::take(&mut membership.granted);
         self.members_by_slot.push(membership.switch(next));
     }
 
-    /// Applies the notes on dispositions (I4 of the list), and takes over the vectors that several
-    /// slots share. Called once, when no slot has the checkpoint any more.
+    /// Marks the members that the slots' notes name as not to be written (I4 of the list). Moves
+    /// the vectors that several slots share into the arenas. Called once, when no slot has the
+    /// checkpoint any more.
     pub(super) fn resolve_members(&mut self) {
         for slot in 0..self.members_by_slot.len() {
             let members = self.members_by_slot.get_mut(slot).expect("a slot below their number");
@@ -56,7 +56,7 @@ impl ClosedCheckpoint {
         }
     }
 
-    /// Returns the number of regions to write, and the members to write, in order.
+    /// Returns the number of regions to write, and the members to write, sorted by order number.
     pub(super) fn formatted_members(
         &self,
         mutant: ActiveMutant,
@@ -88,7 +88,7 @@ impl ClosedCheckpoint {
 }
 
 impl Member {
-    /// Unpins the item, if this member has pinned it.
+    /// Unpins the item, unless another member of the same item holds the pin.
     pub(super) fn unpin(&self, end: CheckpointEnd) {
         match (self.disposition, end) {
             (Disposition::Superseded, _) => {}

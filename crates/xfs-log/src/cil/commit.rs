@@ -10,23 +10,24 @@ use crate::item::LogItem;
 use crate::ticket::Ticket;
 use crate::vector::Scratch;
 
-/// The action that a commit makes necessary, to be taken after its items are unlocked.
+/// The work that a commit makes necessary after its items are unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// No action is necessary.
+    /// No work is necessary.
     None,
-    /// The checkpoint is large enough to be written.
+    /// The open checkpoint is large enough to be written.
     Push,
-    /// The checkpoint is so large that nothing may be added to it.
+    /// The open checkpoint is so large that the committing thread must wait until it is closed.
     Throttle,
-    /// The transaction logged more than it had reserved.
+    /// The transaction logged more bytes than it had reserved.
     Overrun,
 }
 
-/// A commit that is part of the open checkpoint.
+/// The result of a commit: its changes are part of the open checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
-    /// The sequence of the checkpoint. Forcing the log up to it makes the commit durable.
+    /// The sequence of that checkpoint. Forcing the log up to this sequence makes the commit
+    /// durable.
     pub sequence: u64,
     pub(crate) pressure: Pressure,
 }
@@ -37,7 +38,8 @@ impl Cil {
     ///
     /// # Errors
     ///
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown): nothing was added.
+    /// Returns [`Error::Shutdown`](xfs_buffer::Error::Shutdown) if the log is shut down; nothing
+    /// was added then.
     pub(crate) fn commit(
         &self,
         ticket: &mut Ticket,
@@ -73,8 +75,8 @@ impl Cil {
         Ok(Committed { sequence, pressure })
     }
 
-    /// Locks this thread's slot, with memory for the vectors to be inserted. Memory is allocated
-    /// while no lock is held: an allocator that blocks would delay the switch.
+    /// Locks the calling thread's slot once the slot has memory for these vectors. Memory is
+    /// allocated while no lock is held: an allocator that blocks would delay the switch.
     fn lock_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, CilMembership> {
         let slot = self.slots.mine();
         // A vector that grows takes twice its length, so that it has room the next time.
@@ -106,7 +108,7 @@ impl Cil {
 
     /// Grants the open checkpoint the log space that a commit of `growth` bytes adds to it. That is
     /// the bytes, the overhead of the records that this slot begins with them, and, on the first
-    /// commit, the overhead of every checkpoint (I3).
+    /// commit, the overhead of every checkpoint (I3). Returns the number of bytes granted.
     ///
     /// Each slot counts its own records. Counts that are rounded up slot by slot are at least the
     /// count of the whole. A commit begins no more records than its own bytes fill, and for these
@@ -131,8 +133,8 @@ impl Cil {
         granted
     }
 
-    /// Counts the bytes in the slot, until the sum is worth a write to the word that all slots
-    /// share. Returns the action that the size of the checkpoint makes necessary.
+    /// Adds `growth` to the slot's byte count. The count is moved to the word that all slots share
+    /// once it is large enough. Returns the work that the size of the checkpoint makes necessary.
     fn fold_size(&self, membership: &mut CilMembership, growth: i64) -> Pressure {
         membership.unfolded += growth;
         let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();

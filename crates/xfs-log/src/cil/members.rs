@@ -11,17 +11,18 @@ use xfs_sync::{Mutex, Slot, Slots, Volume};
 
 use super::membership::Member;
 
-/// The number of members of a chunk. Durable members are also completed chunk by chunk, each chunk
+/// Number of members of a chunk. Durable members are also completed chunk by chunk, each chunk
 /// under one lock of the volume.
 pub(super) const CHUNK_MEMBERS: usize = 1024;
 
-/// The number of chunks that a slot takes or returns at a time. Both take a lock of the volume.
+/// Number of chunks that a slot takes from the common pool, or gives back to it, at a time. Each
+/// time takes a lock of the volume.
 const MOVED_CHUNKS: usize = 4;
 
-/// The number of log bytes that a member takes, by a low estimate.
+/// Number of log bytes that a member takes, by a low estimate.
 const BYTES_PER_MEMBER: u64 = 256;
 
-/// A list of members.
+/// The members that one slot has of one checkpoint.
 #[derive(Default)]
 pub(super) struct MemberList {
     chunks: Vec<Vec<Member>>,
@@ -33,12 +34,12 @@ impl MemberList {
         self.length
     }
 
-    /// Returns whether this many more members fit.
+    /// Returns whether `count` more members fit.
     pub(super) fn has_room(&self, count: usize) -> bool {
         self.chunks.len() * CHUNK_MEMBERS - self.length >= count
     }
 
-    /// Adds an empty chunk.
+    /// Adds an empty chunk to the list.
     pub(super) fn add(&mut self, chunk: Vec<Member>) {
         self.chunks.push(chunk);
     }
@@ -65,7 +66,7 @@ impl MemberList {
         self.chunks.iter_mut().flatten()
     }
 
-    /// Returns the chunks, in order.
+    /// Returns the chunks of members, in order.
     pub(super) fn into_chunks(self) -> impl Iterator<Item = Vec<Member>> {
         self.chunks.into_iter()
     }
@@ -75,10 +76,11 @@ fn new_chunk() -> Vec<Member> {
     Vec::with_capacity(CHUNK_MEMBERS)
 }
 
-/// Chunks that wait to be reused. Committing threads take them, and threads that write checkpoints
-/// return them, so the chunks of a slot pass through the pool of all.
+/// Chunks of member lists that wait to be reused. Committing threads take chunks, and threads that
+/// write checkpoints give them back. So each slot has a few chunks, and a common pool moves chunks
+/// between slots.
 ///
-/// Lock order: a slot's chunks, then those of all.
+/// Lock order: a slot's chunks, then the common pool.
 pub(super) struct MemberListPool {
     max_chunks: usize,
     chunks: Mutex<MemberChunks, Volume>,
@@ -88,7 +90,8 @@ pub(super) struct MemberListPool {
 type MemberChunks = Vec<Vec<Member>>;
 
 impl MemberListPool {
-    /// Creates a pool with this many slots, for as many members as `bytes` of checkpoints have.
+    /// Creates a pool with this many slots. It keeps chunks for as many members as checkpoints of
+    /// `bytes` bytes have.
     pub(super) fn new(bytes: u64, slots: usize) -> Self {
         let max_chunks = (bytes / BYTES_PER_MEMBER) as usize / CHUNK_MEMBERS + slots;
         Self {
@@ -98,7 +101,7 @@ impl MemberListPool {
         }
     }
 
-    /// Returns an empty chunk.
+    /// Returns an empty chunk: one from the pool, or a new one.
     pub(super) fn take(&self) -> Vec<Member> {
         let mut local = self.local.mine().lock();
         if local.is_empty() {
@@ -109,7 +112,7 @@ impl MemberListPool {
         local.pop().unwrap_or_else(new_chunk)
     }
 
-    /// Takes a chunk back, and drops its members.
+    /// Drops the members of a chunk and takes the chunk back.
     pub(super) fn give_back(&self, mut chunk: Vec<Member>) {
         // Before the lock: the last reference to an item may be dropped here.
         chunk.clear();

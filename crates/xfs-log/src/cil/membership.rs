@@ -26,7 +26,7 @@ use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::Vector;
 
-/// The way in which a push treats a member.
+/// Whether a push writes a member, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disposition {
     /// The member is written.
@@ -38,19 +38,19 @@ pub(super) enum Disposition {
     Cancelled,
 }
 
-/// An item in a checkpoint.
+/// An item's entry in one slot's part of a checkpoint.
 pub(super) struct Member {
     pub(super) item: Arc<dyn LogItem>,
     /// The order number of the last commit that held the item.
     pub(super) order: u64,
     pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,
-    /// The vector, if several slots have committed the item. It holds the order number and the
-    /// location.
+    /// The vector, if several slots have committed the item. Its `SharedBody` then has the order
+    /// number and the bytes.
     shared: Option<Arc<SharedVector>>,
 }
 
-/// A note that a member of some slot is not to be written.
+/// A note that a member of some slot will not be written.
 pub(super) struct DispositionNote {
     pub(super) slot: u32,
     pub(super) index: u32,
@@ -63,24 +63,26 @@ pub(super) struct CilMembership {
     number: u32,
     pub(super) checkpoint: Arc<OpenCheckpoint>,
     pub(super) members: Members,
-    /// The number of bytes that are not folded into the checkpoint yet.
+    /// Number of bytes that are not yet added to the checkpoint's common count
+    /// (`OpenCheckpoint::folded`). It may be negative.
     pub(super) unfolded: i64,
-    /// The number of bytes that commits through this slot have added to the checkpoint.
+    /// Number of bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
-    /// The number of records whose overhead these commits have granted to the checkpoint.
+    /// Number of records whose overhead commits through this slot have granted to the checkpoint.
     pub(super) records: u64,
-    /// All log space that these commits have granted to the checkpoint.
+    /// Number of bytes of log space that commits through this slot have granted to the checkpoint.
     pub(super) granted: u64,
-    /// The number of commits through this slot since the log was opened.
+    /// Number of commits through this slot since the log was opened.
     pub(super) commits: u64,
     /// The largest order number of a commit through this slot.
     pub(super) clock: u64,
-    /// Whether the log is shut down: a new member would never be taken out again.
+    /// Whether the log is shut down. The slot then refuses commits: no push would ever take a new
+    /// member out.
     pub(super) closed: bool,
     mutant: ActiveMutant,
 }
 
-/// The members of a slot, with their memory.
+/// The members that a slot has of a checkpoint, with the memory of their vectors.
 #[derive(Default)]
 pub(super) struct Members {
     pub(super) list: MemberList,
@@ -89,13 +91,13 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Returns whether vectors of this many bytes need another chunk.
+    /// Returns whether vectors of `bytes` bytes need another chunk in the arena.
     pub(super) fn lacks_arena_chunk(&self, bytes: usize) -> bool {
         bytes != 0 && !self.arena.has_room(bytes)
     }
 }
 
-/// An item and its state, which is read from the item once per commit.
+/// An item with its log state, which is looked up once per commit.
 #[derive(Clone, Copy)]
 struct StatefulItem<'a> {
     item: &'a Arc<dyn LogItem>,
@@ -119,7 +121,7 @@ impl CilMembership {
         }
     }
 
-    /// Takes the members of the slot's checkpoint, and starts the next checkpoint in the slot.
+    /// Takes the members of the slot's checkpoint, and starts the checkpoint `next` in the slot.
     pub(super) fn switch(&mut self, next: &Arc<OpenCheckpoint>) -> Members {
         self.checkpoint = Arc::clone(next);
         (self.unfolded, self.grown, self.records) = (0, 0, 0);
@@ -127,7 +129,7 @@ impl CilMembership {
     }
 
     /// Adds an item to the checkpoint, or replaces the item's vector if the item is a member
-    /// already. Returns the number of bytes by which the checkpoint has grown.
+    /// already. Returns the number of bytes by which the checkpoint has grown; it may be negative.
     pub(super) fn insert(
         &mut self,
         item: &Arc<dyn LogItem>,
@@ -171,9 +173,9 @@ impl CilMembership {
         growth
     }
 
-    /// Returns a new vector for an item that another slot committed before. The vector of the
-    /// previous checkpoint, which takes no more commits, may still wait to be [taken
-    /// over](Member::take_shared_vector).
+    /// Returns a new shared vector for an item that another slot committed to this checkpoint
+    /// before. The item's vector of the previous checkpoint may still wait to be [taken
+    /// over](Member::take_shared_vector), so it is replaced.
     fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
         let mut shared = state.shared();
         let vector = mutate!(
@@ -185,7 +187,7 @@ impl CilMembership {
         Arc::clone(vector)
     }
 
-    /// Adds a member for an item.
+    /// Adds a member for an item to the slot.
     fn add(
         &mut self,
         StatefulItem { item, state }: StatefulItem<'_>,
@@ -200,8 +202,8 @@ impl CilMembership {
         self.members.list.push(Member { item, order, location, disposition, shared });
     }
 
-    /// Cancels an intent of this checkpoint, so that neither the intent nor its completion is
-    /// written. Returns the bytes that the intent would have taken, as a negative growth.
+    /// Cancels an intent of this checkpoint: neither the intent nor its completion is written.
+    /// Returns the number of bytes that the intent would have taken, negated.
     fn cancel(&mut self, intent: &dyn LogItem) -> i64 {
         let state = intent.state();
         self.note(state.member_ref(), Disposition::Cancelled);
@@ -218,7 +220,7 @@ impl CilMembership {
 }
 
 impl Member {
-    /// Takes over a shared vector, once the checkpoint takes no more commits.
+    /// Moves a shared vector into the arena, after the checkpoint has been closed to commits.
     pub(super) fn take_shared_vector(&mut self, arena: &mut Arena) {
         if let Some(shared) = self.shared.take() {
             let mut body = shared.body.lock();

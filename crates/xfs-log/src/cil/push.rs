@@ -1,4 +1,4 @@
-//! Pushes of a checkpoint: from the switch to the durable COMMIT.
+//! Writing a checkpoint (a push): from the switch to the next checkpoint until COMMIT is durable.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::item::CheckpointEnd;
 use crate::mutant::mutate;
 use crate::vector::RegionWriter;
 
-/// A checkpoint that is durable. Its items are still pinned and not in the AIL yet.
+/// A checkpoint whose COMMIT is durable. Its items are still pinned, and not in the AIL yet.
 pub(crate) struct WrittenCheckpoint {
     closed: ClosedCheckpoint,
     start: Lsn,
     record: CommitRecord,
 }
 
-/// An operation that checkpoints write in the order of their sequences.
+/// An operation that all checkpoints write in the order of their sequences.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderedOperation {
     Start,
@@ -29,13 +29,13 @@ enum OrderedOperation {
 }
 
 impl Cil {
-    /// Writes the open checkpoint, unless it is later than `through` or empty. When this returns,
-    /// the checkpoint and all earlier ones are durable.
+    /// Writes the open checkpoint, unless it is later than `through` or empty. When this function
+    /// returns, the checkpoint and all earlier ones are durable.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The
-    /// checkpoint's items have been aborted then.
+    /// Returns the error that stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
+    /// The checkpoint's items have then been aborted.
     pub(crate) fn push(&self, through: u64) -> Result<()> {
         let Some(closed) = self.close_checkpoint(through) else { return Ok(()) };
         let written = self.write_closed(closed)?;
@@ -43,18 +43,19 @@ impl Cil {
         Ok(())
     }
 
-    /// Closes the open checkpoint, unless it is later than `through` or empty. The caller must
-    /// [write](Self::write_closed) or [abandon](Self::abandon_closed) it.
+    /// Closes the open checkpoint and opens the next one. Returns `None`, and does nothing, if the
+    /// open checkpoint is later than `through` or empty. The caller must
+    /// [write](Self::write_closed) or [abandon](Self::abandon_closed) the closed checkpoint.
     pub(crate) fn close_checkpoint(&self, through: u64) -> Option<ClosedCheckpoint> {
         self.switch(through)
     }
 
-    /// Writes a closed checkpoint. When this returns, the checkpoint and all earlier ones are
-    /// durable. The caller [completes](Self::complete) it.
+    /// Writes a closed checkpoint. When this function returns, the checkpoint and all earlier ones
+    /// are durable. The caller then [completes](Self::complete) it.
     ///
     /// # Errors
     ///
-    /// The errors of [`push`](Self::push). The checkpoint's items have been aborted then.
+    /// Returns the errors of [`push`](Self::push). The checkpoint's items have then been aborted.
     pub(crate) fn write_closed(&self, mut closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
         closed.resolve_members();
         match self.write(&closed) {
@@ -66,14 +67,16 @@ impl Cil {
         }
     }
 
-    /// Aborts the items of a closed checkpoint that will not be written: the log is shut down.
+    /// Aborts the items of a closed checkpoint that will not be written, because the log is shut
+    /// down.
     pub(crate) fn abandon_closed(&self, mut closed: ClosedCheckpoint) {
         closed.resolve_members();
         self.abort(closed);
     }
 
-    /// Closes the open checkpoint and opens the next one. All slots are locked at one moment:
-    /// commits before that moment are in the old checkpoint, commits after it in the new one.
+    /// Closes the open checkpoint and opens the next one, as `close_checkpoint` says. For one
+    /// moment all slots are locked: commits before that moment are in the old checkpoint, commits
+    /// after it in the new one.
     fn switch(&self, through: u64) -> Option<ClosedCheckpoint> {
         let _switching = self.switching.lock();
         let sequence = self.current();
@@ -102,7 +105,8 @@ impl Cil {
         Some(closed)
     }
 
-    /// Performs the wrong switch of the mutant `SlotsOneByOne`: it locks one slot after another.
+    /// Switches as the mutant `SlotsOneByOne` does, which is wrong: it locks one slot after
+    /// another.
     #[cfg(test)]
     fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<OpenCheckpoint>) {
         self.committing.lock().checkpoints.insert(closed.sequence, WriteProgress::default());
@@ -112,8 +116,8 @@ impl Cil {
         self.announce(closed.sequence);
     }
 
-    /// Makes the switch visible. The checkpoint enters `committing` before any thread can see that
-    /// it is no longer open (I1).
+    /// Makes the switch from the checkpoint `sequence` to the next one visible. The checkpoint
+    /// enters `committing` before any thread can see that it is no longer open (I1).
     fn announce(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         committing.checkpoints.entry(sequence).or_default();
@@ -151,7 +155,7 @@ impl Cil {
         Ok((start, record))
     }
 
-    /// Waits until all older checkpoints have written their START, or their COMMIT.
+    /// Waits until all older checkpoints have written this operation: their START or their COMMIT.
     fn await_predecessors(&self, sequence: u64, operation: OrderedOperation) -> Result<()> {
         let mut committing = self.committing.lock();
         loop {
@@ -176,8 +180,8 @@ impl Cil {
     }
 
     /// Completes a durable checkpoint. Its items go to the AIL before they are unpinned, and
-    /// waiters for the checkpoint continue only after both. The members are taken chunk by chunk,
-    /// so that a chunk stays in the processor's cache from the first step to the last.
+    /// threads that wait for the checkpoint continue only after that. The members are taken chunk
+    /// by chunk, so that a chunk stays in the processor's cache from the first step to the last.
     pub(crate) fn complete(&self, written: WrittenCheckpoint) {
         let WrittenCheckpoint { closed, start, record } = written;
         let ClosedCheckpoint { sequence, granted, members_by_slot } = closed;
@@ -210,7 +214,7 @@ impl Cil {
         }
     }
 
-    /// Hands the members of a chunk to the AIL, and then unpins them.
+    /// Moves the items of a chunk's members to the AIL, and then unpins the items.
     fn complete_chunk(&self, chunk: &[Member], start: Lsn, items: &mut DurableItems) {
         for member in chunk.iter().filter(|member| member.disposition == Disposition::Written) {
             let item = &member.item;
@@ -224,7 +228,7 @@ impl Cil {
         chunk.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
     }
 
-    /// Aborts a checkpoint that is lost: the log is shut down.
+    /// Aborts a checkpoint that could not be written, and shuts the log down.
     fn abort(&self, closed: ClosedCheckpoint) {
         self.parts.health.set_down();
         closed.unpin_all(CheckpointEnd::Aborted);

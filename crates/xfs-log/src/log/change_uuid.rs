@@ -4,8 +4,8 @@
 //!
 //! # Crash argument
 //!
-//! Every record carries the UUID of its volume, and recovery refuses records of another one. So no
-//! record that has to be replayed may lie before the change. The log is at rest, and is ended like
+//! Every record carries the UUID of its volume, and recovery refuses records with another UUID. So
+//! no record that has to be replayed may lie before the change. The log is idle, and is ended like
 //! that of an unmounted volume: by a record without a UUID, which every reader accepts for any
 //! volume. From there on it is as if the volume had been closed and opened again: the tail is past
 //! that record ([`Ail::restart`](crate::ail::Ail::restart)). Then the UUID changes, and another
@@ -19,23 +19,23 @@ use super::{Log, UNMOUNT_BYTES};
 
 impl Log {
     /// Calls `change` to give the volume another UUID, which later records carry. The caller has
-    /// [suspended](Self::suspend) the log, and everything is in place.
+    /// [suspended](Self::suspend) the log, and every item is at its home location on disk.
     ///
     /// # Errors
     ///
-    /// The error of `change`, or the error that stopped the log. The log is then shut down, and
-    /// clean: whether the volume has the new UUID is unknown.
+    /// Returns the error of `change`, or the error that stopped the log. The log is then shut down,
+    /// and clean: whether the volume has the new UUID is unknown.
     ///
     /// # Panics
     ///
-    /// Panics if an item is not in place.
+    /// Panics if an item is not at its home location on disk.
     pub fn change_uuid(&self, uuid: Uuid, change: impl FnOnce() -> Result<()>) -> Result<()> {
         let ended = self.end_with(Uuid::nil());
         let changed = ended.and_then(|()| change()).and_then(|()| self.end_with(uuid));
         changed.inspect_err(|_| self.inner.shut_down())
     }
 
-    /// Ends the log with a record of this UUID, and restarts it after that record.
+    /// Ends the log with an unmount record of this UUID, and restarts it after that record.
     fn end_with(&self, uuid: Uuid) -> Result<()> {
         assert!(self.inner.cil.is_idle(), "the UUID of a log in use was changed");
         let ticket = self.reserve_while_suspended(UNMOUNT_BYTES)?;

@@ -3,34 +3,35 @@
 use super::{FORCES, FORCES_WAITED, Inner, Log};
 use crate::ail::PushCounts;
 
-/// Counters of a log since it was opened, and of items in memory now.
+/// Counters of a log since it was opened, and numbers of items now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// The number of transactions; each step of a chain is one.
+    /// Number of transactions. Each transaction of a chain counts as one.
     pub commits: u64,
-    /// The number of checkpoints that were written, or are being written.
+    /// Number of checkpoints that were written or are being written.
     pub checkpoints: u64,
-    /// The bytes of these checkpoints, without the headers of records.
+    /// Number of bytes of the checkpoints that were written or are being written, without the
+    /// headers of records.
     pub checkpoint_bytes: u64,
-    /// The number of items of the open checkpoint.
+    /// Number of items of the open checkpoint.
     pub gathered_items: u64,
-    /// The bytes of these items.
+    /// Number of bytes of the open checkpoint's items.
     pub gathered_bytes: u64,
-    /// The number of records that were written.
+    /// Number of records that were written.
     pub records: u64,
-    /// The bytes of these records, headers and padding included.
+    /// Number of bytes of the written records, headers and padding included.
     pub written_bytes: u64,
-    /// The number of times that a record waited for an in-core buffer.
+    /// Number of times that a thread waited for an in-core log buffer.
     pub buffer_waits: u64,
-    /// The number of times that commits were forced to be durable.
+    /// Number of calls that forced the log.
     pub forces: u64,
-    /// The number of forces that had to wait.
+    /// Number of forces that made a checkpoint durable, and so had to wait.
     pub forces_waited: u64,
-    /// The number of times that a transaction waited for log space.
+    /// Number of times that a transaction waited for log space.
     pub space_waits: u64,
-    /// Counts of the pushes of items to be written in place.
+    /// Counts of the pushes that write items to their home locations on disk.
     pub pushes: PushCounts,
-    /// The number of items that are not in place now.
+    /// Number of items that are not yet written to their home locations on disk.
     pub unplaced_items: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Writing everything in place, and covering an idle log.
+//! Writing all items to their home locations on disk ("in place"), and covering an idle log.
 //!
 //! A log with nothing left to replay still has a tail: recovery would replay the changes there over
 //! objects that have long been in place. Covering writes two checkpoints that are harmless to
@@ -12,17 +12,17 @@ use xfs_sync::Ordering;
 use super::{BACKOFF, Inner, Log};
 use crate::item::LogItem;
 
-/// The number of times that covering tries to get a checkpoint in place, [`BACKOFF`] apart. A
-/// commit in the meantime has made the log busy again, and the log is covered another time.
+/// Number of times that covering tries to get a checkpoint in place, [`BACKOFF`] apart. If that
+/// does not suffice, a commit has made the log busy again, and the log is covered another time.
 const COVER_ROUNDS: usize = 20;
 
 impl Log {
-    /// Makes all commits durable and requests once that all items be written in place. Returns
-    /// whether all commits are durable and all items are in place.
+    /// Makes all commits durable, and requests once that all items be written to their home
+    /// locations on disk. Returns whether all commits are durable and all items are written.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn write_back(&self) -> Result<bool> {
         self.force_all()?;
         let Inner { cil, ail, health, .. } = &*self.inner;
@@ -31,11 +31,12 @@ impl Log {
         Ok(ail.is_empty() && cil.is_idle())
     }
 
-    /// Makes all commits durable and writes all items in place, until nothing is left to do.
+    /// Makes all commits durable and writes all items to their home locations on disk. Repeats this
+    /// until no commit and no item is left.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn quiesce(&self) -> Result<()> {
         while !self.write_back()? {
             self.inner.ail.await_empty(BACKOFF);
@@ -43,8 +44,8 @@ impl Log {
         Ok(())
     }
 
-    /// Works as [`quiesce`](Self::quiesce) does, for at most this many rounds. Returns whether
-    /// nothing is left to do.
+    /// Does the same as [`quiesce`](Self::quiesce), but repeats at most `rounds` times. Returns
+    /// whether no commit and no item is left.
     fn quiesce_within(&self, rounds: usize) -> Result<bool> {
         for _ in 0..rounds {
             if self.write_back()? {
@@ -55,7 +56,8 @@ impl Log {
         Ok(false)
     }
 
-    /// Returns whether the log is idle and recovery would still replay objects that are in place.
+    /// Returns whether the log is idle but not covered, so that recovery would replay changes of
+    /// objects that are in place.
     #[doc(alias = "xfs_log_need_covered")]
     #[must_use]
     pub fn needs_cover(&self) -> bool {
@@ -67,12 +69,12 @@ impl Log {
     /// Covers an idle log: logs `item`, which is harmless to replay (the superblock), twice. The
     /// first checkpoint records that everything before it is in place. The second checkpoint
     /// records that the first one is in place, so that recovery replays `item` alone. `bytes` is
-    /// the item's reservation; the caller has locked the item. Returns whether the log is covered,
-    /// which it is not if other threads commit meanwhile.
+    /// the item's reservation; the caller has locked the item. Returns `false` if other threads
+    /// commit meanwhile, so that the log is not covered.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn cover(&self, item: &Arc<dyn LogItem>, bytes: u64) -> Result<bool> {
         self.cover_with(|| {
             let mut ticket = self.reserve(bytes, 1)?;
@@ -82,13 +84,12 @@ impl Log {
         })
     }
 
-    /// Covers an idle log as [`cover`](Self::cover) does, with the item logged by `log_item`.
-    /// `log_item` unlocks the item afterwards: the item has to be written in place between the two
-    /// checkpoints.
+    /// Covers an idle log as [`cover`](Self::cover) does. `log_item` logs the item and then unlocks
+    /// it, because the item has to be written to its home location between the two checkpoints.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn cover_with(&self, mut log_item: impl FnMut() -> Result<()>) -> Result<bool> {
         let Inner { cil, covered, .. } = &*self.inner;
         let mut last = 0;

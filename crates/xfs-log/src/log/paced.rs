@@ -44,29 +44,29 @@ use xfs_sync::{AtomicBool, Condvar, Mutex, Ordering, Volume};
 use super::Inner;
 use crate::cil::{ClosedCheckpoint, WrittenCheckpoint};
 
-/// State that the committing threads and the writer thread share.
+/// The state that committing threads and the writer thread of a by-count log share.
 #[derive(Default)]
 pub(super) struct Paced {
-    /// Held during each decision (I3).
+    /// The lock that is held during each decision (I3).
     decision: Mutex<(), Volume>,
     handoff: Mutex<Handoff, Volume>,
     changed: Condvar<Volume>,
-    /// Whether there is a writer thread. Set before the log is used.
+    /// Whether the log has a writer thread. Set before the log is used.
     has_writer: AtomicBool<Volume>,
 }
 
-/// The checkpoint that is being handed over, written or collected (I1).
+/// The state of the one checkpoint that is handed over, written or collected (I1).
 #[derive(Default)]
 enum Handoff {
     #[default]
     Idle,
-    /// The checkpoint is closed, and the writer thread has to write it.
+    /// The checkpoint is closed, and the writer thread must write it.
     Closed(ClosedCheckpoint),
     Writing,
-    /// The checkpoint is durable, and has to be collected.
+    /// The checkpoint is durable, and a committing thread must collect it.
     Written(WrittenCheckpoint),
-    /// The checkpoint is lost, with its items aborted. The thread that collects it returns the
-    /// error.
+    /// The checkpoint could not be written, and its items are aborted. The thread that collects it
+    /// returns the error.
     Failed(Error),
 }
 
@@ -75,7 +75,7 @@ impl Paced {
         self.has_writer.store(true, Ordering::Release);
     }
 
-    /// Wakes the writer thread, so that it checks whether to end.
+    /// Wakes the writer thread, so that it checks whether the log is closed.
     pub(super) fn wake(&self) {
         let _desk = self.handoff.lock();
         self.changed.notify_all();
@@ -88,7 +88,8 @@ impl Paced {
         self.changed.notify_all();
     }
 
-    /// Waits until no checkpoint is being written, and takes the checkpoint that was written last.
+    /// Waits until no checkpoint is being written. Returns the checkpoint that was written last,
+    /// and leaves `Idle`.
     fn take_written(&self) -> Handoff {
         let mut handoff = self.handoff.lock();
         while matches!(*handoff, Handoff::Closed(_) | Handoff::Writing) {
@@ -99,8 +100,8 @@ impl Paced {
 }
 
 impl Inner {
-    /// Closes a checkpoint that has reached its soft limit, and has it written. Does nothing if
-    /// another thread has closed it.
+    /// Closes the checkpoint `sequence`, which has reached its soft limit, and has it written. Does
+    /// nothing if another thread has closed it already.
     pub(super) fn pace(&self, paced: &Paced, sequence: u64) -> Result<()> {
         let _decision = paced.decision.lock();
         if self.cil.current() <= sequence {
@@ -131,7 +132,8 @@ impl Inner {
         if self.cil.durable() >= sequence { Ok(()) } else { self.health.check() }
     }
 
-    /// Waits for the checkpoint that was handed over last, and treats it as durable from now on.
+    /// Waits until the checkpoint that was handed over last is written, and treats it as durable
+    /// from now on.
     fn collect(&self, paced: &Paced) -> Result<()> {
         match paced.take_written() {
             Handoff::Written(written) => self.cil.complete(written),
@@ -144,8 +146,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Has a checkpoint written. Without a writer thread this thread writes the checkpoint, which
-    /// is collected at the same point as with a writer thread.
+    /// Has a closed checkpoint written. Without a writer thread, the calling thread writes it; it
+    /// is collected at the same point either way.
     fn hand_over(&self, paced: &Paced, closed: ClosedCheckpoint) {
         match paced.has_writer.load(Ordering::Acquire) {
             true => paced.put(Handoff::Closed(closed)),
@@ -157,7 +159,8 @@ impl Inner {
         self.cil.write_closed(closed).map_or_else(Handoff::Failed, Handoff::Written)
     }
 
-    /// Runs the writer thread: writes checkpoints that are handed over, until the log is closed.
+    /// Runs the writer thread: writes the checkpoints that are handed over, until the log is
+    /// closed.
     pub(super) fn run_writer(&self) {
         let Some(paced) = &self.paced else { return };
         let mut handoff = paced.handoff.lock();
@@ -184,7 +187,8 @@ impl Inner {
         }
     }
 
-    /// Completes or aborts the last checkpoint, after the log is closed and its thread has ended.
+    /// Completes or aborts the checkpoint that was handed over last, after the log is closed and
+    /// its writer thread has ended.
     pub(super) fn finish_handoff(&self) {
         let Some(paced) = &self.paced else { return };
         match mem::take(&mut *paced.handoff.lock()) {

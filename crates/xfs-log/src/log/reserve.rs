@@ -14,24 +14,26 @@ use super::{BACKOFF, Inner, Log};
 use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
-/// The number of the largest new transactions that fit the log: one can run while another is
-/// written and a third is not in place yet.
+/// Number of the largest new transactions that fit into the log: one can run while another is
+/// written and the items of a third are not in place yet.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 
-/// The number of times that a recovery has items written in place for log space, [`BACKOFF`] apart.
-/// Recovery is alone: an item that is still held after that time is held by recovery itself.
+/// Number of times that a recovery tries to get log space by having items written, [`BACKOFF`]
+/// apart. No other thread runs then: an item that is still held after that time is held by recovery
+/// itself.
 const RECOVERY_ROUNDS: usize = 100;
 
 impl Log {
-    /// Reserves space for a chain of `steps` transactions, each with up to `bytes` of items and
-    /// their operation headers. A chain with more steps waits for space at each further step. A
-    /// chain that would take more than a third of the log is promised fewer of its steps at once.
+    /// Reserves log space for a chain of `steps` transactions, each with up to `bytes` of items and
+    /// their operation headers. A chain with more transactions waits for space at each further one.
+    /// A chain that would take more than a third of the log is promised space for fewer
+    /// transactions.
     ///
     /// # Errors
     ///
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown), and [`Unsupported::LogTooSmall`] if half
-    /// of the log does not hold one of the steps.
+    /// Returns [`Error::Shutdown`](xfs_buffer::Error::Shutdown) if the log is shut down, and
+    /// [`Unsupported::LogTooSmall`] if half of the log cannot hold one of the transactions.
     pub fn reserve(&self, bytes: u64, steps: u32) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;
@@ -41,9 +43,9 @@ impl Log {
         Ticket::take(space, units, Urgency::Begin, health, &|| self.inner.make_space())
     }
 
-    /// Returns the bytes of log that a transaction with up to `bytes` of items takes, if this log
-    /// can hold it. A checkpoint may hold more than one transaction, but never passes half of the
-    /// log.
+    /// Returns the number of bytes of log that a transaction with up to `bytes` of items takes.
+    /// Returns an error if that is more than half of the log. A checkpoint may hold more than one
+    /// transaction, but never takes more than half of the log.
     pub(super) fn unit_bytes(&self, bytes: u64) -> Result<u64> {
         let log_bytes = self.inner.space.size_bytes();
         let bytes = self.inner.writer.layout().unit_bytes(bytes);
@@ -53,16 +55,16 @@ impl Log {
         }
     }
 
-    /// Reserves space as [`reserve`](Self::reserve) does, for one transaction of a recovery.
+    /// Reserves log space as [`reserve`](Self::reserve) does, for one transaction of a recovery.
     /// Everything else waits for recovery, so recovery may use the eighth of the log that new
-    /// transactions leave to others. A log may have been used up to that eighth after an intent
-    /// that only recovery finishes.
+    /// transactions leave to others. New transactions may have used up the rest of the log after an
+    /// intent that only recovery can finish.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log, and [`PosixError::NoSpace`] if there is too little space
-    /// with everything in place that can be: waiting would not help. Each [`roll`](Self::roll)
-    /// fails alike.
+    /// Returns the error that stopped the log. Returns [`PosixError::NoSpace`] if the space does
+    /// not suffice although every item that can be written is in place: waiting would not help.
+    /// Each [`roll`](Self::roll) fails in the same cases.
     pub fn reserve_for_recovery(&self, bytes: u64) -> Result<Ticket> {
         let unit_bytes = self.inner.writer.layout().unit_bytes(bytes);
         self.take_for_recovery(unit_bytes)?;

@@ -1,8 +1,8 @@
 //! Holding new transactions back until none is running.
 //!
-//! Every new transaction requests log space, so this is where it waits. Every running transaction
-//! has been granted log space. A log that is not suspended pays nothing for this: see
-//! [`space`](crate::space).
+//! Every new transaction requests log space, so the request for space is where it waits. Every
+//! running transaction has been granted log space. A log that is not suspended pays nothing for
+//! this: see [`space`](crate::space).
 
 use xfs_buffer::Result;
 
@@ -12,11 +12,11 @@ use crate::ticket::{LogUnits, Ticket};
 
 impl Log {
     /// Stops new transactions, waits until the running ones have ended, and makes them durable.
-    /// Only one caller may suspend the log, until [`resume`](Self::resume).
+    /// Only one caller at a time may suspend the log, and it must call [`resume`](Self::resume).
     ///
     /// # Errors
     ///
-    /// The error that stopped the log. The log must be resumed then too.
+    /// Returns the error that stopped the log. The log must be resumed then too.
     pub fn suspend(&self) -> Result<()> {
         self.inner.space.close();
         loop {
@@ -28,17 +28,17 @@ impl Log {
         }
     }
 
-    /// Lets new transactions begin again.
+    /// Lets new transactions begin again, after `suspend`.
     pub fn resume(&self) {
         self.inner.space.open();
     }
 
-    /// Reserves space as [`reserve`](Self::reserve) does, for one transaction of the caller that
-    /// has suspended the log.
+    /// Reserves log space as [`reserve`](Self::reserve) does, for one transaction of the caller
+    /// that has suspended the log.
     ///
     /// # Errors
     ///
-    /// The errors of [`reserve`](Self::reserve).
+    /// Returns the errors of [`reserve`](Self::reserve).
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
         let unit_bytes = self.unit_bytes(bytes)?;

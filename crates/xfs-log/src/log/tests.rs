@@ -1,4 +1,4 @@
-//! Tests of the whole write side, checked by the contents of the log afterwards.
+//! Tests of the whole write side of the log, checked by the contents of the log afterwards.
 //!
 //! Under `--cfg shuttle` every lock belongs to the schedule explorer, and only the model tests run.
 

@@ -1,4 +1,5 @@
-//! The log's threads: some write checkpoints, one has items written in place.
+//! The log's threads: some write checkpoints, and one has items written to their home locations on
+//! disk.
 //!
 //! The threads end with the log that started them.
 
@@ -10,7 +11,7 @@ use xfs_sync::{Condvar, Mutex, Ordering, Volume};
 
 use super::{BACKOFF, Inner};
 
-/// Wakes the thread that has items written in place.
+/// Wakes the thread that has items written to their home locations on disk.
 #[derive(Default)]
 pub(super) struct AilWakeup {
     asked: Mutex<bool, Volume>,
@@ -24,7 +25,7 @@ impl AilWakeup {
         self.changed.notify_one();
     }
 
-    /// Waits for a notification, but no longer than [`BACKOFF`] if there is work left.
+    /// Waits for a notification. If `work_left`, the wait ends after [`BACKOFF`] even without one.
     fn wait(&self, work_left: bool) {
         let mut asked = self.asked.lock();
         if work_left && !*asked {
@@ -37,24 +38,24 @@ impl AilWakeup {
     }
 }
 
-/// A function that starts a thread of this name.
+/// A function that starts a thread with a name and the work that it does.
 type Spawn = dyn Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
-/// Starts a thread of the operating system.
+/// Starts a thread of the operating system that does `work`.
 pub(super) fn spawn(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name).spawn(work)
 }
 
-/// Handles of the running threads.
+/// Handles of the log's running threads.
 #[derive(Default)]
 pub(super) struct Threads(Vec<JoinHandle<()>>);
 
 impl Threads {
-    /// Starts the thread of the AIL and up to `pushers` threads that write checkpoints. The system
-    /// may refuse to start a thread if a process or a user has too many. Then the log runs with
-    /// fewer threads. If it cannot have both kinds it runs with none, and its callers do the work.
-    /// A log that goes [by count](super::LogConfig::by_count) has at most one thread, which makes
-    /// no decisions.
+    /// Starts the thread that pushes the AIL, and up to `pushers` threads that write checkpoints.
+    /// The system may refuse to start a thread if a process or a user has too many. Then the log
+    /// runs with fewer threads. If it cannot have threads of both kinds, it runs with none, and its
+    /// callers do the work. A log that goes [by count](super::LogConfig::by_count) has at most one
+    /// thread, which makes no decisions.
     pub(super) fn start(inner: &Arc<Inner>, pushers: usize, spawn: &Spawn) -> Self {
         let mut threads = Self::default();
         if let Some(paced) = &inner.paced {
@@ -83,7 +84,7 @@ impl Threads {
         threads
     }
 
-    /// Starts one more thread. Returns `false` if the system refuses to.
+    /// Starts one more thread. Returns `false` if the operating system refuses.
     fn add(&mut self, inner: &Arc<Inner>, name: String, work: fn(&Inner), spawn: &Spawn) -> bool {
         let inner = Arc::clone(inner);
         let started = spawn(name, Box::new(move || work(&inner)));
@@ -92,7 +93,8 @@ impl Threads {
         is_started
     }
 
-    /// Waits for all threads. A panic in one is passed on, unless this thread is panicking already.
+    /// Waits until all threads have ended. Panics if one of them has panicked, unless the calling
+    /// thread is panicking already.
     pub(super) fn join(&mut self) {
         for handle in self.0.drain(..) {
             let ended = handle.join();

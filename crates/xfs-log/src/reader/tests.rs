@@ -1,4 +1,4 @@
-//! Tests of reading transactions composed by hand, and invalid operations.
+//! Tests of reading transactions and invalid operations that the tests compose by hand.
 
 use xfs_buffer::Error;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, IntentDone, ItemKind, LogItem, LogItemCheck};

@@ -3,7 +3,7 @@
 use xfs_format::log_item::{HostOrder, ItemHeader, LogItem, LogItemCheck, TransactionHeader};
 use xfs_format::{Corruption, Lsn, Structure, StructureAddress};
 
-/// The range of a region in the bytes of its transaction.
+/// The range of bytes of a region in its transaction.
 #[derive(Clone, Copy, Debug)]
 struct Region {
     start: usize,
@@ -25,7 +25,7 @@ impl Transaction {
         Self { id, lsn, order, bytes: Vec::new(), regions: Vec::new() }
     }
 
-    /// Adds a region.
+    /// Appends a region.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -35,21 +35,21 @@ impl Transaction {
         self.regions.push(Region { start, end: self.bytes.len() });
     }
 
-    /// Extends the last region. Returns `false` if there is none.
+    /// Appends bytes to the last region. Returns `false` if the transaction has no region.
     pub(super) fn extend(&mut self, bytes: &[u8]) -> bool {
         self.bytes.extend_from_slice(bytes);
         let end = self.bytes.len();
         self.regions.last_mut().map(|region| region.end = end).is_some()
     }
 
-    /// Returns the ID of the transaction.
+    /// Returns the transaction's number in the log.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id
     }
 
     /// Returns the LSN of the record in which the transaction starts. Replay compares this LSN with
-    /// the LSN on disk.
+    /// the LSN of the object on disk.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         self.lsn
@@ -61,7 +61,7 @@ impl Transaction {
         self.order
     }
 
-    /// Returns the address in the log at which the transaction starts, for messages.
+    /// Returns the address of the record in which the transaction starts, for error messages.
     #[must_use]
     pub const fn place(&self) -> StructureAddress {
         StructureAddress::Log(self.lsn.block())
@@ -83,7 +83,7 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// An error if the first region is not a valid header.
+    /// Returns an error if the first region is not a valid header.
     pub fn header(&self) -> Result<TransactionHeader, Corruption> {
         let region = self.region(0).unwrap_or_default();
         TransactionHeader::decode(region, self.order, self.place())
@@ -93,7 +93,7 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// The errors of [`header`](Self::header).
+    /// Returns the errors of [`header`](Self::header).
     pub fn items(&self) -> Result<Items<'_>, Corruption> {
         if !self.is_empty() {
             self.header()?;
@@ -108,7 +108,7 @@ impl Transaction {
     }
 }
 
-/// The items of a transaction. The iterator ends after an error.
+/// An iterator over the items of a transaction. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     transaction: &'a Transaction,

@@ -1,4 +1,4 @@
-//! Replay of buffers: logged pieces are applied over the block on disk.
+//! Replay of logged buffers: the logged pieces are written over the block on disk.
 
 use xfs_buffer::Result;
 use xfs_format::btree::BtreeKind;
@@ -14,17 +14,18 @@ use xfs_format::{
 use super::refusal::RecoveryError;
 use super::store::Store;
 
-/// The offset in a directory's file at which its hash index starts.
+/// The offset in bytes in a directory's file at which its hash index starts.
 #[doc(alias = "XFS_DIR2_LEAF_OFFSET")]
 const INDEX_OFFSET: u64 = 32 << 30;
 
-/// The offset of a node's own address in the node.
+/// The offset in bytes, in a node of a directory or attribute btree, of the node's own address.
 const NODE_PLACE: usize = 16;
 
-/// The offset of the link of an unlinked list in an inode.
+/// The offset in bytes, in an inode, of the link to the next inode of an unlinked list.
 const NEXT_UNLINKED: usize = 96;
 
-/// Replays a buffer that is not cancelled. Returns whether it was older than the log.
+/// Replays a buffer that is not cancelled. Returns `false` if it was skipped: the block on disk was
+/// not older, or it holds quota.
 #[doc(alias = "xlog_recover_buf_commit_pass2")]
 pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, RecoveryError> {
     let format = &item.format;
@@ -73,8 +74,8 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     Ok(true)
 }
 
-/// Returns the kind of the buffer after the change. Only btrees are distinguished by their magic
-/// number.
+/// Returns the kind of the buffer after the change, or `None` if no such buffer is replayed. Only
+/// for btrees does the kind depend on the magic number.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option<BlockKind> {
     Some(match buffer_type {
@@ -98,8 +99,8 @@ fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option
     })
 }
 
-/// Returns whether a buffer, after the change, is a part of a directory block that lies in several
-/// pieces.
+/// Returns whether a buffer, after the change, is one piece of a directory block that lies in
+/// several pieces.
 fn is_part(buffer_type: BufferType, bytes: &[u8], at: DiskAddr, geometry: &Geometry) -> bool {
     let whole = geometry.directory_block_size() as usize;
     if bytes.len() >= whole || !bytes.len().is_multiple_of(geometry.block_size as usize) {
@@ -123,8 +124,8 @@ fn is_part(buffer_type: BufferType, bytes: &[u8], at: DiskAddr, geometry: &Geome
 }
 
 /// Returns whether the first child of a node lies where only directories have index blocks. Nodes
-/// of attributes are blocks, and nodes of directories are directory blocks. Nothing else
-/// distinguishes the two.
+/// of attributes are filesystem blocks, and nodes of directories are directory blocks. Nothing else
+/// distinguishes the two kinds of nodes.
 fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
     const FIRST_CHILD: usize = 68;
     let child = node.get(FIRST_CHILD..).and_then(<[u8]>::first_chunk::<4>);
@@ -132,7 +133,7 @@ fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
     u64::from(child) << geometry.block_log >= INDEX_OFFSET
 }
 
-/// Checks that a buffer to be stamped has all the bytes that its checksum covers.
+/// Checks that a buffer has all the bytes that its checksum covers, so that it can be stamped.
 fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), RecoveryError> {
     let geometry = store.geometry();
     let needed = match kind {
@@ -152,7 +153,8 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
     Err(store.corrupt(Check::Truncated { available: length, needed }).into())
 }
 
-/// Takes the new geometry from a change of the primary superblock: the volume may have grown.
+/// Decodes the primary superblock after its change, and uses it from now on: the volume may have
+/// grown.
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
 fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
     BlockKind::Superblock.seal(&mut bytes, store.lsn());
@@ -167,7 +169,7 @@ fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryEr
 }
 
 /// Replays the links of unlinked lists from a logged inode buffer. All other fields of an inode
-/// have an item of their own, or come with the creation of the cluster.
+/// have a log item of their own, or are written by the creation of the cluster.
 #[doc(alias = "xlog_recover_do_inode_buffer")]
 fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
     let inode_size = store.geometry().inode_size as usize;
@@ -195,7 +197,7 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns four bytes of a buffer, or `None` if they were not logged.
+/// Returns four bytes of a buffer at `offset`, or `None` if they were not logged.
 fn find_bytes(pieces: &[BufferRegion<'_>], offset: usize) -> Option<[u8; 4]> {
     let mut found = pieces.iter().filter_map(|piece| {
         let inside = offset.checked_sub(piece.offset_bytes)?;

@@ -1,15 +1,16 @@
 //! Buffers that stop being metadata before the log ends.
 //!
-//! A block that was freed may hold file data by now, which no log knows of. So a change of a buffer
-//! is not replayed if the buffer is cancelled later in the log. A block may become metadata again
-//! and be freed again. So cancellations are counted, and each ends when the second pass meets it.
+//! A freed block may hold file data by now, and the log knows nothing of file data. So a change of
+//! a buffer is not replayed if the buffer is cancelled later in the log. A block may become
+//! metadata again and be freed again. So cancellations are counted, and each one ends when the
+//! second pass reaches it.
 
 use std::collections::BTreeMap;
 
 use xfs_format::DiskAddr;
 use xfs_format::log_item::BufferItem;
 
-/// For each buffer, the number of its cancellations that are still to come.
+/// For each buffer, the number of its cancellations that the second pass has not reached yet.
 #[doc(alias = "xlog_recover_cancel_table")]
 #[derive(Debug, Default)]
 pub(super) struct CancelTable {
@@ -17,7 +18,7 @@ pub(super) struct CancelTable {
 }
 
 impl CancelTable {
-    /// Counts a cancellation. Called in the first pass.
+    /// Counts the item if it is a cancellation. Called in the first pass.
     pub(super) fn note(&mut self, item: &BufferItem<'_>) {
         if item.is_cancel() {
             let key = (item.format.at, item.format.blocks.into());
@@ -26,7 +27,7 @@ impl CancelTable {
         }
     }
 
-    /// Returns whether a buffer of this many basic blocks is cancelled later.
+    /// Returns whether the buffer of `blocks` basic blocks at `at` is cancelled later in the log.
     pub(super) fn contains(&self, at: DiskAddr, blocks: u32) -> bool {
         self.left.contains_key(&(at, blocks))
     }

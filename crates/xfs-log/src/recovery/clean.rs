@@ -5,8 +5,8 @@
 //! that can be such a leftover becomes a block of the cycle before. Then the unmount record is
 //! written at the head; it names itself as the tail.
 //!
-//! A crash between the two leaves a log that has the same head as before: the search stops at the
-//! first block of the older cycle.
+//! A crash between the two writes leaves a log that has the same head as before: the search stops
+//! at the first block of the older cycle.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::Durability;
@@ -21,7 +21,7 @@ use crate::state::{LogState, START, find_head_and_tail};
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 
-/// Marks a log clean after everything in it is in place.
+/// Marks a log clean, after all its changes were written to their home locations on disk.
 pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
     if state.is_blank {
         return begin(log);
@@ -30,7 +30,7 @@ pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
     write_unmount(log, state.head)
 }
 
-/// Begins a blank log, as mkfs does.
+/// Writes the first unmount record of a blank log, as mkfs does.
 pub(super) fn begin(log: &LogDevice) -> Result<()> {
     write_unmount(log, START)
 }
@@ -41,11 +41,11 @@ fn write_unmount(log: &LogDevice, at: Lsn) -> Result<()> {
     flush(log)
 }
 
-/// Appends one more unmount record, with this UUID, to a clean log.
+/// Appends one more unmount record, which carries `uuid`, to a clean log.
 ///
 /// # Errors
 ///
-/// An error of reading or writing the log. The log stays clean.
+/// Returns the error of reading or writing the log. The log stays clean.
 ///
 /// # Panics
 ///
@@ -56,7 +56,7 @@ pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
     mark_clean(&log.with_uuid(uuid), &state)
 }
 
-/// Prepares a log to be written on from its head.
+/// Prepares a log for writing from its head on: clears blocks of torn records after the head.
 pub(super) fn prepare(log: &LogDevice, state: &LogState) -> Result<()> {
     clear_stale_blocks(log, state)?;
     flush(log)
@@ -69,7 +69,7 @@ fn flush(log: &LogDevice) -> Result<()> {
     })
 }
 
-/// Returns whether a torn record has left blocks ahead of the head. A clean log can have them too:
+/// Returns whether a torn record has left blocks after the head. A clean log can have them too:
 /// power may fail while the first record after an unmount is written.
 pub(super) fn has_stale_blocks(log: &LogDevice, state: &LogState) -> Result<bool> {
     let cycles = cycles_ahead(log, state);
@@ -80,7 +80,8 @@ pub(super) fn has_stale_blocks(log: &LogDevice, state: &LogState) -> Result<bool
     Ok(found.any(|(block, expected)| block_cycle(block) != expected))
 }
 
-/// Gives every block that a torn write may have left ahead of the head an older cycle.
+/// Overwrites the blocks after the head that a torn write may have left. Each gets the older cycle
+/// that `cycles_ahead` returns.
 #[doc(alias = "xlog_clear_stale_blocks")]
 fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     let mut bytes = Vec::new();
@@ -93,8 +94,9 @@ fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
     log.write_blocks(state.head.block(), &bytes, Durability::Cached)
 }
 
-/// Returns the number of blocks ahead of the head that a torn write may have left, and the cycle
-/// that they should have: first up to the end of the log, then from its start on.
+/// Returns the number of blocks after the head that a torn write may have left, and the cycle that
+/// they should have. The first pair counts blocks up to the end of the log, the second those from
+/// block 0 on.
 fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     let (head, cycle) = (state.head.block(), state.head.cycle());
     let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
@@ -106,7 +108,7 @@ fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)]
 }
 
-/// An unmount record of a log.
+/// An unmount record of a log, by its header.
 pub(crate) struct UnmountRecord(LogRecordHeader);
 
 impl UnmountRecord {
@@ -119,7 +121,7 @@ impl UnmountRecord {
         self.0.total_blocks()
     }
 
-    /// Encodes the record for a log of this many blocks.
+    /// Returns the bytes of the record for a log of this many blocks.
     fn encode(&self, log_blocks: u32) -> Vec<u8> {
         let Self(header) = self;
         let mut record = vec![0; header.total_blocks() as usize * BLOCK];
@@ -133,7 +135,7 @@ impl UnmountRecord {
     }
 }
 
-/// Creates the unmount record at `head`.
+/// Creates the unmount record that goes to `head`.
 pub(crate) fn unmount_record(log: &LogGeometry, head: Lsn) -> UnmountRecord {
     // A record takes whole stripe units and whole sectors.
     let unit = log.stripe_unit_bytes.max(log.sector_bytes);

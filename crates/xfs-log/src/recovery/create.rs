@@ -9,8 +9,9 @@ use super::cancel::CancelTable;
 use super::refusal::RecoveryError;
 use super::store::Store;
 
-/// Replays an inode creation, unless part of it is freed again later. There is no LSN to compare:
-/// the later inode items bring every inode up to date.
+/// Replays an inode creation. Returns `false`, and does nothing, if part of the blocks is freed
+/// again later in the log. An inode creation has no LSN to compare: the later inode items bring
+/// every inode up to date.
 #[doc(alias = "xlog_recover_icreate_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,
@@ -60,7 +61,7 @@ fn check(store: &Store, create: &InodeCreate) -> Result<()> {
     store.check_range(at, blocks)
 }
 
-/// Returns the bytes of a block of free inodes.
+/// Returns the bytes of a block that holds free inodes only.
 fn free_inodes(store: &Store, create: &InodeCreate, block: AgBlock) -> Vec<u8> {
     let geometry = store.geometry();
     let mut bytes = vec![0; geometry.block_size as usize];

@@ -1,4 +1,5 @@
-//! After the replay: refusing work that takes transactions, and the counters of the superblock.
+//! The last steps of a replay: refusing work that needs transactions, and computing the counters of
+//! the superblock.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
@@ -16,10 +17,11 @@ use zerocopy::FromBytes;
 use super::refusal::{RecoveryError, Refusal};
 use super::{Leftovers, Replayed};
 
-/// The bit of a block number that marks a record of blocks set aside for copies on write.
+/// The bit in the first block number of a reference count record that marks blocks set aside for
+/// copies on write.
 const COPY_ON_WRITE_BIT: u32 = 1 << 31;
 
-/// Refuses by name all work that takes transactions.
+/// Returns an error that names the first work that needs transactions, if the replay left any.
 pub(super) fn refuse(replayed: &Replayed) -> Result<(), RecoveryError> {
     if let Some(first) = replayed.intents.first() {
         let (count, kind, lsn) = (replayed.intents.len(), first.kind(), first.lsn());
@@ -41,8 +43,8 @@ fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>
     Ok(None)
 }
 
-/// Refuses blocks that are set aside for copies on write. They are the last records of the
-/// reference count btree.
+/// Returns an error if blocks are set aside for copies on write. Their records are the last ones of
+/// the reference count btree.
 #[doc(alias = "xfs_reflink_recover_cow")]
 fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     let geometry = &replayed.superblock.geometry;
@@ -72,8 +74,8 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     Ok(())
 }
 
-/// Computes the counters of the superblock. The counters are not logged with each change: they are
-/// the sums over the groups.
+/// Computes the counters of the superblock as sums over the groups. The counters are not logged
+/// with each change.
 #[doc(alias = "xfs_initialize_perag_data")]
 pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     let geometry = &replayed.superblock.geometry;

@@ -1,4 +1,4 @@
-//! Replay of inodes: core and forks are written over the inode on disk.
+//! Replay of logged inodes: core and forks are written over the inode on disk.
 
 use xfs_buffer::Result;
 use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, INODE_MAGIC, InodeDisk};
@@ -9,16 +9,17 @@ use zerocopy::FromBytes;
 use super::refusal::{RecoveryError, Refusal};
 use super::store::Store;
 
-/// The offset in the core at which the offset of the attribute fork is.
+/// The offset in bytes, in the core, of the field that says where the attribute fork begins.
 const FORK_OFFSET_AT: usize = 82;
-/// The length of the header of a btree root in memory, and so in the log, in bytes.
+/// The length in bytes of the header of a btree root in memory, and so in the log.
 const MEMORY_ROOT_BYTES: usize = 72;
-/// The length of the header of a btree root in a fork: level and number of records.
+/// The length in bytes of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
-/// The length of a key, and of a pointer, in bytes.
+/// The length in bytes of a key, and also of a pointer.
 const ENTRY_BYTES: usize = 8;
 
-/// Replays an inode. Returns whether the inode on disk was no newer than the log.
+/// Replays an inode. Returns `false` if it was skipped because the inode on disk is newer than the
+/// logged one.
 #[doc(alias = "xlog_recover_inode_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,
@@ -59,7 +60,7 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// Replaces all of the core except the link of an unlinked list, which is logged with the buffer.
+/// Replaces the core except the link of an unlinked list, which is logged with the inode's buffer.
 fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
     let short = LogItemCheck::Short { item: "INODE", bytes: core.len(), needed: CORE_BYTES };
     let core = core_to_disk(core.first_chunk::<CORE_BYTES>().ok_or(short)?, order);
@@ -109,7 +110,7 @@ fn replay_fork(region: &[u8], fork: &mut [u8], is_root: bool) -> Result<(), LogI
 }
 
 /// Replays the root of a btree. Keys and pointers move, because their offsets depend on the number
-/// of entries that would fit.
+/// of entries for which there is room.
 #[doc(alias = "xfs_bmbt_to_bmdr")]
 fn replay_root(region: &[u8], fork: &mut [u8]) -> Result<(), LogItemCheck> {
     let (bytes, room) = (region.len(), fork.len());

@@ -1,4 +1,4 @@
-//! Intents that were logged and not completed, and finishing them.
+//! Intents that were logged but not completed, and finishing their work.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::head::corrupt;
 use crate::reader::Transaction;
 use crate::state::LogState;
 
-/// An intent in the log: work that was promised and not done.
+/// An intent in the log whose completion is not in the log: work that was promised and may not be
+/// done.
 #[derive(Clone, Debug)]
 pub struct Intent {
     kind: ItemKind,
@@ -23,86 +24,90 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Returns the kind of work to be done.
+    /// Returns the kind of log item, which says what work is to be done.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         self.kind
     }
 
-    /// Returns the ID that the completion must name.
+    /// Returns the ID that the intent's completion must name.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the LSN at which the intent's transaction starts.
+    /// Returns the LSN of the record in which the intent's transaction starts.
     #[must_use]
     pub const fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// Decodes the intent.
+    /// Decodes the intent as a log item.
     ///
     /// # Errors
     ///
-    /// None: the intent was decoded before.
+    /// Returns no error in practice: the intent was decoded before.
     pub fn item(&self) -> Result<LogItem<'_>, Corruption> {
         let regions: Vec<&[u8]> = self.regions.iter().map(Vec::as_slice).collect();
         LogItem::decode(&regions, self.order, StructureAddress::Log(self.lsn.block()))
     }
 }
 
-/// The layer that finishes, by transactions, the work that a crash has left open. This crate owns
-/// the trait, a layer with transactions implements it, and [`finish_intents`] calls it.
+/// The layer that finishes, by transactions, the work that a crash has left open. This crate
+/// defines the trait, a layer with transactions implements it, and [`finish_intents`] calls it.
 pub trait IntentRecovery {
-    /// Does the first step of an intent, and captures the work that this step defers. That work
-    /// waits until all intents have begun: one of them might free blocks that another still needs.
+    /// Does the first step of an intent, and captures the work that this step defers. The captured
+    /// work waits until all intents have begun: one of them might free blocks that another still
+    /// needs.
     ///
     /// # Errors
     ///
-    /// The recovery ends here. The steps so far are logged, and the recovery can be repeated.
+    /// Returns an error if the step fails, which ends the recovery. The steps done before it are
+    /// logged, and the recovery can be repeated.
     fn recover(&mut self, intent: &Intent) -> Result<()>;
 
     /// Does the captured work, in the order of its capture.
     ///
     /// # Errors
     ///
-    /// The recovery ends here, as after an error of `recover`.
+    /// Returns an error that ends the recovery, as `recover` does.
     fn finish(&mut self) -> Result<()>;
 
-    /// Frees the unlinked inodes that no process has open any more. A damaged inode does not stop
-    /// the freeing of others.
+    /// Frees the inodes in unlinked lists, which no process has open any more. A damaged inode does
+    /// not prevent the others from being freed.
     ///
     /// # Errors
     ///
-    /// The recovery ends here, as after an error of `recover`.
+    /// Returns an error that ends the recovery, as `recover` does.
     fn free_unlinked(&mut self) -> Result<FreedInodes>;
 
     /// Frees the blocks that were set aside for copies which were never made.
     ///
     /// # Errors
     ///
-    /// The recovery ends here, as after an error of `recover`.
+    /// Returns an error that ends the recovery, as `recover` does.
     fn free_copies(&mut self) -> Result<()>;
 }
 
-/// Counts of the unlinked inodes.
+/// Numbers of unlinked inodes that recovery handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreedInodes {
-    /// The number of inodes that were freed.
+    /// Number of inodes that were freed.
     pub freed: u64,
-    /// The number of inodes that could not be freed, and stay until the volume is repaired.
+    /// Number of inodes that could not be freed. They stay in their unlinked lists until the volume
+    /// is repaired.
     pub damaged: u64,
 }
 
-/// Finishes all work that a crash has left open: every intent in the order of the log, and then the
-/// work that these intents have deferred. Unlinked inodes follow, because an intent may concern
-/// their extents. Blocks set aside for copies come last, because an inode may still have had them.
-/// The log is open for writing, and has adopted the intents.
+/// Finishes all work that a crash has left open. It finishes every intent in the order of the log,
+/// and then the work that these intents have deferred. Unlinked inodes follow, because an intent
+/// may concern their extents. Blocks set aside for copies come last, because an inode may still
+/// have had them. The log is open for writing, and has adopted the intents. Returns the counts of
+/// the replay, with those of the finished work.
 ///
 /// # Errors
 ///
-/// The first error that `recovery` meets.
+/// Returns the first error that `recovery` returns.
 #[doc(alias = "xlog_recover_finish")]
 pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) -> Result<Summary> {
     for intent in &replayed.intents {
@@ -115,19 +120,19 @@ pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) ->
     Ok(Summary { intents, unlinked: freed, unlinked_damaged: damaged, ..replayed.summary })
 }
 
-/// Intents that have not met their completions.
+/// Intents whose completion has not been read yet.
 #[derive(Debug, Default)]
 pub(super) struct OpenIntents {
     /// The intents, by the kind and ID of the completion. A log can hold as many completions
-    /// without an intent as intents, so one such completion must not cost a search through all
-    /// intents. Each intent has its index in the order of the log.
+    /// without an intent as it holds intents. So such a completion must not cost a search through
+    /// all intents. Each intent has its index in the order of the log.
     open: BTreeMap<(ItemKind, u64), (u64, Intent)>,
     count: u64,
 }
 
 impl OpenIntents {
-    /// Notes an intent, or the completion of one. A completion whose intent lies before the tail
-    /// changes nothing.
+    /// Adds an intent, or removes the intent that a completion names. A completion whose intent
+    /// lies before the tail changes nothing.
     pub(super) fn note(&mut self, item: &LogItem<'_>, transaction: &Transaction) {
         let (kind, Some(id)) = (item.kind(), item.intent_id()) else { return };
         if let Some(completion) = kind.completion() {
@@ -140,8 +145,8 @@ impl OpenIntents {
         }
     }
 
-    /// Returns the remaining intents, in the order in which they were logged. All must lie between
-    /// tail and head.
+    /// Returns the intents that are left, in the order in which they were logged. Returns an error
+    /// if one of them does not lie between tail and head.
     pub(super) fn into_intents(self, state: &LogState) -> Result<Vec<Intent>> {
         let mut intents: Vec<_> = self.open.into_values().collect();
         intents.sort_by_key(|(number, _)| *number);

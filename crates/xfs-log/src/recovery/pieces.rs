@@ -1,9 +1,9 @@
-//! Directory blocks that lie in several pieces.
+//! Directory blocks that lie in several pieces on disk.
 //!
 //! A directory block of several filesystem blocks may lie in several pieces. Each piece is logged
 //! as a buffer of its own, without a reference to the others. So the pieces are replayed as bytes.
-//! When all is replayed, the maps of the directories tell which pieces are one block, and that
-//! block is stamped and verified.
+//! When all is replayed, the extent maps of the directories tell which pieces are one block, and
+//! that block is stamped and verified.
 //!
 //! Owns: the pieces that were replayed, and joining them. Does **not** own: applying a logged
 //! buffer to the bytes on disk.
@@ -13,7 +13,7 @@
 //! Only the first piece holds the LSN of the block's last write, and that LSN is not needed. The
 //! log holds every change of the block from the tail on, and no change before a cancellation is
 //! replayed. So a block that is newer than a change gets all later changes too, in order. That is
-//! also right where a crash has written some of the pieces and not the others.
+//! also right if a crash has left only some of the pieces written.
 //!
 //! # Which directories
 //!
@@ -36,17 +36,17 @@ use xfs_format::{
 use super::refusal::{RecoveryError, Refusal};
 use super::store::{STAMP_BYTES, Store};
 
-/// The offset of the owner in the header of a block of entries, or of free space
+/// The offset in bytes of the owner in the header of a block of entries or of free space
 /// (`xfs_dir3_blk_hdr`).
 const OWNER_OFFSET: usize = 40;
 
-/// The pieces that were replayed.
+/// The pieces of directory blocks that were replayed.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryPieces {
     found: BTreeMap<DiskAddr, ReplayedPiece>,
-    /// The inodes that may be the directories of these pieces.
+    /// The inodes that may be the directories to which these pieces belong.
     owners: BTreeSet<InodeNumber>,
-    /// The inodes of the transaction that is being replayed.
+    /// The inodes that are changed by the transaction that is being replayed.
     inodes: Vec<InodeNumber>,
     /// Whether the transaction that is being replayed has pieces.
     is_current: bool,
@@ -55,46 +55,48 @@ pub(super) struct DirectoryPieces {
 #[derive(Clone, Copy, Debug)]
 struct ReplayedPiece {
     length: usize,
-    /// The LSN of the last change of the piece.
+    /// The LSN of the last transaction that changed the piece.
     lsn: Lsn,
 }
 
-/// The pieces of a directory block, in order.
+/// The pieces of one directory block in order, each with its address and its length in bytes.
 type BlockMap = Vec<(DiskAddr, usize)>;
 
 impl DirectoryPieces {
-    /// Begins another transaction.
+    /// Begins the replay of another transaction.
     pub(super) fn begin(&mut self) {
         self.inodes.clear();
         self.is_current = false;
     }
 
-    /// Ends a transaction. If it has pieces, they belong to one of its inodes.
+    /// Ends the replay of a transaction. If it has pieces, they belong to one of the inodes that it
+    /// changes.
     pub(super) fn end(&mut self) {
         if self.is_current {
             self.owners.extend(self.inodes.drain(..));
         }
     }
 
-    /// Notes that the transaction changes this inode, whose cluster is not cancelled later.
+    /// Notes that the transaction changes this inode. The inode's cluster is not cancelled later.
     pub(super) fn note_inode(&mut self, inode: InodeNumber) {
         self.inodes.push(inode);
     }
 
-    /// Notes that a piece was replayed.
+    /// Notes that the transaction changes the piece of `length` bytes at `at`.
     pub(super) fn note(&mut self, at: DiskAddr, length: usize, lsn: Lsn) {
         self.found.insert(at, ReplayedPiece { length, lsn });
         self.is_current = true;
     }
 
-    /// Forgets the pieces in a range of blocks that is used for something else now.
+    /// Forgets the pieces in a range of basic blocks that is used for something else now.
     pub(super) fn forget(&mut self, range: &Range<DiskAddr>) {
         self.found.extract_if(range.clone(), |_, _| true).for_each(drop);
     }
 }
 
 impl Store {
-    /// Stamps and verifies the blocks that were replayed piece by piece.
+    /// Stamps and verifies the blocks whose pieces were replayed. Returns an error if no directory
+    /// maps one of the pieces.
     pub(super) fn join_pieces(&mut self, head: Lsn) -> Result<(), RecoveryError> {
         let DirectoryPieces { mut found, owners, .. } = std::mem::take(&mut self.pieces);
         for owner in owners {
@@ -120,15 +122,15 @@ impl Store {
         }
     }
 
-    /// Returns whether a block names the directory `owner` as its owner. Once stamped, a block of
-    /// another file would pass for a block of this directory.
+    /// Returns whether the block in these pieces names `owner` as its owner. Without this check, a
+    /// block of another file would be stamped as a block of this directory.
     fn is_block_of(&self, owner: InodeNumber, map: &[(DiskAddr, usize)]) -> Result<bool> {
         let Some((at, length)) = map.first() else { return Ok(false) };
         let bytes = self.read(*at, *length)?;
         Ok(owner_of(kind_of(&bytes), &bytes) == Some(owner.0))
     }
 
-    /// Stamps and verifies one block.
+    /// Stamps one block in these pieces with an LSN, unless it has a later one, and verifies it.
     fn join(&mut self, map: &[(DiskAddr, usize)], lsn: Lsn, head: Lsn) -> Result<()> {
         let mut bytes = Vec::new();
         for (at, length) in map {
@@ -148,8 +150,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the blocks of a directory that lie in several pieces of which some were found.
-    /// Inodes of other types have none.
+    /// Returns the blocks of a directory that lie in several pieces of which at least one is in
+    /// `found`. Returns none for inodes of other types.
     fn blocks_in_pieces(
         &self,
         number: InodeNumber,
@@ -185,10 +187,10 @@ impl Store {
         Ok(maps)
     }
 
-    /// Visits the extents in the leaves of an inode's btree, in order, from the children of its
-    /// root on. A block that does not belong to the btree is skipped: the inode may have been freed
-    /// since, and its blocks used again. So a map is followed for one inode only, however many
-    /// claim it.
+    /// Visits the extents in the leaves of an inode's extent btree, in order, from the children of
+    /// its root on. A block that does not belong to the btree is skipped: the inode may have been
+    /// freed since, and its blocks used again. Since a block names its owner, its extents are
+    /// visited for one inode only, however many inodes claim it.
     fn extents_below(
         &self,
         number: InodeNumber,
@@ -227,16 +229,16 @@ impl Store {
     }
 }
 
-/// Composes the blocks of a directory from its extents, in the order of the file. For a directory
-/// of any size it keeps no more than the pieces that were found.
+/// Composes the blocks of a directory from its extents, in the order of the file. It keeps no more
+/// than the pieces that were found, however large the directory is.
 struct BlockMaps<'a> {
     geometry: &'a Geometry,
     found: &'a BTreeMap<DiskAddr, ReplayedPiece>,
-    /// The pieces in `found` that are in a map.
+    /// The pieces in `found` that are already part of a map.
     taken: BTreeSet<DiskAddr>,
     maps: Vec<BlockMap>,
-    /// The current directory block: its index, the number of blocks that its extents cover, and its
-    /// pieces.
+    /// The current directory block: its index, the number of filesystem blocks that its extents
+    /// cover, and its pieces.
     open: (u64, u64, BlockMap),
 }
 
@@ -245,7 +247,7 @@ impl<'a> BlockMaps<'a> {
         Self { geometry, found, taken: BTreeSet::new(), maps: Vec::new(), open: (0, 0, Vec::new()) }
     }
 
-    /// Returns the number of filesystem blocks of a directory block.
+    /// Returns the number of filesystem blocks in a directory block.
     fn blocks(&self) -> u64 {
         u64::from(self.geometry.directory_block_size() >> self.geometry.block_log)
     }
@@ -268,7 +270,8 @@ impl<'a> BlockMaps<'a> {
         }
     }
 
-    /// Ends the current block, and keeps it if it is complete and has a piece that was found.
+    /// Ends the current block. Keeps its map if the block is complete, lies in several pieces, and
+    /// has a piece that was found.
     fn close(&mut self) {
         let (_, covered, map) = std::mem::take(&mut self.open);
         let found = || map.iter().map(|(at, _)| *at).filter(|at| self.found.contains_key(at));
@@ -285,8 +288,8 @@ impl<'a> BlockMaps<'a> {
     }
 }
 
-/// Returns the parts of an extent that are less than a directory block, with the index of that
-/// block.
+/// Returns the parts of an extent that cover less than a whole directory block, each with the index
+/// of that directory block. `blocks` is the number of filesystem blocks of a directory block.
 fn partial_blocks(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
     let (start, end) = (extent.file_block.0, extent.end().0);
     let (first, last) = (start / blocks, end.saturating_sub(1) / blocks);
@@ -310,8 +313,8 @@ fn partial_blocks(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
     parts
 }
 
-/// Returns the owner that a directory block names. Blocks of entries and of free space have the
-/// same header. Returns `None` for other blocks.
+/// Returns the inode number that a directory block names as its owner, or `None` if it names none.
+/// Blocks of entries and of free space have the same header.
 fn owner_of(kind: BlockKind, bytes: &[u8]) -> Option<u64> {
     match kind {
         BlockKind::DirectoryIndex => dabtree::owner(bytes).map(|owner| owner.0),
@@ -319,8 +322,8 @@ fn owner_of(kind: BlockKind, bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the kind of a directory block, by its magic number. A block of no kind fails its
-/// verifier.
+/// Returns the kind of a directory block, by its magic number. A block without a known magic number
+/// gets a kind whose verifier refuses it.
 fn kind_of(bytes: &[u8]) -> BlockKind {
     match bytes.first_chunk().map_or(0, |magic| u32::from_be_bytes(*magic)) {
         directory::free::FREE_MAGIC => BlockKind::DirectoryFree,

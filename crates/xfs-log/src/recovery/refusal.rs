@@ -1,41 +1,41 @@
-//! The reasons for which a volume is not recovered.
+//! The reasons for which recovery of a volume is refused.
 
 use thiserror::Error;
 use xfs_buffer::Error;
 use xfs_format::log_item::ItemKind;
 use xfs_format::{AgNumber, Corruption, DiskAddr, InodeNumber, Lsn};
 
-/// Something in the log, or left by it on the volume, that is not recovered here. Nothing was
-/// changed.
+/// Something in the log, or left by it on the volume, that this recovery does not handle. Nothing
+/// was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The log holds intents: work that was promised and not done.
+    /// The log holds intents without completions: work that was promised and may not be done.
     #[error("{count} unfinished intents in the log, the first ({}) at {lsn}", kind.name())]
     UnfinishedIntents {
-        /// The number of intents.
+        /// Number of intents without a completion.
         count: usize,
-        /// The kind of the first intent.
+        /// The kind of the first intent without a completion.
         kind: ItemKind,
-        /// The LSN at which the first intent was logged.
+        /// The LSN at which the first intent without a completion was logged.
         lsn: Lsn,
     },
-    /// A file without a name was open, so its inode is in an unlinked list.
+    /// A file was open when its last name was removed, so its inode is in an unlinked list.
     #[error("{inode}, in {group}, was deleted while it was open and waits to be freed")]
     UnlinkedInode {
-        /// The group number of the unlinked list that holds the inode.
+        /// The number of the group whose unlinked list holds the inode.
         group: AgNumber,
-        /// The first inode of the list.
+        /// The inode number of the first inode in the unlinked list.
         inode: InodeNumber,
     },
-    /// The log changes the owner of blocks of a btree, as old defragmentation programs logged it.
+    /// The log changes the owner of a btree's blocks, as old defragmentation programs logged it.
     #[error("the blocks of {inode} change their owner")]
     BlockOwner {
         /// The inode number of the new owner.
         inode: InodeNumber,
     },
-    /// A directory block lies in several pieces, of which the log has some. No inode in the log
-    /// says where the others are, so the block's checksum cannot be computed.
+    /// A directory block lies in several pieces, and the log has only some of them. No inode in the
+    /// log says where the other pieces are, so the block's checksum cannot be computed.
     #[error("a directory block in several pieces, one at {at}, whose directory is not found")]
     DirectoryBlockInPieces {
         /// The address of a piece that the log has.
@@ -44,7 +44,7 @@ pub enum Refusal {
     /// Blocks were set aside for copies of shared blocks that were never made.
     #[error("blocks in {group} are set aside for copies on write that were never finished")]
     CopyOnWriteLeftovers {
-        /// The group number of the blocks.
+        /// The number of the group that has the blocks set aside for copies.
         group: AgNumber,
     },
 }
@@ -52,10 +52,10 @@ pub enum Refusal {
 /// The reason for which a log could not be replayed.
 #[derive(Debug, Error)]
 pub enum RecoveryError {
-    /// The log holds something that is not recovered here.
+    /// The log holds something that this recovery does not handle.
     #[error("the log cannot be replayed here: {0}")]
     Refused(#[from] Refusal),
-    /// The log or the volume could not be read, is damaged, or is refused by name.
+    /// The log or the volume could not be read, is damaged, or has a feature that is not supported.
     #[error(transparent)]
     Failed(#[from] Error),
 }

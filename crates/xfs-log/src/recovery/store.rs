@@ -1,4 +1,5 @@
-//! The volume during replay: bounds, reading, writing, stamping, and the verification at the end.
+//! The volume during replay: checking bounds, reading, writing, stamping, and the verification at
+//! the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,10 +18,10 @@ use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
-/// The number of bytes at the start of a block that hold its checksum and LSN.
+/// Number of bytes at the start of a block that hold its checksum and LSN.
 pub(super) const STAMP_BYTES: usize = 512;
 
-/// A buffer that was replayed.
+/// The length in bytes and the kind of a buffer that was replayed.
 #[derive(Clone, Copy)]
 struct TouchedBuffer {
     length: usize,
@@ -31,20 +32,21 @@ struct TouchedBuffer {
 pub(super) struct Store {
     device: Arc<OverlayDevice>,
     superblock: Superblock,
-    /// The basic blocks of the data device that the log takes; empty if the log has a device of its
+    /// The basic blocks of the data device that hold the log; empty if the log has a device of its
     /// own.
     log: Range<u64>,
     /// The LSN of the transaction that is being replayed.
     lsn: Lsn,
     place: StructureAddress,
-    /// Buffers that were changed since the LSN last changed. Their checksums are stale.
+    /// Buffers that transactions of the current LSN have changed. Their checksums are not correct
+    /// until `seal`.
     unsealed: BTreeMap<DiskAddr, TouchedBuffer>,
-    /// All buffers that were changed, with their last kind.
+    /// All buffers that were changed and stamped, with their last kind.
     touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
-    /// Parts of directory blocks.
+    /// The pieces of directory blocks that were replayed.
     pub(super) pieces: DirectoryPieces,
-    /// Further ranges of bytes that are each written as a whole.
+    /// Byte ranges, in addition to the touched buffers, that must each be written by one write.
     atomic: Vec<Range<u64>>,
 }
 
@@ -74,7 +76,7 @@ impl Store {
         }
     }
 
-    /// Begins a transaction: the following items belong to it.
+    /// Begins a transaction, to which all items belong that are replayed next.
     pub(super) fn begin(&mut self, transaction: &Transaction) -> Result<()> {
         if transaction.lsn() != self.lsn {
             self.seal()?;
@@ -84,7 +86,8 @@ impl Store {
         Ok(())
     }
 
-    /// Stamps every changed buffer with the LSN of the transactions that changed it.
+    /// Stamps each changed buffer: stores its checksum and the LSN of the transactions that changed
+    /// it.
     pub(super) fn seal(&mut self) -> Result<()> {
         for (at, touched) in std::mem::take(&mut self.unsealed) {
             let mut bytes = self.read(at, touched.length)?;
@@ -96,7 +99,8 @@ impl Store {
         Ok(())
     }
 
-    /// Verifies everything that was replayed, in its final state (I2 of the module).
+    /// Verifies everything that was replayed, in its final state (I2 of the module). `head` is the
+    /// newest LSN that a block may carry.
     pub(super) fn verify(&self, head: Lsn) -> Result<()> {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: Some(head) };
@@ -114,20 +118,20 @@ impl Store {
         &self.superblock.geometry
     }
 
-    /// Sets the superblock of the volume for the following items.
+    /// Replaces the superblock of the volume, for the items that are replayed next.
     pub(super) fn set_superblock(&mut self, superblock: Superblock) {
         self.superblock = superblock;
     }
 
-    /// Returns the superblock, and the ranges of bytes that must be written as a whole. A buffer
-    /// with only its stamp on disk would be taken for recovered.
+    /// Returns the superblock, and the byte ranges that must each be written by one write. If a
+    /// crash left a buffer with only its stamp written, the next recovery would skip the buffer.
     pub(super) fn into_parts(self) -> (Superblock, Vec<Range<u64>>) {
         let buffers = self.touched.iter().map(|(at, touched)| byte_range(*at, touched.length));
         let buffers = buffers.chain(self.atomic).collect();
         (self.superblock, buffers)
     }
 
-    /// Notes that these bytes are written as a whole.
+    /// Notes that these bytes must be written by one write.
     pub(super) fn note_atomic(&mut self, at: DiskAddr, length: usize) {
         self.atomic.push(byte_range(at, length));
     }
@@ -142,8 +146,8 @@ impl Store {
         Corruption::new(Structure::LogItem, self.place, check)
     }
 
-    /// Checks that this many basic blocks lie inside the volume and outside the log (I3 of the
-    /// module).
+    /// Returns an error unless `blocks` basic blocks from `at` on lie inside the volume and outside
+    /// the log (I3 of the module).
     pub(super) fn check_range(&self, at: DiskAddr, blocks: u64) -> Result<()> {
         let geometry = self.geometry();
         let limit = geometry.data_bytes().min(self.device.length_bytes());
@@ -156,7 +160,7 @@ impl Store {
         Ok(())
     }
 
-    /// Reads a range that was checked.
+    /// Reads a range that `check_range` has accepted.
     pub(super) fn read(&self, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         let offset = at.byte_offset().expect("the range was checked (I3)");
@@ -166,7 +170,7 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Writes bytes into a range that was checked, from an offset in it on.
+    /// Writes `bytes` at an offset of `inside` bytes in a range that `check_range` has accepted.
     pub(super) fn write(&self, at: DiskAddr, inside: usize, bytes: &[u8]) -> Result<()> {
         let offset = at.byte_offset().expect("the range was checked (I3)") + inside as u64;
         self.device.write_at(offset, bytes, Durability::Cached).map_err(|source| {
@@ -175,12 +179,13 @@ impl Store {
         })
     }
 
-    /// Notes that a buffer was changed: it will be stamped, and verified as this kind.
+    /// Notes that a buffer was changed. It will be stamped, and verified as this kind.
     pub(super) fn touch(&mut self, at: DiskAddr, length: usize, kind: BlockKind) {
         self.unsealed.insert(at, TouchedBuffer { length, kind });
     }
 
-    /// Forgets the changes of a range of blocks: it holds inodes from now on.
+    /// Forgets the changes of buffers in a range of basic blocks, because it holds inodes from now
+    /// on.
     pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
         let range = at..DiskAddr(at.0.saturating_add(blocks));
         self.pieces.forget(&range);
@@ -188,12 +193,13 @@ impl Store {
         self.touched.extract_if(range, |_, _| true).for_each(drop);
     }
 
-    /// Notes that an inode was changed: it will be verified.
+    /// Notes that an inode was changed. It will be verified.
     pub(super) fn touch_inode(&mut self, number: InodeNumber) {
         self.inodes.insert(number);
     }
 
-    /// Returns the address of an inode of this volume: its cluster and the offset in the cluster.
+    /// Returns the address of an inode's cluster, and the inode's offset in bytes in the cluster.
+    /// Returns an error if the volume has no such inode.
     pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
         let place = self.geometry().inode_location(number).ok_or_else(|| {
             self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
@@ -203,7 +209,7 @@ impl Store {
         Ok((place.cluster, place.offset_bytes as usize))
     }
 
-    /// Reads an inode.
+    /// Reads the bytes of an inode.
     pub(super) fn read_inode(&self, number: InodeNumber) -> Result<Vec<u8>> {
         let (cluster, inside) = self.inode_address(number)?;
         let at = DiskAddr(cluster.0 + (inside / BASIC_BLOCK_BYTES as usize) as u64);
@@ -214,14 +220,15 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Writes an inode.
+    /// Writes the bytes of an inode.
     pub(super) fn write_inode(&self, number: InodeNumber, bytes: &[u8]) -> Result<()> {
         let (cluster, inside) = self.inode_address(number)?;
         self.write(cluster, inside, bytes)
     }
 }
 
-/// Returns the bytes of a range that was checked.
+/// Returns the byte range on the device of `length` bytes at `at`, which `check_range` has
+/// accepted.
 fn byte_range(at: DiskAddr, length: usize) -> Range<u64> {
     let start = at.0 * u64::from(BASIC_BLOCK_BYTES);
     start..start + length as u64

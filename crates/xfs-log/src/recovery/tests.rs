@@ -25,11 +25,11 @@ use crate::testing::LogImage;
 mod open;
 
 const LOG_BLOCKS: u32 = 2048;
-/// A cycle that is later than any in the golden image.
+/// The cycle in which the tests write their logs: later than any cycle in the golden image.
 const CYCLE: u32 = 50;
 const ORDER: HostOrder = HostOrder::Little;
 
-/// The golden image with a log of its own.
+/// The golden image of a volume, and a separate log that the tests write.
 struct Bench {
     data: SharedDevice,
     superblock: Superblock,
@@ -87,7 +87,7 @@ impl Bench {
         self.superblock.root_inode
     }
 
-    /// Returns the bytes of the inode as it lies on a device.
+    /// Returns the bytes of an inode as they lie on `device`.
     fn inode(&self, device: &dyn BlockDevice, number: InodeNumber) -> Vec<u8> {
         let place = self.superblock.geometry.inode_location(number).unwrap();
         let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
@@ -115,7 +115,7 @@ impl Bench {
         }
     }
 
-    /// Returns the core of the root inode as it would be logged after a change.
+    /// Returns the core of the root inode, after `change`, as it would be logged.
     fn core(&self, change: impl FnOnce(&mut InodeDisk)) -> [u8; 176] {
         let bytes = self.inode(&*self.data, self.root());
         let (mut disk, _) = InodeDisk::read_from_prefix(&bytes).unwrap();
@@ -134,8 +134,8 @@ impl Bench {
         self.superblock.geometry.header_disk_addr(AgNumber(0), AGI_SECTOR)
     }
 
-    /// Returns an item that logs the chunk of the first AGI that holds the first unlinked lists,
-    /// with one of them set.
+    /// Returns an item that logs part of the AGI of group 0, with `inode` as the head of its first
+    /// unlinked list.
     fn unlinked_item<'a>(&self, chunk: &'a mut [u8; 128], inode: u32) -> LogItem<'a> {
         let sector = read(&*self.data, self.agi_at().byte_offset().unwrap(), 512);
         chunk.copy_from_slice(&sector[..128]);
@@ -150,7 +150,7 @@ fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a buffer item with one dirty chunk.
+/// Returns a buffer item that logs `bytes` as one chunk of 128 bytes.
 fn buffer(at: DiskAddr, blocks: u16, kind: BufferType, chunk: usize, bytes: &[u8]) -> LogItem<'_> {
     let mut bitmap = vec![0; (usize::from(blocks) * 4).div_ceil(32)];
     bitmap[chunk / 32] |= 1 << (chunk % 32);
@@ -508,8 +508,8 @@ fn unmount_record_of_a_clean_log_wraps_around_the_end() {
     }
 }
 
-/// Checks that a completion does not search all intents. A log has room for as many completions
-/// without an intent as for intents: searching all open intents for each would take minutes.
+/// Checks that a completion does not search all intents. A log may hold as many completions without
+/// an intent as it holds intents: searching all open intents for each would take minutes.
 #[test]
 fn completion_costs_no_search_through_other_intents() {
     const TOGETHER: u64 = 500;

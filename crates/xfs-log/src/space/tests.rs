@@ -1,4 +1,4 @@
-//! Tests of the queue for log space: a waiter wakes when it is served, and in turn.
+//! Tests of the queue of waiters for log space: a waiter wakes only when it is served, and in turn.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,10 +11,11 @@ use crate::mutant::ActiveMutant;
 
 const THREADS: u64 = 32;
 
-/// The number of bytes for which each thread waits.
+/// Number of bytes for which each thread waits.
 const BYTES: u64 = 64;
 
-/// Returns a full space, and a log that is not shut down.
+/// Returns a space that is full for new transactions, and the health of a log that is not shut
+/// down.
 fn full() -> (Space, Health) {
     let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
     space.leave_tail_pushes_to_threads();
@@ -23,7 +24,7 @@ fn full() -> (Space, Health) {
     (space, health)
 }
 
-/// Waits until this many new transactions wait.
+/// Waits until `count` new transactions wait for space.
 fn await_waiting(space: &Space, count: u64) {
     while (space.waiting() as u64) < count {
         thread::yield_now();
@@ -34,8 +35,8 @@ fn wakeups(space: &Space) -> u64 {
     space.queue.lock().wakeups
 }
 
-/// Checks that a waiter wakes only when it is served (I5), and that no byte stays in a cache
-/// meanwhile (I3).
+/// Checks that a waiter wakes only when it is served (I5), and that no byte stays in a cache while
+/// it waits (I3).
 #[test]
 fn waiter_wakes_once_however_often_bytes_come_free() {
     let (space, health) = full();
@@ -53,7 +54,7 @@ fn waiter_wakes_once_however_often_bytes_come_free() {
     assert!(wakeups(&space) <= THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// Checks that the head waiter requests one push for each move of the tail (I6).
+/// Checks that only the head waiter requests a push, once for each move of the tail (I6).
 #[test]
 fn only_the_head_waiter_requests_a_tail_push() {
     let (space, health) = full();
@@ -95,8 +96,8 @@ fn cached_bytes_count_as_granted_until_they_are_drained() {
     assert_eq!(space.in_use().granted, 0);
 }
 
-/// Checks that the task passes to the next waiter when the head waiter is served before it has
-/// taken the task.
+/// Checks a head waiter that is served before it has taken the task of requesting a push. The task
+/// passes to the next waiter.
 #[test]
 fn push_request_passes_to_the_next_waiter_when_the_first_is_served() {
     let (space, health) = full();

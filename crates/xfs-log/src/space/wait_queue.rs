@@ -21,7 +21,7 @@ use xfs_sync::{AtomicBool, Condvar, MutexGuard, Ordering, Volume};
 
 use super::Urgency;
 
-/// A waiting thread.
+/// A thread that waits for log space.
 pub(super) struct Waiter {
     pub(super) bytes: u64,
     pub(super) urgency: Urgency,
@@ -29,7 +29,7 @@ pub(super) struct Waiter {
     /// queue.
     served: AtomicBool<Volume>,
     wake: Condvar<Volume>,
-    /// The position of the waiter in the order of arrival.
+    /// The number of the waiter in the order of arrival.
     #[cfg(test)]
     number: AtomicU64<Volume>,
 }
@@ -61,19 +61,20 @@ impl Waiter {
     }
 }
 
-/// Two queues; rolling chains are served before new transactions.
+/// The waiters for log space in two queues. Chains that roll (`rolls`) are served before new
+/// transactions (`begins`).
 #[derive(Default)]
 pub(super) struct WaitQueue {
     rolls: VecDeque<Arc<Waiter>>,
     begins: VecDeque<Arc<Waiter>>,
     /// Whether the head waiter has to request a tail push.
     must_request_push: bool,
-    /// Whether new transactions get no bytes: see [`Space::close`](super::Space::close).
+    /// Whether new transactions get no bytes for now: see [`Space::close`](super::Space::close).
     pub(super) is_closed: bool,
-    /// The number of times that a waiter has been woken.
+    /// Number of times that a waiter has been woken.
     #[cfg(test)]
     pub(super) wakeups: u64,
-    /// The number of waiters that have joined.
+    /// Number of waiters that have joined.
     #[cfg(test)]
     joined: u64,
     /// The arrival numbers of the waiters that have been served, in the order of service.
@@ -93,12 +94,13 @@ impl WaitQueue {
         self.rolls.front().or_else(|| self.begins.front())
     }
 
-    /// Returns whether requests have to take the lock of the queue.
+    /// Returns whether new requests have to take the lock of the queue.
     pub(super) fn is_contended(&self) -> bool {
         self.is_closed || self.first().is_some()
     }
 
-    /// Returns whether a thread waits for space, and not only for the space to be opened again.
+    /// Returns whether a thread waits for bytes. New transactions that wait only because the space
+    /// is closed do not count.
     pub(super) fn has_waiters(&self) -> bool {
         !self.rolls.is_empty() || !self.is_closed && !self.begins.is_empty()
     }
@@ -108,8 +110,8 @@ impl WaitQueue {
         self.begins.len()
     }
 
-    /// Appends a waiter to its queue. If the waiter is now the head waiter, it requests a tail
-    /// push. Other waiters need not request a push.
+    /// Appends a waiter to the queue of its urgency. If the waiter is the head waiter now, it has
+    /// to request a tail push.
     pub(super) fn join(&mut self, waiter: &Arc<Waiter>) {
         #[cfg(test)]
         {
@@ -120,12 +122,13 @@ impl WaitQueue {
         self.must_request_push |= self.is_first(waiter);
     }
 
-    /// Removes a waiter that gives up.
+    /// Removes a waiter that gives up because the log is shut down.
     pub(super) fn leave(&mut self, waiter: &Arc<Waiter>) {
         self.of(waiter.urgency).retain(|waiting| !Arc::ptr_eq(waiting, waiter));
     }
 
-    /// Returns whether this waiter has to request a tail push now, and takes the task.
+    /// Takes the task of requesting a tail push. Returns `false` if the waiter is not the head
+    /// waiter or no push has to be requested.
     pub(super) fn take_push_request(&mut self, waiter: &Arc<Waiter>) -> bool {
         self.is_first(waiter) && std::mem::take(&mut self.must_request_push)
     }
@@ -134,7 +137,8 @@ impl WaitQueue {
         self.first().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 
-    /// Serves the waiters in order for as long as `take` gets their bytes, and wakes them.
+    /// Serves the waiters in order as long as `take` gets their bytes, and wakes each waiter that
+    /// is served.
     pub(super) fn serve(&mut self, take: impl Fn(u64, Urgency) -> bool) {
         while let Some(first) = self.first().filter(|first| take(first.bytes, first.urgency)) {
             let urgency = first.urgency;
@@ -146,7 +150,7 @@ impl WaitQueue {
         }
     }
 
-    /// Lets the head waiter request another tail push.
+    /// Gives the head waiter the task of requesting a tail push.
     pub(super) fn request_tail_push(&mut self) {
         self.must_request_push = true;
     }
@@ -158,8 +162,8 @@ impl WaitQueue {
         }
     }
 
-    /// Sorts the queue in the wrong order of the mutant `SmallestFirst`: the smallest requests come
-    /// first.
+    /// Sorts new transactions by size, the smallest first, which is the wrong order. For the mutant
+    /// `SmallestFirst`.
     #[cfg(test)]
     pub(super) fn sort_by_size(&mut self) {
         self.begins.make_contiguous().sort_by_key(|waiter| waiter.bytes);

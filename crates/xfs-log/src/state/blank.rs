@@ -1,9 +1,9 @@
-//! A blank log: a tool has zeroed it, and it has not been written since.
+//! A blank log: a tool has filled it with zeros, and it has not been written since.
 //!
-//! The first writer puts an unmount record at the start, and makes it durable before anything else
-//! is written. If power fails meanwhile, the record may be incomplete, and the log is still blank.
-//! As soon as there is anything after that record, the log is not blank, whatever its first block
-//! says.
+//! The first writer writes an unmount record at the start, and makes it durable before it writes
+//! anything else. If power fails meanwhile, the record may be incomplete, and the log is still
+//! blank. As soon as the log has anything after that record, the log is not blank, whatever its
+//! first block says.
 
 use xfs_buffer::{Error, Result};
 use xfs_format::{Check, Lsn};
@@ -16,8 +16,8 @@ use crate::recovery::unmount_record;
 /// The LSN of the first record of a log.
 pub(crate) const START: Lsn = Lsn::new(1, 0);
 
-/// Returns whether the first record is an incomplete one of this log and cycle. A crash leaves its
-/// header whole or zero.
+/// Returns whether the log begins with an incomplete first record of this log. A crash leaves the
+/// header of that record whole or zero.
 fn is_torn(log: &LogDevice) -> Result<bool> {
     let block = START.block();
     match log.read_header(block) {

@@ -1,4 +1,5 @@
-//! Tests of the state of logs written here, and of logs that mkfs.xfs and the kernel wrote.
+//! Tests of the state that is found in logs: some written by these tests, some by mkfs.xfs and the
+//! kernel.
 //!
 //! The files in testdata are the leading blocks of real logs; zeros follow them. `mkfs` is the log
 //! after `mkfs.xfs`. `unmounted` is the log after two files were made and the volume unmounted.
@@ -30,8 +31,8 @@ fn check(log: &LogImage) -> Check {
     }
 }
 
-/// Returns a log after two cycles, whose last records lie just before the head, with a tail before
-/// them.
+/// Returns a log in its third cycle with `records` records between tail and head, and the block
+/// numbers of these records.
 fn dirty(length_blocks: u32, records: u32) -> (LogImage, Vec<u32>) {
     let mut log = LogImage::fresh(length_blocks);
     log.fill(2, 30);
@@ -228,10 +229,10 @@ fn impossible_logs_are_refused() {
     assert!(matches!(check(&log), Check::ForeignUuid { .. }));
 }
 
-/// A change of a header, and a predicate for the check that the header then fails.
+/// A change of a record header, and a predicate for the check that the header then fails.
 type HeaderChange = (fn(&mut [u8]), fn(&Check) -> bool);
 
-/// Changes of a header that no crash makes.
+/// Changes of a record header that no crash makes.
 const HEADER_CHANGES: [HeaderChange; 9] = [
     // Another block, cycle, tail.
     (|header| header[23] ^= 5, |check| is_of_record(check, "its stored position is")),
@@ -315,7 +316,7 @@ fn zero_log_is_clean_and_begins_as_after_mkfs() {
     assert_eq!(LogState { is_blank: false, ..found }, LogState { buffer_bytes: 32 << 10, ..fresh });
 }
 
-/// Checks a zero log whose first record was not written completely, with nothing written after it.
+/// Checks a log of zeros whose first record was only partly written, with zeros after it.
 #[test]
 fn torn_first_record_leaves_a_blank_log() {
     let whole = LogImage::fresh(BLOCKS);
@@ -331,7 +332,8 @@ fn torn_first_record_leaves_a_blank_log() {
     }
 }
 
-/// Returns a stream of numbers that follows from a seed.
+/// Returns a function that returns random numbers below its argument, in a sequence that follows
+/// from `seed`.
 fn numbers(seed: u32) -> impl FnMut(u32) -> u32 {
     let mut state = seed;
     move |limit| {

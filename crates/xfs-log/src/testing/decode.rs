@@ -1,4 +1,4 @@
-//! A reader of logs that checks the writer. This reader shares nothing with the crate's reader
+//! A reader of logs that checks the log writer. This reader shares nothing with the crate's reader
 //! except finding head and tail.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::state::{LogState, find_head_and_tail};
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) number: u32,
-    /// The number of transactions that started before this one.
+    /// Number of transactions that started before this one.
     pub(crate) started: usize,
     /// The LSN of the record that holds the transaction's START.
     pub(crate) start: Lsn,
@@ -24,7 +24,7 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    /// Returns the addresses of the transaction's buffers, with their logged bytes.
+    /// Returns the block number and the logged bytes of each buffer of the transaction.
     pub(crate) fn buffers(&self) -> Vec<(u64, Vec<u8>)> {
         let header = TransactionHeader::decode(
             &self.regions[0],
@@ -44,7 +44,7 @@ impl Transaction {
         buffers
     }
 
-    /// Returns the addresses of the transaction's buffers, each with its first number.
+    /// Returns the block number and the first number of each buffer of the transaction.
     pub(crate) fn numbers(&self) -> Vec<(u64, u64)> {
         self.buffers().iter().map(|(at, bytes)| (*at, number_at(bytes, 0))).collect()
     }
@@ -77,8 +77,9 @@ pub(crate) fn transactions_of(log: &LogDevice, state: &LogState) -> Vec<Transact
     done
 }
 
-/// Checks that no tail has passed the START of a checkpoint before its COMMIT: recovery could not
-/// have replayed it. All remaining records are checked, including those before the tail.
+/// Checks that no record names a tail after the START of a checkpoint whose COMMIT comes later:
+/// recovery could not have replayed that checkpoint. All records that the log still has are
+/// checked, including those before the tail.
 pub(crate) fn check_tails(log: &LogDevice) {
     let state = find_head_and_tail(log).unwrap();
     let (head, length) = (state.head.block(), log.length_blocks());
@@ -100,7 +101,7 @@ pub(crate) fn check_tails(log: &LogDevice) {
     }
 }
 
-/// Returns the operations of a record, with their bytes.
+/// Returns the operations of a record, each with its bytes.
 fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Vec<u8>)> {
     let mut rest = payload;
     let mut found = Vec::new();
@@ -116,7 +117,8 @@ fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Ve
 }
 
 /// Checks that a region continues with the first operation of the next record. `unfinished` is the
-/// transaction that has an incomplete region; the first record may begin inside one.
+/// number of the transaction that has an incomplete region. The first record may begin inside a
+/// region.
 fn check_continued(unfinished: &mut Option<u32>, operation: &LogOperation, number: usize) {
     let goes_on = operation.flags.contains(OperationFlags::WAS_CONTINUED);
     assert!(!goes_on || number == 0, "a region goes on as operation {number} of a record");
@@ -146,7 +148,8 @@ fn apply(
     }
 }
 
-/// Returns the records from tail to head, with their payload unpacked.
+/// Returns the records from tail to head, each with its header and its payload, in which the words
+/// that cycle numbers replaced are restored.
 pub(crate) fn records(log: &LogDevice, state: &LogState) -> Vec<(LogRecordHeader, Vec<u8>)> {
     let mut records = Vec::new();
     let (mut block, end) = (state.tail.block(), state.head.block());

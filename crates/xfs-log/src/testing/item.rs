@@ -1,4 +1,4 @@
-//! Items for the tests: small buffers that contain a number, logged as buffer items.
+//! Log items for the tests: small buffers that contain numbers, logged as buffer items.
 
 use std::sync::Arc;
 
@@ -11,13 +11,14 @@ use crate::ail::InPlace;
 use crate::item::{CheckpointEnd, ItemState, LogItem, Pushed};
 use crate::vector::RegionWriter;
 
-/// A buffer of 512 bytes or a multiple of that.
+/// A log item for tests: a buffer of 512 bytes or a multiple of that.
 pub(crate) struct TestItem {
     state: ItemState,
     at: DiskAddr,
-    /// The device on which the item is written in place. `None` if it is never written.
+    /// The device that holds the item's home location. If it is `None`, a push writes nothing and
+    /// reports the item as written.
     device: Option<SharedDevice>,
-    /// The lock that a transaction holds.
+    /// The lock that a transaction holds while it changes the item.
     lock: Mutex<(), Object>,
     bytes: Mutex<Vec<u8>, Object>,
     pins: AtomicU64<Object>,
@@ -26,7 +27,7 @@ pub(crate) struct TestItem {
     aborted: AtomicBool<Object>,
     intent: Option<Arc<TestItem>>,
     ordered: bool,
-    /// Whether the item is never written in place.
+    /// Whether a push never writes the item and reports it as pinned.
     open: bool,
 }
 
@@ -51,7 +52,7 @@ impl TestItem {
         Arc::new(Self { intent: Some(Arc::clone(intent)), ..Self::plain(at, 512) })
     }
 
-    /// Creates an item that is never written in place, like an intent.
+    /// Creates an item that pushes never write, like an intent.
     pub(crate) fn open(at: u64) -> Arc<Self> {
         Arc::new(Self { open: true, ..Self::plain(at, 512) })
     }
@@ -82,7 +83,7 @@ impl TestItem {
         self.lock.lock()
     }
 
-    /// Changes a number in the item, and returns the old one.
+    /// Sets the number at `index` in the item. Returns the old number.
     pub(crate) fn set(&self, index: usize, number: u64) -> u64 {
         let mut bytes = self.bytes.lock();
         let before = number_at(&bytes, index);
@@ -170,7 +171,7 @@ impl LogItem for TestItem {
     }
 }
 
-/// Returns the number at this index of an item's bytes.
+/// Returns the number at `index` in the bytes of an item.
 pub(crate) fn number_at(bytes: &[u8], index: usize) -> u64 {
     u64::from_be_bytes(bytes[8 * index..][..8].try_into().unwrap())
 }

@@ -5,7 +5,7 @@
 //!           (lock of the writer)           (no lock)
 //! ```
 //!
-//! A record may be closed before all its bytes are there, with its final length. The thread that
+//! A record may be closed, with its final length, before it has all its bytes. The thread that
 //! closed it copies the missing bytes while other threads append to the next record.
 
 use uuid::Uuid;
@@ -18,32 +18,32 @@ use super::stream::VectorStream;
 use crate::unit::{RecordLayout, piece_fits};
 use crate::vector::first_region;
 
-/// The byte order in which items are formatted.
+/// The byte order in which items are formatted: that of this machine.
 const NATIVE: ByteOrder =
     if cfg!(target_endian = "big") { ByteOrder::BigEndian } else { ByteOrder::LittleEndian };
 
-/// Returns the header of an operation of a transaction, without bytes yet.
+/// Returns the header of an operation of a transaction. Its length is still 0.
 pub(super) const fn operation(transaction: u32, flags: OperationFlags) -> LogOperation {
     LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags }
 }
 
-/// A record that takes operations.
+/// A record to which operations are appended.
 pub(super) struct Record {
     /// The LSN of the record.
     pub(super) lsn: Lsn,
-    /// Room for the headers, and the payload so far.
+    /// Room for the headers, and after it the payload appended so far.
     bytes: Vec<u8>,
     header_bytes: u32,
-    /// The offset at which the payload must end.
+    /// The offset in bytes at which the payload must end.
     limit: usize,
     operations: u32,
     buffer_bytes: u32,
-    /// The length of the record once it is closed, padding included.
+    /// The length of the record in bytes once it is closed, padding included; 0 before.
     length: usize,
 }
 
 impl Record {
-    /// Opens an empty record at `lsn`, in reused memory.
+    /// Opens an empty record at `lsn`. Reuses the memory of `bytes`.
     pub(super) fn open(mut bytes: Vec<u8>, layout: &RecordLayout, lsn: Lsn) -> Self {
         let header_bytes = layout.header_bytes();
         bytes.clear();
@@ -54,18 +54,18 @@ impl Record {
         Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes, length: 0 }
     }
 
-    /// Returns whether another operation of `bytes` bytes fits, at least with its least bytes.
+    /// Returns whether another operation of `bytes` bytes, or at least the least part of it, fits.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         piece_fits(bytes, self.room())
     }
 
-    /// Returns the number of bytes that still fit.
+    /// Returns the number of bytes that can still be appended.
     pub(super) const fn room(&self) -> usize {
         self.limit - self.bytes.len()
     }
 
-    /// Appends as much of a stream as fits: whole regions, and the first part of the region that
-    /// does not fit.
+    /// Appends as many bytes of a stream as fit: whole regions, and the first part of the region
+    /// that does not fit.
     pub(super) fn fill<'a>(
         &mut self,
         transaction: u32,
@@ -85,7 +85,8 @@ impl Record {
         }
     }
 
-    /// Appends as many regions of a vector as fit whole. Returns the number of their bytes.
+    /// Appends the regions of a vector that fit whole. Returns the number of bytes of these
+    /// regions, headers included.
     pub(super) fn append_whole(&mut self, transaction: u32, vector: &[u8]) -> usize {
         let room = self.room();
         let start = self.bytes.len();
@@ -130,8 +131,8 @@ impl Record {
         (!left.is_empty()).then_some(left)
     }
 
-    /// Fixes the record's length, and returns the LSN of the next record. `more` bytes are still to
-    /// be [filled](Self::fill) in.
+    /// Fixes the record's length. Returns the LSN of the next record. `more` bytes are still to be
+    /// [filled](Self::fill) in.
     pub(super) fn close(&mut self, more: usize, layout: &RecordLayout, log_blocks: u32) -> Lsn {
         let length = self.bytes.len() + more;
         self.length = length.next_multiple_of(layout.roundoff_bytes as usize);
@@ -142,7 +143,7 @@ impl Record {
     ///
     /// # Panics
     ///
-    /// Panics if bytes are missing: the next record would not begin at its end.
+    /// Panics if bytes are missing: the next record would not begin where this one ends.
     pub(super) fn pad(&mut self, layout: &RecordLayout) {
         let length = self.bytes.len().next_multiple_of(layout.roundoff_bytes as usize);
         assert_eq!(length, self.length, "the record at {} has not been filled", self.lsn);

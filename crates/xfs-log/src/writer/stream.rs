@@ -1,15 +1,15 @@
 //! The unwritten part of a checkpoint, cut where a record ends.
 //!
-//! Owns: the position of the cut. Does **not** own the record, or copying the bytes before the cut.
+//! Owns: the point of the cut. Does **not** own the record, or copying the bytes before the cut.
 //!
 //! The cut is computed from lengths alone, before anything is copied. So a thread can close a
-//! record and leave the next one to others, and then fill the closed record without a lock.
+//! record, leave the next one to other threads, and then fill the closed record without a lock.
 
 use crate::unit::piece_fits;
 use crate::vector::first_region;
 use xfs_format::log_record::OPERATION_BYTES;
 
-/// The rest of a checkpoint's vectors.
+/// The vectors of a checkpoint that are not written yet.
 #[derive(Clone)]
 pub(super) struct VectorStream<'a, I> {
     /// The unwritten rest of the current vector.
@@ -17,12 +17,12 @@ pub(super) struct VectorStream<'a, I> {
     vectors: I,
 }
 
-/// The part of a stream that fills a record.
+/// The result of a cut: the part of a stream that fills a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamCut<'a> {
-    /// The number of bytes that go into the record, headers of operations included.
+    /// Number of bytes that go into the record, headers of operations included.
     pub(super) bytes: usize,
-    /// The rest of a region that was cut: the next record has to begin with it.
+    /// The rest of a region that was cut. The next record has to begin with it.
     pub(super) left: &'a [u8],
 }
 
@@ -31,7 +31,8 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
         Self { rest: &[], vectors }
     }
 
-    /// Returns the rest of the current vector, or the next vector. Returns `None` at the end.
+    /// Returns the rest of the current vector, or the next vector. Returns `None` at the end of the
+    /// stream.
     pub(super) fn rest(&mut self) -> Option<&'a [u8]> {
         while self.rest.is_empty() {
             self.rest = self.vectors.next()?;
@@ -39,13 +40,13 @@ impl<'a, I: Iterator<Item = &'a [u8]>> VectorStream<'a, I> {
         Some(self.rest)
     }
 
-    /// Skips this many bytes of the current vector.
+    /// Skips `bytes` bytes of the current vector.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).expect("a vector ends after its regions");
     }
 
-    /// Skips as many bytes as fit this much room, and returns the cut. Returns `None` if all bytes
-    /// fit.
+    /// Skips as many bytes as fit into `room` bytes, and returns where the stream was cut. Returns
+    /// `None` if all bytes fit.
     pub(super) fn cut(&mut self, room: usize) -> Option<StreamCut<'a>> {
         let mut bytes = 0;
         while let Some(vector) = self.rest() {

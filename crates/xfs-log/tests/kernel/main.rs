@@ -1,8 +1,8 @@
-//! Tests that other programs can read the log that we write: the newest `xfs_logprint` reads it
-//! without a complaint, and the kernel replays it.
+//! Tests that other programs can read the log that ferroxfs writes: the newest `xfs_logprint` reads
+//! it without a complaint, and the kernel replays it.
 //!
-//! `xfs_logprint` fails where three records hold the pieces of one region and those of another
-//! checkpoint lie between. So some regions are as long as possible, and several threads write.
+//! `xfs_logprint` fails if three records hold the pieces of one region and records of another
+//! checkpoint lie between them. So some regions are as long as possible, and several threads write.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -21,25 +21,25 @@ use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
 use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
 
 /// The length of most items in bytes. Their contents have no magic number that the kernel would
-/// know.
+/// recognize.
 const ITEM_BYTES: usize = 4096;
 
-/// The length of the long items in bytes: the most that a buffer has, more than two small records
-/// hold.
+/// The length of the long items in bytes: the greatest length of a buffer, which is more than two
+/// small records hold.
 const LONG_BYTES: usize = 64 << 10;
 
-/// One of this many items is long.
+/// One in this many items is long.
 const LONG_EVERY: u64 = 8;
 
-/// Items are written to free space, this far before the end of the volume.
+/// The home locations of items lie in free space, this many bytes before the end of the volume.
 const ROOM_BYTES: u64 = 4 << 20;
 
 const ITEMS: u64 = 64;
-/// The number of threads of a run with several concurrent checkpoints.
+/// Number of threads of a run with several concurrent checkpoints.
 const THREADS: u64 = 3;
-/// The size of a checkpoint in such a run, in bytes.
+/// The size in bytes of a checkpoint in a run with several concurrent checkpoints.
 const CHECKPOINT_BYTES: u64 = 200 << 10;
-/// The number of commits of all threads together.
+/// Number of commits of all threads together.
 const COMMITS: u64 = 1500;
 
 fn main() -> ExitCode {
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     run(layouts.map(trial).collect())
 }
 
-/// A buffer in which every word is the same number.
+/// A log item whose buffer repeats the same number in every word.
 struct Page {
     state: ItemState,
     at: DiskAddr,
@@ -96,7 +96,7 @@ impl LogItem for Page {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    /// Writes no item in place, so that the kernel has to replay everything.
+    /// Never writes the item to its home location, so that the kernel has to replay everything.
     fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Underway
     }
@@ -134,9 +134,10 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
     output(repair.arg(&image.data)).map(drop)
 }
 
-/// Commits to the image's log from this many threads, and leaves the log as a crash would. The last
-/// numbers have been forced. One thread alone has one checkpoint at a time, because a force waits
-/// for its end. With several threads, as many write checkpoints, and checkpoints are small.
+/// Commits to the image's log from `threads` threads, and leaves the log as a crash would. Returns
+/// the items; their last numbers have been forced. One thread alone has one checkpoint at a time,
+/// because a force waits for its end. With several threads, the log also has several threads that
+/// write checkpoints, and its checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];
@@ -209,7 +210,8 @@ fn check_logprint(image: &Image) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns the output of a program on both streams. Fails if the program fails.
+/// Returns what a program wrote to standard output and standard error. Returns an error if the
+/// program fails.
 fn output(command: &mut Command) -> Result<String, TrialError> {
     let output = command.output().map_err(failed)?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();

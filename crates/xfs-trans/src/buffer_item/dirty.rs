@@ -1,4 +1,4 @@
-//! The part of a buffer that is not in place.
+//! The changes of a buffer that are not on disk at its home location.
 //!
 //! Owns: the dirty chunks of each extent, and the state of the blocks. Does **not** own the lock
 //! that protects them, or the invariants of the item ([`buffer_item`](super)).
@@ -10,28 +10,30 @@ use xfs_format::log_item::{BufferFormat, CHUNK_BYTES};
 
 use super::BlockState;
 
-/// The part of a buffer that is not in place.
+/// The changes of a buffer that are not on disk at its home location, and the state of its blocks.
 pub(super) struct DirtyState {
     /// The buffer. `None` while it has no bytes to log or to write (I2).
     pub(super) buffer: Option<Buffer>,
-    /// The dirty chunks of each extent of the buffer.
+    /// For each extent of the buffer, a bitmap of its dirty chunks in the form in which it is
+    /// logged.
     pub(super) pieces: Box<[BufferFormat]>,
-    /// Whether the buffer is tracked without being logged (I5).
+    /// Whether the buffer is an ordered one: tracked without being logged (I5).
     pub(super) ordered: bool,
     pub(super) blocks: BlockState,
-    /// Whether the buffer was freed with inodes in it: see [`ends_inodes`](super::BufferItem::ends_inodes).
+    /// Whether the buffer was freed together with its inodes.
+    /// [`ends_inodes`](super::BufferItem::ends_inodes) explains what must wait then.
     pub(super) ends_inodes: bool,
     /// Whether a transaction holds the buffer.
     pub(super) joined: bool,
-    /// The number of checkpoints that hold the buffer and have not ended.
+    /// Number of checkpoints that hold the buffer and have not ended.
     pub(super) pins: u32,
-    /// Whether a checkpoint that held the buffer was lost, so that the buffer must never be
-    /// written.
+    /// Whether a checkpoint that held the buffer was lost, so that the buffer must never be written
+    /// to disk.
     pub(super) lost: bool,
 }
 
 impl DirtyState {
-    /// Marks bytes of the buffer as dirty, in each of its extents that they touch.
+    /// Marks the chunks that a range of the buffer touches as dirty, in each extent.
     pub(super) fn mark(&mut self, range: &Range<usize>) {
         let mut start = 0;
         for piece in &mut self.pieces {
@@ -44,7 +46,8 @@ impl DirtyState {
         }
     }
 
-    /// Marks the blocks as used before a change is logged: a freed buffer was claimed again.
+    /// Marks the blocks as used, because a change is about to be logged. If they were freed, the
+    /// buffer has been claimed again.
     pub(super) fn revive(&mut self, buffer: &Buffer) {
         (self.blocks, self.ends_inodes) = (BlockState::Used, false);
         if self.buffer.is_none() {
@@ -52,20 +55,21 @@ impl DirtyState {
         }
     }
 
-    /// Records that the changes of a step are in the log.
+    /// Records that the changes of the transaction's step are in the log. If it freed the blocks,
+    /// the cancellation is there too.
     pub(super) fn note_committed(&mut self) {
         if self.blocks == BlockState::Freed {
             self.blocks = BlockState::FreedInLog;
         }
     }
 
-    /// Records that there is nothing left to write.
+    /// Records that the buffer has no changes to log or to write.
     pub(super) fn clean(&mut self) {
         self.forget_chunks();
         self.ordered = false;
     }
 
-    /// Clears the dirty chunks, so that none of them is logged any more.
+    /// Clears the dirty chunks, so that they are not logged.
     pub(super) fn forget_chunks(&mut self) {
         for piece in &mut self.pieces {
             piece.bitmap.fill(0);
@@ -73,7 +77,7 @@ impl DirtyState {
     }
 }
 
-/// Sets the bits of the chunks that a range touches. The range is not empty.
+/// Sets the bits of the chunks that the range `bytes` touches. The range must not be empty.
 pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
     let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
     assert!(last / 32 < bitmap.len(), "a buffer has a bit for each of its chunks (I1)");

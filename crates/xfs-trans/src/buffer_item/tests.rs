@@ -14,7 +14,7 @@ use crate::testing;
 
 const BLOCK: usize = 4096;
 
-/// Creates a cache over a new volume, and the context of its items.
+/// Creates a buffer cache over an empty device, and the context of its items.
 fn cache() -> (Arc<BufferCache>, Arc<VolumeContext>) {
     let device: SharedDevice = Arc::new(MemoryDevice::new(16 << 20));
     let geometry = Arc::new(testing::superblock(&testing::make()).geometry);
@@ -27,8 +27,8 @@ fn piece(block: u64) -> BufferExtent {
     BufferExtent { at: DiskAddr(block * 8), length_bytes: BLOCK as u32 }
 }
 
-/// Claims a buffer over these blocks, fills every byte with the number of its chunk, and returns
-/// the buffer and its item.
+/// Claims a buffer over these blocks and fills every byte with the number of its chunk. Returns the
+/// joined buffer and its item.
 fn claimed(
     cache: &BufferCache,
     context: &Arc<VolumeContext>,
@@ -45,8 +45,8 @@ fn claimed(
     (buffer, item)
 }
 
-/// An item as it would be logged: for each extent the flags, the address, the length in basic
-/// blocks, and the dirty runs with their first byte.
+/// The contents of an item's log entry. Each extent has its flags, its address, its length in basic
+/// blocks, and its runs of dirty chunks, each run with its first byte.
 type Logged = Vec<(BufferFlags, DiskAddr, u16, Vec<(usize, usize, u8)>)>;
 
 fn logged(item: &BufferItem) -> Logged {
@@ -163,8 +163,8 @@ fn ordered_buffer_has_no_regions() {
     assert_eq!(logged(&item), [(flags, DiskAddr(160), 8, vec![])]);
 }
 
-/// Checks the buffer type that the flags give for a block of this kind that starts with these
-/// bytes.
+/// Checks the type with which a block of this kind is logged. The block has the bytes `magic` at
+/// the offset `at`.
 fn check_type(kind: BlockKind, at: usize, magic: &[u8], expected: BufferType) {
     let mut bytes = [0; 64];
     bytes[at..at + magic.len()].copy_from_slice(magic);
@@ -192,8 +192,8 @@ fn every_block_kind_is_logged_with_its_type() {
     check_type(BlockKind::Symlink, 0, b"XSLM", BufferType::Symlink);
 }
 
-/// Checks both orders in which a freed buffer can end: its checkpoint may end before the
-/// transaction releases the buffer, or after.
+/// Checks a freed buffer whose checkpoint ends before the transaction releases the buffer, and one
+/// whose checkpoint ends afterwards.
 #[test]
 fn freed_buffer_is_gone_when_durable_and_released() {
     for durable_first in [false, true] {
@@ -225,8 +225,8 @@ fn freed_buffer_is_gone_when_durable_and_released() {
     }
 }
 
-/// Checks that a checkpoint that held the buffer before the free does not end the buffer: the
-/// transaction that frees it may not even be committed.
+/// Checks that the end of a checkpoint that held the buffer before it was freed does not remove the
+/// buffer. The transaction that frees the buffer may not even be committed.
 #[test]
 fn older_checkpoint_does_not_end_a_freed_buffer() {
     let (cache, context) = cache();
@@ -257,7 +257,7 @@ fn unused_claim_leaves_no_trace() {
     assert!(read.bytes().iter().all(|byte| *byte == 0), "the bytes are those of the device");
 }
 
-/// Checks that a buffer and its item hold each other only while there is something to log or to
+/// Checks that a buffer and its item hold each other only while the buffer has bytes to log or to
 /// write.
 #[test]
 fn lost_buffer_is_released_by_its_item() {

@@ -21,7 +21,7 @@ fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
     let _ = tx.commit().unwrap();
 }
 
-/// Returns the owner of an inode as it lies on disk.
+/// Returns the owner of an inode, as read from the disk.
 fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
     let place = journal.geometry().inode_location(record.number()).unwrap();
     let cache = journal.cache();
@@ -91,8 +91,8 @@ fn one_push_writes_all_unlatched_unpinned_inodes_of_a_cluster() {
     assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
 }
 
-/// Checks that the first push writes all inodes of the cluster, so that the others have left the
-/// list before the walk reaches them.
+/// Checks that the push of one inode writes all inodes of its cluster. The others have then left
+/// the AIL before the walk reaches them.
 #[test]
 fn push_of_the_ail_writes_a_cluster_once() {
     let journal = open(&make(), 0);
@@ -178,8 +178,8 @@ fn inode_changed_during_its_write_keeps_its_image() {
     assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
 }
 
-/// Checks that the inode is not copied into its cluster. The AIL may be pushing an older change of
-/// the inode while the transaction is cancelled.
+/// Checks that an inode with the change of a cancelled transaction is not copied into its cluster.
+/// The AIL may be pushing an older change of the inode while the transaction is cancelled.
 #[test]
 fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     let journal = open(&make(), 0);
@@ -196,7 +196,7 @@ fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
 }
 
-/// Checks an inode that is in place before the roll and leaves the AIL after it: there is nothing
+/// Checks an inode that is written before a roll and leaves the AIL after it: the roll has nothing
 /// to relog.
 #[test]
 fn inode_written_in_place_before_a_roll_is_not_relogged() {
@@ -218,7 +218,7 @@ fn inode_written_in_place_before_a_roll_is_not_relogged() {
     assert!(!journal.is_shut_down());
 }
 
-/// Frees the cluster that holds the inode `of`. A new volume does not use the inodes of this
+/// Frees the cluster that holds the inode `of`. No file of the new volume uses an inode of this
 /// cluster.
 fn free_cluster(journal: &Arc<Journal>, of: &InodeRecord) {
     let place = journal.geometry().inode_location(of.number()).unwrap();
@@ -262,13 +262,13 @@ fn inodes_of_a_freed_cluster_are_not_replayed() {
     assert_eq!(owner_on_disk(&recovered, &record), 0);
 }
 
-/// Counts the writes of a transaction to memory that operations on other objects also write.
+/// Checks that changing an inode rarely writes memory that operations on other objects write too.
 #[cfg(feature = "count")]
 #[test]
 fn inode_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u32 = 4096;
-    /// The most writes of one commit to the memory of the inode: latching, joining, changing,
-    /// logging, pinning and releasing.
+    /// The greatest number of writes of one commit to the memory of the inode: latching, joining,
+    /// changing, logging, pinning and releasing.
     const OBJECT_WRITES: u64 = 16;
     // On a smaller log the slots keep no log space of their own.
     let device = crate::testing::make_sized(1 << 30, "-l size=128m");

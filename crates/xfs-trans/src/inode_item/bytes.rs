@@ -1,15 +1,15 @@
-//! The used bytes of a fork in memory.
+//! The used bytes of an inode's fork in memory.
 
 use core::ops::Deref;
 use std::sync::Arc;
 
-/// The used bytes of a fork as they lie in its inode, or are logged.
+/// The used bytes of a fork, as they lie in its inode.
 ///
-/// The image of the inode and the view of its readers share the contents of a short form. A writer
-/// replaces these bytes instead of changing them.
+/// The inode's image and its readers' view share the bytes of inline contents. A writer replaces
+/// these bytes instead of changing them.
 #[derive(Clone, Debug)]
 pub enum ForkBytes {
-    /// Bytes in the form in which they are logged: extent records, the root of a btree, or nothing.
+    /// Bytes that only the image has: extent records, the root of a btree, or nothing.
     Own(Vec<u8>),
     /// Inline contents, shared with the readers' view.
     Shared(Arc<[u8]>),

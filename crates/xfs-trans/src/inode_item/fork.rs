@@ -1,5 +1,5 @@
-//! The forks of an inode: reading them from the inode's bytes, writing them there, and logging
-//! them.
+//! The forks of an inode: reading them from the inode's bytes, writing them into these bytes, and
+//! logging them.
 
 use xfs_format::inode::{
     self, DeviceNumber, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
@@ -10,18 +10,19 @@ use zerocopy::FromBytes;
 
 use super::{ForkBytes, InodeImage};
 
-/// The length of an extent record in bytes.
+/// The length in bytes of an extent record.
 const EXTENT_BYTES: usize = 16;
-/// The length of the header of a btree root in a fork: level and number of records.
+/// The length in bytes of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
-/// The length of the header of a btree root as it is logged, which is the header of a block.
+/// The length in bytes of the header of a btree root as it is logged, which is the header of a
+/// btree block.
 const LOGGED_ROOT_BYTES: usize = 72;
 /// The first bytes of the header of a logged root.
 const ROOT_MAGIC: &[u8] = b"BMA3";
-/// The length of a key, and of a pointer, in bytes.
+/// The length in bytes of a key, and also of a pointer.
 const ENTRY_BYTES: usize = 8;
 
-/// Returns the used bytes of both forks of the inode in `bytes`.
+/// Returns the used bytes of the data fork and of the attribute fork of the inode in `bytes`.
 pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     let used = |kind: ForkKind| {
         let room = inode::fork(bytes, core, kind);
@@ -51,8 +52,8 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     (used(ForkKind::Data), used(ForkKind::Attr))
 }
 
-/// Writes core and forks into the bytes of the inode. The link of the unlinked list stays: it is
-/// changed in the buffer.
+/// Writes core and forks into `slot`, the bytes of the inode. The link of the unlinked list is left
+/// as it is, because it is changed in the buffer.
 pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     let (target, literal) =
         InodeDisk::mut_from_prefix(slot).expect("the slot of an inode holds its core");
@@ -72,12 +73,12 @@ pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     fill(attr, &image.attr);
 }
 
-/// Encodes a device number. Both creation and reading refuse a number that does not fit.
+/// Encodes a device number. Both creating and reading an inode refuse a number that does not fit.
 pub(super) fn encode_device(device: DeviceNumber) -> u32 {
     device.encode().expect("the device number of an inode fits its 32 bits")
 }
 
-/// Writes the bytes of a fork, and zeros after them.
+/// Writes the bytes of a fork into `room`, and zeros after them.
 fn fill(room: &mut [u8], bytes: &[u8]) {
     assert!(bytes.len() <= room.len(), "a fork does not fit its inode");
     let (used, rest) = room.split_at_mut(bytes.len());
@@ -85,23 +86,23 @@ fn fill(room: &mut [u8], bytes: &[u8]) {
     rest.fill(0);
 }
 
-/// The parts of the forks that are logged.
+/// The parts of an inode's forks that are logged, and the flags of all logged parts.
 pub(super) struct LoggedForks<'a> {
     pub(super) fields: LoggedFields,
     pub(super) data: Option<ForkRegion<'a>>,
     pub(super) attr: Option<ForkRegion<'a>>,
 }
 
-/// The bytes of a fork as they are logged.
+/// The bytes of one fork as they are logged.
 pub(super) enum ForkRegion<'a> {
     /// The bytes as they lie in the inode.
     Same(&'a [u8]),
-    /// The root of a btree.
+    /// The root of a btree, converted to the form in which it is logged.
     Root(LoggedRoot<'a>),
 }
 
-/// The root of a btree as it is logged: after the header of a block, with the pointers directly
-/// after the keys. Recovery reads only level and count of the header.
+/// The root of a btree as it is logged. A block header comes first, and the pointers follow the
+/// keys directly. Recovery reads only level and number of records from the header.
 #[doc(alias = "xfs_bmdr_to_bmbt")]
 pub(super) struct LoggedRoot<'a> {
     header: &'a [u8],
@@ -109,8 +110,8 @@ pub(super) struct LoggedRoot<'a> {
     pointers: &'a [u8],
 }
 
-/// Returns the dirty parts in the present formats of the forks. A fork that has changed its format
-/// is logged in the new format only.
+/// Returns the dirty parts of the forks, in the forks' current formats. A fork that has changed its
+/// format is logged in the new format only.
 pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks<'_> {
     let core = &image.core;
     let owners = LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER;
@@ -152,7 +153,7 @@ impl<'a> ForkRegion<'a> {
         }
     }
 
-    /// Returns the length of the region.
+    /// Returns the length of the region in bytes.
     pub(super) fn length_bytes(&self) -> usize {
         match self {
             Self::Same(bytes) => bytes.len(),
@@ -160,7 +161,7 @@ impl<'a> ForkRegion<'a> {
         }
     }
 
-    /// Adds the bytes of the region to the regions of the item.
+    /// Appends the region to the regions of the item.
     pub(super) fn put(&self, regions: &mut RegionWriter<'_>) {
         match self {
             Self::Same(bytes) => regions.region(bytes),

@@ -5,23 +5,23 @@ use xfs_format::{Corruption, InodeNumber, VerifyContext};
 
 use super::ForkBytes;
 
-/// The bytes of an inode in memory.
+/// An inode in memory: its core, and the used bytes of its forks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeImage {
     /// The core. Its `next_unlinked` is not logged with the inode: that field is changed and logged
     /// in the buffer of the cluster.
     pub core: InodeCore,
     /// The data fork as it lies in the inode: its contents, its extent records, or the root of its
-    /// btree. A root fills the whole fork. Empty if there is nothing.
+    /// btree. A root takes the whole fork. Empty if the fork has no bytes.
     pub data: ForkBytes,
-    /// The attribute fork, in the same form.
+    /// The attribute fork, in the same form as `data`.
     pub attr: ForkBytes,
 }
 
-/// An image, and the core as the log has it.
+/// The image of an inode, and the core as it was last encoded for the log.
 pub(super) struct CachedImage {
     pub(super) image: InodeImage,
-    /// The core as it was last logged.
+    /// The core as it was last encoded for the log. `None` before that.
     pub(super) core: Option<InodeDisk>,
 }
 
@@ -31,7 +31,7 @@ impl CachedImage {
     }
 }
 
-/// Decodes and verifies an inode.
+/// Decodes and verifies the inode in `bytes`.
 pub(super) fn decode(
     bytes: &[u8],
     number: InodeNumber,

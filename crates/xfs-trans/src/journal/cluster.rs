@@ -13,9 +13,9 @@ use crate::inode_item::{InodeImage, InodeRecord};
 
 /// A cluster of inodes, for callers that need several of its inodes.
 pub struct InodeCluster {
-    /// The first inode of the cluster.
+    /// The number of the first inode in the cluster.
     first: InodeNumber,
-    /// The location of the first inode.
+    /// The location on disk of the first inode.
     place: InodeLocation,
     buffer: Buffer,
     item: Arc<BufferItem>,
@@ -26,7 +26,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for a number outside the volume; errors of reading the cluster.
+    /// Returns [`PosixError::NotFound`] for a number outside the volume, and the errors of reading
+    /// the cluster.
     pub fn inode_cluster(&self, number: InodeNumber) -> Result<InodeCluster> {
         let place = self.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
         let buffer =
@@ -39,7 +40,8 @@ impl Journal {
 }
 
 impl InodeCluster {
-    /// Returns the index and the location of an inode, if it is in this cluster.
+    /// Returns the index of an inode in the cluster and its location on disk, or `None` if it is
+    /// not in this cluster.
     fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodeLocation)> {
         let index = u32::try_from(number.0.checked_sub(self.first.0)?).ok()?;
         let offset_bytes = index.checked_mul(journal.geometry().inode_size)?;
@@ -57,8 +59,8 @@ impl InodeCluster {
     ///
     /// # Errors
     ///
-    /// The errors of [`Journal::inode`], and [`PosixError::NotFound`] for an inode of another
-    /// cluster.
+    /// Returns the errors of [`Journal::inode`], and [`PosixError::NotFound`] for an inode that is
+    /// not in this cluster.
     pub fn inode(&self, journal: &Journal, number: InodeNumber) -> Result<Arc<InodeRecord>> {
         let (index, place) = self.place(journal, number).ok_or(PosixError::NotFound)?;
         let make = || {
@@ -78,7 +80,8 @@ impl InodeCluster {
         Ok(record)
     }
 
-    /// Returns the number of inodes of the cluster from this one on.
+    /// Returns the number of inodes from `number` to the end of the cluster; 0 if the inode is not
+    /// in it.
     #[must_use]
     pub fn count_from(&self, journal: &Journal, number: InodeNumber) -> u32 {
         let inode_size = journal.geometry().inode_size;
@@ -86,12 +89,13 @@ impl InodeCluster {
         place.map_or(0, |(_, place)| (place.cluster_bytes - place.offset_bytes) / inode_size)
     }
 
-    /// Shows those of 64 inodes from `first` on that `wanted` selects, are in this cluster and have
-    /// a latch that can be shared at once. Each comes with its latch shared; the caller releases
-    /// it. An inode that was not in memory comes with its image, and its record has none. Damaged
-    /// inodes are left out.
+    /// Calls `show` with inodes of this cluster: those among the 64 from `first` on whose bit is
+    /// set in `wanted` and whose latch can be shared at once. Each is passed with its latch shared;
+    /// the caller releases the latch. An inode that was not in memory is passed with its image, and
+    /// its record has none. Damaged inodes are left out.
     ///
-    /// Returns `false` if the cluster has been freed. Then nothing that `show` got is an inode.
+    /// Returns `false` if the cluster has been freed. None of the records that `show` got is an
+    /// inode then.
     ///
     /// `show` must not wait for anything: the lock on the cluster's list of inodes is held.
     #[must_use]

@@ -1,7 +1,7 @@
 //! The counts in the superblock, covering an idle log, and unmounting.
 //!
-//! The counts are not logged with each change. They are written when the log is covered or ended.
-//! Covering makes an idle log say that nothing in it needs to be replayed.
+//! The counts are not logged with each change. They are written when the log is covered or
+//! unmounted. Covering makes an idle log record that recovery need not replay anything in it.
 //! [`upkeep`](super::upkeep) checks periodically whether the log is idle.
 
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::Journal;
 use crate::transaction::Transaction;
 
 impl Journal {
-    /// Covers the log if it is idle: a covered log says that nothing in it needs to be replayed.
-    /// Returns whether the log was covered. It is not covered if it needs no cover, or if other
-    /// threads have begun to commit.
+    /// Covers the log if it is idle: a covered log records that recovery need not replay anything
+    /// in it. Returns whether the log was covered. It is not covered if it needs no cover, or if
+    /// other threads have begun to commit.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn cover_if_idle(self: &Arc<Self>) -> Result<bool> {
         if self.is_shut_down() || !self.log.needs_cover() {
             return Ok(false);
@@ -30,11 +30,12 @@ impl Journal {
         self.log.cover_with(|| self.log_superblock(|| self.begin_superblock()))
     }
 
-    /// Writes everything in place, including the superblock's counts, and ends the log cleanly.
+    /// Writes everything to its home location on disk, including the superblock's counts, and ends
+    /// the log with an unmount record.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log. The log then needs recovery.
+    /// Returns the error that stopped the log. The log then needs recovery.
     ///
     /// # Panics
     ///
@@ -52,7 +53,7 @@ impl Journal {
         self.begin(TransactionKind::Superblock, 0)
     }
 
-    /// Logs the superblock with the present counts.
+    /// Logs the superblock with the current counts, in the transaction that `begin` returns.
     pub(super) fn log_superblock<'a>(
         self: &'a Arc<Self>,
         begin: impl FnOnce() -> Result<Transaction<'a>>,

@@ -5,9 +5,9 @@
 //!
 //! # State of a copy of the device
 //!
-//! Everything is in place, and the log is covered: only the superblock, with the present counts,
-//! lies between its tail and its head. The log does not end in an unmount record. So opening the
-//! copy recovers it, and frees the files that had no name left and were still open.
+//! Everything is at its home location on disk, and the log is covered: only the superblock, with
+//! the current counts, lies between its tail and its head. The log does not end in an unmount
+//! record. So opening the copy recovers it, and frees files that had no name but were still open.
 
 use std::sync::Arc;
 
@@ -18,36 +18,37 @@ use super::Journal;
 use crate::transaction::Transaction;
 
 impl Journal {
-    /// Stops new transactions, waits for those in progress, writes everything in place and covers
-    /// the log. Until [`thaw`](Self::thaw) nothing is written, and a thread that begins a
-    /// transaction waits. Only one caller at a time may freeze.
+    /// Stops new transactions, waits for those in progress, writes everything to its home location
+    /// on disk and covers the log. Until [`thaw`](Self::thaw) nothing is written, and a thread that
+    /// begins a transaction waits. Only one caller at a time may freeze.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log. The log then continues as before.
+    /// Returns the error that stopped the log. The journal is not frozen then.
     #[doc(alias = "xfs_fs_freeze")]
     pub fn freeze(self: &Arc<Self>) -> Result<()> {
         let frozen = self.log.suspend().and_then(|()| self.cover_suspended());
         frozen.inspect_err(|_| self.thaw())
     }
 
-    /// Ends the freeze that [`freeze`](Self::freeze) has begun.
+    /// Lets transactions begin again, after [`freeze`](Self::freeze).
     #[doc(alias = "xfs_fs_unfreeze")]
     pub fn thaw(&self) {
         self.log.resume();
     }
 
-    /// Begins a transaction of the thread that has frozen the journal.
+    /// Begins a transaction for the thread that has frozen the journal.
     ///
     /// # Errors
     ///
-    /// The error that stopped the log.
+    /// Returns the error that stopped the log.
     pub fn begin_while_frozen(self: &Arc<Self>, kind: TransactionKind) -> Result<Transaction<'_>> {
         Transaction::begin_while_suspended(self, self.reservation(kind))
     }
 
-    /// Writes everything in place and covers the log, while no other thread uses it. A reader can
-    /// keep an item from being written for a moment, so this repeats.
+    /// Writes everything to its home location on disk and covers the log, while no other thread
+    /// uses the log. A reader can keep an item from being written for a moment, so this is
+    /// repeated.
     fn cover_suspended(self: &Arc<Self>) -> Result<()> {
         let begin = || self.begin_while_frozen(TransactionKind::Superblock);
         loop {

@@ -1,4 +1,4 @@
-//! Looking at the inodes of a cluster without reading one into memory.
+//! Looking at the inodes of a cluster without creating records for them.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::buffer_item::BufferItem;
 use crate::inode_item::InodeRecord;
 
 impl Journal {
-    /// Shows the present inodes of one cluster to `f`: from memory, where an inode may be newer
-    /// than on disk, or else from the cluster. `wanted` has a bit for each inode from `first` on.
-    /// Free inodes, and inodes of other clusters, are left out. Returns how many inodes from
-    /// `first` on lie in the cluster.
+    /// Calls `f` with the cores of inodes of one cluster. A core comes from memory if the inode has
+    /// a record, which may be newer than the disk, or else from the cluster. Bit n of `wanted`
+    /// selects the n-th inode from `first` on. Free inodes, and inodes of other clusters, are left
+    /// out. Returns the number of inodes from `first` to the end of the cluster.
     ///
     /// A cluster that is not in memory is read into `scratch`, and stays out of the cache.
     ///
-    /// The caller holds no latch of an inode, and knows from the inode btree that this is a
+    /// The caller holds no latch of an inode, and knows from the inode btree that the blocks are a
     /// cluster.
     ///
     /// # Errors
     ///
-    /// Errors of reading the cluster. A damaged inode is passed to `f` as an error.
+    /// Returns the errors of reading the cluster. A damaged inode is passed to `f` as an error.
     pub fn peek_cluster(
         &self,
         first: InodeNumber,
@@ -69,7 +69,7 @@ impl Journal {
     }
 
     /// Returns the cluster from the cache, or reads its bytes into `scratch`. A cluster that is not
-    /// in the cache has no pending writes, so all earlier changes are on the device.
+    /// in the cache has no pending writes, so all its changes are on the device.
     fn locate_cluster(&self, place: InodeLocation, scratch: &mut Vec<u8>) -> Result<ClusterSource> {
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
@@ -88,7 +88,8 @@ impl Journal {
         self.cache().read(place.cluster, place.cluster_bytes, kind).map(ClusterSource::of)
     }
 
-    /// Returns the core of an inode of a cluster whose buffer is in the cache.
+    /// Returns the core of an inode of a cluster whose buffer is in the cache. Returns `NotFound`
+    /// for `OnDevice`.
     fn peek_in(
         &self,
         cluster: &ClusterSource,
@@ -131,12 +132,12 @@ impl Journal {
     }
 }
 
-/// The location of the bytes of a cluster.
+/// Where the bytes of a cluster are.
 enum ClusterSource {
-    /// The bytes are in the scratch memory: they were read from the device.
+    /// The bytes were read from the device into the scratch memory.
     OnDevice,
-    /// The bytes are in this buffer. The inodes of the cluster that were in memory follow. An inode
-    /// that came into memory later had not been changed before.
+    /// The bytes are in this buffer. The list has the records of its inodes that were in memory
+    /// when the buffer was found. An inode whose record came later had no changes before that.
     InMemory(Buffer, Vec<Arc<InodeRecord>>),
 }
 

@@ -37,7 +37,7 @@ impl OpenIntent {
         self.0.id()
     }
 
-    /// Returns the payloads of the intent.
+    /// Returns the payloads of the intent, which describe its work.
     #[must_use]
     pub fn payloads(&self) -> &[IntentPayload] {
         self.0.payloads()
@@ -45,13 +45,13 @@ impl OpenIntent {
 }
 
 impl Journal {
-    /// Takes over the intents that a crash has left open, in the order of the log. The caller must
-    /// call this once, before the first transaction. Each returned intent has to be
+    /// Adds the intents that a crash has left open to the journal, in the order of the log. The
+    /// caller must call this once, before the first transaction. Each returned intent has to be
     /// [resumed](Self::resume).
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for an intent without payloads.
+    /// Returns [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for an intent without payloads.
     pub fn adopt(&self, replayed: &Replayed) -> Result<Vec<OpenIntent>> {
         let mut open = Vec::with_capacity(replayed.intents().len());
         for intent in replayed.intents() {
@@ -71,11 +71,12 @@ impl Journal {
 
     /// Does the first step of an open intent, in a transaction of this kind that may use `blocks`
     /// blocks. The blocks come from the pool if too few are free, since a full volume must be
-    /// recoverable too. `works` is the work that the intent announces.
+    /// recoverable too. `works` is the work that the intent announces. Returns the work that is
+    /// left.
     ///
     /// # Errors
     ///
-    /// The error of the work. The volume is then shut down, and can be recovered again.
+    /// Returns the error of the work. The volume is then shut down, and can be recovered again.
     pub fn resume(
         self: &Arc<Self>,
         intent: &OpenIntent,

@@ -1,4 +1,4 @@
-//! Periodic work on a log: a thread forces it, and covers it when it is idle.
+//! Periodic work on a log: a thread forces the log, and covers it when it is idle.
 //!
 //! Owns: the thread and its intervals. Does **not** own forcing (`xfs-log`) or covering
 //! ([`cover`](super::cover)).
@@ -16,7 +16,7 @@ use xfs_sync::{Condvar, Mutex, Volume};
 
 use super::Journal;
 
-/// The intervals of periodic work on a log.
+/// The intervals at which a thread works on the log.
 #[doc(alias = "xfssyncd_centisecs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upkeep {
@@ -25,14 +25,15 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// The shortest interval.
+    /// The least length of an interval.
     pub const SHORTEST: Duration = Duration::from_millis(1);
-    /// The longest interval.
+    /// The greatest length of an interval.
     pub const LONGEST: Duration = Duration::from_secs(3600);
 
-    /// Makes committed changes durable within `durable_within`. Every `cover_every` an idle log is
-    /// covered; for any other log, a write in place of everything that is left is requested. Both
-    /// intervals are limited to [`SHORTEST`](Self::SHORTEST) and [`LONGEST`](Self::LONGEST).
+    /// Creates the intervals. Committed changes are durable within `durable_within`. Every
+    /// `cover_every`, an idle log is covered, and for any other log all items are pushed to their
+    /// home locations on disk. Both intervals are limited to [`SHORTEST`](Self::SHORTEST) and
+    /// [`LONGEST`](Self::LONGEST).
     #[must_use]
     pub fn new(durable_within: Duration, cover_every: Duration) -> Self {
         let [durable_within, cover_every] =
@@ -40,7 +41,7 @@ impl Upkeep {
         Self { durable_within, cover_every }
     }
 
-    /// Returns the longest time until a committed change is durable.
+    /// Returns the longest time from a commit until its changes are durable.
     #[must_use]
     pub fn durable_within(&self) -> Duration {
         self.durable_within
@@ -53,15 +54,15 @@ impl Upkeep {
     }
 }
 
-/// Makes changes durable within 5 seconds, and checks for an idle log every 30 seconds, as the
-/// kernel does.
+/// The default intervals, as in the kernel: committed changes are durable within 5 seconds, and
+/// every 30 seconds the log is covered if it is idle.
 impl Default for Upkeep {
     fn default() -> Self {
         Self::new(Duration::from_secs(5), Duration::from_secs(30))
     }
 }
 
-/// Signals the thread to end.
+/// A signal that tells the upkeep thread to end.
 #[derive(Default)]
 struct StopSignal {
     asked: Mutex<bool, Volume>,
@@ -69,7 +70,7 @@ struct StopSignal {
 }
 
 impl StopSignal {
-    /// Waits until the signal or until `time` has passed. Returns whether the thread has to end.
+    /// Waits until the signal is given or `time` has passed. Returns whether the signal was given.
     fn within(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut asked = self.asked.lock();
@@ -84,7 +85,7 @@ impl StopSignal {
     }
 }
 
-/// The upkeep thread.
+/// The running upkeep thread. Dropping it ends the thread.
 #[doc(alias = "xfs_log_worker")]
 pub(super) struct UpkeepThread {
     stop: Arc<StopSignal>,
@@ -135,11 +136,12 @@ impl Drop for UpkeepThread {
 
 impl Journal {
     /// Starts a thread that forces and covers the log periodically, until the volume is closed or
-    /// [`stop_upkeep`](Self::stop_upkeep) is called.
+    /// [`stop_upkeep`](Self::stop_upkeep) is called. A thread that runs already is replaced.
     ///
     /// # Errors
     ///
-    /// The error of the system that could not start the thread. Nothing has changed then.
+    /// Returns the error of the operating system that could not start the thread. Nothing has
+    /// changed then.
     pub fn start_upkeep(self: &Arc<Self>, upkeep: Upkeep) -> io::Result<()> {
         let upkeep_thread = UpkeepThread::start(Arc::downgrade(self), upkeep)?;
         let replaced = self.upkeep_thread.lock().replace(upkeep_thread);
@@ -147,14 +149,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends the upkeep thread and waits for it.
+    /// Ends the upkeep thread and waits until it has ended.
     pub fn stop_upkeep(&self) {
         let upkeep_thread = self.upkeep_thread.lock().take();
         drop(upkeep_thread);
     }
 
-    /// Covers an idle log. Any other log is forced, and one write in place of everything in it is
-    /// requested, so that the log can become idle.
+    /// Covers an idle log. Forces any other log and pushes all its items once, so that it can
+    /// become idle.
     fn cover_or_write_back(self: &Arc<Self>) -> Result<()> {
         if !self.cover_if_idle()? {
             self.log.write_back()?;

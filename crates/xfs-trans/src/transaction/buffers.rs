@@ -31,9 +31,9 @@ struct JoinedBuffer {
     dirty: bool,
     /// Whether the buffer stays latched over rolls.
     held: bool,
-    /// Whether the buffer was claimed, and not logged since.
+    /// Whether the buffer was claimed, and has not been logged since.
     claimed: bool,
-    /// Whether the buffer's blocks were freed in this chain, and not claimed since.
+    /// Whether the buffer's blocks were freed in this chain, and have not been claimed since.
     freed: bool,
 }
 
@@ -51,7 +51,8 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
-    /// Records that the blocks of the buffer are freed.
+    /// Records that the blocks of the buffer are freed. `invalidate` records it in the buffer's
+    /// item.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
         invalidate(&self.item, &self.buffer);
         (self.dirty, self.claimed, self.freed) = (true, false, true);
@@ -62,7 +63,7 @@ impl JoinedBuffer {
     }
 }
 
-/// The initial capacity of the list of buffers. Few operations join more buffers.
+/// The initial capacity of the list of buffers. Few operations join more buffers than this.
 const INITIAL_CAPACITY: usize = 8;
 
 /// The buffers that a transaction holds latched, in the order in which they were joined.
@@ -76,7 +77,8 @@ impl JoinedBuffers {
     }
 
     /// Marks every held buffer that is in the log as dirty, so that the roll logs it again. A held
-    /// buffer cannot be written in place, and the chain may have to wait for the tail to move.
+    /// buffer cannot be written to its home location, and the chain may have to wait for the tail
+    /// to move.
     pub(super) fn relog(&mut self) {
         for joined in self.0.iter_mut().filter(|joined| joined.held && !joined.dirty) {
             joined.dirty = joined.item.can_be_relogged();
@@ -89,7 +91,7 @@ impl JoinedBuffers {
         items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
     }
 
-    /// Ends a committed step: buffers that are not held are unlatched, and held ones become clean.
+    /// Ends a committed step. Buffers that are not held are released, and held ones become clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             match (joined.held, std::mem::take(&mut joined.dirty)) {
@@ -106,24 +108,24 @@ impl JoinedBuffers {
         });
     }
 
-    /// Releases all buffers, at the end of the chain or when it is cancelled.
+    /// Releases all buffers, at the end of the chain or when the chain is cancelled.
     pub(super) fn release_all(&mut self) {
         while let Some(joined) = self.0.pop() {
             joined.give_back();
         }
     }
 
-    /// Returns the number of buffers.
+    /// Returns the number of buffers in the list.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the number of buffers that fit the allocated memory.
+    /// Returns the number of buffers that fit into the allocated memory of the list.
     pub(super) const fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
-    /// Returns the first sector and the kind of each buffer.
+    /// Returns the address and the kind of each buffer.
     pub(super) fn places(&self) -> impl Iterator<Item = (DiskAddr, BlockKind)> {
         self.0.iter().map(|joined| (joined.buffer.at(), joined.buffer.kind()))
     }
@@ -143,7 +145,7 @@ impl JoinedBuffers {
         });
     }
 
-    /// Returns the joined buffer over these extents, if there is one.
+    /// Returns the joined buffer with exactly these extents, or `None`.
     fn find_at(&mut self, map: &[BufferExtent]) -> Option<&mut JoinedBuffer> {
         let at = map.first()?.at;
         self.0.iter_mut().find(|joined| joined.buffer.at() == at && joined.covers(map))
@@ -161,7 +163,7 @@ impl JoinedBuffers {
     }
 }
 
-/// Whether a read waits for a buffer that another transaction holds.
+/// Whether a read waits for a buffer that another transaction has latched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LatchMode {
     Wait,
@@ -173,27 +175,27 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// Errors of the read. A pointer to freed blocks is corruption.
+    /// Returns the errors of the read, and a corruption if the blocks are freed.
     pub fn read(&mut self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.read_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
 
-    /// Reads a buffer made of several extents, as [`read`](Self::read) does.
+    /// Reads a buffer over several extents, as [`read`](Self::read) does.
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read).
+    /// Returns the errors of [`read`](Self::read).
     pub fn read_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let read = self.join_read(map, kind, LatchMode::Wait)?;
         Ok(read.expect("a read that waits for the latch returns a buffer"))
     }
 
-    /// Reads as [`read`](Self::read) does, but returns `None` if another transaction holds the
-    /// buffer.
+    /// Reads a buffer as [`read`](Self::read) does, but returns `None` if another transaction has
+    /// latched the buffer.
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read).
+    /// Returns the errors of [`read`](Self::read).
     pub fn try_read(
         &mut self,
         at: DiskAddr,
@@ -243,18 +245,18 @@ impl Transaction<'_> {
         }
     }
 
-    /// Returns whether the transaction holds a buffer that starts at `at`.
+    /// Returns whether the transaction holds a buffer whose first extent starts at `at`.
     #[must_use]
     pub fn holds(&self, at: DiskAddr) -> bool {
         self.buffers.places().any(|(place, _)| place == at)
     }
 
-    /// Joins a buffer that the caller already has, without a lookup. The caller ensures that the
-    /// buffer's blocks have not been freed since.
+    /// Latches and joins a buffer that the caller already has, without a lookup. The caller ensures
+    /// that the buffer's blocks have not been freed since it got the buffer.
     ///
     /// # Errors
     ///
-    /// Corruption if the blocks are freed nevertheless.
+    /// Returns a corruption if the blocks are freed nevertheless.
     pub fn join_buffer(&mut self, buffer: &Buffer) -> Result<()> {
         if let Some(joined) = self.buffers.0.iter().find(|joined| joined.buffer == *buffer) {
             return if joined.freed { Err(freed(buffer)) } else { Ok(()) };
@@ -273,21 +275,21 @@ impl Transaction<'_> {
         Err(freed(buffer))
     }
 
-    /// Returns a buffer over newly allocated blocks: not read, zeroed, latched. If the blocks held
-    /// inodes whose removal is not durable yet, this waits for the log.
+    /// Returns a latched buffer of zeros over newly allocated blocks, without reading them. If the
+    /// blocks held inodes whose removal is not durable yet, this function waits for the log.
     ///
     /// # Errors
     ///
-    /// Errors of the cache, or the error that stopped the log.
+    /// Returns the errors of the cache, or the error that stopped the log.
     pub fn claim(&mut self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.claim_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
 
-    /// Claims a buffer made of several extents, as [`claim`](Self::claim) does.
+    /// Claims a buffer over several extents, as [`claim`](Self::claim) does.
     ///
     /// # Errors
     ///
-    /// The errors of [`claim`](Self::claim).
+    /// Returns the errors of [`claim`](Self::claim).
     pub fn claim_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
         let cache = self.cache();
         if let Some(joined) = self.buffers.find_at(map) {
@@ -318,8 +320,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Changes a range of a joined buffer, and logs that range. `change` must not access the bytes
-    /// of this buffer in any other way.
+    /// Changes a range of bytes of a joined buffer, and logs that range. `change` must not access
+    /// the bytes of this buffer in any other way.
     ///
     /// # Panics
     ///
@@ -338,7 +340,7 @@ impl Transaction<'_> {
         result
     }
 
-    /// Logs a range of a joined buffer.
+    /// Marks a range of bytes of a joined buffer to be logged with this step.
     ///
     /// # Panics
     ///
@@ -352,7 +354,7 @@ impl Transaction<'_> {
         (joined.dirty, joined.claimed) = (true, false);
     }
 
-    /// Logs several ranges of a joined buffer.
+    /// Marks several ranges of bytes of a joined buffer to be logged with this step.
     ///
     /// # Panics
     ///
@@ -364,7 +366,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Releases a buffer at once if it is clean in this step and not held.
+    /// Unlatches a buffer at once. Does nothing if this step has changed the buffer, or if it is
+    /// held.
     pub fn release(&mut self, buffer: &Buffer) {
         self.buffers.0.retain(|joined| {
             let leaves = joined.buffer == *buffer && !joined.dirty && !joined.held;
@@ -375,7 +378,7 @@ impl Transaction<'_> {
         });
     }
 
-    /// Keeps a buffer latched over rolls.
+    /// Keeps a joined buffer latched over rolls.
     ///
     /// # Panics
     ///
@@ -384,7 +387,7 @@ impl Transaction<'_> {
         self.buffers.find(buffer).held = true;
     }
 
-    /// Stops keeping a buffer latched over rolls, as [`hold`](Self::hold) began to do.
+    /// Undoes [`hold`](Self::hold): the buffer is released at the end of the step.
     ///
     /// # Panics
     ///
@@ -393,8 +396,8 @@ impl Transaction<'_> {
         self.buffers.find(buffer).held = false;
     }
 
-    /// Records that the blocks of a buffer are freed. Recovery does not replay its changes, and the
-    /// buffer is not written.
+    /// Records that the blocks of a buffer are freed. Recovery then does not replay the buffer's
+    /// changes, and the buffer is not written to disk.
     ///
     /// # Panics
     ///
@@ -413,8 +416,9 @@ impl Transaction<'_> {
         self.buffers.find(buffer).end(BufferItem::invalidate_cluster);
     }
 
-    /// Tracks a buffer without logging its bytes. Another item of this transaction makes recovery
-    /// create the bytes. The tail of the log does not pass that item before the buffer is in place.
+    /// Makes a buffer an ordered one: the log tracks it without logging its bytes. Another item of
+    /// this transaction makes recovery create the bytes. The tail of the log does not pass that
+    /// item before the buffer is written to disk.
     ///
     /// # Panics
     ///

@@ -36,33 +36,33 @@ use crate::intent_item::{DoneItem, IntentItem};
 use crate::intent_payload::IntentPayload;
 use crate::journal::Journal;
 
-/// A unit of work that is done in a later step.
+/// A unit of deferred work, which is done in a later step of the chain.
 #[doc(alias = "xfs_defer_op_type")]
 pub trait Deferred: Send {
-    /// Returns the payload of the work's intent. Returns `None` for work that needs no intent: if a
-    /// crash leaves such work undone, no harm is done.
+    /// Returns the payload of the work's intent. Returns `None` for work that needs no intent,
+    /// because it does no harm if a crash leaves it undone.
     fn intent_payload(&self) -> Option<IntentPayload>;
 
     /// Does the work, in a step that holds the joined objects of the chain and nothing else.
     ///
     /// # Errors
     ///
-    /// Errors of the layers below. The chain is cancelled and the volume shut down. Recovery will
-    /// do the work that the intents announce.
+    /// Returns the errors of the layers below. The chain is then cancelled and the volume shut
+    /// down. Recovery will do the work that the intents announce.
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
 }
 
-/// The progress of a unit of work.
+/// Whether a unit of work is done.
 pub enum Finish {
     /// The work is done.
     Done,
-    /// The given rest is left, for a step of its own.
+    /// This part of the work is left, and needs a step of its own.
     Again(Box<dyn Deferred>),
 }
 
 type Work = Box<dyn Deferred>;
 
-/// The work that one intent announces, or a single unit of work without an intent.
+/// The units of work that one intent announces, or a single unit of work without an intent.
 struct IntentBatch {
     intent: Option<Arc<IntentItem>>,
     works: VecDeque<Work>,
@@ -71,7 +71,7 @@ struct IntentBatch {
 /// The deferred work of a transaction.
 #[derive(Default)]
 pub(super) struct DeferredWork {
-    /// Work deferred in this step. The intents of this work are not logged yet.
+    /// Work that this step has deferred. The intents of this work are not logged yet.
     new: Vec<Work>,
     /// Work whose intents are logged, in the order in which it will be done.
     pending: VecDeque<IntentBatch>,
@@ -88,9 +88,9 @@ impl DeferredWork {
     }
 }
 
-/// Splits work into the batches that share an intent: neighbours of one kind, up to the limit of
-/// that kind. Within a batch the groups ascend, because their headers are latched one after the
-/// other.
+/// Splits work into batches, each of which gets one intent. A batch consists of neighbours of one
+/// kind, up to the limit of that kind. In a batch the groups ascend, because their headers are
+/// latched one after the other.
 fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<IntentPayload>)>> {
     let mut batches: Vec<Vec<(Work, Option<IntentPayload>)>> = Vec::new();
     for work in works {
@@ -115,23 +115,24 @@ fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Inten
     batches
 }
 
-/// Work that recovery has deferred in the first step of an intent. The intents of this work are in
-/// the log. The work waits until every open intent has been taken up.
+/// Work that the first step of an intent has deferred during recovery. The intents of this work are
+/// in the log. The work waits until the first step of every open intent has been done.
 #[doc(alias = "xfs_defer_capture")]
 #[must_use = "the work that the intents announce has to be done"]
 pub struct Captured {
     pending: VecDeque<IntentBatch>,
     reservation: Reservation,
-    /// Blocks that the chain has reserved and not used. They stay taken.
+    /// Number of blocks that the first step reserved but did not use. They stay reserved for the
+    /// captured work.
     blocks: u64,
 }
 
 impl Captured {
-    /// Does the captured work.
+    /// Does the captured work in a chain of its own.
     ///
     /// # Errors
     ///
-    /// The error of the work, or the error that stopped the log.
+    /// Returns the error of the work, or the error that stopped the log.
     pub fn finish(self, journal: &Arc<Journal>) -> Result<CommittedChain> {
         let mut tx = Transaction::begin_for_recovery(journal, self.reservation, 0)?;
         tx.space.add_reserved(self.blocks);
@@ -141,8 +142,8 @@ impl Captured {
 }
 
 impl Transaction<'_> {
-    /// Does the first step of an intent that a crash has left open, and captures the work that this
-    /// step defers.
+    /// Does the first step of an intent that a crash has left open. Returns the work that this step
+    /// defers.
     pub(crate) fn resume(
         mut self,
         intent: Arc<IntentItem>,
@@ -164,20 +165,20 @@ impl Transaction<'_> {
         Ok(Captured { pending, reservation, blocks })
     }
 
-    /// Defers work to a later step of this chain. It is done at the latest when the chain is
+    /// Defers work to a later step of this chain. The work is done at the latest when the chain is
     /// committed.
     pub fn defer(&mut self, work: Box<dyn Deferred>) {
         self.deferred.new.push(work);
     }
 
-    /// Finishes all deferred work step by step, including work that it defers itself. If there was
-    /// any, a new step has begun when this returns. The changes of the last unit of work are in
-    /// that step.
+    /// Does all deferred work step by step, including work that this work defers itself. If there
+    /// is any, the transaction is in a new step afterwards, which has the changes of the last unit
+    /// of work.
     ///
     /// # Errors
     ///
-    /// The error of the work, or the error that stopped the log. The transaction can then only be
-    /// cancelled.
+    /// Returns the error of the work, or the error that stopped the log. The transaction can then
+    /// only be cancelled.
     pub fn finish_deferred(&mut self) -> Result<()> {
         loop {
             self.log_intents();
@@ -191,7 +192,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intents of the work that this step has deferred, and queues that work before older
+    /// Logs the intents of the work that this step has deferred. Queues that work before older
     /// work.
     pub(super) fn log_intents(&mut self) {
         let works = std::mem::take(&mut self.deferred.new);
@@ -208,7 +209,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs the intent of this work. Work without payloads has no intent.
+    /// Logs the intent with these payloads. Work without payloads gets no intent.
     fn log_batch(&mut self, works: VecDeque<Work>, payloads: Vec<IntentPayload>) -> IntentBatch {
         let intent = (!payloads.is_empty()).then(|| self.log_intent(payloads));
         IntentBatch { intent, works }
@@ -224,8 +225,8 @@ impl Transaction<'_> {
         self.items.push(Arc::new(DoneItem::new(intent)));
     }
 
-    /// Logs those intents again, before a roll, that hold the tail where it has to pass. Without
-    /// this the chain might wait for log space that only its own intents occupy.
+    /// Before a roll, logs those intents again that are so old that they may prevent the tail from
+    /// moving. Without this, the chain might wait for log space that only its own intents occupy.
     pub(super) fn relog_intents(&mut self) {
         let has_intents = self.deferred.pending.iter().any(|batch| batch.intent.is_some());
         let Some(ticket) = self.ticket.as_mut().filter(|_| has_intents) else { return };
@@ -242,8 +243,8 @@ impl Transaction<'_> {
         self.deferred.pending = pending;
     }
 
-    /// Does the work of one intent. If a unit needs a further step, that unit and all units after
-    /// it get a new intent in this step.
+    /// Does the work of one intent and logs its completion. If a unit of work needs a further step,
+    /// that unit and all units after it get a new intent in this step.
     fn finish_batch(&mut self, batch: IntentBatch) -> Result<()> {
         let IntentBatch { intent, mut works } = batch;
         if let Some(intent) = intent {

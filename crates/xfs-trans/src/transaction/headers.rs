@@ -22,7 +22,7 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Geometry};
 
 use super::Transaction;
 
-/// The header of a group, ordered as a step latches headers.
+/// The header of a group. The order is that in which a step latches headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupHeader {
     /// The AGI, which leads to the inodes of the group.
@@ -32,7 +32,8 @@ pub enum GroupHeader {
 }
 
 impl Transaction<'_> {
-    /// Returns whether this step may wait for a header (I1). If not, the step may only try it.
+    /// Returns whether this step may wait for the latch of a header (I1: headers ascend). If not,
+    /// the step may only try to latch it.
     #[must_use]
     pub fn may_wait_for(&self, header: GroupHeader) -> bool {
         let may_wait = self.highest_header.is_none_or(|highest| header >= highest);
@@ -43,18 +44,18 @@ impl Transaction<'_> {
         may_wait
     }
 
-    /// Records that this step keeps a header.
+    /// Records that this step keeps a header latched.
     pub fn keep_header(&mut self, header: GroupHeader) {
         self.highest_header = self.highest_header.max(Some(header));
     }
 
-    /// Returns whether this step keeps the free-space header of a group.
+    /// Returns whether this step keeps the free-space header of any group latched.
     #[must_use]
     pub const fn keeps_space(&self) -> bool {
         matches!(self.highest_header, Some(GroupHeader::Space(_)))
     }
 
-    /// Returns the headers among the latched buffers.
+    /// Returns the group headers among the buffers that the transaction holds.
     fn latched_headers(&self) -> impl Iterator<Item = GroupHeader> {
         let geometry = self.geometry();
         self.buffers.places().filter_map(|(at, kind)| {
@@ -68,7 +69,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Returns the group that a sector lies in.
+/// Returns the group in which a sector lies, or `None` if its number is too large.
 fn group_of(geometry: &Geometry, at: DiskAddr) -> Option<AgNumber> {
     let sectors = geometry.ag_block_disk_addr(AgNumber(1), AgBlock(0)).0;
     u32::try_from(at.0.checked_div(sectors)?).ok().map(AgNumber)

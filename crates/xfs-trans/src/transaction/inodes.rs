@@ -1,4 +1,4 @@
-//! The inodes of a transaction.
+//! The inodes that a transaction holds.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ impl JoinedInodes {
         self.0.iter_mut().find(|joined| std::ptr::eq(Arc::as_ptr(&joined.record), record))
     }
 
-    /// Returns the number of inodes.
+    /// Returns the number of inodes in the list.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the number of inodes that fit the allocated memory.
+    /// Returns the number of inodes that fit into the allocated memory of the list.
     pub(super) const fn capacity(&self) -> usize {
         self.0.capacity()
     }
@@ -42,15 +42,16 @@ impl JoinedInodes {
     }
 
     /// Marks every inode that stays latched and is in the log as dirty, so that the roll logs it
-    /// again. A latched inode cannot be written in place, and the chain may have to wait for the
-    /// tail to move.
+    /// again. A latched inode cannot be written to its home location, and the chain may have to
+    /// wait for the tail to move.
     pub(super) fn relog(&mut self) {
         for joined in self.0.iter_mut().filter(|joined| !joined.leaving && !joined.dirty) {
             joined.dirty = joined.record.mark_again();
         }
     }
 
-    /// Encodes the inodes that are logged. Returns `false` if the format cannot hold a value.
+    /// Encodes the cores of the dirty inodes. Returns `false` if the disk format cannot hold one of
+    /// the values.
     pub(super) fn encode(&self) -> bool {
         self.0.iter().filter(|joined| joined.dirty).all(|joined| joined.record.encode())
     }
@@ -60,7 +61,7 @@ impl JoinedInodes {
         items.extend(dirty.map(|joined| Arc::clone(&joined.record) as Arc<dyn LogItem>));
     }
 
-    /// Ends a committed step: leaving inodes are unlatched, and the others become clean.
+    /// Ends a committed step. Leaving inodes are unlatched, and the others become clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
             joined.dirty = false;
@@ -71,7 +72,8 @@ impl JoinedInodes {
         });
     }
 
-    /// Keeps the inodes that this step has changed from being written: the step is not committed.
+    /// Prevents the inodes that this step has changed from being written to disk, because the step
+    /// is not committed.
     pub(super) fn abandon(&self) {
         for joined in self.0.iter().filter(|joined| joined.dirty) {
             joined.record.abandon();
@@ -86,7 +88,8 @@ impl JoinedInodes {
 }
 
 impl Transaction<'_> {
-    /// Latches an inode until the end of the chain. An inode that is already joined stays joined.
+    /// Latches an inode until the end of the chain. Does nothing if this transaction already holds
+    /// the inode.
     pub fn join(&mut self, record: &Arc<InodeRecord>) {
         if self.inodes.find(record).is_none() {
             record.latch().lock_exclusive();
@@ -119,7 +122,7 @@ impl Transaction<'_> {
     }
 
     /// Changes a joined inode. `fields` names the changed parts other than the core. `view` returns
-    /// the present image; it is called only if the record has no image.
+    /// the current image; it is called only if the record has no image.
     ///
     /// # Panics
     ///
@@ -145,9 +148,9 @@ impl Transaction<'_> {
         self.inodes.0.iter().find(is_it).is_some_and(|joined| joined.dirty)
     }
 
-    /// Unlatches an inode after this step, which has freed it. The chain must not log the inode
-    /// again. Another transaction may free its cluster by then, and recovery would write the inode
-    /// into blocks that are used for something else.
+    /// Unlatches an inode at the end of this step, which has freed it. The chain must not log the
+    /// inode again: another transaction may free its cluster after this step, and recovery would
+    /// write the inode into blocks that are used for something else.
     ///
     /// # Panics
     ///
@@ -159,7 +162,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Logs that the blocks of an inode chunk became inodes.
+    /// Logs that the blocks of an inode chunk have become inodes.
     pub fn log_inode_create(&mut self, create: &InodeCreate) {
         self.items.push(Arc::new(CreateItem::new(create)));
     }

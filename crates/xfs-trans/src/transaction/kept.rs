@@ -10,10 +10,11 @@ use xfs_log::LogItem;
 use super::buffers::JoinedBuffers;
 use super::inodes::JoinedInodes;
 
-/// The longest list that is kept. Few operations need more, and every thread keeps its own lists.
+/// The greatest capacity of a list that is kept. Few operations need more, and every thread keeps
+/// its own lists.
 const MAX_KEPT: usize = 64;
 
-/// The lists of a transaction.
+/// The lists of objects that a transaction holds.
 #[derive(Default)]
 pub(super) struct TransactionLists {
     pub(super) buffers: JoinedBuffers,
@@ -26,14 +27,14 @@ thread_local! {
 }
 
 impl TransactionLists {
-    /// Returns empty lists, with the memory that this thread has kept. A second transaction that
-    /// begins beside the first gets lists without memory. So does a transaction that runs in a
-    /// thread-local destructor of an ending thread.
+    /// Returns empty lists, with the memory that this thread has kept. A transaction that begins
+    /// while another one of this thread runs gets lists without memory. So does a transaction in
+    /// the destructor of a thread-local variable.
     pub(super) fn take() -> Self {
         KEPT.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
-    /// Keeps the memory of empty lists for the next transaction.
+    /// Keeps the memory of these lists, which are empty, for the thread's next transaction.
     pub(super) fn keep(self) {
         debug_assert!(self.buffers.len() + self.inodes.len() + self.items.len() == 0);
         let longest = self.buffers.capacity().max(self.inodes.capacity());

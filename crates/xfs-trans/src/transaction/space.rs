@@ -1,4 +1,4 @@
-//! The counters of the volume, as one transaction changes them.
+//! The changes that one transaction makes to the counters of the volume.
 
 use xfs_buffer::{Error, Result};
 
@@ -6,12 +6,12 @@ use super::Transaction;
 use crate::block_reservation::BlockReservation;
 use crate::counters::Counters;
 
-/// The blocks and inodes that a transaction has taken, used and freed. The sums reach the counters
-/// of the volume when the step is committed. Until then a free could still fail, so no other
-/// operation may take the freed blocks.
+/// The numbers of blocks and inodes that a transaction has taken, used and freed. The sums are
+/// added to the counters of the volume when the step is committed. Until then a free could still
+/// fail, so no other operation may take the freed blocks.
 #[derive(Debug)]
 pub(super) struct CounterChanges {
-    /// The number of blocks that are reserved and not used.
+    /// Number of blocks that are reserved but not used yet.
     left: u64,
     /// The part of `left` that returns to a block reservation if it is not used.
     returnable: u64,
@@ -34,44 +34,47 @@ impl CounterChanges {
         }
     }
 
-    /// Refuses a step that has used more than it had reserved: the counters would be wrong.
+    /// Returns an error if the transaction has used more blocks than it had reserved: the counters
+    /// would be wrong.
     pub(super) const fn check(&self) -> Result<()> {
         if self.overdrawn { Err(Error::Shutdown) } else { Ok(()) }
     }
 
-    /// Adds the sums of a committed step to the counters of the volume.
+    /// Adds the sums of a committed step to the counters of the volume, and clears them.
     pub(super) fn settle(&mut self, counters: &Counters) {
         counters.give(std::mem::take(&mut self.freed));
         let (all, free) = (std::mem::take(&mut self.inodes), std::mem::take(&mut self.free_inodes));
         counters.count_inodes(all, free);
     }
 
-    /// Takes the blocks that were reserved and not used, so that another chain can use them.
+    /// Removes the blocks that were reserved but not used, for use by another chain. Returns their
+    /// number.
     pub(super) const fn take_reserved(&mut self) -> u64 {
         std::mem::replace(&mut self.left, 0)
     }
 
-    /// Adds blocks that [`take_reserved`](Self::take_reserved) returned.
+    /// Adds blocks that another chain removed by [`take_reserved`](Self::take_reserved), or that
+    /// come from a block reservation.
     pub(super) const fn add_reserved(&mut self, blocks: u64) {
         self.left += blocks;
     }
 
-    /// Returns the unused blocks to the counters.
+    /// Gives the unused blocks back to the counters of the volume.
     pub(super) fn release(&mut self, counters: &Counters) {
         counters.give(std::mem::take(&mut self.left));
     }
 }
 
 impl Transaction<'_> {
-    /// Adds blocks of a block reservation to the transaction.
+    /// Adds blocks that come from a block reservation to the transaction.
     pub(crate) const fn with_reserved(mut self, blocks: u64) -> Self {
         self.space.add_reserved(blocks);
         self.space.returnable = blocks;
         self
     }
 
-    /// Returns the unused blocks that came from a block reservation to that reservation. The
-    /// transaction must not allocate after that.
+    /// Gives the unused blocks that came from a block reservation back to that reservation. The
+    /// transaction must not allocate blocks after that.
     pub fn return_to(&mut self, reservation: &mut BlockReservation) {
         let blocks = self.space.returnable.min(self.space.left);
         self.space.returnable = 0;
@@ -79,8 +82,8 @@ impl Transaction<'_> {
         reservation.add(BlockReservation::of(blocks));
     }
 
-    /// Counts free blocks that the allocator has taken into use. They come out of the blocks that
-    /// the transaction has reserved.
+    /// Counts blocks that the allocator has taken into use. They are part of the blocks that the
+    /// transaction has reserved.
     pub fn use_blocks(&mut self, blocks: u64) {
         match self.space.left.checked_sub(blocks) {
             Some(left) => self.space.left = left,
@@ -97,14 +100,14 @@ impl Transaction<'_> {
         self.space.freed += blocks;
     }
 
-    /// Counts inodes that were created or removed (`all`), and inodes that became free or stopped
-    /// being free (`free`).
+    /// Adds `all` to the number of inodes, and `free` to the number of free inodes. Either may be
+    /// negative.
     pub fn count_inodes(&mut self, all: i64, free: i64) {
         self.space.inodes += all;
         self.space.free_inodes += free;
     }
 
-    /// Returns the number of blocks that are reserved and not used.
+    /// Returns the number of blocks that are reserved but not used yet.
     #[must_use]
     pub const fn blocks_left(&self) -> u64 {
         self.space.left

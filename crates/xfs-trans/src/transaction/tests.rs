@@ -16,10 +16,10 @@ use std::sync::Arc;
 use crate::testing::{change_core, crashed, is_clean, make, open, recover};
 use crate::{InodeRecord, Journal, Transaction, TransactionCounts};
 
-/// The label in the superblock: bytes on which nothing else depends.
+/// The bytes of the label in the superblock, on which nothing else depends.
 const LABEL: std::ops::Range<usize> = 108..120;
 
-/// Begins a transaction that is large enough for a test.
+/// Begins a transaction whose reservation is large enough for the tests.
 fn begin(journal: &Arc<Journal>) -> Transaction<'_> {
     journal.begin(TransactionKind::Write, 0).unwrap()
 }
@@ -29,13 +29,13 @@ fn root(journal: &Arc<Journal>) -> Arc<InodeRecord> {
     journal.inode(journal.superblock().root_inode).unwrap()
 }
 
-/// Returns the record of an unused inode of the root directory's chunk.
+/// Returns the record of an unused inode in the inode chunk of the root directory.
 fn spare(journal: &Arc<Journal>, index: u64) -> Arc<InodeRecord> {
     let InodeNumber(root) = journal.superblock().root_inode;
     journal.inode(InodeNumber(root + 8 + index)).unwrap()
 }
 
-/// Returns a buffer that nothing else reads: the copy of the superblock in group 1.
+/// Returns a buffer that no other code reads: the copy of the superblock in group 1.
 fn copy_of_superblock(tx: &mut Transaction<'_>) -> Buffer {
     let geometry = tx.geometry();
     let at = geometry.header_disk_addr(AgNumber(1), 0);

@@ -2,8 +2,8 @@ use super::{LogConfig, MIN_BUFFER_BYTES};
 
 const MIB: u64 = 1 << 20;
 
-/// Checks the number of bytes of a log that are kept free if its checkpoints are written at this
-/// size.
+/// Checks that `expected` bytes of a log are kept free if its checkpoints are written at
+/// `checkpoint_bytes`.
 fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
     let config = LogConfig {
         buffer_bytes: MIN_BUFFER_BYTES,

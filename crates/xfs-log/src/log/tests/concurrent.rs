@@ -1,4 +1,4 @@
-//! Tests with threads of the operating system.
+//! Tests of a log that several threads of the operating system use at once.
 
 use std::sync::Arc;
 
@@ -43,7 +43,8 @@ fn log_keeps_the_order_that_threads_observed() {
     }
 }
 
-/// Runs a transaction of the largest kind that this log allows: a third of it, in two steps.
+/// Runs a chain of the largest size that this log allows: a third of the log, reserved for two
+/// transactions.
 fn large_transaction(log: &Log, items: &[Arc<TestItem>], prng: &mut Prng) {
     let first = prng.within(0..items.len());
     let mut ticket = log.reserve(150 << 10, 2).unwrap();
@@ -89,7 +90,8 @@ fn smallest_log_wraps_twenty_times() {
     assert!(rig.state().clean);
 }
 
-/// Checks checkpoints that are written at once, each with regions that take several records.
+/// Checks checkpoints that are written at once, each with regions that take several records. The
+/// records of a region must follow one another.
 #[test]
 fn pieces_of_a_region_lie_in_consecutive_records() {
     let rig = Rig::new(32 << 10);

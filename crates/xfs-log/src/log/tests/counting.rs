@@ -11,10 +11,10 @@ use crate::item::LogItem;
 use crate::log::LogConfig;
 use crate::testing::item::TestItem;
 
-/// The number of commits for each such write.
+/// The least number of commits for each write to a word that the whole volume shares.
 const BUDGET: u64 = 64;
 
-/// The bytes of an item: as many as an inode logs, and a little more.
+/// The length of an item in bytes: a little more than an inode logs.
 const ITEM_BYTES: usize = 256;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests that promised commits survive a power cut, whatever else is lost.
+//! Tests that promised commits (commits that were forced) survive a power cut.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use crate::testing::item::{TestItem, number_at};
 
 const LOG_BLOCKS: u32 = 2048;
 
-/// The address at which items are written in place: after the log.
+/// The block number of the first item's home location, which is after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
-/// Sets the number of each item and commits it, with enough bytes to fill more than one record.
+/// Sets the number of each item and commits the items, which together fill more than one record.
+/// Returns the sequence of the checkpoint.
 pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u64 {
     let mut sequence = 0;
     for item in items {
@@ -33,8 +34,8 @@ pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u
     sequence
 }
 
-/// Forces checkpoints of several records, and cuts the power at sampled moments. Reports a promised
-/// commit that is missing.
+/// Forces checkpoints of several records, and cuts the power at sampled moments. Returns an error
+/// that names a promised commit if one is missing afterwards.
 fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
@@ -87,7 +88,8 @@ fn no_preflush_mutant_loses_forced_commits() {
     power_cuts(ActiveMutant::with(Mutant::NoPreflush)).unwrap_err();
 }
 
-/// Checks I1 of the writer: first the flush, then the record with FUA.
+/// Checks I1 of the writer (earlier records are durable before a COMMIT): first the flush, then the
+/// record with FUA.
 #[test]
 fn commit_record_is_written_with_fua_after_a_flush() {
     let start = Rig::new(LOG_BLOCKS);

@@ -1,5 +1,5 @@
-//! Tests that forces that arrive while a checkpoint is written are served together. A push that was
-//! requested too early is served as soon as there is something to write.
+//! Tests that forces which arrive while a checkpoint is written share the next checkpoint. A push
+//! of a checkpoint without commits waits for its first commit.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::rig::{Rig, commit_number};
 use crate::log::LogConfig;
 use crate::testing::item::TestItem;
 
-/// The number of threads that force the log.
+/// Number of threads that force the log.
 const THREADS: u64 = 4;
 
 /// A device whose flushes wait while the gate is closed.

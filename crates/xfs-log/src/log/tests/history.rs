@@ -1,8 +1,8 @@
-//! A workload whose log tells whether its order was kept.
+//! A workload whose log shows whether the order of its transactions was kept.
 //!
 //! Each transaction takes the next number of a shared item, and logs new items that carry it. Other
-//! transactions only look at the shared item and log the number that they have seen in an item of
-//! their own. So:
+//! transactions only look at the shared item, and log its number in an item of their own thread.
+//! So:
 //!
 //! - new items are in the log in the order of their numbers, and those of one transaction in the
 //!   order in which they were given;
@@ -21,15 +21,16 @@ use crate::log::Log;
 use crate::testing::decode::Transaction;
 use crate::testing::item::{TestItem, number_at};
 
-/// The address of the shared item; the item of each thread follows.
+/// The block number of the shared item. The item of each thread follows.
 const SHARED: u64 = 8;
-/// The first address of new items: number times this, and an index.
+/// The factor for the block numbers of new items: `NEW` times the number that they carry, plus an
+/// index.
 const NEW: u64 = 1 << 20;
 
-/// The number of new items of one transaction.
+/// Number of new items of one transaction.
 const FAN: u64 = 3;
 
-/// The items that the threads of a workload share.
+/// The shared item, and an item of each thread.
 pub(super) struct History {
     shared: Arc<TestItem>,
     own: Vec<Arc<TestItem>>,
@@ -41,7 +42,8 @@ impl History {
         Self { shared: TestItem::new(SHARED), own }
     }
 
-    /// Takes the next number of the shared item, and logs new items that carry it.
+    /// Raises the number of the shared item, and commits it together with new items that carry the
+    /// number.
     pub(super) fn advance(&self, log: &Log) -> Result<Committed> {
         let lock = self.shared.lock();
         let number = self.shared.number(0) + 1;
@@ -54,13 +56,13 @@ impl History {
         committed
     }
 
-    /// Returns whether no checkpoint holds any of the shared items.
+    /// Returns whether no checkpoint pins the shared item or an item of a thread.
     #[cfg(shuttle)]
     pub(super) fn is_unpinned(&self) -> bool {
         self.shared.pins() == 0 && self.own.iter().all(|own| own.pins() == 0)
     }
 
-    /// Logs the number that this thread sees.
+    /// Commits this thread's item with the number that the shared item has now.
     pub(super) fn look(&self, log: &Log, thread: usize) -> Result<Committed> {
         let lock = self.shared.lock();
         let own = &self.own[thread];
@@ -73,8 +75,9 @@ impl History {
     }
 }
 
-/// Checks the transactions of a log. Those before the tail are missing, so the log may hold any
-/// part of the history.
+/// Checks that the transactions of a log kept the order that the module describes. Those before the
+/// tail are missing, so the log may hold any part of the history. Returns an error that names the
+/// first violation.
 pub(super) fn check(transactions: &[Transaction]) -> std::result::Result<(), String> {
     let mut last_new = 0;
     let mut now = BTreeMap::new();

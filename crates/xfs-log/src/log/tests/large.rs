@@ -37,8 +37,8 @@ fn reservation_that_the_log_cannot_hold_is_refused() {
     check_settled(&log);
 }
 
-/// Checks that such a log is refused. A padding of half a log alone is more than a transaction may
-/// take.
+/// Checks a log of 512 KiB with a stripe unit of 256 KiB. The padding of a transaction alone, two
+/// stripe units, is more than the half of the log that a transaction may take.
 #[test]
 fn stripe_unit_as_large_as_the_log_is_refused_without_waiting() {
     let log = Rig::with_stripe_unit(1024, 256 << 10);
@@ -50,8 +50,8 @@ fn stripe_unit_as_large_as_the_log_is_refused_without_waiting() {
     log.resume();
 }
 
-/// Checks that a long chain is promised as many steps as a third of the log holds, and waits at
-/// each further step.
+/// Checks that a long chain is promised only as many transactions as a third of the log holds, and
+/// waits at each further one.
 #[test]
 fn chain_is_promised_at_most_a_third_of_the_log() {
     let log = open(&Rig::new(LOG_BLOCKS));

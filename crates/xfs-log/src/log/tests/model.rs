@@ -1,10 +1,11 @@
-//! Exploration of schedules of the real code.
+//! Model tests: they run the real code under many schedules of its threads.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-log --target-dir target/model model::`, as
 //! `cargo xtask test` does.
 //!
 //! Each model runs under random schedules and under schedules with few, well-placed preemptions,
-//! which find bugs that need a certain order of few events. Each mutant must be found.
+//! which find bugs that need a certain order of few events. Each mutant (deliberate bug) must be
+//! found.
 
 mod in_place;
 mod wait_queue;
@@ -27,13 +28,13 @@ use crate::space::{Space, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
 
-/// The number of schedules of each kind.
+/// Number of schedules of each kind.
 const SCHEDULES: usize = 2000;
 
-/// The number of schedules among which one must expose a mutant.
+/// Number of schedules, of which at least one must expose a mutant.
 const MUTANT_SCHEDULES: usize = 3000;
 
-/// The number of preemptions in a schedule with few.
+/// Number of preemptions in a schedule with few preemptions.
 const DEPTH: usize = 3;
 
 fn config() -> Config {
@@ -47,7 +48,7 @@ fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(schedules), config()).run(model);
 }
 
-/// Checks that some schedule exposes a mutant, by a message with `symptom` in it.
+/// Checks that some schedule of `model` fails with a message that contains `symptom`.
 fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
     let explored = catch_unwind(AssertUnwindSafe(|| explore(MUTANT_SCHEDULES, model)));
     let failure = explored.expect_err("no schedule has exposed the mutant");
@@ -62,7 +63,7 @@ fn open(mutant: ActiveMutant) -> (Rig, Log) {
     (rig, log)
 }
 
-/// Runs each of these functions as a thread, and waits for all threads.
+/// Runs each of these functions in a thread of its own, and waits for all threads.
 fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     let handles: Vec<_> = threads.into_iter().map(thread::spawn).collect();
     for handle in handles {
@@ -70,14 +71,15 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     }
 }
 
-/// Writes the checkpoint at once, as a thread of the log does. A force would let the checkpoint
-/// take more commits while another one is written.
+/// Writes the checkpoint at once, as the pushing threads of the log do. A force would let the
+/// checkpoint take more commits while another one is written.
 fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.inner.push(sequence)?;
     log.force(sequence)
 }
 
-/// Runs commits that relog a shared item, commits that look at it, and pushes, all at once.
+/// Runs three kinds of work at once: commits that relog a shared item, commits that look at it, and
+/// pushes.
 fn commit_push_relog(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
@@ -129,8 +131,8 @@ fn share_through_switches(mutant: ActiveMutant) {
     assert!(history.is_unpinned());
 }
 
-/// Runs commits and pushes with a shutdown among them: forced commits are in the log, and no item
-/// stays pinned.
+/// Runs commits and pushes, with a shutdown among them. Forced commits are then in the log, and no
+/// item stays pinned.
 fn commit_push_abort() {
     let (rig, log) = open(ActiveMutant::default());
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
@@ -194,7 +196,7 @@ fn start_out_of_order_is_found() {
     check_found("comes after", || commit_push_relog(ActiveMutant::with(Mutant::StartOutOfOrder)));
 }
 
-/// Writes checkpoints whose records alternate, while their items are written in place at once. With
+/// Writes checkpoints whose records alternate, while other threads write their items to disk. With
 /// three checkpoints, COMMIT of one is in a later record than START of the next.
 fn commit_push_in_place(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
@@ -228,7 +230,7 @@ fn tail_past_start_is_found() {
 }
 
 /// Writes checkpoints longer than a record at once: one fills a record while the other has closed a
-/// later one. A forced commit is in the log, whatever the other checkpoint has yet to write.
+/// later one. A forced commit must be in the log, whatever the other checkpoint has yet to write.
 fn fill_at_once(mutant: ActiveMutant) {
     const BYTES: usize = 36 << 10;
     let (rig, log) = open(mutant);
@@ -273,7 +275,7 @@ fn pieces_apart_is_found() {
     check_found("the rest of a region", || fill_at_once(ActiveMutant::with(Mutant::PiecesApart)));
 }
 
-/// Requests space from several threads, some of which must wait, while head and tail move.
+/// Requests log space from several threads, some of which must wait, while head and tail move.
 fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
     let space = Arc::new(Space::new(SIZE, slots, largest_bytes, mutant));
@@ -324,10 +326,10 @@ fn grant_before_head_is_found() {
     check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
-/// Runs a chain of transactions that has an intent open all the time, and logs it again when told
-/// to.
+/// Runs a chain of transactions that always has an intent open. It logs the intent again when
+/// `relog_before` says so.
 fn chain(log: &Log, number: u64, device: &SharedDevice) {
-    /// A sixteenth of the log.
+    /// The length in bytes of the item that each transaction logs: a sixteenth of the log.
     const STEP_BYTES: usize = 16 << 10;
     let item = TestItem::large_in_place(64 * number, STEP_BYTES, Arc::clone(device));
     let mut intents = 1000 * number..;
@@ -356,7 +358,7 @@ fn chain(log: &Log, number: u64, device: &SharedDevice) {
     log.release(ticket);
 }
 
-/// Runs chains that continue for longer than was promised to them, and use up the log together.
+/// Runs several chains that are longer than was promised to them, and together use up the log.
 fn roll(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);

@@ -6,7 +6,7 @@ use super::history::{History, check};
 use super::rig::Rig;
 use crate::mutant::{ActiveMutant, Mutant};
 
-/// Makes one checkpoint, to which threads commit one after another.
+/// Writes one checkpoint, to which threads commit one after another, and checks its order.
 fn history(mutant: ActiveMutant) -> Result<(), String> {
     let rig = Rig::new(4096);
     let log = rig.open_with(&rig.config(), mutant);

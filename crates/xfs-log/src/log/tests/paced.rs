@@ -1,4 +1,4 @@
-//! Tests that a log that goes by count holds the same bytes whenever its thread runs.
+//! Tests that a by-count log holds the same bytes whenever its writer thread runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +14,19 @@ use crate::log::{Log, LogConfig};
 use crate::testing::item::TestItem;
 
 const LOG_BLOCKS: u32 = 1024;
-/// The address at which items are written in place: after the log.
+/// The block number of the first item's home location, which is after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
-/// The number of items: enough that some are in place and some are not when they are logged again.
+/// Number of items: enough that some are in place and some are not when they are logged again.
 const ITEMS: u64 = 400;
-/// The number of commits: several times as many as the log holds.
+/// Number of commits: several times as many as the log holds.
 const COMMITS: u64 = 6000;
 
 fn by_count(rig: &Rig, threads: usize) -> LogConfig {
     LogConfig { threads, by_count: true, slots: 1, ..rig.config() }
 }
 
-/// Commits items in an order that follows from the seed, forces now and then, and ends with
-/// everything in place.
+/// Commits items in an order that follows from a seed, forces now and then, and ends with every
+/// item at its home location.
 fn work(log: &Log, device: &SharedDevice) {
     let mut random = Prng::new(0xc0de);
     let items: Vec<_> =
@@ -46,8 +46,8 @@ fn work(log: &Log, device: &SharedDevice) {
     check_settled(log);
 }
 
-/// Returns all bytes of a device after `work`, with this many threads, and with requests released
-/// by a schedule if there is a seed.
+/// Returns all bytes of a device after `work` on a log with this many threads. If there is a seed,
+/// the device holds its requests back and a schedule that follows from the seed releases them.
 fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
     let rig = Rig::new(LOG_BLOCKS);
     let done = AtomicBool::new(false);
@@ -74,7 +74,7 @@ fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
     bytes
 }
 
-/// Releases requests, each after a time that does not depend on the commits.
+/// Releases requests one by one, each after a time that does not depend on the commits.
 fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     let mut random = Prng::new(7);
     while !done.load(Ordering::SeqCst) {

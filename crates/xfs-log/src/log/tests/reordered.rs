@@ -1,5 +1,5 @@
-//! Tests that forced commits survive a power cut on a device that reorders requests, with several
-//! threads that force.
+//! Tests that forced commits survive a power cut, with several threads that force, on a device that
+//! reorders requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,30 +18,32 @@ use crate::testing::item::{TestItem, number_at};
 
 const LOG_BLOCKS: u32 = 2048;
 
-/// The address at which items are written in place: after the log.
+/// The block number of the first item's home location, which is after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
 
-/// The bytes of an item: with one item of each thread, a checkpoint fills more than one record.
+/// The length of an item in bytes. A checkpoint with one item of each thread fills more than one
+/// record.
 const ITEM_BYTES: usize = 16 << 10;
 
 const THREADS: u64 = 4;
 
-/// The number of times that a thread changes its item and forces the log.
+/// Number of times that a thread changes its item.
 const ROUNDS: u64 = 30;
 
-/// A number that must be found in an item after every later cut.
+/// A forced commit: after every later power cut, the item must have this number or a newer one.
 struct ForcedCommit {
     position: usize,
     at: u64,
     number: u64,
 }
 
-/// Returns the addresses of the threads' items.
+/// Returns the block numbers of the threads' items.
 fn places() -> impl Iterator<Item = u64> {
     (0..THREADS).map(|thread| PLACE + 64 * thread)
 }
 
-/// Releases waiting requests one after another, chosen by the seed, until the threads are done.
+/// Releases the requests that the device holds back, one by one in an order that the scheduler
+/// chooses, until `done` is set.
 fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     while !done.load(Ordering::SeqCst) {
         // Let more requests arrive first.
@@ -52,7 +54,8 @@ fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// Returns the durable number of each item after a cut, in the log or in place.
+/// Returns the durable number of each item after a power cut, from the log or from the item's home
+/// location.
 fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     let log = rig.log_device();
     let state = find_head_and_tail(&log).map_err(|error| error.to_string())?;
@@ -71,7 +74,8 @@ fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     Ok(numbers)
 }
 
-/// Ends the reordering, whether the threads that forced have done their work or failed.
+/// Sets the flag that ends the reordering when it is dropped, also if a thread that forces the log
+/// panics.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -80,7 +84,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Changes an item again and again, and forces the log for every third change.
+/// Changes an item `ROUNDS` times, and forces the log after every third change. Returns the forced
+/// commits.
 fn change_and_force(
     log: &Log,
     item: &Arc<TestItem>,
@@ -98,7 +103,7 @@ fn change_and_force(
     promises
 }
 
-/// Returns the commits that four threads have forced while the device reorders their requests.
+/// Returns the commits that the threads have forced while the device reorders their requests.
 fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,
@@ -131,12 +136,13 @@ fn promises(
     })
 }
 
-/// Cuts the power at sampled moments, and reports a forced commit that is missing.
+/// Cuts the power at sampled moments. Returns an error that names a forced commit if one is missing
+/// afterwards.
 fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }
 
-/// Cuts the power as `power_cuts` does, with another configuration of the log.
+/// Does the same as `power_cuts`, with this configuration of the log.
 fn power_cuts_with(
     seed: u64,
     mutant: ActiveMutant,

@@ -1,4 +1,4 @@
-//! A log in memory, and commits to it.
+//! A log in memory for tests, and functions that commit to it.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::testing::decode::{self, Transaction};
 use crate::testing::item::TestItem;
 use crate::testing::{LogImage, UUID};
 
-/// Bytes after the log, for items that are written in place.
+/// Number of bytes on the device after the log, which hold the home locations of items.
 const PLACE_BYTES: u64 = 1 << 20;
 
-/// A log device in memory with the log that mkfs writes.
+/// A device in memory that holds a log as mkfs writes it.
 #[derive(Clone)]
 pub(crate) struct Rig {
     pub(crate) device: SharedDevice,
@@ -48,13 +48,13 @@ impl Rig {
         Self { device, geometry }
     }
 
-    /// Returns the same log on another device.
+    /// Returns a rig for the same log on another device.
     pub(crate) fn on(&self, device: SharedDevice) -> Self {
         Self { device, geometry: self.geometry }
     }
 
-    /// Returns a copy of the log as it is now, while other threads write to the log. The copy may
-    /// have holes, as after a crash.
+    /// Returns a copy of the log as it is now, while other threads write to it. The copy may have
+    /// holes, as after a crash.
     #[cfg(shuttle)]
     pub(crate) fn snapshot(&self) -> Self {
         let mut bytes = vec![0; self.geometry.length_blocks as usize * 512];
@@ -85,18 +85,18 @@ impl Rig {
         Log::open_with(self.log_device(), None, &self.state(), config, mutant)
     }
 
-    /// Returns the transactions that recovery would replay, after a check that no tail excludes
-    /// one.
+    /// Checks that no tail excludes a transaction that must be replayed. Returns the transactions
+    /// that recovery would replay.
     pub(crate) fn transactions(&self) -> Vec<Transaction> {
         decode::check_tails(&self.log_device());
         decode::transactions(&self.log_device())
     }
 }
 
-/// The reservation of a transaction in the tests.
+/// Number of bytes that `commit` reserves for a transaction.
 pub(crate) const UNIT_BYTES: u64 = 4 << 10;
 
-/// Commits these items, whose locks the caller holds.
+/// Commits these items, whose locks the caller holds, in a transaction of their own.
 pub(crate) fn commit(log: &Log, items: &[&Arc<TestItem>]) -> Result<Committed> {
     let items: Vec<_> = items.iter().map(|item| Arc::clone(item) as Arc<dyn LogItem>).collect();
     let mut ticket = log.reserve(UNIT_BYTES, 1)?;
@@ -107,7 +107,7 @@ pub(crate) fn commit(log: &Log, items: &[&Arc<TestItem>]) -> Result<Committed> {
     Ok(committed)
 }
 
-/// Sets the first number of an item and commits it alone.
+/// Sets the first number of an item and commits the item alone.
 pub(crate) fn commit_number(log: &Log, item: &Arc<TestItem>, number: u64) -> Result<Committed> {
     let lock = item.lock();
     item.set(0, number);
@@ -116,7 +116,7 @@ pub(crate) fn commit_number(log: &Log, item: &Arc<TestItem>, number: u64) -> Res
     committed
 }
 
-/// Checks that nothing is granted any more once everything is released and written.
+/// Writes all items to their home locations, and checks that no log space is granted then.
 pub(crate) fn check_settled(log: &Log) {
     log.quiesce().unwrap();
     log.drain_caches();

@@ -1,4 +1,4 @@
-//! Tests that a log that is shut down fails every call, loses no forced commit, and leaves no item
+//! Tests of a log that is shut down: every call fails, no forced commit is lost, and no item stays
 //! pinned.
 
 use std::sync::Arc;
@@ -67,8 +67,8 @@ fn waiter_for_space_fails_on_shutdown() {
     log.release(second);
 }
 
-/// Checks that the waiter requests no push. A request would make the threads that write checkpoints
-/// spin: there is nothing to write.
+/// Checks that a waiter for a suspended log requests no push. A request would make the threads that
+/// write checkpoints spin, because they have nothing to write.
 #[test]
 fn waiter_for_a_suspended_log_requests_no_push() {
     let rig = Rig::new(2048);

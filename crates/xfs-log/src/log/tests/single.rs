@@ -1,5 +1,5 @@
-//! Tests with one thread: each commit is in the log, once and in order, and the space is accounted
-//! correctly.
+//! Tests with one thread: each commit is in the log, once and in order, and the log space is
+//! counted correctly.
 
 use std::sync::Arc;
 
@@ -100,7 +100,8 @@ fn intent_finished_later_is_written_with_its_completion() {
     assert_eq!(numbers, [[(8, 1)], [(16, 3)]]);
 }
 
-/// Commits items of many sizes until the log has wrapped, and compares its contents.
+/// Commits items of many sizes until the log has wrapped, and compares the contents of the log with
+/// the commits.
 fn check_layout(length_blocks: u32, stripe_unit_bytes: u32, config: impl Fn(&mut LogConfig)) {
     let rig = Rig::with_stripe_unit(length_blocks, stripe_unit_bytes);
     let mut settings = rig.config();
@@ -171,7 +172,7 @@ fn chain_may_roll_beyond_its_reservation() {
 }
 
 /// Checks a chain that rolls while transactions that wait for its item keep their grants (I4 of log
-/// space).
+/// space: an eighth is left to chains).
 #[test]
 fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     const BYTES: u64 = 90 << 10;
@@ -197,7 +198,8 @@ fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     check_settled(&log);
 }
 
-/// Checks that recovery can use a log that is used up after an intent that only recovery finishes.
+/// Checks a log that is used up after an intent that only recovery finishes. Recovery can still
+/// reserve space in it.
 #[test]
 fn recovery_may_use_the_space_that_new_transactions_leave() {
     let rig = Rig::new(2048);
@@ -249,8 +251,8 @@ fn recovery_may_use_the_space_that_new_transactions_leave() {
     tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
-/// Checks that the space that a chain secured when it decided which intents to log again is still
-/// there when it rolls.
+/// Checks that a chain still has its space when it rolls: the space that it reserved when it
+/// decided which intents to log again.
 #[test]
 fn chain_with_a_secured_step_rolls_without_waiting() {
     let rig = Rig::new(2048);
@@ -304,7 +306,8 @@ fn covered_log_replays_only_the_covering_item() {
     assert!(log.needs_cover());
 }
 
-/// Checks that covering gives up: a concurrent commit may stay out of place for long.
+/// Checks that covering gives up while a concurrent commit keeps an item from being written for
+/// long.
 #[test]
 fn covering_a_log_that_has_become_busy_gives_up() {
     let rig = Rig::new(4096);
@@ -336,7 +339,7 @@ fn commit_after_the_cover_is_not_covered() {
     assert!(log.needs_cover());
 }
 
-/// Checks an item that threads with slots of their own commit one after another.
+/// Checks an item that several threads, each with a slot of its own, commit one after another.
 #[test]
 fn item_committed_through_several_slots_is_written_once() {
     let rig = Rig::new(4000);

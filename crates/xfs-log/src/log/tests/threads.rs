@@ -1,4 +1,5 @@
-//! Tests of the log's own threads: the log runs with fewer threads if the system starts no more.
+//! Tests of the log's threads: the log runs with fewer threads if the operating system refuses to
+//! start more.
 
 use std::cell::Cell;
 use std::io;
@@ -13,7 +14,8 @@ use crate::log::{Inner, Log, LogConfig};
 use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 
-/// Opens a log for which the system starts `granted` threads and then refuses.
+/// Opens a log for which the operating system starts `granted` threads and refuses all further
+/// ones.
 fn open_refused(rig: &Rig, config: &LogConfig, granted: usize) -> Log {
     let (log, state) = (rig.log_device(), rig.state());
     let inner = Arc::new(Inner::new(log, None, &state, config, ActiveMutant::default()));

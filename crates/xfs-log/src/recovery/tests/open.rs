@@ -1,4 +1,5 @@
-//! Tests of logs with open work, which are written on until the work is done.
+//! Tests of recovery with open intents. The log is opened for writing, and recovery appends to it
+//! until the intents are finished.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use crate::{
     RegionWriter, find_head_and_tail,
 };
 
-/// An intent or a completion in memory.
+/// A log item of the tests: an intent, or the completion of one.
 struct TestIntent {
     state: ItemState,
     regions: Vec<Vec<u8>>,
-    /// The intent that this completion completes. `None` for an intent.
+    /// The intent that this item completes. `None` if this item is an intent.
     intent: Option<Arc<TestIntent>>,
 }
 
@@ -59,7 +60,7 @@ impl LogItem for TestIntent {
     }
 }
 
-/// A log on a device on which several logs can be opened, one after another.
+/// A volume whose log can be replayed and opened again and again.
 struct TestVolume {
     bench: Bench,
     device: SharedDevice,
@@ -87,7 +88,7 @@ impl TestVolume {
         Log::open(self.log_device(device), None, replayed.log_state(), &config)
     }
 
-    /// Appends a transaction that is never committed.
+    /// Appends a transaction that is never committed to the log.
     fn append_unfinished(&mut self, transaction: u32) {
         let state = find_head_and_tail(&self.log_device(&self.device)).unwrap();
         let mut bytes = vec![0; self.device.length_bytes() as usize];
@@ -103,12 +104,12 @@ impl TestVolume {
     }
 }
 
-/// A recovery that completes intents, each by a commit of its own that is forced.
+/// An `IntentRecovery` that completes each intent by a commit, which it forces.
 struct Completer<'a> {
     log: &'a Log,
     open: Vec<Arc<TestIntent>>,
     calls: Vec<String>,
-    /// The number of intents after which the recovery does nothing more, as in a crash.
+    /// Number of intents after which the recovery does nothing more, as if power had failed.
     patience: usize,
 }
 
@@ -160,7 +161,7 @@ impl IntentRecovery for Completer<'_> {
     }
 }
 
-/// Returns a volume with three open intents, and a change between them.
+/// Returns a volume whose log has three open intents, with a change between them.
 fn three_open() -> TestVolume {
     let mut bench = Bench::new();
     bench.log.append_transaction(1, &[intent(9), intent(3)]);
@@ -236,7 +237,8 @@ fn log_without_open_work_releases_its_tail() {
     assert!(disk.replay().log_state().clean);
 }
 
-/// Checks I1 of recovery: the device and the log stay as they were.
+/// Checks I1 of recovery (no write before `write_back` or `write_in_place`): device and log stay as
+/// they were.
 #[test]
 fn recovery_in_memory_writes_nothing_to_the_device() {
     let disk = three_open();
@@ -280,13 +282,13 @@ fn first_intent_id_avoids_the_ids_of_open_intents() {
     assert_eq!(first(&[u64::MAX, 0]), 1);
 }
 
-/// Returns an ID as the kernel gives it: the kernel uses the addresses of its objects.
+/// Returns an intent ID as the kernel makes it, from the address of an object in memory.
 const fn intent_id_of_a_kernel() -> u64 {
     0xffff_8881_0a2b_3c40
 }
 
-/// Checks that a dirty log keeps its buffer size. The kernel takes the length of the headers of all
-/// records from the first one.
+/// Checks that a dirty log keeps its buffer size. The kernel takes the length of all record headers
+/// from the first record.
 #[test]
 fn dirty_log_keeps_its_buffer_size() {
     for buffer_bytes in [16 << 10, 32 << 10, 256 << 10] {
@@ -305,7 +307,7 @@ fn dirty_log_keeps_its_buffer_size() {
     }
 }
 
-/// Checks the state after power failed while the first record after an unmount was written.
+/// Checks a log in which power failed while the first record after an unmount was written.
 #[test]
 fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     let bench = Bench::new();
@@ -328,8 +330,8 @@ fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     }
 }
 
-/// Checks that no session reuses the number of a transaction that a crash has cut short, as long as
-/// an earlier intent is open.
+/// Checks sessions that each end in a crash while they write a transaction. No later session may
+/// use the number of that transaction while an earlier intent is open.
 #[test]
 fn sessions_never_reuse_a_transaction_number() {
     let mut bench = Bench::new();

@@ -31,7 +31,7 @@ fn cut_takes_whole_regions_and_part_of_one() {
     check_cut(&[4000], 1000, Some((1000, 4000 - 988)));
 }
 
-/// Checks that a record is filled exactly up to its computed cut, whatever it held before.
+/// Checks that a record is filled exactly up to its computed cut, whatever the record held before.
 #[test]
 fn record_is_filled_exactly_up_to_its_cut() {
     let layout = RecordLayout { buffer_bytes: 32 << 10, roundoff_bytes: 512 };

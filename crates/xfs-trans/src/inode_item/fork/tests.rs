@@ -8,7 +8,7 @@ use crate::testing::{make, superblock};
 
 const INODE_BYTES: usize = 512;
 
-/// Returns the bytes of an inode with these fork formats.
+/// Returns the bytes of an inode with these fork formats, after `change` to its core.
 fn inode(data: ForkFormat, attr: ForkFormat, change: impl FnOnce(&mut InodeCore)) -> Vec<u8> {
     let geometry = superblock(&make()).geometry;
     let mut core = InodeCore::decode(&free_inode(&geometry), InodeNumber(128), &geometry).unwrap();

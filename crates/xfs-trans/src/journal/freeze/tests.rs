@@ -10,10 +10,11 @@ use xfs_log::Shutdown;
 use crate::Journal;
 use crate::testing::{change_core, crashed, make, make_with, open, recovered_parts};
 
-/// A time that is long enough for a thread that does not wait to finish.
+/// A time in which a thread finishes if it does not have to wait.
 const A_WHILE: Duration = Duration::from_millis(30);
 
-/// Changes the root directory, and returns the checkpoint of the change.
+/// Changes the owner of the root directory. Returns the sequence of the checkpoint that has the
+/// change.
 fn change(journal: &Arc<Journal>, uid: u32) -> xfs_buffer::Result<u64> {
     let record = journal.inode(journal.superblock().root_inode)?;
     let mut tx = journal.begin(TransactionKind::Write, 0)?;
@@ -38,7 +39,8 @@ fn copy_of_a_frozen_volume_has_everything_in_place() {
     }
 }
 
-/// Checks that the log stays as it was, because nothing has changed since the volume was opened.
+/// Checks that a freeze leaves the log as it was if nothing has changed since the volume was
+/// opened.
 #[test]
 fn freeze_of_an_idle_volume_writes_nothing() {
     let device = make();
@@ -49,7 +51,7 @@ fn freeze_of_an_idle_volume_writes_nothing() {
     journal.unmount().unwrap();
 }
 
-/// Checks a log so small that slots keep no log space, and then a log in which they do.
+/// Checks two logs: one so small that slots cache no log space, and one in which they do.
 #[test]
 fn begin_on_a_frozen_volume_waits_for_thaw() {
     for options in ["-l size=16m", "-l size=64m"] {

@@ -11,10 +11,10 @@ use crate::testing::{change_core, crashed, log_device, make, open, recovered_par
 
 const NEVER: Duration = Upkeep::LONGEST;
 const SOON: Duration = Upkeep::SHORTEST;
-/// A time limit that is far longer than any of the conditions takes.
+/// A time limit: far longer than any of the conditions takes to become true.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until the condition `is_so` holds, and fails the test after `LIMIT`.
+/// Waits until the condition `is_so` holds. Fails the test if that takes longer than `LIMIT`.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {
@@ -23,7 +23,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Changes an inode, and returns the checkpoint of the change.
+/// Changes the owner of an inode. Returns the sequence of the checkpoint that has the change.
 fn change(journal: &Arc<Journal>, uid: u32) -> u64 {
     let record = journal.inode(journal.superblock().root_inode).unwrap();
     let mut tx = journal.begin(TransactionKind::Write, 0).unwrap();
@@ -76,7 +76,8 @@ fn stopped_upkeep_does_nothing() {
     journal.unmount().unwrap();
 }
 
-/// Checks that the thread ends. It holds the journal at times, and may drop the last reference.
+/// Checks that the upkeep thread ends when the journal is dropped. The thread holds the journal at
+/// times, and may drop the last reference.
 #[test]
 fn dropped_journal_ends_its_upkeep() {
     let device = make();

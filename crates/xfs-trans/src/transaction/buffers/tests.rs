@@ -11,12 +11,12 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use crate::{Journal, Transaction, testing};
 
 const BLOCK: u32 = 4096;
-/// Offset of the target in a block of a symbolic link.
+/// The offset in bytes of the target in a symbolic link block.
 const TARGET: usize = 56;
-/// The number of bytes of the target that are used.
+/// Number of bytes of the target.
 const TARGET_BYTES: usize = 1000;
 
-/// Returns a block that the new volume does not use.
+/// Returns the address of a block that no file of the new volume uses.
 fn free_block(index: u64) -> DiskAddr {
     DiskAddr((4096 + index) * 8)
 }
@@ -25,7 +25,8 @@ fn begin(journal: &Arc<Journal>) -> Transaction<'_> {
     journal.begin(TransactionKind::Write, 0).unwrap()
 }
 
-/// Claims a free block and makes it a symbolic link block, with a target that consists of `byte`.
+/// Claims a free block and makes it a symbolic link block whose target consists of `byte`. Returns
+/// the buffer.
 fn add_block(tx: &mut Transaction<'_>, index: u64, byte: u8) -> Buffer {
     let uuid = tx.geometry().meta_uuid;
     let buffer = tx.claim(free_block(index), BLOCK, BlockKind::Symlink).unwrap();
@@ -40,7 +41,7 @@ fn add_block(tx: &mut Transaction<'_>, index: u64, byte: u8) -> Buffer {
     buffer
 }
 
-/// Changes one byte of the target.
+/// Sets one byte of the target in a symbolic link block. Returns the buffer.
 fn change_block(tx: &mut Transaction<'_>, index: u64, offset: usize, byte: u8) -> Buffer {
     let buffer = tx.read(free_block(index), BLOCK, BlockKind::Symlink).unwrap();
     tx.change(&buffer, TARGET + offset..TARGET + offset + 1, |bytes| bytes.fill(byte));
@@ -52,7 +53,7 @@ fn free(tx: &mut Transaction<'_>, index: u64) {
     tx.invalidate(&buffer);
 }
 
-/// Runs a change in a transaction of its own.
+/// Runs a change in a transaction of its own, and commits the transaction.
 fn commit<R>(journal: &Arc<Journal>, change: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
     begin(journal).commit_or_cancel(|tx| Ok(change(tx))).unwrap()
 }
@@ -117,7 +118,7 @@ fn latched_buffer_is_not_pushed() {
     assert_eq!(journal.log().ail().push(Lsn(u64::MAX)).busy(), 0);
 }
 
-/// Checks that a dirty buffer is found in memory however small the cache is.
+/// Checks that a dirty buffer stays in memory, however small the cache is.
 #[test]
 fn dirty_buffer_is_not_evicted() {
     let device = testing::make();
@@ -147,8 +148,9 @@ fn recovery_returns_forced_changes_only() {
     assert_eq!(read_target(&recovered, 1), [b'b'; TARGET_BYTES], "the last change was not forced");
 }
 
-/// Checks that changes accumulate until the buffer is in place, in whatever checkpoints they are.
-/// After that the buffer starts clean. Recovery at any time returns all changes.
+/// Checks that the log entry of a buffer holds all changes since the buffer was last written to
+/// disk, whatever checkpoints they are in. After a write it starts empty. Recovery at any time
+/// restores all changes.
 #[test]
 fn changes_accumulate_until_they_are_in_place() {
     let device = testing::make();
@@ -220,8 +222,8 @@ fn read_of_a_freed_block_is_corruption() {
     assert_eq!(on_device(&device, 0), before, "a freed block is not written");
 }
 
-/// Checks that a block that is freed, and used again before the free is durable, keeps its buffer.
-/// So the checkpoint holds one item for the block.
+/// Checks a block that is freed, and used again before the free is durable. It keeps its buffer, so
+/// the checkpoint holds one item for the block.
 #[test]
 fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     let device = testing::make();
@@ -238,7 +240,7 @@ fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     assert_eq!(target(&on_device(&device, 0)), [b'b'; TARGET_BYTES]);
 }
 
-/// Checks that the cancellation of an inode cluster stays in the log, whatever the block is used
+/// Checks that the cancellation of an inode cluster stays in the log, whatever its block is used
 /// for. Inodes are items of their own, which recovery would otherwise write into the block.
 #[test]
 fn claim_of_a_freed_inode_cluster_waits_until_the_free_is_durable() {
@@ -292,8 +294,8 @@ fn durably_freed_buffer_leaves_the_cache() {
     assert_eq!(read_target(&recovered, 0), [b'b'; TARGET_BYTES]);
 }
 
-/// Checks that log entries of a freed block are not replayed: the block may be used for anything by
-/// then.
+/// Checks that log entries of a freed block are not replayed, because the block may hold other
+/// contents when recovery runs.
 #[test]
 fn freed_block_is_not_replayed() {
     let device = testing::make();
@@ -379,7 +381,7 @@ fn held_buffer_stays_latched_over_rolls() {
     assert_eq!(read_target(&recovered, 0)[..2], *b"!a");
 }
 
-/// Checks that a held buffer moves to the newest step of the chain, so that the tail can pass.
+/// Checks that each roll logs a held buffer again, so that the tail can move past the older entry.
 #[test]
 fn held_buffer_is_relogged_by_each_roll() {
     let device = testing::make();
@@ -399,8 +401,8 @@ fn held_buffer_is_relogged_by_each_roll() {
     tx.commit().unwrap();
 }
 
-/// Checks that an ordered buffer stays at the checkpoint that created it, even if it is logged
-/// later.
+/// Checks that an ordered buffer keeps the LSN of the checkpoint that created it, even if it is
+/// logged later.
 #[test]
 fn ordered_buffer_holds_the_tail() {
     let device = testing::make();
@@ -457,7 +459,7 @@ fn failed_write_in_place_shuts_down_and_loses_nothing() {
     assert_eq!(read_target(&recovered, 0), expected);
 }
 
-/// Checks that blocks are verified before they are written: an error of ours does not damage the
+/// Checks that blocks are verified before they are written: a bug in ferroxfs does not damage the
 /// volume.
 #[test]
 fn buffer_that_fails_verification_is_not_written() {
@@ -475,8 +477,8 @@ fn buffer_that_fails_verification_is_not_written() {
     assert_eq!(on_device(&device, 0), before);
 }
 
-/// Checks that all items of a volume that is shut down are freed, whether they were in the log or
-/// in the AIL.
+/// Checks that all items of a volume that is shut down are freed, those in the open checkpoint and
+/// those in the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_shut_down() {
     let device = testing::make();
@@ -512,9 +514,9 @@ fn no_item_outlives_a_volume_that_is_dropped() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Checks threads that change, free and reuse the same few blocks while the log's thread writes
-/// them in place. Each block counts its changes. A lost change shows in memory, in place or after a
-/// crash.
+/// Checks threads that change, free and reuse the same few blocks while the log's thread writes the
+/// blocks to disk. Each block counts its changes. A lost change shows as a wrong count in memory,
+/// on disk or after a crash.
 #[test]
 fn threads_lose_no_change() {
     const BLOCKS: u64 = 6;
@@ -564,14 +566,14 @@ fn threads_lose_no_change() {
     assert_eq!(in_place % 256, THREADS * ROUNDS % 256);
 }
 
-/// Counts the writes of a transaction, with everything that it causes: writes to memory that
-/// operations on other objects also write, and to the memory of its buffer.
+/// Checks that changing a buffer rarely writes memory that operations on other objects write too.
+/// Writes to the memory of the buffer itself have a limit of their own.
 #[cfg(feature = "count")]
 #[test]
 fn buffer_change_rarely_writes_volume_shared_memory() {
     const COMMITS: u64 = 4096;
-    /// The most writes of one commit to the memory of the buffer: reading, latching, joining,
-    /// changing, logging, pinning and releasing.
+    /// The greatest number of writes of one commit to the memory of the buffer: reading, latching,
+    /// joining, changing, logging, pinning and releasing.
     const OBJECT_WRITES: u64 = 12;
     // On a smaller log the slots keep no log space of their own.
     let device = testing::make_sized(1 << 30, "-l size=128m");

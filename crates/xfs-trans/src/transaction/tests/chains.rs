@@ -1,4 +1,4 @@
-//! Tests of chains: rolling, deferred work, its order, and its intents.
+//! Tests of chains of transactions: rolling, deferred work and its order, and intents.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,10 +11,10 @@ use super::{begin, root};
 use crate::testing::{change_core, crashed, make, open, recover, superblock};
 use crate::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
-/// The names of the finished tasks, in order.
+/// The names of the tasks whose work was done, in order.
 type CallLog = Arc<Mutex<Vec<String>>>;
 
-/// Work that records its name, and may defer other work or need more steps.
+/// Deferred work that records its name. It may defer other work, or need several steps.
 struct Task {
     name: String,
     payload: Option<IntentPayload>,
@@ -65,7 +65,7 @@ fn calls(call_log: &CallLog) -> String {
     call_log.lock().unwrap().join(" ")
 }
 
-/// Returns the intents and completions in the log, by checkpoint.
+/// Returns the intents and completions in the log: kind and ID of each, by transaction in the log.
 fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
     let device = Arc::clone(journal.cache().device());
     let log = LogDevice::new(device, journal.superblock()).unwrap();

@@ -1,5 +1,5 @@
-//! Power cuts: recovery returns the state after some prefix of the commits, not shorter than the
-//! last force.
+//! Simulated power cuts. Recovery must restore the state after some commit, and that commit must
+//! not be older than the last force.
 
 use std::sync::Arc;
 
@@ -15,14 +15,16 @@ const CUTS: u64 = 8;
 const COMMITS: u32 = 80;
 const INODES: u64 = 12;
 
-/// The index of the last commit to each inode, and to the buffer.
+/// The number of the last commit that changed each inode, and of the last one that changed the
+/// buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     inodes: Vec<u32>,
     buffer: u32,
 }
 
-/// The state after each commit, and the durable state at each recorded request.
+/// The states after the commits in order, and what was durable when. Each pair in `durable` has a
+/// number of recorded requests, and the index of the state that was durable after them.
 struct History {
     states: Vec<State>,
     durable: Vec<(usize, usize)>,
@@ -36,7 +38,8 @@ fn read(journal: &Arc<Journal>) -> State {
     State { inodes, buffer: u32::from_be_bytes(label) }
 }
 
-/// Commits changes of two inodes and the buffer together, some of them in chains.
+/// Commits changes to two inodes and often the buffer, as one transaction or as a chain. Forces the
+/// log now and then. Returns the states and what was forced.
 fn work(journal: &Arc<Journal>, device: &RecordingDevice, prng: &mut Prng) -> History {
     let mut states = vec![read(journal)];
     let mut durable = Vec::new();

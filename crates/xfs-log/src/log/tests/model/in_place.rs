@@ -1,4 +1,5 @@
-//! Items in place leave the list without its lock, while other threads insert them again.
+//! Model tests of items that leave the AIL without its lock once they are written, while other
+//! threads insert them again.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::log::Log;
 use crate::mutant::{ActiveMutant, Mutant};
 use crate::testing::item::TestItem;
 
-/// Checks two walks that write logged items, while another thread moves the items forward, and
-/// changes their order. In the end the list is empty.
+/// Runs two walks that write logged items, while another thread moves the items forward and changes
+/// their order. In the end the AIL must be empty.
 fn walks_against_moves(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);

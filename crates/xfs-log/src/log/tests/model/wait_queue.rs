@@ -1,5 +1,5 @@
-//! The queue of waiters for log space: served in turn, without a waiter left asleep or left in the
-//! queue.
+//! Model tests of the queue of waiters for log space. Waiters are served in turn, and no waiter is
+//! left asleep or in the queue.
 
 use std::sync::Arc;
 
@@ -12,11 +12,12 @@ use crate::space::{Space, Urgency};
 
 const SIZE: u64 = 800;
 
-/// The number of bytes that new transactions may have together.
+/// Number of bytes that the test takes first, and gives back little by little.
 const TAKEN: u64 = 700;
 
-/// Checks threads that request different sizes. Each request fits once enough bytes have come back,
-/// little by little. With `shuts_down` all threads give up, because the log is shut down.
+/// Runs threads that request different numbers of bytes. Each request fits once enough bytes have
+/// been given back, little by little. With `shuts_down` the log is shut down instead, and all
+/// threads must give up.
 fn wait(mutant: ActiveMutant, shuts_down: bool) {
     let space = Arc::new(Space::new(SIZE, 2, u64::MAX, mutant));
     space.leave_tail_pushes_to_threads();
