@@ -16,9 +16,10 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// A piece is completed when it exceeds this size. Rows of usual length never reach it.
+/// Size in bytes from which on an output piece is completed and a new one begins. Rows of usual
+/// length never reach it.
 const PIECE_BYTES: usize = 16 << 20;
-/// Most bytes of paths that are shown of one inode. More bytes are a finding.
+/// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
 /// State that the emitting workers share.
@@ -29,7 +30,8 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) encoding: Option<&'a Encoding>,
     /// The directories of the volume. `None` if paths are not needed.
     pub(crate) directories: Option<&'a DirectoryTable>,
-    /// The time from which the summary counts ages back. `None` if no summary is needed.
+    /// The time in seconds since 1970 from which the summary counts ages back. `None` if no summary
+    /// is needed.
     pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
 }
@@ -74,7 +76,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Emits the rows of some batches and their findings, as one piece unless their paths are long.
+    /// Encodes the rows of some batches and their findings as one output piece. If their paths are
+    /// long, earlier pieces go to the spill file.
     pub(crate) fn emit(
         &mut self,
         batches: impl IntoIterator<Item = Result<(AgNumber, Batch, Vec<Finding>), ScanError>>,
@@ -119,7 +122,7 @@ impl<'a> Emitter<'a> {
         Ok(Emitted { parts, inodes, findings, corruptions, missing_inodes, summary, accounts })
     }
 
-    /// Collects the paths and attribute names of a row.
+    /// Collects the paths and attribute names of a row into the buffers of this worker.
     #[inline]
     fn collect_names(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
         self.paths.clear();
@@ -159,7 +162,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Encodes rows into consecutive pieces of output.
+/// Encodes rows into one output piece after another.
 struct PieceWriter<'a> {
     context: &'a EmitContext<'a>,
     /// The encoder of the current piece. `None` if no rows are written.

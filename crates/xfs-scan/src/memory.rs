@@ -45,9 +45,9 @@ pub(crate) enum StoredBatch {
     Kept(Batch),
     /// The batch is in the spill file.
     Spilled {
-        /// The range of the rows.
+        /// The range of the spill file that holds the rows.
         rows: SpillRange,
-        /// The range of the arena.
+        /// The range of the spill file that holds the arena.
         arena: SpillRange,
     },
 }
@@ -65,13 +65,13 @@ impl Memory {
         }
     }
 
-    /// Returns the number of spilled bytes.
+    /// Returns the number of bytes written to the spill file.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.file_end.load(Ordering::Relaxed)
     }
 
-    /// Reserves memory for waiting data. Returns `false`, and reserves nothing, if the bytes do not
-    /// fit.
+    /// Reserves `bytes` bytes of memory for waiting data. Returns `false`, and reserves nothing, if
+    /// they do not fit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -82,7 +82,8 @@ impl Memory {
         fits
     }
 
-    /// Reserves memory for a table until the scan of the volume ends.
+    /// Reserves `bytes` bytes of memory for a table until the scan of the volume ends. Returns an
+    /// error if they do not fit.
     pub(crate) fn reserve_table(&self, bytes: usize) -> Result<(), ScanError> {
         let before = self.tables.fetch_add(bytes as u64, Ordering::Relaxed);
         let needed = before.saturating_add(bytes as u64);
@@ -97,7 +98,7 @@ impl Memory {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Stores a batch, in memory if it fits.
+    /// Stores a batch: in memory if it fits, otherwise in the spill file.
     pub(crate) fn store(&self, mut batch: Batch) -> Result<StoredBatch, ScanError> {
         batch.arena.shrink_to_fit();
         if self.reserve(batch.memory_bytes()) {
@@ -108,7 +109,7 @@ impl Memory {
         Ok(StoredBatch::Spilled { rows, arena })
     }
 
-    /// Returns a stored batch.
+    /// Returns a stored batch, which is read from the spill file if it was spilled.
     pub(crate) fn load(&self, stored: StoredBatch) -> Result<Batch, ScanError> {
         let (rows, arena) = match stored {
             StoredBatch::Kept(batch) => {

@@ -8,9 +8,9 @@
 //! - **I1** Work on a directory is bounded. It has no more blocks than its inode says, and all
 //!   directories together have no more than the volume. After a few unreadable blocks the rest of a
 //!   directory is skipped, which is a finding.
-//! - **I2** A directory that has a name twice, or entries that its index lacks, is a finding. A
-//!   directory of at most one block is checked in place. For a larger one the index is read, which
-//!   is a quarter of the size of the entries.
+//! - **I2** A directory that has a name twice, or entries that its index lacks, gives a finding.
+//!   For a directory of at most one block, the block alone suffices for this check. For a larger
+//!   directory the index is read as well; its size is a quarter of that of the entries.
 
 mod directories;
 
@@ -36,19 +36,20 @@ use crate::reader::{ReadSelection, UnitRows, note_part, push_attr};
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode};
 
-/// Most bytes of names that are kept of one inode. More bytes are a finding.
+/// Most bytes of names that are kept for one inode. More bytes give a finding instead.
 const MOST_ITEM_BYTES: usize = 64 << 20;
 
-/// An inode with data out of line.
+/// An inode whose directory blocks, attributes or target lie outside of the inode and wait to be
+/// read.
 struct PendingInode {
-    /// Position of the inode's row in the unit.
+    /// Index of the inode's row in the unit.
     row: usize,
     inode: Inode,
     /// Disk address of the first block of the out-of-line data.
     first: DiskAddr,
     failures: u32,
-    /// The comparison of entries with the index. Set for a directory whose index has blocks of its
-    /// own (**I2**).
+    /// The comparison of the directory's entries with its index. `None` unless the index has blocks
+    /// of its own (**I2**: duplicate names are findings).
     audit: Option<Audit>,
 }
 
@@ -75,7 +76,7 @@ pub(crate) struct OutOfLineReader<'a> {
     /// Directory entries found so far, for volumes without parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
-    /// Blocks of the current directory that are split over several extents.
+    /// Blocks of the current directory that each consist of several extents.
     scattered: Vec<FileBlock>,
 }
 
@@ -85,8 +86,9 @@ impl<'a> OutOfLineReader<'a> {
         Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }
 
-    /// Records that the verified inode in `bytes` has data out of line. The entries of a short-form
-    /// directory are read at once.
+    /// Records the verified inode in `bytes`, whose row has the index `row`, if it has data out of
+    /// line. The entries of a short-form directory are read at once. Returns the error of an
+    /// invalid inode, or `None`.
     pub(crate) fn note(&mut self, row: usize, number: InodeNumber, bytes: &[u8]) -> Option<Error> {
         let cache = &self.scope.source.cache;
         let inode = match Inode::decode(bytes, number, &cache.verify_context()) {
@@ -132,7 +134,7 @@ impl<'a> OutOfLineReader<'a> {
         form.duplicate_names().first().map(|first| duplicate_name(inode, first.check()))
     }
 
-    /// Reads the recorded data in disk order and adds it to the unit's rows.
+    /// Reads the data of all recorded inodes in disk order and adds it to the rows of the unit.
     pub(crate) fn read(&mut self, out: &mut UnitRows) -> Result<(), ScanError> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort_unstable_by_key(|pending| pending.first);

@@ -26,7 +26,8 @@ use crate::{Finding, FindingCode, ScanError};
 /// Chunks per unit: 16,384 inodes, 8 MiB of 512-byte inodes.
 pub(crate) const CHUNKS_PER_UNIT: usize = 256;
 
-/// Groups that are read before the scan decides whether to continue.
+/// Number of allocation groups whose inode btrees are read before the scan decides whether to
+/// continue.
 const GROUPS_PER_ROUND: u32 = 1024;
 
 /// The readable chunks of one allocation group.
@@ -54,10 +55,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the inode btrees of all groups. Unreadable parts are findings.
+    /// Reads the inode btrees of all allocation groups. Unreadable parts become findings.
     ///
-    /// A superblock may claim four thousand million groups. If a whole round of groups is
-    /// unreadable, all later groups are one finding.
+    /// A superblock may claim four thousand million groups. If 1,024 groups in a row are
+    /// unreadable, all later groups become a single finding.
     pub(crate) fn read(
         source: &ScanSource,
         pool: &WorkerPool<'_>,
@@ -117,7 +118,7 @@ impl Plan {
         Self { groups, units, inodes }
     }
 
-    /// Returns the size of the plan in memory.
+    /// Returns the number of bytes of memory that the plan holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         let chunks: usize = self.groups.iter().map(Vec::capacity).sum();
         chunks * size_of::<InodeChunk>() + self.units.capacity() * size_of::<Unit>()
@@ -139,13 +140,14 @@ impl Plan {
         group.and_then(|chunks| chunks.get(unit.range.clone())).unwrap_or_default()
     }
 
-    /// Returns the unit to which an inode number would belong.
+    /// Returns the index of the unit to which the inode number belongs, or `None` if no unit can
+    /// contain it.
     pub(crate) fn unit_of(&self, ino: u64) -> Option<usize> {
         self.units.partition_point(|unit| unit.first.0 <= ino).checked_sub(1)
     }
 }
 
-/// Returns the number of used inodes in a chunk.
+/// Returns the number of used inodes of a chunk.
 pub(crate) const fn allocated_count(chunk: &InodeChunk) -> u32 {
     chunk.allocated().count_ones()
 }
@@ -177,7 +179,8 @@ fn read_group(source: &ScanSource, group: AgNumber) -> GroupChunks {
     }
 }
 
-/// Adds a chunk, unless it overlaps the previous one (**I1**).
+/// Adds a chunk to those of its group. A chunk that overlaps the previous one becomes a finding
+/// (**I1**).
 fn push_chunk(found: &mut GroupChunks, group: AgNumber, chunk: InodeChunk) {
     if let Some(last) = found.chunks.last()
         && !InodeChunks::may_follow(&chunk, last)

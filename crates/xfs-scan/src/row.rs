@@ -1,4 +1,4 @@
-//! The row of one inode: its form between reading and output, and the view of it that an output
+//! The row of one inode: its form in memory and in the spill file, and the view that an output
 //! gets.
 //!
 //! # Invariants
@@ -61,7 +61,7 @@ pub struct Row {
     pub ino: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Filesystem blocks of both forks.
+    /// Number of filesystem blocks that data fork and attribute fork have allocated.
     pub fs_blocks: u64,
     /// Access time.
     pub atime: Moment,
@@ -71,9 +71,9 @@ pub struct Row {
     pub ctime: Moment,
     /// Birth time.
     pub btime: Moment,
-    /// Extent records of the data fork.
+    /// Number of extent records of the data fork.
     pub extents: u64,
-    /// Extent records of the attribute fork.
+    /// Number of extent records of the attribute fork.
     pub attr_extents: u32,
     /// Generation of the inode number.
     pub generation: u32,
@@ -89,11 +89,11 @@ pub struct Row {
     pub project_id: u32,
     /// Flags in the form of `FS_IOC_FSGETXATTR`.
     pub xflags: u32,
-    /// Device number in the form of XFS, 0 if there is none.
+    /// Device number as XFS stores it, 0 for an inode that is not a device.
     pub packed_rdev: u32,
     /// Start of this row's items in the arena of its batch.
     pub(crate) items_start: u32,
-    /// Length of the items in bytes.
+    /// Length of this row's items in bytes.
     pub(crate) items_length: u32,
     /// 1 if data blocks may be shared with another file.
     pub(crate) is_reflink: u32,
@@ -148,7 +148,8 @@ impl Row {
         }
     }
 
-    /// Returns the device number in the form of Linux's `st_rdev`, 0 if there is none.
+    /// Returns the device number in the form of Linux's `st_rdev`, 0 for an inode that is not a
+    /// device.
     #[must_use]
     pub const fn rdev(&self) -> u64 {
         let DeviceNumber { major, minor } = DeviceNumber::decode(self.packed_rdev);
@@ -167,14 +168,14 @@ pub struct VolumeLabel {
 }
 
 impl VolumeLabel {
-    /// Returns the label for an output that holds only text.
+    /// Returns the label as text. Bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn label_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.label)
     }
 }
 
-/// A list of byte strings that is refilled without allocating.
+/// A list of byte strings in one buffer, which can be emptied and filled again without allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByteList {
     bytes: Vec<u8>,
