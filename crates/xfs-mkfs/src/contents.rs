@@ -1,4 +1,4 @@
-//! Checking a device for existing contents.
+//! Detects existing contents of a device, so that a new volume does not overwrite them by mistake.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! The reasons why there is no volume with these options on this device.
+//! The reasons why a volume with the given options is impossible on the given device.
 
 use std::fmt;
 
@@ -69,8 +69,8 @@ pub enum GeometryError {
     Time,
 }
 
-/// A number of bytes in readable form. The exact number is added unless it is a multiple of the
-/// unit.
+/// Displays a number of bytes in its largest unit. The exact number is added unless it is a
+/// multiple of the unit.
 struct ByteCount(u64);
 
 impl fmt::Display for ByteCount {

@@ -3,7 +3,7 @@
 use super::{GeometryError, TargetDevice};
 use crate::options::{Options, Size, Unit};
 
-/// The sizes, in bytes.
+/// Sizes of blocks, sectors, inodes and directory blocks in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) block: u32,
@@ -73,7 +73,7 @@ impl Sizes {
         }
     }
 
-    /// Returns the number of bytes that an option requests.
+    /// Returns the number of bytes that `size`, the value of an option, stands for.
     pub(super) fn bytes(&self, option: &'static str, size: Size) -> Result<u64, GeometryError> {
         size.to_bytes(self.block, self.sector).ok_or(GeometryError::Overflow { option })
     }
@@ -93,7 +93,8 @@ fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
     }
 }
 
-/// Parses a size that is itself a unit, so that it cannot be given in sectors or blocks.
+/// Returns the number of bytes of a block, sector or inode size, which must be a power of two from
+/// `min` to `max`. Its unit may not be sectors or blocks, whose sizes are not known yet.
 fn power_of_two(
     option: &'static str,
     size: Size,
