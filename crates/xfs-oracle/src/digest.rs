@@ -1,10 +1,10 @@
-//! Digests of file contents that both sides of a comparison compute in the same way.
+//! Digests of file contents, computed in the same way for each of two compared volumes.
 
 /// The unit in which contents are checked for zeros.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// Length and CRC-32C of some bytes, small enough to keep for every file of a volume. The digest
-/// finds mistakes, but is no protection against an adversary.
+/// Length and CRC-32C of a byte string, small enough to keep for every file of a volume. It detects
+/// mistakes but not deliberate forgery.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     length: u64,
@@ -19,8 +19,8 @@ impl Digest {
     }
 }
 
-/// A digest of the non-zero sectors of a file, with their offsets. Files that read alike have the
-/// same digest, whatever their holes.
+/// A digest of the sectors of a file that are not zero, with their offsets. Files with the same
+/// bytes have the same digest, wherever their holes are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SparseDigest(Digest);
 

@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// A failure of the machinery around a test, never a difference between us and the reference.
+/// A failure of the test machinery. A difference between ferroxfs and the reference is never one of
+/// these.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
     /// The machine lacks a requirement, so the test must be skipped with this reason.
@@ -31,7 +32,7 @@ pub enum OracleError {
     },
 }
 
-/// Adds the action to the error of a system call.
+/// Adds to the error of a system call the action that failed.
 pub(crate) trait Context<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T, OracleError>;
 }

@@ -10,10 +10,10 @@ use crate::populate::{age, fill, populate};
 use crate::run::run;
 use crate::xfsprogs::Xfsprogs;
 
-/// One seed for all volumes, so that they differ only by their geometry.
+/// The seed with which all volumes are filled, so that they differ only by their geometry.
 const SEED: u64 = 1;
 
-/// The mkfs.xfs that a geometry needs.
+/// The version of mkfs.xfs that makes volumes of a geometry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MkfsVersion {
     /// The version installed on the machine.
@@ -22,7 +22,7 @@ enum MkfsVersion {
     Newer,
 }
 
-/// The treatment of a volume, in addition to its mkfs options.
+/// The treatment of a volume in addition to its mkfs options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeometryFeature {
     /// No further treatment.
@@ -35,14 +35,14 @@ pub enum GeometryFeature {
     Full,
     /// The volume was grown, so its last group is shorter than the others.
     Grown,
-    /// The volume has another UUID than its metadata carries.
+    /// The volume's UUID was changed, so it differs from the UUID in the metadata.
     Renamed,
-    /// The free space is in small pieces before any operation.
+    /// The free space consists of small pieces before any operation.
     Fragmented,
 }
 
-/// Options without the btrees for which space is reserved in each group, so that a volume can be
-/// really full.
+/// Options that leave out all btrees for which each group reserves space, so that the volume can be
+/// filled completely.
 const NOTHING_RESERVED: &str = "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 const PARENT_NOTHING_RESERVED: &str = "-n parent=1 -m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 
@@ -119,10 +119,10 @@ impl Geometry {
         },
     ];
 
-    /// Kinds of volumes for tests that fragment the free space themselves. One kind reserves no
-    /// space in the groups, so that no space stays in one piece. Their directory blocks are no
-    /// larger than filesystem blocks, because no recovery handles directory blocks that are split
-    /// over extents.
+    /// Kinds of volumes for tests that fragment the free space themselves. One of them reserves no
+    /// space in its groups, so all of its free space is fragmented. Their directory blocks are
+    /// filesystem blocks, because no recovery supports directory blocks that consist of several
+    /// extents.
     pub const FRAGMENTED: [Self; 2] = [
         Self { feature: GeometryFeature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
         Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
@@ -175,8 +175,9 @@ impl Geometry {
         Ok(Image { data, log })
     }
 
-    /// Returns the size of the volumes. Large blocks need more space for the same number of files.
-    /// A volume that will be filled up has the smallest size that mkfs.xfs accepts.
+    /// Returns the size of the volumes in bytes. Large blocks need more space for the same number
+    /// of files. A volume that will be filled completely has the smallest size that mkfs.xfs
+    /// accepts.
     fn size_bytes(&self) -> u64 {
         match self.feature {
             GeometryFeature::Full | GeometryFeature::Fragmented => 320 << 20,

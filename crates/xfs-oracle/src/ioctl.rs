@@ -1,7 +1,8 @@
 //! Linux ioctls that no library wraps safely: file attributes, file extents.
 //!
 //! This module and its child have all `unsafe` of the crate. Each call passes the kernel a buffer
-//! of ours whose layout is fixed by the user-space interface, and reads back only plain integers.
+//! whose layout is fixed by the user-space interface. The kernel writes only plain integers into
+//! the buffer.
 
 #![allow(unsafe_code, reason = "an ioctl needs its number and the layout of a buffer")]
 
@@ -43,7 +44,7 @@ bitflags! {
         const EXTENT_SIZE = 0x800;
         /// New files in the directory inherit its extent size hint.
         const EXTENT_SIZE_INHERIT = 0x1000;
-        /// Defragmentation leaves the file alone.
+        /// Defragmentation does not move the file.
         const NODEFRAG = 0x2000;
         /// The file has an extent size hint for copy-on-write.
         const COW_EXTENT_SIZE = 0x1_0000;
@@ -69,13 +70,13 @@ const _: () = assert!(size_of::<FileAttributes>() == 28);
 const GET_ATTRIBUTES: Opcode = opcode::read::<FileAttributes>(b'X', 31);
 const SET_ATTRIBUTES: Opcode = opcode::write::<FileAttributes>(b'X', 32);
 
-/// FS_IOC_FSGETXATTR.
+/// Returns the attributes of a file by FS_IOC_FSGETXATTR.
 pub(crate) fn file_attributes(file: impl AsFd) -> Result<FileAttributes> {
     // SAFETY: the kernel writes one `struct fsxattr`, of which every bit pattern is valid.
     unsafe { ioctl(file, Getter::<GET_ATTRIBUTES, FileAttributes>::new()) }
 }
 
-/// FS_IOC_FSSETXATTR.
+/// Sets the attributes of a file by FS_IOC_FSSETXATTR.
 pub(crate) fn set_file_attributes(file: impl AsFd, attributes: FileAttributes) -> Result<()> {
     // SAFETY: the kernel reads one `struct fsxattr`.
     unsafe { ioctl(file, Setter::<SET_ATTRIBUTES, FileAttributes>::new(attributes)) }
@@ -101,7 +102,7 @@ bitflags! {
     }
 }
 
-/// One extent of a file, in bytes.
+/// One extent of a file. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {
     /// Offset of the extent in the file.
@@ -143,10 +144,10 @@ struct ExtentRequest {
 const _: () = assert!(size_of::<RawExtent>() == 56);
 const _: () = assert!(size_of::<ExtentRequest>() == 32 + EXTENTS_MAX * size_of::<RawExtent>());
 
-/// FS_IOC_FIEMAP. Its number contains the size of the header only.
+/// The number of FS_IOC_FIEMAP. It contains only the size of the header, not of the extents.
 const MAP_EXTENTS: Opcode = opcode::read_write::<[u64; 4]>(b'f', 11);
 
-/// FIEMAP_FLAG_XATTR: the map of the attribute fork instead of the data fork.
+/// FIEMAP_FLAG_XATTR: requests the extent map of the attribute fork instead of the data fork.
 const ATTRIBUTE_FORK: u32 = 0x2;
 
 /// Returns the whole extent map of the data fork, by FS_IOC_FIEMAP.

@@ -1,4 +1,4 @@
-//! The kernel's view of a mounted volume: every inode with everything that the kernel shows.
+//! The kernel's view of a mounted volume: every inode with all attributes that the kernel shows.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use crate::digest::{Digest, SparseDigest};
 use crate::error::{Context, OracleError};
 use crate::ioctl::{self, FileExtent, FileFlags};
 
-/// A whole volume, by inode number.
+/// All inodes of a volume, by inode number.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// Every inode that can be reached from the root.
@@ -62,7 +62,7 @@ pub struct InodeView {
     pub target: Option<Vec<u8>>,
 }
 
-/// The attributes that the kernel only shows for an open file.
+/// The attributes that the kernel shows only for an open file.
 #[derive(Debug, Default)]
 pub struct OpenAttributes {
     /// Flags of the file.
@@ -86,9 +86,9 @@ pub struct OpenAttributes {
 pub struct Contents {
     /// Ranges that contain data, as offset and length, merged and cut off at the size.
     pub ranges: Vec<(u64, u64)>,
-    /// Digest over the bytes of these ranges, one after the other.
+    /// Digest of the bytes of all these ranges, in the order of the ranges.
     pub digest: Digest,
-    /// The digest that does not depend on which zeros are holes.
+    /// A digest that is the same whether zeros are written or a hole.
     pub sparse: SparseDigest,
 }
 
@@ -114,7 +114,7 @@ pub struct DirectoryEntry {
 pub struct Time {
     /// Seconds since 1970, negative before.
     pub seconds: i64,
-    /// Nanoseconds after the second.
+    /// Nanoseconds after the start of the second.
     pub nanoseconds: u32,
 }
 
@@ -125,8 +125,8 @@ impl From<StatxTimestamp> for Time {
 }
 
 impl Tree {
-    /// Walks a volume mounted at `root`. It should be mounted read-only. Then all of the state
-    /// shown is on the device, and access times stay.
+    /// Walks a volume that is mounted at `root`. It should be mounted read-only: then everything
+    /// that the kernel shows is on the device, and the walk does not change access times.
     pub fn walk(root: &Path) -> Result<Self, OracleError> {
         let mut tree = Self::default();
         let (number, node) = node(root, Vec::new())?;

@@ -57,8 +57,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// Reads the inode btrees of all allocation groups. Unreadable parts become findings.
     ///
-    /// A superblock may claim four thousand million groups. If 1,024 groups in a row are
-    /// unreadable, all later groups become a single finding.
+    /// A superblock may claim four thousand million groups. If all `GROUPS_PER_ROUND` groups of a
+    /// round are unreadable, all later groups become one finding.
     pub(crate) fn read(
         source: &ScanSource,
         pool: &WorkerPool<'_>,

@@ -1,4 +1,4 @@
-//! The bytes of a file in memory: non-zero blocks, and zeros everywhere else.
+//! The bytes of a file in memory, of which only written blocks take space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::digest::{SECTOR_BYTES, SparseDigest};
 pub struct Bytes {
     block_bytes: u64,
     size: u64,
-    /// The blocks that were written, by their index. Every block is `block_bytes` long. Bytes past
-    /// the size are zero.
+    /// The blocks that were written, by their index in the file. Every block has `block_bytes`
+    /// bytes. The bytes past the size of the file are zero.
     blocks: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
@@ -89,7 +89,7 @@ impl Bytes {
         self.size += length;
     }
 
-    /// Returns a part of the file that starts at a block boundary.
+    /// Returns a part of the file as a file of its own. `offset` must be a block boundary.
     pub fn part(&self, offset: u64, length: u64) -> Self {
         let mut part = self.clone();
         part.resize(offset.saturating_add(length).min(self.size));
@@ -97,7 +97,8 @@ impl Bytes {
         part
     }
 
-    /// Writes a part at a block boundary. The rest of its last block becomes zeros.
+    /// Writes a part of another file at `offset`, a block boundary. The rest of the part's last
+    /// block becomes zeros.
     pub fn paste(&mut self, offset: u64, part: &Self) {
         self.zero(offset, part.size.next_multiple_of(self.block_bytes));
         let first = offset / self.block_bytes;
@@ -141,7 +142,8 @@ impl Bytes {
         }
     }
 
-    /// Zeros the bytes from `start` to `end`, both in one block, if the block exists.
+    /// Zeros the bytes from `start` to `end`, which must be in one block. Does nothing if the block
+    /// was not written.
     fn zero_within(&mut self, start: u64, end: u64) {
         let index = start / self.block_bytes;
         let within = (start % self.block_bytes) as usize;
@@ -154,7 +156,8 @@ impl Bytes {
         }
     }
 
-    /// Splits a range at block boundaries: block, range within it, range within the whole.
+    /// Splits a range of the file at block boundaries. Calls `take` for each piece with the index
+    /// of the block, the range within the block, and the range within `length`.
     fn pieces(
         &self,
         offset: u64,
