@@ -1,4 +1,4 @@
-//! `/dev/fuse`: one connection to the kernel, and further descriptors of it.
+//! `/dev/fuse`: a connection to the kernel, which may have several descriptors.
 
 #![allow(
     unsafe_code,
@@ -16,10 +16,11 @@ use crate::MountError;
 
 /// Path of the kernel's FUSE device.
 const PATH: &str = "/dev/fuse";
-/// Opens one more queue of the given connection.
+/// The ioctl that connects a descriptor of the device to an existing connection, with a queue of
+/// its own.
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
-/// A descriptor of a connection.
+/// A descriptor of `/dev/fuse`.
 #[derive(Debug)]
 pub(crate) struct Device(File);
 
@@ -38,7 +39,7 @@ impl Device {
             .map_err(|source| MountError::NoDevice { source })
     }
 
-    /// Takes over the descriptor that the parent process has opened and mounted.
+    /// Takes over a descriptor that the parent process has opened and with which it has mounted.
     ///
     /// # Errors
     ///
@@ -60,8 +61,8 @@ impl Device {
         Self(File::from(descriptor))
     }
 
-    /// Opens one more descriptor of the same connection, whose answers the kernel matches
-    /// separately.
+    /// Opens one more descriptor of the same connection. A worker answers a request on the
+    /// descriptor from which it read the request.
     pub(crate) fn another(&self) -> Result<Self, MountError> {
         let other = Self::open()?;
         let number = self.0.as_raw_fd() as u32;
@@ -74,7 +75,7 @@ impl Device {
         Ok(other)
     }
 
-    /// Duplicates the descriptor, for the case that no further one can be opened.
+    /// Duplicates the descriptor. The caller uses this if [`another`](Self::another) fails.
     pub(crate) fn shared(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
@@ -98,7 +99,7 @@ impl Device {
         }
     }
 
-    /// Sends an answer. It is no error if no caller waits for the answer any more.
+    /// Sends an answer. If its request does not wait for an answer any more, that is not an error.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match (&self.0).write(bytes) {
             Err(error) if Errno::from_io_error(&error) != Some(Errno::NOENT) => Err(error),

@@ -57,7 +57,7 @@ fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) 
     Ok(())
 }
 
-/// Checks that each name of a directory leads to its inode, that the directory has no other name,
+/// Checks that each name of a directory leads to its inode, that some unknown names are not found,
 /// and that `..` leads to the parent.
 fn check_inode(
     volume: &Volume,

@@ -21,8 +21,8 @@ fn write_data_starts_at_a_page_boundary() {
     assert_eq!(written.as_ptr().addr() % PAGE_BYTES as usize, 0);
 }
 
-/// A handler that answers a READ with sevens, and other requests with the reversed bytes after
-/// their arguments.
+/// A handler that answers a READ with bytes of value 7. It answers other requests with the bytes
+/// after their arguments in reverse order.
 struct Mirror;
 
 impl Handler for Mirror {
