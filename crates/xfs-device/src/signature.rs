@@ -98,9 +98,9 @@ pub enum Contents {
     Cpio,
     /// A ZIP archive.
     Zip,
-    /// The range is empty: it has not a single byte.
+    /// The range is empty: its length is 0 bytes.
     Empty,
-    /// The probed bytes are all zeros.
+    /// All bytes that were checked are zero.
     Zeros,
     /// The data has no known format.
     Unknown,
@@ -183,8 +183,8 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Offset, magic number, contents. The first match counts, so the longer magic numbers at the very
-/// start come first.
+/// The known signatures: offset of the magic number in bytes, magic number, contents. The first
+/// match counts, so the longer magic numbers at offset 0 come first.
 const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (0, b"XFSB", Contents::Xfs),
     (0, b"XFSM", Contents::XfsMetadump),
@@ -244,7 +244,7 @@ const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (65600, b"_BHRfS_M", Contents::Btrfs),
 ];
 
-/// The number of bytes, from the start of the range, that hold all signatures.
+/// Number of bytes, from the start of the range, that are read to check all signatures.
 const PROBE_BYTES: u64 = 66 << 10;
 
 /// Detects the contents of the device from byte `start` on.
