@@ -1,4 +1,4 @@
-//! The machine of a run.
+//! The machine on which a run takes place.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::processors::Processors;
 /// The machine on which the figures were measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// System and version, as in uname(1).
+    /// Name and version of the operating system, as in uname(1).
     pub kernel: String,
     /// The architecture.
     pub architecture: String,
@@ -45,8 +45,8 @@ impl Machine {
     }
 }
 
-/// Returns the text after the colon of the first line of a file that starts with `key`, if there is
-/// one.
+/// Returns the text after the colon in the first line of a file that starts with `key`. `None` if
+/// there is no such line.
 fn line_of(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;
