@@ -44,7 +44,7 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// Returns a conversion of a host error about a path.
+    /// Returns a function that turns a host error about `path` into a benchmark error.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::File { path: path.to_owned(), source }
     }

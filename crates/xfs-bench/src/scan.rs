@@ -1,4 +1,4 @@
-//! The speed of listing every inode of a volume, for every contender.
+//! Measures how fast each contender lists every inode of a volume.
 
 use std::fs;
 use std::path::Path;
