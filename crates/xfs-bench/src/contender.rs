@@ -1,5 +1,5 @@
-//! Runs one contender, and measures wall time, processor time, peak memory, and the number of
-//! listed inodes.
+//! Runs one contender, and measures its wall time, processor time and peak memory. Counts the
+//! inodes that it has listed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

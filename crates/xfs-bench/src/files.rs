@@ -106,10 +106,10 @@ impl Arguments {
     }
 }
 
-/// A function that opens a target on the volume in an image.
+/// A function that opens the volume in an image as a target of workloads.
 pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn WorkTarget>, WorkloadError>;
 
-/// Opens the volume in an image with the library.
+/// Opens the volume in an image with ferroxfs's library.
 fn library(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Library::open(Store::open(image)?, OpenOptions::new())?))
 }

@@ -36,7 +36,8 @@ pub struct Container {
 pub struct InnerVolume {
     /// The name of the volume.
     pub name: String,
-    /// The volume's first byte on the device. `None` if the volume is not one contiguous piece.
+    /// Offset in bytes of the volume on the device. `None` if the volume is not one contiguous
+    /// piece.
     pub start: Option<u64>,
     /// The kind of data in the volume, if the volume is one contiguous piece.
     pub contents: Contents,
@@ -196,8 +197,8 @@ impl fmt::Display for Container {
     }
 }
 
-/// Returns the offset of the data of a bcache backing device, or of a RAID member that holds all
-/// data of the array. Returns `None` for other containers.
+/// Returns the offset of the data inside a bcache backing device, or inside a RAID member that
+/// contains all data of the array. Returns `None` for other containers.
 fn data_of(device: &dyn BlockDevice, start: u64, contents: Contents) -> io::Result<Option<u64>> {
     let place = start.saturating_add(4096);
     let mut block = [0; 256];

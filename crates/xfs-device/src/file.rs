@@ -40,10 +40,10 @@ const IMAGE_SECTOR_BYTES: u32 = 512;
 /// The largest page size of any host in bytes. All other page sizes divide it.
 const MAX_PAGE_BYTES: u64 = 64 << 10;
 
-/// The access to a device.
+/// Whether a device is opened for reading only or also for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read only: no byte changes.
+    /// Read only: no byte of the device changes.
     ReadOnly,
     /// Read and write.
     ReadWrite,

@@ -12,7 +12,7 @@ use crate::window::WindowDevice;
 
 /// Base-2 logarithms of the sector sizes that XFS supports.
 const SECTOR_LOGS: std::ops::RangeInclusive<u32> = 9..=15;
-/// Magic numbers of the second and third sector of an allocation group.
+/// Magic numbers of the second and the third sector of an allocation group.
 const GROUP_MAGICS: [[u8; 4]; 2] = [*b"XAGF", *b"XAGI"];
 
 /// The part of a device in which to look for the volume.

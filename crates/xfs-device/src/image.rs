@@ -35,7 +35,7 @@ enum ClusterLocation {
     Zeros,
     /// The range is stored from this byte of the image file on.
     Host(u64),
-    /// The range is in an encoded cluster, which [`ClusterMap::read_encoded`] reads. The value has
+    /// The range is in an encoded cluster, which `ClusterMap::read_encoded` reads. The value has
     /// a meaning only for the map.
     Encoded(u64),
 }
@@ -65,7 +65,7 @@ trait ClusterMap: Send + Sync {
     ) -> io::Result<()>;
 }
 
-/// The disk inside a qcow2 image.
+/// The virtual disk inside a qcow2 image, as a device.
 struct ImageDevice<M> {
     file: FileDevice,
     map: M,

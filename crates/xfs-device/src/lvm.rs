@@ -33,7 +33,7 @@ const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
 const RING_START: u64 = 512;
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 const MAX_DEPTH: usize = 8;
-/// The most logical volumes that are read.
+/// The most logical volumes that are read from the metadata of a volume group.
 const MAX_VOLUMES: usize = 256;
 
 /// A physical volume.

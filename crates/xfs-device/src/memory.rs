@@ -35,7 +35,7 @@ impl MemoryDevice {
         Self { tables, length_bytes }
     }
 
-    /// Creates a device that holds `bytes`.
+    /// Creates a device with the contents `bytes`.
     ///
     /// # Errors
     ///

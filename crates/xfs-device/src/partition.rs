@@ -44,9 +44,9 @@ pub enum TableKind {
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// The partition number, from 1, as the kernel counts.
+    /// The partition number. As in the kernel, numbers start at 1.
     pub number: u32,
-    /// The first byte of the partition on the disk.
+    /// Offset in bytes of the partition on the disk.
     pub start: u64,
     /// The length of the partition according to the table. On a truncated disk some bytes may be
     /// missing.
@@ -62,9 +62,9 @@ pub struct Partition {
 /// The type of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The GUID of the type.
+    /// The GUID that a GPT gives as the type.
     Gpt(Uuid),
-    /// The byte of the type.
+    /// The byte that an MBR gives as the type.
     Mbr(u8),
 }
 
@@ -122,7 +122,7 @@ pub enum PartitionError {
 ///
 /// # Errors
 ///
-/// The error of the device. [`PartitionError::DamagedGpt`] for a GPT without a valid copy.
+/// The error of the device. `PartitionError::DamagedGpt` for a GPT without a valid copy.
 pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, PartitionError> {
     let mut sizes = vec![device.sector_size()];
     if device.sector_size() == 512 {

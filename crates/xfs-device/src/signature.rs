@@ -1,7 +1,7 @@
-//! Detecting the contents of a device range by magic numbers.
+//! Detects the contents of a range of a device by magic numbers.
 //!
-//! Owns: recognising XFS, and enough other formats to name them in messages. A recognised magic
-//! number is a hint, and does not mean that the rest is valid.
+//! Owns: recognising XFS, and enough other formats to name them in messages. A magic number is only
+//! a hint: the other bytes of the range may be invalid.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ pub enum Contents {
     Btrfs,
     /// F2FS.
     F2fs,
-    /// FAT of any width.
+    /// FAT with 12, 16 or 32 bits.
     Fat,
     /// exFAT.
     ExFat,
@@ -62,7 +62,7 @@ pub enum Contents {
     Stratis,
     /// A VDO volume.
     Vdo,
-    /// Hash tree of dm-verity.
+    /// A hash tree of dm-verity.
     Verity,
     /// A qcow2 disk image.
     Qcow2,
@@ -107,7 +107,7 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// Returns the name of the format, with its article.
+    /// Returns the name of the format with its article, for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ impl Contents {
         }
     }
 
-    /// Returns whether this is an image file of a virtual disk, and not the disk itself.
+    /// Returns whether this is a format of image files of virtual disks.
     #[must_use]
     pub const fn is_disk_image(self) -> bool {
         matches!(

@@ -42,7 +42,7 @@ pub enum MountError {
         /// The name of the option.
         option: &'static str,
     },
-    /// The kernel's FUSE is too old.
+    /// The kernel's FUSE protocol is too old.
     #[error("this kernel speaks version {major}.{minor} of FUSE; 7.36 (Linux 5.17) is needed")]
     OldKernel {
         /// Major version of the kernel's FUSE protocol.

@@ -46,7 +46,7 @@ pub use transport::{
 
 use transport::MountPoint;
 
-/// The threads that serve a mount, and the channel that they use.
+/// The number of threads that serve a mount, and the kind of channel that they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Number of workers that wait for requests. With io_uring there is at least one per queue of

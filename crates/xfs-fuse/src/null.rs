@@ -19,7 +19,7 @@ use crate::transport::{Handler, Reply, Request};
 const VALID_SECONDS: u64 = 1 << 20;
 const DIRECTORY: u32 = 0o40_755;
 const FILE: u32 = 0o100_644;
-/// Bit at which the number of the directory starts in the node of a file.
+/// Number of the bit at which the index of the directory starts in the node number of a file.
 const DIRECTORY_SHIFT: u32 = 32;
 
 /// The files of a directory: their numbers go from `removed` up to, but not including, `made`.
@@ -36,7 +36,7 @@ pub struct Null {
     file_bytes: u64,
 }
 
-/// The file or directory that a node stands for.
+/// The file or directory to which a node number refers.
 enum Node {
     Root,
     Directory(usize),

@@ -66,7 +66,7 @@ pub enum OptionError {
         /// Name of the option.
         name: String,
     },
-    /// The kernel's XFS has the option, and ferroxfs does not support it.
+    /// ferroxfs does not support this option, which the kernel's XFS or FUSE has.
     #[error("{name}: this mount option is not supported: {reason}")]
     Refused {
         /// Name of the option.
@@ -74,7 +74,7 @@ pub enum OptionError {
         /// The reason for the refusal.
         reason: &'static str,
     },
-    /// The option lacks its value.
+    /// The option needs a value, and none was given.
     #[error("{name}: value missing: expected {}", values(name))]
     ValueMissing {
         /// Name of the option.

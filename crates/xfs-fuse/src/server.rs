@@ -51,7 +51,7 @@ use unlinked::UnlinkedNodes;
 /// How long the kernel may cache names and attributes. They stay true until the kernel itself
 /// requests a change, because only this server changes the volume.
 const VALID: Duration = Duration::from_secs(365 * 24 * 3600);
-/// The longest name, in bytes.
+/// Length of the longest file name in bytes.
 const NAME_BYTES: u32 = 255;
 /// The most files that a worker frees during one FORGET request. A request may forget tens of
 /// thousands of files, and the worker serves no other request meanwhile.
@@ -99,7 +99,8 @@ pub enum Durability {
 /// When access times are updated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
-    /// An access time is updated if it is older than the last change, or older than a day.
+    /// An access time is updated if it is older than the last change of the file, or older than a
+    /// day.
     #[default]
     Relative,
     /// Access times of files are updated as with `Relative`. Those of directories are never

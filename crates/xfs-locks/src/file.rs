@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The [`LockContext`] exists before a bit of the [`LockWord`] announces a lock or a lease
+//! - **I1** The `LockContext` exists before a bit of the `LockWord` announces a lock or a lease
 //!   in it. So a thread that sees none of the bits does not read the context.
 //! - **I2** A waiter is in the list of its file until another thread removes it to wake it, or
 //!   until its own thread removes it. The thread that removes it holds the lock of the list.
@@ -144,7 +144,7 @@ impl LockSpace {
         }
     }
 
-    /// Adds a waiter to the list of waiting requests. Returns [`LockError::Deadlock`] if it would
+    /// Adds a waiter to the list of waiting requests. Returns `LockError::Deadlock` if it would
     /// wait for ever.
     fn enqueue(
         &mut self,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::LockError;
 use crate::opens::{OpenMode, Opens};
 
-/// The kind of a lease. Different operations break each kind; see [`Breaker`].
+/// The kind of a lease. The operations that break a lease depend on its kind; see [`Breaker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseKind {
     /// The lease of a program: `F_SETLEASE`.
@@ -105,7 +105,7 @@ struct Lease {
 pub struct LeaseRequest {
     /// The open file description that holds the lease.
     pub holder: u64,
-    /// The mode in which the holder has the file open.
+    /// The mode in which the holder itself has the file open.
     pub own: OpenMode,
     /// The kind of the lease.
     pub kind: LeaseKind,

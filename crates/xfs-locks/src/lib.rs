@@ -44,7 +44,7 @@ mod sync {
     pub(crate) use xfs_sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 }
 
-/// The reason why a lock was not taken.
+/// The reason why a lock was not taken, or a lease was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
     /// Another owner holds a conflicting lock, and the request does not wait.

@@ -57,7 +57,8 @@ pub struct Opens {
 /// The number of opens of a file that are counted in one per-CPU slot, or in no slot.
 #[derive(Debug, Default)]
 pub struct OpenTally {
-    /// The number of opens for writing in the upper half, and of other opens in the lower half.
+    /// The number of opens for writing in the upper 32 bits, and of opens for reading only in the
+    /// lower 32 bits.
     word: AtomicU64<Object>,
 }
 
@@ -108,8 +109,8 @@ impl LockWord {
         Self::default()
     }
 
-    /// Returns whether any of these bits is set. A thread that sees a bit also sees everything
-    /// written before the bit was set.
+    /// Returns whether any of `bits` is set. A thread that sees a bit also sees all writes that
+    /// precede the setting of the bit.
     pub(crate) fn has(&self, bits: u32) -> bool {
         self.bits.load(Ordering::Acquire) & bits != 0
     }

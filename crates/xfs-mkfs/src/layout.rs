@@ -82,7 +82,7 @@ pub struct VolumeLayout {
     pub log: Option<(AgNumber, AgBlock, u32)>,
     /// The number of blocks of each free list.
     pub free_list_blocks: u32,
-    /// The alignment of the first inode chunk in blocks.
+    /// The number of blocks to a multiple of which the first inode chunk is aligned.
     pub inode_alignment: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct GroupLayout {
     pub length_blocks: u32,
     /// The free extents, sorted by block number.
     pub free: Vec<FreeSpace>,
-    /// The blocks of the free list, in order.
+    /// The block numbers of the free list, in its order.
     pub free_list: Vec<AgBlock>,
     /// All used extents, sorted by block number.
     pub owned: Vec<OwnedExtent>,

@@ -64,7 +64,7 @@ pub struct DataOptions {
     pub swidth: Option<Size>,
     /// Whether stripe alignment is off.
     pub noalign: bool,
-    /// Whether the data device is a regular file, created if it is missing.
+    /// Whether the data device is a regular file, which is created if it does not exist.
     pub file: bool,
     /// The path of the data device.
     pub name: Option<PathBuf>,
@@ -113,7 +113,7 @@ pub struct LogOptions {
     pub agnum: Option<Size>,
     /// The device of an external log.
     pub device: Option<PathBuf>,
-    /// Whether the log device is a regular file, created if it is missing.
+    /// Whether the log device is a regular file, which is created if it does not exist.
     pub file: bool,
     /// Stripe unit in bytes.
     pub su: Option<Size>,

@@ -90,7 +90,7 @@ impl AgreementRun {
     ///
     /// # Errors
     ///
-    /// As [`perform`](Self::perform).
+    /// The first close that the model and the subject answer differently.
     pub fn close(&mut self, subject: &mut impl Subject) -> Result<(), Box<Disagreement>> {
         for slot in 0..SLOTS {
             let operation = Operation::Close { slot };
@@ -125,7 +125,7 @@ pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Performs a history on an empty volume.
+/// Performs a history on a subject with an empty volume. Returns the model after the history.
 ///
 /// # Errors
 ///
@@ -165,7 +165,7 @@ impl Disagreement {
         Self { history, what }
     }
 
-    /// Returns the description of the difference, without the history.
+    /// Returns the description of the difference between the answers, without the history.
     pub fn what(&self) -> &str {
         &self.what
     }

@@ -12,13 +12,13 @@ use crate::view::{InodeView, OpenAttributes, Time, Tree};
 /// location of a new attribute block.
 #[derive(Debug, Default)]
 pub struct Resumed {
-    /// The inode numbers of these inodes.
+    /// The numbers of the inodes whose attribute change was pending.
     pub inodes: BTreeSet<u64>,
     /// The time at which the kernel's recovery began.
     pub since: Time,
 }
 
-/// A list of differences, in words.
+/// A list of the differences between two views of a volume, in words.
 #[derive(Debug)]
 pub struct Differences {
     found: Vec<String>,

@@ -32,7 +32,7 @@ use crate::view::Tree;
 /// A history with the state of the model after each operation.
 #[derive(Debug)]
 pub struct CrashHistory {
-    /// The state after each operation. The first state precedes all operations.
+    /// The states of the model: one before all operations, and one after each operation.
     states: Vec<HistoryState>,
     promises: Vec<SyncPromise>,
     /// Number of operations that led to the first state, before the history.

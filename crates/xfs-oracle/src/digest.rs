@@ -1,6 +1,6 @@
 //! Digests of file contents, computed in the same way for each of two compared volumes.
 
-/// The unit in which contents are checked for zeros.
+/// The unit in bytes in which contents are checked for zeros.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// Length and CRC-32C of a byte string, small enough to keep for every file of a volume. It detects
@@ -12,7 +12,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds further bytes. The digest does not depend on how the bytes are divided into calls.
+    /// Adds further bytes. Two calls give the same digest as one call with all bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
         self.crc = crc32c::crc32c_append(self.crc, bytes);

@@ -1,4 +1,4 @@
-//! Failures of the test machinery.
+//! Failures of the programs and the machine that a test uses.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 /// these.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// The machine lacks a requirement, so the test must be skipped with this reason.
+    /// The machine lacks what the test needs, as this text says. The test must be skipped.
     #[error("{0}")]
     Unavailable(String),
     /// The kernel behaves differently from its model.

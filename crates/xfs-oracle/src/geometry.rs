@@ -1,4 +1,4 @@
-//! The kinds of volumes that a comparison covers, as options of mkfs.xfs.
+//! The kinds of volumes that tests compare with the kernel, as options of mkfs.xfs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum GeometryFeature {
     ExternalLog,
     /// Files are created and removed until the free space is fragmented.
     Aged,
-    /// Space runs out, so that partial inode chunks are allocated.
+    /// The volume is filled until no space is left, so that partial inode chunks are allocated.
     Full,
     /// The volume was grown, so its last group is shorter than the others.
     Grown,
@@ -53,13 +53,13 @@ const FRAGMENTED: &str = "-b size=4096 -n parent=1 -m rmapbt=1,reflink=1 -i exch
 pub struct Geometry {
     /// Name for reports.
     pub name: &'static str,
-    /// The treatment, in addition to filling the volume.
+    /// The treatment of the volume after mkfs.xfs, in addition to filling it.
     pub feature: GeometryFeature,
     mkfs: MkfsVersion,
     options: &'static str,
 }
 
-/// Image files that mkfs.xfs has made.
+/// The image files of a volume that mkfs.xfs has made.
 #[derive(Debug)]
 pub struct Image {
     /// The data device.
@@ -77,7 +77,7 @@ const fn newer(name: &'static str, options: &'static str) -> Geometry {
 }
 
 impl Geometry {
-    /// All kinds of volumes that a comparison covers.
+    /// All kinds of volumes that tests compare with the kernel.
     pub const ALL: [Self; 32] = [
         system("default", ""),
         system("block-1k", "-b size=1024"),
@@ -212,8 +212,8 @@ impl Image {
         Ok((!output.status.success()).then_some(said))
     }
 
-    /// Returns the numbers of transactions and of their items that the newer xfs_logprint finds in
-    /// the log.
+    /// Returns the number of transactions and the number of their items that the newer xfs_logprint
+    /// finds in the log.
     pub fn logged(&self) -> Result<(usize, usize), OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(["-t", "-i"]);
@@ -226,11 +226,11 @@ impl Image {
         Ok((transactions.count(), items.count()))
     }
 
-    /// Returns the output of the newer xfs_logprint in the mode that `options` select.
+    /// Returns the output of the newer xfs_logprint, called with `options`.
     ///
     /// # Errors
     ///
-    /// The failure of xfs_logprint, or its complaint.
+    /// The failure of xfs_logprint, or its complaint about the log.
     pub fn printed_log(&self, options: &[&str]) -> Result<String, OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(options);

@@ -22,7 +22,7 @@ pub struct Trial {
 /// The reason why a test did not pass.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The test machinery failed, or the machine lacks a requirement.
+    /// The test machinery failed, or the machine lacks what the test needs.
     #[error(transparent)]
     Oracle(#[from] OracleError),
     /// ferroxfs is wrong, as this message describes.

@@ -22,7 +22,7 @@ bitflags! {
     pub struct FileFlags: u32 {
         /// The file's contents are on the realtime device.
         const REALTIME = 0x1;
-        /// fallocate has preallocated space for the file.
+        /// Space was preallocated for the file, for example by fallocate.
         const PREALLOCATED = 0x2;
         /// Nothing about the file may change.
         const IMMUTABLE = 0x8;
@@ -30,9 +30,9 @@ bitflags! {
         const APPEND = 0x10;
         /// Writes are synchronous.
         const SYNC = 0x20;
-        /// Reads do not update the access time.
+        /// Reading does not update the access time.
         const NOATIME = 0x40;
-        /// Backups leave the file out.
+        /// Backups skip the file.
         const NODUMP = 0x80;
         /// New files in the directory go to the realtime device, if there is one.
         const REALTIME_INHERIT = 0x100;
@@ -105,11 +105,11 @@ bitflags! {
 /// One extent of a file. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {
-    /// Offset of the extent in the file.
+    /// Offset of the extent in the file, in bytes.
     pub offset: u64,
-    /// Address of the extent on the device.
+    /// Address of the extent on the device, in bytes.
     pub address: u64,
-    /// Length of the extent.
+    /// Length of the extent in bytes.
     pub length: u64,
     /// The kernel's flags of the extent.
     pub flags: ExtentFlags,

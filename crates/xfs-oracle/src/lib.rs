@@ -46,7 +46,7 @@ pub use subject::{Kernel, SeekKind, Subject, scan};
 pub use view::{Contents, DirectoryEntry, InodeView, OpenAttributes, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
-/// Toggles the flags `flags` of a file, and sets its project ID.
+/// Inverts the bits `flags` in the flags of a file, and sets its project ID.
 pub fn change_flags(file: &std::fs::File, flags: u32, project: u32) -> rustix::io::Result<()> {
     let mut attributes = ioctl::file_attributes(file)?;
     attributes.flags ^= flags;

@@ -39,13 +39,13 @@ pub use operation::{
 };
 pub use shrink::shrink;
 
-/// The result of an operation.
+/// The answer to an operation: its outcome, or its error.
 pub type Answer = Result<Outcome, Errno>;
 
 /// A number that identifies a node for the lifetime of the model.
 pub type NodeId = u64;
 
-/// The ID of the root.
+/// The ID of the root directory.
 const ROOT: NodeId = 1;
 
 /// The expected value of a time of a node.
@@ -53,13 +53,13 @@ const ROOT: NodeId = 1;
 pub enum Stamp {
     /// An operation set the time to this value.
     Set(Time),
-    /// An operation took the time from the clock.
+    /// An operation set the time to the current time of the clock.
     Clock,
     /// The time is not specified, so every value is right.
     Unknown,
 }
 
-/// The contents of a node.
+/// The type of a node, with its contents.
 #[derive(Debug, Clone)]
 pub enum Body {
     /// A directory: its entries, and its parent directory.
@@ -80,7 +80,7 @@ pub enum Body {
 /// One inode.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Mode, with the type.
+    /// Mode bits, including the file type.
     pub mode: u32,
     /// Link count of the inode.
     pub links: u32,
@@ -139,7 +139,7 @@ impl Node {
     }
 }
 
-/// A filesystem in memory.
+/// A model of a filesystem, in memory.
 #[derive(Debug, Clone)]
 pub struct Model {
     features: Features,
@@ -253,7 +253,7 @@ impl Model {
         Ok(node)
     }
 
-    /// Returns the node, to have its contents changed now: its times become [`Stamp::Clock`].
+    /// Returns the node, to have its contents changed now: its times become `Stamp::Clock`.
     fn modify(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let node = self.change(id)?;
         node.modified = Stamp::Clock;

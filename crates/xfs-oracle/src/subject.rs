@@ -9,13 +9,13 @@ use crate::model::{Operation, Outcome};
 
 pub use kernel::Kernel;
 
-/// A filesystem that performs operations.
+/// A filesystem, such as the kernel's, that performs operations.
 pub trait Subject {
-    /// Performs an operation.
+    /// Performs an operation and returns its result.
     ///
     /// # Errors
     ///
-    /// The errno that the kernel's XFS returns.
+    /// The errno of the operation. It must be the one that the kernel's XFS returns.
     fn perform(&mut self, operation: &Operation) -> Result<Outcome, Errno>;
 }
 

@@ -28,7 +28,7 @@ pub struct InodeView {
     /// The paths of the inode from the root, without a leading `/`, sorted. The root's path is
     /// empty.
     pub paths: Vec<Vec<u8>>,
-    /// `st_mode`, with the type.
+    /// `st_mode`: the permissions and the file type.
     pub mode: u32,
     /// Link count.
     pub links: u32,
@@ -84,7 +84,8 @@ pub struct OpenAttributes {
 /// Contents of a regular file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Ranges that contain data, as offset and length, merged and cut off at the size.
+    /// Ranges that contain data, as offset and length in bytes. Adjacent ranges are merged, and the
+    /// last one is cut off at the end of the file.
     pub ranges: Vec<(u64, u64)>,
     /// Digest of the bytes of all these ranges, in the order of the ranges.
     pub digest: Digest,
@@ -93,7 +94,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Adds the bytes of a range. `offset` is a multiple of 512.
+    /// Adds a range of data. `offset` must be a multiple of 512.
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         self.digest.update(bytes);
         self.sparse.update(offset, bytes);
@@ -109,7 +110,7 @@ pub struct DirectoryEntry {
     pub kind: FileType,
 }
 
-/// A time as the kernel shows it: seconds since 1970, and nanoseconds that count upwards.
+/// A time as the kernel shows it. The nanoseconds count forward from the second, also before 1970.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
     /// Seconds since 1970, negative before.

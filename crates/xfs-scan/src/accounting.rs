@@ -41,13 +41,13 @@ pub struct Account {
     /// Sum of the allocated space of these inodes in units of 512 bytes. A shared block counts
     /// once.
     pub blocks: u64,
-    /// Number of the units in `blocks` that are shared with another file.
+    /// Number of the 512-byte units in `blocks` that are shared with another file.
     pub shared_blocks: u64,
     /// The directory's path, empty for other kinds.
     pub paths: ByteList,
 }
 
-/// The sums of one account.
+/// The sums of one account, without its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct AccountSums {
     inodes: u64,
@@ -65,10 +65,11 @@ impl AccountSums {
     }
 }
 
-/// A shared extent of an inode, and the accounts to which the extent would be charged.
+/// A shared extent of an inode, and the accounts to which it is charged if no earlier inode shares
+/// it.
 #[derive(Clone, Copy, Debug)]
 struct SharedClaim {
-    /// One key for each requested kind of account.
+    /// The key of the inode's account of each kind: owner, project, directory.
     keys: [u64; 3],
     start: u64,
     length: u64,

@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 16 << 20;
 /// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
-/// State that the emitting workers share.
+/// State that is the same for all workers that encode rows.
 pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
@@ -36,19 +36,19 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of the encoded rows of some batches, in order.
+/// A part of the encoded rows of some batches. Parts are in the order of rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
     /// Lines of rows in the spill file, and the facts that were collected with them.
     Spilled(SpillRange, Vec<Fact>),
 }
 
-/// The encoded rows of some batches, and their counts.
+/// The encoded rows of some batches, with their counts and sums.
 pub(crate) struct Emitted {
     pub(crate) parts: Vec<EmittedPart>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
-    /// Number of findings that are corruption.
+    /// Number of findings that say that the volume is damaged.
     pub(crate) corruptions: u64,
     /// Number of inodes that have no row because of a finding.
     pub(crate) missing_inodes: u64,
@@ -177,8 +177,9 @@ impl<'a> PieceWriter<'a> {
         Ok(Self { context, encoder, is_empty: true, full: Vec::new() })
     }
 
-    /// Encodes one row. A piece that has grown large is completed, and its lines go to the spill
-    /// file: the number of rows in a unit is bounded, the length of their paths is not.
+    /// Encodes one row. If the piece has grown large, completes it and writes its lines to the
+    /// spill file. That is needed because the number of rows in a unit is bounded, but the length
+    /// of their paths is not.
     #[inline]
     fn encode(
         &mut self,

@@ -1,4 +1,4 @@
-//! Errors that end a scan early. Damage on a volume does not end it: it is a finding.
+//! Errors that end a scan early. Damage on a volume does not end a scan: it becomes a finding.
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub enum ScanError {
     /// The caller cancelled the scan.
     #[error("interrupted")]
     Cancelled,
-    /// This build lacks the format.
+    /// This build does not support the output format with this name.
     #[error("this build does not support {0}")]
     FormatNotBuilt(&'static str),
     /// The memory limit does not suffice for even one unit of work per thread.

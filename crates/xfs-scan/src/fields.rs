@@ -16,9 +16,9 @@ pub enum Field {
     Generation,
     /// Allocation group.
     Ag,
-    /// File type, as a word.
+    /// File type as a word, such as `file`.
     Type,
-    /// `st_mode` with its type bits.
+    /// `st_mode`: the permissions and the file type.
     Mode,
     /// Number of links.
     Nlink,
@@ -53,7 +53,7 @@ pub enum Field {
     /// Names of extended attributes, with their namespaces. Left out unless they are requested by
     /// name.
     Xattrs,
-    /// Every path, from the root of the volume.
+    /// Every path of the inode, from the root of the volume.
     Paths,
 }
 
@@ -118,7 +118,7 @@ impl Field {
     }
 }
 
-/// A name that is not a column.
+/// The error for a name that is not the name of a column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown field {name}; the fields are {}", all_names())]
 pub struct UnknownField {

@@ -1,4 +1,5 @@
-//! Findings: unreadable or invalid data, each a typed row of its own, so that no gap is silent.
+//! Findings: unreadable or invalid data. Each is a typed row of its own, so that no missing row
+//! goes unreported.
 
 use xfs_buffer::Error;
 use xfs_format::{Check, Corruption, StructureAddress};
@@ -13,7 +14,7 @@ pub enum FindingCode {
     Checksum,
     /// A magic number is wrong.
     Magic,
-    /// The structure belongs to another volume, address or owner.
+    /// The structure belongs to another volume, another address or another owner.
     Misplaced,
     /// A structure has impossible values.
     Corrupt,
@@ -106,7 +107,7 @@ impl Finding {
         }
     }
 
-    /// Creates the finding for an error of a lower layer.
+    /// Creates a finding from an error of reading the volume.
     #[must_use]
     #[cold]
     pub fn from_error(error: &Error) -> Self {

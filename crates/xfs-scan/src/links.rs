@@ -70,12 +70,12 @@ impl LinkBuckets {
     }
 }
 
-/// The entries that all workers have found, by unit.
+/// The entries that all workers have found, in memory or in the spill file, by unit of work.
 pub(crate) struct LinkRuns {
     units: Vec<UnitLinks>,
 }
 
-/// The entries that name inodes of one unit.
+/// The entries that name inodes of one unit of work.
 #[derive(Default)]
 pub(crate) struct UnitLinks {
     kept: Vec<Vec<u8>>,
@@ -136,7 +136,8 @@ fn parse(bytes: &[u8]) -> Option<(LinkEntry<'_>, &[u8])> {
 }
 
 impl UnitLinks {
-    /// Adds the entries to the rows that they name. Entries that name no row are findings.
+    /// Adds the entries to the rows of `batch` that they name, and returns the new batch. An entry
+    /// that names no row becomes a finding.
     pub(crate) fn join(
         self,
         batch: Batch,

@@ -1,4 +1,5 @@
-//! The memory limit: rows and links that wait beyond it go to a spill file.
+//! The memory limit of a scan. Rows and links that do not fit in memory while they wait go to a
+//! spill file.
 //!
 //! Owns: the accounting of waiting data, and the spill file. Does **not** own: small allocations
 //! (read buffers, the plan, pieces on their way to the output), for which a fixed share of the
@@ -19,7 +20,7 @@ use crate::batch::Batch;
 use crate::options::Spill;
 use crate::row::Row;
 
-/// A range of the spill file.
+/// A range of bytes of the spill file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpillRange {
     offset: u64,
@@ -39,7 +40,7 @@ pub(crate) struct Memory {
     file_end: AtomicU64<Volume>,
 }
 
-/// A batch that waits for its next step.
+/// The place where a batch waits for its next step.
 pub(crate) enum StoredBatch {
     /// The batch is in memory.
     Kept(Batch),
@@ -53,7 +54,7 @@ pub(crate) enum StoredBatch {
 }
 
 impl Memory {
-    /// Creates the accounting for `limit` bytes.
+    /// Creates the accounting for a limit of `limit` bytes.
     pub(crate) fn new(limit: u64, spill: Spill) -> Self {
         Self {
             limit: limit / 2,
@@ -93,7 +94,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Releases memory of data that does not wait any more.
+    /// Releases `bytes` bytes of memory, whose data does not wait any more.
     pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
@@ -127,7 +128,7 @@ impl Memory {
         Ok(batch)
     }
 
-    /// Writes bytes to the spill file.
+    /// Appends bytes to the spill file. Returns their range.
     pub(crate) fn spill(&self, bytes: &[u8]) -> Result<SpillRange, ScanError> {
         let offset = self.file_end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let file = self.file().map_err(ScanError::Spill)?;
@@ -135,7 +136,7 @@ impl Memory {
         Ok(SpillRange { offset, length: bytes.len() })
     }
 
-    /// Appends a range of the spill file to `out`.
+    /// Reads a range of the spill file and appends it to `out`.
     pub(crate) fn append(&self, from: SpillRange, out: &mut Vec<u8>) -> Result<(), ScanError> {
         let start = out.len();
         out.resize(start + from.length, 0);

@@ -66,12 +66,12 @@ pub enum AccountBy {
 /// Default memory limit: 1 GiB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
-/// The destination of rows that do not fit in memory.
+/// The file to which rows go that do not fit in memory.
 #[derive(Clone, Debug)]
 pub enum Spill {
     /// An unnamed file in this directory, created when it is first needed.
     In(PathBuf),
-    /// This open file, for a program that drops the right to open files before it scans.
+    /// This open file. For a program that gives up the right to open files before it scans.
     To(Arc<File>),
 }
 

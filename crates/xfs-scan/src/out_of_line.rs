@@ -65,7 +65,7 @@ pub(crate) struct VolumeContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a Memory,
     pub(crate) selection: ReadSelection,
-    /// Number of directory blocks listed so far (**I1**).
+    /// Number of directory blocks that all workers have listed (**I1**: it is bounded).
     pub(crate) blocks_listed: AtomicU64<Volume>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct VolumeContext<'a> {
 pub(crate) struct OutOfLineReader<'a> {
     scope: &'a VolumeContext<'a>,
     pending: Vec<PendingInode>,
-    /// Directory entries found so far, for volumes without parent pointers.
+    /// Directory entries that this worker has found. Empty for volumes with parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
     /// Blocks of the current directory that each consist of several extents.
@@ -147,7 +147,8 @@ impl<'a> OutOfLineReader<'a> {
         self.links.spill_if_needed(self.scope.memory)
     }
 
-    /// Reads the attributes and the target of one inode, and appends them to its items.
+    /// Reads the attributes and the symlink target of one inode, and appends them to its row's
+    /// items.
     fn read_items(&self, part: &PendingInode, out: &mut UnitRows) {
         let (cache, selection) = (&self.scope.source.cache, self.scope.selection);
         let Some(row) = out.batch.rows.get(part.row) else { return };
@@ -193,7 +194,7 @@ impl<'a> OutOfLineReader<'a> {
         }
     }
 
-    /// Adds the runs of blocks that the inode shares with others.
+    /// Appends the runs of blocks that the inode shares with other inodes to `items`.
     fn add_shared(&self, inode: &Inode, items: &mut Vec<u8>) -> Result<(), Error> {
         let cache = &self.scope.source.cache;
         if inode.core().is_realtime() {

@@ -52,11 +52,11 @@ pub struct Trailer {
 pub(crate) struct OutputPiece {
     /// The encoded rows. `None` if the piece has only facts.
     pub(crate) rows: Option<Rows>,
-    /// Facts for which the format has no rows.
+    /// Facts that do not belong into rows, because the format has only rows of inodes.
     pub(crate) facts: Vec<Fact>,
 }
 
-/// The rows of a piece.
+/// The encoded rows of a piece, in the form of its format.
 pub(crate) enum Rows {
     /// Lines of text.
     Lines(Vec<u8>),
@@ -90,7 +90,8 @@ pub(crate) enum Encoding {
     Parquet(self::parquet::ParquetEncoding),
 }
 
-/// Line buffers for reuse. Fresh memory from the host costs more than filling a buffer.
+/// Buffers for lines that are used again, because getting fresh memory from the host takes longer
+/// than filling a buffer.
 #[derive(Default)]
 pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>, Volume>);
 
@@ -105,7 +106,7 @@ impl Buffers {
     }
 }
 
-/// The formats that are lines of text.
+/// The output formats that consist of lines of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineFormat {
     Table,
@@ -212,7 +213,8 @@ impl<'w> Output<'w> {
 }
 
 impl Appender<'_> {
-    /// Returns whether the format has no rows for facts.
+    /// Returns whether the format of this output has only rows of inodes, so that facts need
+    /// another destination.
     fn has_facts_apart(&self) -> bool {
         match &self.rows {
             RowAppender::Lines { format, .. } => *format == LineFormat::Csv,

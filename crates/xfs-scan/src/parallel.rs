@@ -30,7 +30,7 @@ use crate::ScanError;
 /// Size of the window per worker: how many units a worker may be ahead of the next consumed unit.
 const WINDOW_PER_WORKER: usize = 2;
 
-/// The threads of a scan, and its cancellation.
+/// The number of worker threads of a scan, and the function that cancels the scan.
 pub(crate) struct WorkerPool<'a> {
     /// Number of worker threads.
     pub(crate) threads: usize,
@@ -70,12 +70,13 @@ impl<R> Drop for WorkerGuard<'_, R> {
 }
 
 impl WorkerPool<'_> {
-    /// Runs units `0..count`. Each worker creates a state with `start` and calls `work` on it for
-    /// one unit after the other. The calling thread passes the results to `consume` in order.
+    /// Runs the units with the indexes `0..count`. Each worker creates a state with `start` and
+    /// calls `work` on it for one unit after the other. The calling thread passes the results to
+    /// `consume`, in the order of units.
     ///
     /// # Errors
     ///
-    /// The first failure of `work` or `consume`, or the cancellation.
+    /// The first failure of `work` or `consume`, or `ScanError::Cancelled`.
     pub(crate) fn run<S, R: Send>(
         &self,
         count: usize,

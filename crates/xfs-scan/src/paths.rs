@@ -32,7 +32,7 @@ const CYCLE: u32 = u32::MAX - 2;
 const TOO_LONG: u32 = u32::MAX - 1;
 const UNREACHABLE: u32 = u32::MAX;
 
-/// The directories of one unit, with the first link of each.
+/// The directories of one unit of work, each with its first link.
 #[derive(Default)]
 pub(crate) struct DirectoryPart {
     records: Vec<PartRecord>,
@@ -100,7 +100,7 @@ pub(crate) enum NoPath {
     Cycle,
     /// The path is too long to show.
     TooLong,
-    /// No path leads to the parent. Another finding has the reason.
+    /// The parent itself has no path. Another finding gives the reason.
     Unreachable,
 }
 
@@ -304,7 +304,7 @@ impl<'a> PathWriter<'a> {
         Self { table, cached: vec![empty; CACHED_PATHS] }
     }
 
-    /// Appends the path that a link gives.
+    /// Appends the path to which a link leads, or returns the reason why there is none.
     #[inline]
     pub(crate) fn push_path(
         &mut self,

@@ -23,14 +23,14 @@ use crate::parallel::WorkerPool;
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode, ScanError};
 
-/// Chunks per unit: 16,384 inodes, 8 MiB of 512-byte inodes.
+/// Number of inode chunks per unit of work: 16,384 inodes, or 8 MiB of 512-byte inodes.
 pub(crate) const CHUNKS_PER_UNIT: usize = 256;
 
 /// Number of allocation groups whose inode btrees are read before the scan decides whether to
 /// continue.
 const GROUPS_PER_ROUND: u32 = 1024;
 
-/// The readable chunks of one allocation group.
+/// The chunks of one allocation group that could be read.
 struct GroupChunks {
     chunks: Vec<InodeChunk>,
     findings: Vec<Finding>,
@@ -38,16 +38,16 @@ struct GroupChunks {
     is_lost: bool,
 }
 
-/// Chunks that one worker reads at a time.
+/// A unit of work: adjacent chunks of one allocation group that one worker reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) group: AgNumber,
     range: Range<usize>,
-    /// The lowest inode number that the unit could contain.
+    /// The lowest inode number that belongs to the unit.
     first: InodeNumber,
 }
 
-/// All units of a volume.
+/// All units of work of a volume, with their chunks.
 pub(crate) struct Plan {
     groups: Vec<Vec<InodeChunk>>,
     units: Vec<Unit>,
@@ -99,7 +99,7 @@ impl Plan {
         Ok(Self::new(source, groups))
     }
 
-    /// Divides the chunks of all groups, in the order of groups, into units.
+    /// Divides the chunks of all allocation groups into units, in the order of groups.
     fn new(source: &ScanSource, groups: Vec<Vec<InodeChunk>>) -> Self {
         let mut units = Vec::new();
         let mut inodes = 0;
@@ -129,7 +129,7 @@ impl Plan {
         &self.units
     }
 
-    /// Returns the number of used inodes, according to the inode btrees.
+    /// Returns the number of used inodes of the volume, according to the inode btrees.
     pub(crate) const fn inodes(&self) -> u64 {
         self.inodes
     }

@@ -72,7 +72,7 @@ struct InodeSpan {
     allocated: u64,
 }
 
-/// The rows of a unit, and its findings.
+/// The rows of a unit of work, with its findings.
 #[derive(Default)]
 pub(crate) struct UnitRows {
     pub(crate) batch: Batch,

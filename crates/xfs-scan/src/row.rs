@@ -24,7 +24,8 @@ const EPOCH_NANOSECONDS: u64 = (1 << 31) * 1_000_000_000;
 pub struct Moment(u64);
 
 impl Moment {
-    /// Converts a timestamp. Every timestamp that a volume can hold is in range.
+    /// Converts a timestamp of the volume. It cannot overflow for any timestamp that a volume can
+    /// have.
     #[must_use]
     pub fn new(stamp: Timestamp) -> Self {
         Self(stamp.encode_bigtime().unwrap_or_default())
@@ -91,7 +92,7 @@ pub struct Row {
     pub xflags: u32,
     /// Device number as XFS stores it, 0 for an inode that is not a device.
     pub packed_rdev: u32,
-    /// Start of this row's items in the arena of its batch.
+    /// Offset in bytes of this row's items in the arena of its batch.
     pub(crate) items_start: u32,
     /// Length of this row's items in bytes.
     pub(crate) items_length: u32,
@@ -133,7 +134,7 @@ impl Row {
         FileType::from_mode(self.mode as u16)
     }
 
-    /// Returns the file type as a word.
+    /// Returns the file type as a word, such as `file`.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self.file_type() {
@@ -225,18 +226,18 @@ impl ByteList {
     }
 }
 
-/// One inode as an output sees it.
+/// One inode with all data that an output or summary needs.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
     /// The stored attributes of the inode.
     pub row: &'a Row,
     /// Allocation group of the inode.
     pub ag: u32,
-    /// Logarithm of the number of 512-byte units in a filesystem block.
+    /// Base-2 logarithm of the number of 512-byte units in a filesystem block.
     pub block_units_log: u8,
     /// All paths of the inode. Empty for an orphan, and if paths were not requested.
     pub paths: &'a ByteList,
-    /// Whether no path leads to the inode.
+    /// Whether no path leads to the inode. `false` if paths were not requested.
     pub is_orphan: bool,
     /// The target of the symbolic link. `None` if the target was not requested, or the inode is of
     /// another type.
@@ -246,8 +247,8 @@ pub struct RowView<'a> {
 }
 
 impl RowView<'_> {
-    /// Returns the allocated space in units of 512 bytes. The verifier bounds the count by the
-    /// volume's size.
+    /// Returns the allocated space in units of 512 bytes. The product cannot overflow, because the
+    /// inode's verifier bounds the number of blocks by the size of the volume.
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.row.fs_blocks << self.block_units_log

@@ -116,7 +116,7 @@ fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     Ok(threads)
 }
 
-/// A unit that was read and waits for the next step.
+/// A unit of work whose inodes were read, and whose rows wait for the next step.
 struct StoredUnit {
     rows: StoredBatch,
     findings: Vec<Finding>,
@@ -197,7 +197,8 @@ impl ScanRun<'_, '_> {
         )
     }
 
-    /// Reads all units, resolves paths, and emits.
+    /// Reads all units, then determines the paths of directories, then emits the rows with their
+    /// paths.
     fn scan_with_paths(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
         let (mut waiting, links) = self.read_units(scope)?;
         if scope.selection.entries {
@@ -294,7 +295,7 @@ impl ScanRun<'_, '_> {
         Ok((waiting, links.into_inner()))
     }
 
-    /// Adds directory entries to the rows that they name.
+    /// Adds directory entries to the rows of the inodes that they name.
     fn join_links(
         &mut self,
         scope: &VolumeContext<'_>,

@@ -21,7 +21,8 @@ use crate::row::{ByteList, RowView};
 const BIGGEST: usize = 10;
 /// Number of classes by size or by number of entries: one for 0, then one per power of two.
 const CLASSES: usize = 65;
-/// Upper bounds of the age classes in days, with their names. The last class has no bound.
+/// Upper bounds of the classes of ages, in days, with the names of the classes. The last class has
+/// no bound.
 const AGES: [(u64, &str); 7] = [
     (1, "a day"),
     (7, "a week"),
@@ -126,7 +127,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Creates an empty summary. Ages are counted back from `now_seconds` since 1970.
+    /// Creates an empty summary. `now_seconds`, in seconds since 1970, is the time from which ages
+    /// are counted back.
     #[must_use]
     pub(crate) fn new(now_seconds: i64) -> Self {
         Self {

@@ -15,7 +15,7 @@ pub struct Counted {
     pub inodes_in: Option<u64>,
     /// Number of inodes that left the inode cache.
     pub inodes_out: Option<u64>,
-    /// Writes to memory that threads share, in a build that counts them.
+    /// Numbers of writes to memory that threads share. `None` in a build that does not count them.
     pub shared: Option<SharedWrites>,
 }
 

@@ -16,7 +16,7 @@ use chart::{Chart, ChartLine, draw};
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// Returns the report as a page.
+/// Returns the report as an HTML page.
 #[must_use]
 pub fn html(report: &Report) -> String {
     let mut page = Page { out: String::new() };
@@ -161,7 +161,7 @@ fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     page.put(&format!("<div class=\"charts\"><figure>\n{}</figure></div>", draw(&chart).svg));
 }
 
-/// Returns the class of a variant in the style sheet.
+/// Returns the name of the style sheet's class for a variant.
 const fn class(variant: Variant) -> &'static str {
     match variant {
         Variant::Ours => "ours",

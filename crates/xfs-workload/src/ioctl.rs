@@ -94,7 +94,7 @@ const GEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
 /// XFS_FSOP_GEOM_FLAGS_PARENT: the volume has parent pointers.
 const HAS_PARENTS: u32 = 1 << 25;
 
-/// Returns the shape of the volume of `file`.
+/// Returns parent pointers, number of groups and log size of the volume of `file`.
 pub(crate) fn shape(file: impl AsFd) -> Result<VolumeShape> {
     let mut geometry = RawGeometry {
         block_bytes: 0,

@@ -19,14 +19,14 @@ pub struct Machine {
     pub processor: Option<String>,
     /// Number of processors that this process may use.
     pub processors: usize,
-    /// Memory size, if known.
+    /// Size of the memory in bytes, if known.
     pub memory_bytes: Option<u64>,
     /// Load average of the last minute, if known.
     pub load: Option<String>,
 }
 
 impl Machine {
-    /// Returns a description of this machine now.
+    /// Returns a description of this machine at present.
     ///
     /// # Errors
     ///

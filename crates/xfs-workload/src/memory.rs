@@ -40,11 +40,11 @@ pub(crate) struct MemoryUse {
 }
 
 impl MemoryGroup {
-    /// Creates a group without a limit.
+    /// Creates a memory cgroup without a limit.
     ///
     /// # Errors
     ///
-    /// The reason why the group cannot be created, for the report.
+    /// The reason, for the report, why the group cannot be created.
     pub(crate) fn create(name: &str) -> Result<Self, String> {
         let read =
             |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));

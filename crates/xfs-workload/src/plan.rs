@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::variant::Variant;
 use crate::work::WorkStep;
 
-/// A workload, selected by its name.
+/// A workload, which can be selected by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
@@ -98,7 +98,7 @@ impl Workload {
         Self::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
-    /// Returns whether a step of the file sequence belongs to this workload.
+    /// Returns whether a step of the sequence over files is a part of this workload.
     pub(crate) fn has(self, step: WorkStep) -> bool {
         match self {
             Self::Create => step == WorkStep::Create,

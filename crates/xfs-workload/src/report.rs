@@ -58,7 +58,7 @@ pub struct Measurement {
     pub threads: usize,
     /// Number of processors.
     pub processors: usize,
-    /// Number of operations of all threads together.
+    /// Number of operations of all threads.
     pub operations: u64,
     /// Seconds until the last thread had finished.
     pub worked_seconds: f64,

@@ -28,10 +28,10 @@ use sequence::{FILES, MARKS};
 
 /// Observes a run, and can end it.
 pub trait Watcher {
-    /// Called when a part of the run begins.
+    /// Called when a part of the run begins. `what` describes the part.
     fn begin(&mut self, what: &str);
 
-    /// Returns whether the run must end, with [`WorkloadError::Interrupted`].
+    /// Returns whether the run must end. The run then fails with [`WorkloadError::Interrupted`].
     fn is_over(&self) -> bool;
 
     /// Returns the command that starts a process which calls [`serve`](crate::serve) with its
@@ -72,7 +72,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadErr
     })
 }
 
-/// A run in progress.
+/// A run of a plan in progress.
 struct Session<'a> {
     plan: &'a Plan,
     processors: Processors,
@@ -215,7 +215,7 @@ fn fill(target: &mut dyn WorkTarget, work: &Work) -> Result<(), WorkloadError> {
     target.perform(WorkStep::Create, work).map(drop)
 }
 
-/// The results of a run other than its times.
+/// The results of a run in addition to its times.
 #[derive(Default)]
 struct RunDetails {
     counted: Counted,

@@ -67,7 +67,7 @@ pub trait WorkTarget {
     /// The first error.
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError>;
 
-    /// Makes all changes durable and drops the caches. Returns [`Cold::No`] if the caches cannot be
+    /// Makes all changes durable and drops the caches. Returns `Cold::No` if the caches cannot be
     /// dropped.
     ///
     /// # Errors

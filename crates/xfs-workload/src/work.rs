@@ -84,7 +84,7 @@ impl Work {
         self.files * self.threads as u64
     }
 
-    /// Returns the indexes of a thread's files in the order of [`WorkStep::Visit`]. Each index
+    /// Returns the indexes of a thread's files in the order of `WorkStep::Visit`. Each index
     /// occurs twice. Successive indexes are far apart.
     pub(crate) fn visits(&self) -> impl Iterator<Item = u64> + use<> {
         // Primes: one that does not divide the number of files reaches all of them.

@@ -137,7 +137,8 @@ pub(crate) struct VisitOutcome {
     pub(crate) footprint: MemoryFootprint,
 }
 
-/// The memory of a worker and of the inodes that it brought into memory.
+/// The memory that a worker uses, and the memory of the inodes that its lookups brought into
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryFootprint {
     /// Number of bytes of the inodes, with all objects that belong to them.
@@ -236,7 +237,7 @@ impl Worker {
         Ok(Self { child, input, replies })
     }
 
-    /// Sends the request, and waits until the worker is ready.
+    /// Sends the request to the worker, and waits until the worker reports that it is ready.
     fn prepare(
         &mut self,
         path: &Path,

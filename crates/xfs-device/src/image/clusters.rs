@@ -43,7 +43,7 @@ pub(super) struct ClusterTables {
 }
 
 impl ClusterTables {
-    /// Creates the map. Returns `None` if the header is impossible.
+    /// Creates the map. Returns `None` if the header has impossible values.
     pub(super) fn new(header: ImageHeader) -> Option<Self> {
         let min = if header.has_extended_l2 { MIN_EXTENDED_LOG } else { MIN_CLUSTER_LOG };
         if !(min..=MAX_CLUSTER_LOG).contains(&header.cluster_log) {

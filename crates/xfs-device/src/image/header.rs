@@ -29,7 +29,7 @@ const EXTENDED_L2: u64 = 1 << 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageRefusal {
-    /// The version of the format is unknown.
+    /// The image has this version of the format, which is unknown.
     Version(u32),
     /// The image depends on this backing file, which has the clusters that the image lacks.
     BackingFile(String),
@@ -91,8 +91,8 @@ pub(super) struct ImageHeader {
     pub(super) l1_entries: u32,
     pub(super) l1_offset: u64,
     pub(super) has_extended_l2: bool,
-    /// Whether the image was not closed, so that its reference counts may be wrong. Reading does
-    /// not depend on them.
+    /// Whether the image was not closed properly, so that its reference counts may be wrong.
+    /// Reading the image does not use them.
     pub(super) is_dirty: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::device::BlockDevice;
 /// Type of the only partition in the MBR of a disk with a GPT.
 pub(super) const PROTECTIVE: u8 = 0xee;
 
-/// The types of extended partitions: CHS, LBA, Linux.
+/// The type bytes of extended partitions: CHS, LBA, Linux.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
 
 const RECORD_BYTES: usize = 512;

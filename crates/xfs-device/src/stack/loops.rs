@@ -69,7 +69,7 @@ impl LoopDevice {
         Some(Self { number, backing, inode, window: Span::new(offset, limit) })
     }
 
-    /// Returns the identity of the backing file, or `None` if it is unknown.
+    /// Returns the identity of the backing file or block device, or `None` if it is unknown.
     pub(crate) fn identity(&self) -> Option<FileIdentity> {
         let found = fs::metadata(&self.backing).ok();
         match (found, self.inode) {

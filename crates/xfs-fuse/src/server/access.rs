@@ -1,6 +1,6 @@
 //! The policy for access times, and the times at which they are written.
 //!
-//! With `lazytime`, access times wait in [`LazyTimes`], one per inode. A waiting time is written
+//! With `lazytime`, access times wait in `LazyTimes`, one per inode. A waiting time is written
 //! when its inode is synced, when the kernel forgets the inode, or when the volume is closed. A
 //! time that has waited for a day is written when another file is read. A crash loses waiting
 //! times. Change times never wait: they are part of the transactions of the changes.
@@ -20,7 +20,7 @@ use super::{AccessTimes, Server, now};
 
 /// Age in seconds from which on an access time is updated, whatever the other times are.
 const STALE_SECONDS: i64 = 24 * 3600;
-/// The longest time for which an access time waits to be written.
+/// The time after which a waiting access time is written.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// The most waiting times per shard: some 64,000 in all shards. Further times are written at once.
 const MOST_IN_SHARD: usize = 1000;

@@ -74,8 +74,8 @@ struct Status {
 }
 
 impl Status {
-    /// Parses the file that proc(5) calls `status`. Returns `None` if a field is missing or
-    /// malformed.
+    /// Parses the status file of a thread in /proc (see proc(5)). Returns `None` if a field is
+    /// missing or malformed.
     fn parse(text: &[u8]) -> Option<Self> {
         let field = |name: &str| {
             let line = text

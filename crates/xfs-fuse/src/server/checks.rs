@@ -55,7 +55,7 @@ struct UserVolume {
     volume: Volume,
 }
 
-/// The state of a server that checks permissions.
+/// The state that a server needs to check permissions itself.
 pub(super) struct Checker {
     callers: Callers,
     /// The views of the users that were checked last, the newest first, per per-CPU slot.
@@ -225,7 +225,7 @@ impl Server {
     }
 }
 
-/// Returns the credentials for which permissions are checked.
+/// Returns the credentials of a request's caller.
 fn credentials(request: &Request<'_>, rights: &CallerRights) -> Credentials {
     Credentials::new(request.uid(), request.gid())
         .groups(rights.groups.iter().copied())

@@ -1,4 +1,4 @@
-//! Requests on the contents of files.
+//! Serves requests about the contents of files: read, write, seek, copy, allocate, sync.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::transport::wire::{
 };
 use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 
-/// O_DSYNC. O_SYNC is this bit and one more, and [`OFlags::DSYNC`] is O_SYNC.
+/// O_DSYNC. O_SYNC is this bit and one more, and `OFlags::DSYNC` is O_SYNC.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
 /// Arguments of lseek.

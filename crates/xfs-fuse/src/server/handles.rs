@@ -1,7 +1,7 @@
 //! Open files.
 //!
 //! The library may buffer written data until the [`File`] is dropped, and frees an unlinked file
-//! only then. So [`Handles`] keeps a `File` from OPEN to RELEASE. FORGET does not end it, because a
+//! only then. So `Handles` keeps a `File` from OPEN to RELEASE. FORGET does not end it, because a
 //! FORGET may come late and mean an earlier inode with the same number.
 
 use std::collections::HashMap;

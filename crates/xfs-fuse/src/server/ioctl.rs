@@ -39,7 +39,7 @@ const FLAGS: [(u32, ExtendedFlags); 7] = [
     (0x2000_0000, ExtendedFlags::PROJINHERIT),
 ];
 
-/// Flags, hints and project (`fsxattr`).
+/// Flags, extent size hints and project of a file (`struct fsxattr`).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct FileFlags {

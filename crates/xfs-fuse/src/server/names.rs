@@ -19,7 +19,7 @@ use crate::transport::{Reply, Request};
 const RENAME_NOREPLACE: u32 = 1 << 0;
 const RENAME_EXCHANGE: u32 = 1 << 1;
 const RENAME_WHITEOUT: u32 = 1 << 2;
-/// The permission bits of a mode.
+/// The bits of a mode that a program can set: permissions, set-ID bits, sticky bit.
 const PERMISSION_BITS: u32 = 0o7777;
 
 /// The mode that a program requests for a new file, and the program's umask.

@@ -1,11 +1,12 @@
-//! State that many threads change, sharded by an integer key.
+//! State that many threads change, divided into shards by an integer key. Each shard has its own
+//! lock.
 
 use xfs_sync::{CachePadded, Group, Mutex};
 
 /// The number of shards.
 pub(super) const SHARDS: u64 = 64;
 
-/// An array with one `T` per shard. The shard of a key is the key modulo [`SHARDS`].
+/// An array with one `T` per shard. The shard of a key is the key modulo `SHARDS`.
 pub(super) struct Shards<T>(Box<[CachePadded<Mutex<T, Group>>]>);
 
 impl<T: Default> Default for Shards<T> {

@@ -1,7 +1,7 @@
 //! Files without a name that the kernel still knows.
 //!
 //! Programs may have such a file open, or refer to it without opening it (`O_PATH`). The kernel
-//! forgets a node when no program uses it. Its FORGET drops the reference in [`UnlinkedNodes`], and
+//! forgets a node when no program uses it. Its FORGET drops the reference in `UnlinkedNodes`, and
 //! the library frees the file when it is not open any more.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ const FEW_EXTENTS: u64 = 8;
 pub(super) struct UnlinkedNodes(Shards<HashMap<u64, Node>>);
 
 impl UnlinkedNodes {
-    /// Keeps a file until its node is forgotten.
+    /// Keeps a file without a name until the kernel forgets its node.
     pub(super) fn keep(&self, id: u64, node: Node) {
         self.0.of(id).lock().insert(id, node);
     }

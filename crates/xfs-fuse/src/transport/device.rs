@@ -25,11 +25,11 @@ const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 pub(crate) struct Device(File);
 
 impl Device {
-    /// Opens the device. The descriptor belongs to no connection yet.
+    /// Opens `/dev/fuse`. The descriptor does not belong to a connection yet.
     ///
     /// # Errors
     ///
-    /// [`MountError::NoDevice`] if the machine has no FUSE device or denies access.
+    /// [`MountError::NoDevice`] if the machine has no FUSE device or denies access to it.
     pub(crate) fn open() -> Result<Self, MountError> {
         OpenOptions::new()
             .read(true)
@@ -75,12 +75,13 @@ impl Device {
         Ok(other)
     }
 
-    /// Duplicates the descriptor. The caller uses this if [`another`](Self::another) fails.
+    /// Duplicates the descriptor. The caller uses this if `another` fails.
     pub(crate) fn shared(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Waits for a request. Returns `None` when the connection has ended.
+    /// Waits for a request and reads it into `buffer`. Returns its length in bytes, or `None` when
+    /// the connection has ended.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let error = match (&self.0).read(buffer) {

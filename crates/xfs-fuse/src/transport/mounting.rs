@@ -1,6 +1,7 @@
 //! Mounting and unmounting: by the system call as root, otherwise through fusermount3.
 //!
-//! Owns: creating a mounted connection, and removing the mount. Does **not** own: serving it.
+//! Owns: creating a mounted connection, and removing the mount. Does **not** own: serving the
+//! connection.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, IoSliceMut};
@@ -24,7 +25,7 @@ use crate::{Checks, MountError};
 /// The filesystem type, with the subtype, that `mount` and /proc/mounts show.
 pub(super) const TYPE: &str = "fuse.ferroxfs";
 const SUBTYPE: &str = "ferroxfs";
-/// The set-user-ID program that mounts for ordinary users.
+/// The name of the set-user-ID program that mounts for ordinary users.
 const FUSERMOUNT: &str = "fusermount3";
 /// Environment variable that names the socket over which fusermount3 must send the connection.
 const FUSERMOUNT_SOCKET: &str = "_FUSE_COMMFD";

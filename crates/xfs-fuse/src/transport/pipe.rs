@@ -61,7 +61,7 @@ enum PipeState {
     #[default]
     Nothing,
     Open(Pipe),
-    /// The system refused a pipe of sufficient size. The next call of [`Pipes::rest`] permits
+    /// The system refused a pipe of sufficient size. The next call of `Pipes::rest` permits
     /// another attempt.
     Refused,
     /// The pipe failed to take or to send a whole answer. The slot is never used again.
@@ -87,7 +87,7 @@ pub(crate) struct PipeLease<'a> {
 struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    /// The most bytes of contents that fit in the pipe.
+    /// Number of bytes of contents that fit in the pipe.
     most_bytes: usize,
 }
 

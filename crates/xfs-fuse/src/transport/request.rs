@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::wire::{InHeader, Opcode, RingHeader};
 
-/// A request, in the buffer into which it was read.
+/// A request of the kernel, in the buffer into which it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     header: InHeader,

@@ -43,9 +43,9 @@ use super::wire::{OutHeader, RingCommand, RingHeader, ring};
 
 /// Path of the file that lists the processors that the kernel may ever have. Each has one queue.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
-/// Pause before a retry while the kernel lacks memory.
+/// Pause before a retry when the kernel has no memory for the call.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Offset in the shared memory of the list of memory areas, which [`ring::REGISTER`] passes to the
+/// Offset in the shared memory of the list of memory areas, which `ring::REGISTER` passes to the
 /// kernel.
 const AREAS_OFFSET: usize = 2048;
 /// Offset of the contents area in the shared memory.
@@ -98,11 +98,12 @@ enum MemoryOwner {
     /// The kernel, which writes a request or reads an answer.
     Kernel,
     Server,
-    /// No more requests will come: the volume has been unmounted.
+    /// The volume has been unmounted, and no more requests will come. The memory is not accessed
+    /// any more.
     Closed,
 }
 
-/// A ring of a connection.
+/// A ring that belongs to a connection.
 pub(crate) struct Ring {
     /// The ring. It is declared before the memory to which it refers, so that it is dropped first.
     ring: IoUring<Entry128>,

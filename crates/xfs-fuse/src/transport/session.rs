@@ -38,7 +38,7 @@ use super::wire::{InitFlags, Opcode};
 use super::worker_gate::WorkerGate;
 use crate::{Checks, MountError, Service};
 
-/// The largest read or write in one request, in bytes: the kernel's own limit without further
+/// The largest read or write in one request, in bytes. The kernel allows no more without additional
 /// privilege.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 pub(super) const PAGE_BYTES: u32 = 4096;
@@ -75,8 +75,8 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The errno that the caller gets. ENOSYS means that the server does not support the request.
-    /// For most requests the kernel then does not send it again.
+    /// The errno that the calling program gets. ENOSYS means that the server does not support the
+    /// operation. For most operations the kernel then sends no more requests.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
@@ -306,7 +306,7 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// Handles an event. Returns the result of [`wait`](Self::wait) if the event ends it, and
+    /// Handles an event. Returns the result of `wait` if the event ends it, and
     /// otherwise `None`.
     fn note(&self, notice: SessionEvent) -> Option<WaitOutcome> {
         match notice {

@@ -2,7 +2,7 @@
 //! (protocol 7.45; the header may be used under BSD-2-Clause). All fields are in the machine's byte
 //! order.
 //!
-//! Owns: the structures, the opcodes, the flags. Does **not** own: their meaning.
+//! Owns: the structures, opcodes and flags. Does **not** own: serving the requests.
 
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -14,10 +14,10 @@ pub(crate) const MINOR: u32 = 45;
 /// The oldest minor version that the server supports. This version introduced `FUSE_INIT_EXT`
 /// (Linux 5.17).
 pub(crate) const OLDEST_MINOR: u32 = 36;
-/// The node of the root, independent of its inode number.
+/// The node number of the root directory, whatever its inode number is.
 pub const ROOT_NODE: u64 = 1;
 
-/// Declares the opcodes with the names that statistics show.
+/// Declares the opcodes, with the names under which statistics show them.
 macro_rules! opcodes {
     ($($variant:ident = $code:literal $name:literal,)*) => {
         /// The operation that a request asks for.
@@ -93,7 +93,7 @@ bitflags! {
     /// The features that kernel and server agree on in the handshake.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct InitFlags: u64 {
-        /// Reads of one file may overtake each other.
+        /// Several reads of one file may be in flight, in any order.
         const ASYNC_READ = 1 << 0;
         /// The server can look up `.` and `..` of every node.
         const EXPORT_SUPPORT = 1 << 4;
@@ -116,7 +116,8 @@ bitflags! {
         const NO_OPEN_SUPPORT = 1 << 17;
         /// Lookups and listings of one directory may run in parallel.
         const PARALLEL_DIROPS = 1 << 18;
-        /// The kernel enforces access control lists, and all other permissions with them.
+        /// The kernel checks permissions by access control lists, which includes all other
+        /// permissions.
         const POSIX_ACL = 1 << 20;
         /// The field `max_pages` of the handshake's answer is valid.
         const MAX_PAGES = 1 << 22;
@@ -175,7 +176,7 @@ pub(crate) const XATTR_KILL_SET_GROUP_ID: u32 = 1 << 0;
 
 /// Commands that a ring sends to the kernel's FUSE.
 pub(crate) mod ring {
-    /// Registers memory for requests and asks for the first one.
+    /// Registers the memory for requests and asks for the first request.
     #[doc(alias = "FUSE_IO_URING_CMD_REGISTER")]
     pub(crate) const REGISTER: u32 = 1;
     /// Submits an answer, and requests the next request in the same memory.
@@ -221,8 +222,8 @@ wire! {
     }
     /// Precedes every answer.
     OutHeader: 16 { length: u32, error: i32, unique: u64, }
-    /// The body of the notification [`NOTICE_STALE_INODE`]. A negative offset means attributes
-    /// only.
+    /// The body of the notification [`NOTICE_STALE_INODE`]. A negative offset means that only
+    /// attributes are out of date.
     StaleInode: 40 { header: OutHeader, node: u64, offset: i64, length: i64, }
     /// Identifies a request in a ring. `length` is the number of bytes of contents of the request
     /// or answer.

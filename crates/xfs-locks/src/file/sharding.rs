@@ -17,7 +17,7 @@ const SLOT_BITS: u32 = 0xff;
 
 impl FileLocks<'_> {
     /// Records that a thread on this per-CPU slot opens a file whose opens are not counted per
-    /// slot. After the slot has changed [`SHARD_AFTER`] times, they are.
+    /// slot. After the slot has changed `SHARD_AFTER` times, they are.
     pub fn note_opener(self, slot: usize) {
         let slot = slot as u32 & SLOT_BITS;
         let before = self.state.opener.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use super::{OptionError, Options};
 
-/// The names of the sections, and the letters of their options.
+/// The names of the sections, each with the letter of the option that it stands for.
 const SECTIONS: [(&str, char); 8] = [
     ("block", 'b'),
     ("data", 'd'),

@@ -7,7 +7,7 @@ use xfs_format::superblock::Label;
 
 use super::{Autofsck, NotSupported, OptionError, Options, Size, Unit};
 
-/// A suboption of the form `name=value`.
+/// A suboption of the form `name=value`, or `name` alone.
 struct Suboption<'a> {
     letter: char,
     name: &'a str,
@@ -194,8 +194,8 @@ impl Options {
 }
 
 impl Options {
-    /// Parses the options of a realtime section. No realtime section is created, so options that
-    /// only describe one have no effect.
+    /// Parses the suboptions of `-r`, for a realtime section. No realtime section is created, so
+    /// suboptions that only describe one have no effect. Suboptions that request one are refused.
     fn parse_realtime(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
         match option.name {
             "extsize" => self.realtime_extent_size = Some(option.size()?),

@@ -60,7 +60,7 @@ impl Size {
         Some(Self { number: number.checked_mul(1 << shift)?, unit })
     }
 
-    /// Returns the number of bytes, or `None` if it exceeds 64 bits.
+    /// Returns the number of bytes that the number stands for, or `None` if it exceeds 64 bits.
     #[must_use]
     pub fn to_bytes(self, block_size: u32, sector_size: u32) -> Option<u64> {
         self.number.checked_mul(match self.unit {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// A geometry that is impossible or unusable.
+/// The reason why the requested geometry is impossible or unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum GeometryError {

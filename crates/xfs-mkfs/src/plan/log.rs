@@ -29,7 +29,7 @@ const MIN_VOLUME_BYTES: u64 = 300 << 20;
 const MIN_USEFUL_BYTES: u64 = 64 << 20;
 /// The smallest external log, in bytes, of a volume of 1 GiB or more.
 const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
-/// Ratio of the volume size to the default log size.
+/// The default log takes one part in this many of the volume.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
 /// The stripe unit in bytes that is used if the requested one is too large for a log.
@@ -194,7 +194,7 @@ fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, Geometr
     }
 }
 
-/// The bounds of the log size.
+/// The facts that bound the size of the log.
 struct LogBounds<'a> {
     geometry: &'a Geometry,
     unit: u64,

@@ -1,4 +1,4 @@
-//! The bytes of a new volume.
+//! Encodes the structures of a new volume into bytes.
 
 use xfs_format::agf::{Agf, FreeListRange};
 use xfs_format::agi::{Agi, UNLINKED_BUCKETS};
@@ -60,7 +60,8 @@ pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, byte
     }
 }
 
-/// The length of a reference count record in bytes. A new volume has no such records.
+/// Length of a reference count record in bytes. It is needed for the header of the btree, which is
+/// empty on a new volume.
 const REFCOUNT_BYTES: usize = 12;
 
 struct LeafEncoder<'a> {

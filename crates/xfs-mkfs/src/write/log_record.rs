@@ -14,7 +14,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::plan::Plan;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
-/// The first cycle of the log.
+/// The number of the log's first cycle.
 const CYCLE: u32 = 1;
 /// The ID of the unmount operation's transaction; mkfs.xfs uses the same ID.
 const TRANSACTION: u32 = 0xb0c0_d0d0;
@@ -23,7 +23,7 @@ const LITTLE_ENDIAN: u32 = 1;
 /// The payload of the unmount operation: a magic number in little-endian byte order.
 const UNMOUNT: [u8; 8] = [b'n', b'U', 0, 0, 0, 0, 0, 0];
 
-/// Encodes the whole record, from the first byte of the log on.
+/// Encodes the whole log record. It starts at the first byte of the log.
 pub(super) fn encode(plan: &Plan) -> Vec<u8> {
     let unit = match plan.superblock.log_stripe_unit_bytes {
         // The record fills whole sectors nevertheless.

@@ -24,7 +24,8 @@ use crate::cases::{Case, REFUSED, SAME};
 const UUID: &str = "7b8c2f0e-5a4d-4c3b-9a1f-0123456789ab";
 /// The time in seconds since 1970 that mkfs.xfs gets: 2023-11-14.
 const EPOCH: i64 = 1_700_000_000;
-/// "SEED": the generation of every inode that mkfs.xfs makes with DETERMINISTIC_SEED.
+/// The generation that mkfs.xfs gives to every inode if DETERMINISTIC_SEED is set: the bytes of
+/// "SEED".
 const GENERATION: u32 = 0x5345_4544;
 
 fn main() -> ExitCode {

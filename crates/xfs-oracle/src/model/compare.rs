@@ -1,4 +1,4 @@
-//! Comparison of a model with a filesystem.
+//! Compares a model with a volume.
 
 use std::collections::BTreeMap;
 

@@ -26,7 +26,7 @@ impl Bytes {
         self.size
     }
 
-    /// Returns the bytes of a range, cut off at the size.
+    /// Returns the bytes of a range. The range is cut off at the end of the file.
     pub fn read(&self, offset: u64, length: u64) -> Vec<u8> {
         let end = offset.saturating_add(length).min(self.size);
         let mut bytes = vec![0; end.saturating_sub(offset) as usize];
@@ -58,7 +58,7 @@ impl Bytes {
         self.size = size;
     }
 
-    /// Zeros a range, up to the size.
+    /// Sets the bytes of a range to zero. The range is cut off at the end of the file.
     pub fn zero(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length);
         let (first, last) = (offset.div_ceil(self.block_bytes), end / self.block_bytes);
@@ -72,7 +72,7 @@ impl Bytes {
         }
     }
 
-    /// Removes whole blocks. The following blocks move down.
+    /// Removes whole blocks. All blocks after them move to lower offsets.
     pub fn collapse(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let mut rest = self.blocks.split_off(&first);
@@ -81,7 +81,7 @@ impl Bytes {
         self.size -= length;
     }
 
-    /// Inserts whole blocks of zeros. The following blocks move up.
+    /// Inserts whole blocks of zeros. All blocks from `offset` on move to higher offsets.
     pub fn insert(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let moved = self.blocks.split_off(&first);
@@ -107,7 +107,7 @@ impl Bytes {
         self.size = self.size.max(offset + part.size);
     }
 
-    /// Returns a digest that is the same for holes and written zeros.
+    /// Returns a digest of the contents. It is the same whether zeros are a hole or written.
     pub fn digest(&self) -> SparseDigest {
         let mut digest = SparseDigest::default();
         for (index, block) in &self.blocks {
@@ -118,7 +118,7 @@ impl Bytes {
         digest
     }
 
-    /// Returns the sectors that are not all zeros, by their offset.
+    /// Returns the sectors that contain a byte other than zero, each with its offset.
     pub fn sectors(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.blocks.iter().flat_map(|(index, block)| {
             let start = index * self.block_bytes;

@@ -12,10 +12,10 @@ use crate::digest::{SECTOR_BYTES, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::model::operation::Abilities;
 
-/// The largest file size.
+/// The largest file size in bytes.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// The purpose of opening a file.
+/// Whether a file is opened for reading or for writing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,
@@ -124,7 +124,7 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns the ID of the file that a target names.
+    /// Returns the ID of the file that a target names, or an error if there is no such file.
     pub fn file(&self, target: &FileTarget) -> Result<NodeId, Errno> {
         self.target(target, FileAccess::Read)
     }
@@ -153,7 +153,7 @@ impl Model {
     }
 
     /// Returns the contents of a file, to be changed now: its times become
-    /// [`Stamp::Clock`](super::Stamp).
+    /// `Stamp::Clock`.
     fn contents_mut(&mut self, id: NodeId) -> Result<&mut Bytes, Errno> {
         let node = self.modify(id)?;
         node.has_space = true;

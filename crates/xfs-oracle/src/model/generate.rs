@@ -68,7 +68,7 @@ enum WantedNode {
 pub struct Generator {
     random: Random,
     weights: [u64; MAKERS.len()],
-    /// The number of names that a directory may get.
+    /// The largest number of different names in a directory.
     names: u64,
     /// The number that determines the bytes of the next write (see `pattern`).
     number: u64,

@@ -12,7 +12,7 @@ use super::operation::{ListEntry, ListKind, Outcome, list_value};
 use super::{Answer, Model, Node, NodeId};
 
 pub(super) const LISTS: [ListKind; 2] = [ListKind::Access, ListKind::Default];
-/// The version of access control lists in Linux.
+/// The version number with which Linux marks access control lists.
 pub(super) const LIST_VERSION: u32 = 2;
 /// The most entries that fit in an attribute.
 const ENTRIES_MAX: usize = (65_536 - 4) / 12;
@@ -144,7 +144,8 @@ impl Node {
     }
 }
 
-/// Returns whether an entry is well-formed.
+/// Returns whether the kernel can read an entry: its tag is known, and it has an ID if it needs
+/// one.
 fn is_readable(entry: &ListEntry) -> bool {
     match entry.tag {
         OWNER | OWNING_GROUP | MASK | OTHER => true,

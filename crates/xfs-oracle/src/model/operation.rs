@@ -56,7 +56,7 @@ pub enum AllocationMode {
 /// Whether setting an extended attribute requires that the attribute exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetMode {
-    /// The attribute may exist.
+    /// The attribute may exist or not.
     Either,
     /// The attribute must not exist.
     Create,
@@ -115,7 +115,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// Returns the name of the attribute with which programs access the list.
+    /// Returns the name of the attribute with which programs read and write the list.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Access => "system.posix_acl_access",
@@ -306,16 +306,16 @@ pub enum Operation {
     Sync(Durable),
 }
 
-/// The result of a successful operation.
+/// The result of an operation that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Success, without a value.
     Done,
-    /// The bytes that were read.
+    /// The bytes that were read, as a digest.
     Bytes(Digest),
     /// Number of names in a directory, and a digest of these names in byte order.
     Names(usize, Digest),
-    /// The non-zero data of a file.
+    /// The data of a file without its zeros, as a digest.
     Scanned(SparseDigest),
     /// Whether the compared ranges were equal.
     Compared(bool),

@@ -170,7 +170,7 @@ fn difference<const N: usize>(now: [u64; N], was: [u64; N]) -> [u64; N] {
     })
 }
 
-/// Returns the file with the kernel's statistics of this mount only.
+/// Returns the path of the file with the kernel's statistics of this mount only.
 fn statistics_file(mount: &Mount) -> Result<PathBuf, TrialError> {
     let device = mount.path().metadata().map_err(text)?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

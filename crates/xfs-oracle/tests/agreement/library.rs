@@ -26,7 +26,7 @@ pub(crate) struct Library {
     slots: [Option<File>; SLOTS],
 }
 
-/// The purpose of opening a file.
+/// The access for which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,

@@ -72,7 +72,7 @@ fn open_writable(image: &Image) -> Result<Volume, TrialError> {
     devices.writable_volume().map_err(text)
 }
 
-/// Opens a volume in memory for writing. A volume with small blocks discards freed space.
+/// Opens a volume in memory for writing. If its blocks have 1 KiB, freed space is discarded.
 pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError> {
     writable_by(ferroxfs::OpenOptions::new(), disks)
 }

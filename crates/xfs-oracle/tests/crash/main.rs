@@ -62,7 +62,8 @@ const CHECKS: [(&str, Check); 4] = [
     ("a_failing_device_breaks_no_promise", failing::check),
 ];
 
-/// From this seed on, a long run has only long histories, each on the volume of its seed.
+/// In a long run, seeds from this one on run only one long history each, on the volume that the
+/// seed selects.
 const FIRST_ALONE: u64 = 100;
 
 fn main() -> ExitCode {

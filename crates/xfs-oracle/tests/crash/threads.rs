@@ -107,7 +107,7 @@ impl SharedVolume {
 
 /// The performed operations of all threads, and the requests of the device.
 struct ThreadHistory {
-    /// One record per thread.
+    /// The steps and promises of each thread.
     lives: Vec<ThreadLife>,
     syncs: Vec<VolumeSync>,
     recording: Recording,

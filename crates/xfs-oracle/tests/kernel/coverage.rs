@@ -9,7 +9,7 @@ use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_inode::Fork;
 use xfs_oracle::{Differences, Geometry, GeometryFeature, Tree};
 
-/// Formats that every volume has.
+/// Names of the formats that every volume must contain.
 const ALWAYS: [&str; 15] = [
     "attributes in the inode",
     "attributes in one leaf",

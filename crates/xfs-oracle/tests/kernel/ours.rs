@@ -10,7 +10,7 @@ use xfs_oracle::{
     Contents, DirectoryEntry, ExtentFlags, FileExtent, FileFlags, OpenAttributes, Time, Tree,
 };
 
-/// Walks the whole volume from its root.
+/// Walks a volume from its root, and returns all of its inodes.
 pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
     let root = volume.root()?;
     let number = root.number().0;

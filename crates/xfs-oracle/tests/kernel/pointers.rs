@@ -37,8 +37,8 @@ pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Difference
     }
 }
 
-/// Checks that the inode btrees have the inodes that the kernel shows, and the hidden inodes: the
-/// realtime bitmap and summary, which every volume has.
+/// Checks that the inode btrees have exactly the inodes that the kernel shows and two hidden
+/// inodes: the realtime bitmap and summary, which every volume has.
 fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) -> Result<()> {
     let superblock = volume.superblock();
     let mut expected: BTreeSet<u64> = kernel.nodes.keys().copied().collect();

@@ -107,7 +107,7 @@ pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
     if failures.is_empty() { Ok(()) } else { Err(text(failures.join("; "))) }
 }
 
-/// Makes a volume with a dirty log, in which each file has a record.
+/// Makes a volume with a dirty log. Each of its files has a log record of its own.
 fn make(folder: &Path) -> Result<Image, TrialError> {
     let data = folder.join("odd.xfs");
     File::create(&data).and_then(|file| file.set_len(320 << 20)).map_err(text)?;

@@ -53,12 +53,13 @@ const SEEDS: [u64; 2] = [16, 2000];
 /// The `xfs_logprint` names of the items that every history leaves in the log.
 const ITEMS: [&str; 3] = ["BUF:", "INODE:", "ICR:"];
 
-/// The names of intents. An intent is logged only if a checkpoint ends before its completion.
+/// The `xfs_logprint` names of intents and their completions. An intent is logged only if a
+/// checkpoint ends between it and its completion.
 const INTENTS: [&str; 12] = [
     "EFI:", "EFD:", "RUI:", "RUD:", "CUI:", "CUD:", "BUI:", "BUD:", "ATTRI:", "ATTRD:", "XMI:",
     "XMD:",
 ];
-/// Options of mkfs with which all of these intents are written.
+/// Options of mkfs for a volume on which all of these intents can occur.
 const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
 /// The most attempts to bring all intents into the log.
 const MOST_ROUNDS: u32 = 40;

@@ -1,4 +1,4 @@
-//! Operations of every kind on a volume, and the names of the volume after each operation.
+//! Operations of every kind on a volume, and the names that the volume has after each operation.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ struct EntryLocation {
     name: String,
 }
 
-/// Creates the directories for all operations of [`step`]. Each step is one operation, so that a
+/// Creates the directories for all operations of `step`. Each step is one operation, so that a
 /// power cut during the step leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
     let creation = CreateOptions { mode: 0o755, uid: 0, gid: 0, umask: 0 };

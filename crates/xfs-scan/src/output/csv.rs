@@ -26,7 +26,7 @@ const fn columns(field: Field) -> &'static [&'static str] {
     }
 }
 
-/// Returns the header line.
+/// Returns the first line, which has the names of the columns.
 pub(super) fn head(fields: Fields) -> Vec<u8> {
     let mut names = Vec::new();
     for field in fields.iter() {
@@ -71,7 +71,7 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Appends a JSON array, or nothing if there are no items.
+/// Appends items as a JSON array. Appends nothing if there are no items.
 fn push_array<T>(
     out: &mut Vec<u8>,
     items: impl Iterator<Item = T>,

@@ -1,4 +1,5 @@
-//! Facts of a scan, for formats whose rows are inodes only.
+//! The facts of a scan (volumes, findings, accounts, totals), for formats that have only rows of
+//! inodes.
 //!
 //! CSV and Parquet are read into tables, where each row must be of the same kind. Volumes,
 //! findings, accounts and totals go to a side output. The metadata of a Parquet file also contains
@@ -29,7 +30,7 @@ pub enum FactsFormat {
     Text,
 }
 
-/// A fact that an encoder of inode rows sets aside.
+/// A fact that an encoder keeps apart from its rows of inodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Fact {
     Finding(Finding),

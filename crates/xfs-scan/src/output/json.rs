@@ -1,4 +1,4 @@
-//! JSON fragments, written directly into the output's buffer.
+//! Writes fragments of JSON directly into the buffer of the output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -22,7 +22,7 @@ pub(super) fn tail(trailer: Trailer) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Returns the line before the rows of a volume.
+/// Returns the line that precedes the rows of a volume.
 pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
     let mut out = b"{\"row\":\"volume\",\"volume_uuid\":".to_vec();
     push_string(&mut out, &volume.uuid.to_string());

@@ -163,7 +163,7 @@ pub(super) struct ParquetEncoder<'a> {
     encoded_bytes: usize,
 }
 
-/// Rows that wait until their columns are encoded.
+/// The collected rows of inodes, column by column, before they are encoded.
 #[derive(Default)]
 struct InodeRows {
     rows: Vec<Row>,

@@ -6,7 +6,7 @@ use super::{AGES, InodeTotals, RankedInode, Summary};
 
 /// Number of owners that are listed. All other owners share one line.
 const OWNERS: usize = 10;
-/// Widest bar, in characters.
+/// Width of the widest bar in characters.
 const BAR: u64 = 30;
 
 /// Displays a number of bytes with three digits and a unit.

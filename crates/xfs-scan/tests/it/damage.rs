@@ -1,4 +1,5 @@
-//! Scans of damaged images: checks that lost data is reported, and that all other rows are present.
+//! Scans damaged images. Checks that each scan reports lost data, and that all other rows are
+//! present.
 
 use serde_json::Value;
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};

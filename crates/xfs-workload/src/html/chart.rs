@@ -21,7 +21,8 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = WIDTH - 150.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 46.0;
-/// Distance between an edge of the plot and the first or last position on the horizontal axis.
+/// Distance between the left or right edge of the plot and the nearest position on the horizontal
+/// axis.
 const INSET: f64 = 18.0;
 /// Height of a line of small text, in units of the view box.
 const TEXT_HEIGHT: f64 = 14.0;
@@ -258,7 +259,7 @@ fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     places
 }
 
-/// Formats a number for the label of an axis.
+/// Formats a number in few characters for the label of an axis.
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         value if value >= 1e6 => (value / 1e6, "M"),

@@ -77,7 +77,7 @@ impl KernelDirectory {
         self.path = path.to_owned();
     }
 
-    /// Returns the shape of the directory's volume.
+    /// Returns parent pointers, number of groups and log size of the directory's volume.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl KernelDirectory {
         WorkloadError::file(&self.path)
     }
 
-    /// Returns the directories that contain the files of a thread.
+    /// Returns the directories that contain the files of the thread with index `thread`.
     fn leaves(&self, thread: usize, work: &Work) -> Vec<PathBuf> {
         let top = self.path.join(work.folder(thread));
         match work.directories {

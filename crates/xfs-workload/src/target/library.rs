@@ -21,7 +21,7 @@ use crate::work::{Work, WorkStep};
 /// Permissions of created files. No usual umask restricts them; the kernel applies the umask of
 /// this process.
 const MODE: u16 = 0o600;
-/// The permissions that [`WorkStep::Change`] sets.
+/// The permissions that `WorkStep::Change` sets.
 const CHANGED_MODE: u16 = 0o400;
 const CREATION: CreateOptions = CreateOptions { mode: MODE, uid: 0, gid: 0, umask: 0 };
 const FOLDER: CreateOptions = CreateOptions { mode: 0o700, uid: 0, gid: 0, umask: 0 };

@@ -44,7 +44,7 @@ impl Handler for Mirror {
     }
 }
 
-/// Returns the ring header of a request with `arguments`, followed by `contents` bytes of contents.
+/// Returns the header of a ring request with these arguments. Its contents have `contents` bytes.
 fn message(opcode: u32, arguments: ReadIn, contents: usize) -> RingHeader {
     let mut message = RingHeader::new_zeroed();
     let length = (size_of::<InHeader>() + size_of::<ReadIn>() + contents) as u32;

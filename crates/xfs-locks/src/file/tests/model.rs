@@ -61,7 +61,7 @@ fn every_waiter_is_woken() {
 }
 
 /// Checks two processes that lock two bytes in opposite order. At most one of them gets
-/// [`LockError::Deadlock`], and they never both sleep.
+/// `LockError::Deadlock`, and they never both sleep.
 #[test]
 fn deadlock_is_reported_to_one_process_at_most() {
     explore(|| {

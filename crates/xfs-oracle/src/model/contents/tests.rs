@@ -3,7 +3,7 @@ use crate::populate::Random;
 
 const BLOCK: u64 = 16;
 
-/// Performs the same operations on a plain vector and on [`Bytes`], and checks that they have the
+/// Performs the same operations on a plain vector and on `Bytes`, and checks that they have the
 /// same bytes.
 #[test]
 fn blocks_behave_like_a_vector() {

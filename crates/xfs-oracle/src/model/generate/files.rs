@@ -29,7 +29,7 @@ impl Generator {
         node.ok().and_then(|node| node.contents()).map_or(0, |contents| contents.size())
     }
 
-    /// Returns an offset in a file or past its end.
+    /// Returns a random offset in a file, or past its end.
     fn offset(&mut self, model: &Model, file: &FileTarget) -> u64 {
         let (size, block) = (Self::size(model, file), model.features().block_bytes);
         match self.random.below(10) {

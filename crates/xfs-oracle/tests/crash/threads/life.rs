@@ -28,7 +28,7 @@ type FileNames = BTreeMap<FileIdentity, BTreeSet<String>>;
 /// The steps of a thread and the promises of its syncs.
 #[derive(Debug)]
 pub(super) struct ThreadLife {
-    /// The first identity of the thread's files.
+    /// The identity of the thread's first file.
     first: FileIdentity,
     pub(super) steps: Vec<ThreadStep>,
     promises: Vec<FsyncPromise>,
@@ -41,7 +41,7 @@ pub(super) struct ThreadStep {
     pub(super) began: usize,
     /// The time, as a count of events, after the step had returned.
     pub(super) returned: u64,
-    /// All paths of the affected files after the step.
+    /// The changed files, each with all of its paths after the step.
     pub(super) changes: Vec<(FileIdentity, Vec<String>)>,
     /// The file whose contents the step wrote, if any.
     pub(super) written: Option<FileIdentity>,

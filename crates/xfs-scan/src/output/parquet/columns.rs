@@ -21,7 +21,7 @@ pub(super) enum ParquetColumn {
     Orphan,
 }
 
-/// Returns the columns for a selection of fields.
+/// Returns the columns of the file for the selected fields.
 pub(super) fn columns(fields: Fields) -> Vec<ParquetColumn> {
     let mut columns = Vec::new();
     for field in fields.iter() {
