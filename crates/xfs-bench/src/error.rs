@@ -16,7 +16,7 @@ pub(crate) enum BenchError {
     /// A file could not be used.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The host's error.
         source: io::Error,
@@ -24,7 +24,7 @@ pub(crate) enum BenchError {
     /// A contender failed.
     #[error("{name} ended with {status}")]
     Failed {
-        /// The contender.
+        /// Name of the contender.
         name: String,
         /// Exit status of the contender.
         status: ExitStatus,

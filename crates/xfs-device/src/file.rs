@@ -76,7 +76,7 @@ impl OpenOptions {
         Self { live: true, ..self }
     }
 
-    /// Returns the access.
+    /// Returns whether the options open for reading only, or also for writing.
     #[must_use]
     pub const fn access(self) -> Access {
         self.access

@@ -41,7 +41,7 @@ pub struct LocatedVolume {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
-    /// The device failed.
+    /// The device returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The partition table cannot be used.

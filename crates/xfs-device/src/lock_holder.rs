@@ -21,7 +21,7 @@ const MAX_COMMAND: usize = 80;
 pub struct LockHolder {
     /// The process ID.
     pub process: u32,
-    /// The command line.
+    /// The command line of the process.
     pub command: String,
     /// The mount point of the volume, if the process serves a mount.
     pub mount_point: Option<PathBuf>,

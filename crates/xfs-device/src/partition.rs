@@ -110,7 +110,7 @@ impl PartitionTable {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
-    /// The device failed.
+    /// The device returned an error.
     #[error("the partition table cannot be read: {0}")]
     Io(#[from] io::Error),
     /// The disk is marked as having a GPT, but neither copy of it is valid.

@@ -244,7 +244,7 @@ fn parts_at(path: &Path) -> Vec<Part> {
 pub(crate) struct Twin {
     /// The path of the device node, which is to be locked or claimed.
     pub(crate) node: PathBuf,
-    /// The device number.
+    /// The device number of the loop device or partition.
     pub(crate) number: u64,
     /// The path of the file or disk of which both devices are made.
     pub(crate) common: PathBuf,

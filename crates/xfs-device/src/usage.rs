@@ -27,7 +27,7 @@ pub enum Usage {
     },
     /// A loop device is made of the file or device. The loop device is not mounted.
     Loop {
-        /// The loop device.
+        /// Path of the loop device.
         device: PathBuf,
     },
 }

@@ -31,7 +31,7 @@ pub enum MountError {
     /// The mount point cannot be used.
     #[error("{source}")]
     MountPoint {
-        /// The mount point.
+        /// Path of the mount point.
         path: PathBuf,
         /// The error of the system call.
         source: io::Error,

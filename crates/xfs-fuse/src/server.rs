@@ -88,7 +88,7 @@ pub enum Durability {
     /// durable within seconds.
     #[default]
     Asked,
-    /// Changes of names and inodes too.
+    /// Changes of names and inodes, and changes for which a program requests it.
     #[doc(alias = "wsync")]
     Names,
     /// All changes.

@@ -8,7 +8,7 @@ use xfs_format::timestamp::Timestamp;
 /// UUID, time and inode generations of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The UUID.
+    /// The UUID of the volume.
     pub uuid: Uuid,
     /// The birth time of the volume's first inodes.
     pub time: Timestamp,

@@ -21,7 +21,7 @@ use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, RoCompatFeatures};
 /// A range of blocks with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnedExtent {
-    /// The first block.
+    /// The number of the first block in its group.
     pub start: AgBlock,
     /// The number of blocks.
     pub count: u32,
@@ -82,7 +82,7 @@ pub struct VolumeLayout {
     pub log: Option<(AgNumber, AgBlock, u32)>,
     /// The number of blocks of each free list.
     pub free_list_blocks: u32,
-    /// The number of blocks to a multiple of which the first inode chunk is aligned.
+    /// The first inode chunk starts at a multiple of this many blocks.
     pub inode_alignment: u32,
 }
 

@@ -219,7 +219,7 @@ pub enum OptionError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option} is not supported: {what}")]
 pub struct NotSupported {
-    /// The option.
+    /// The option as the user wrote it.
     pub option: String,
     /// The feature that ferroxfs does not support.
     pub what: &'static str,

@@ -38,7 +38,7 @@ pub enum CrashLoad {
 /// shutdown.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashRecipe {
-    /// Name for reports.
+    /// Name of the recipe for reports.
     pub name: &'static str,
     /// Options of mkfs.xfs.
     pub options: &'static str,

@@ -8,9 +8,9 @@
 //! One thread performed a history on a device that recorded its requests. The power failed after
 //! some number of requests. The recovered volume must have:
 //!
-//! - **I1** names, links, modes, owners, flags and attributes as after one operation of the
-//!   history, the same operation for all. No operation is half done, and no operation is present
-//!   without all earlier ones.
+//! - **I1** Names, links, modes, owners, flags and attributes as after one operation of the
+//!   history, the same operation for all of them. No operation is half done, and no operation is
+//!   present without all earlier ones.
 //! - **I2** A state that is not older than the promise of any sync that returned before the power
 //!   cut. The state is not newer than the operations that had begun before the power cut.
 //! - **I3** For each file, a size that the file had since the last sync that covered the file. Each

@@ -12,7 +12,7 @@ pub enum OracleError {
     /// The kernel behaves differently from its model.
     #[error("the kernel and its model differ: {0}")]
     Disagreement(String),
-    /// A program failed.
+    /// An external program failed.
     #[error("{line}: {status}: {stderr}")]
     Command {
         /// The command line of the program.

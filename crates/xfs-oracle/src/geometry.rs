@@ -51,7 +51,7 @@ const FRAGMENTED: &str = "-b size=4096 -n parent=1 -m rmapbt=1,reflink=1 -i exch
 /// A kind of volume.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
-    /// Name for reports.
+    /// Name of the kind for reports.
     pub name: &'static str,
     /// The treatment of the volume after mkfs.xfs, in addition to filling it.
     pub feature: GeometryFeature,
@@ -62,9 +62,9 @@ pub struct Geometry {
 /// The image files of a volume that mkfs.xfs has made.
 #[derive(Debug)]
 pub struct Image {
-    /// The data device.
+    /// Path of the data device's image file.
     pub data: PathBuf,
-    /// The log device, if it is separate.
+    /// Path of the log device's image file, if the log has a device of its own.
     pub log: Option<PathBuf>,
 }
 

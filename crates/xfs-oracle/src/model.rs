@@ -77,7 +77,7 @@ pub enum Body {
     Special,
 }
 
-/// One inode.
+/// One inode of the model.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// Mode bits, including the file type.

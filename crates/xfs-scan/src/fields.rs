@@ -14,13 +14,13 @@ pub enum Field {
     Ino,
     /// Generation of the inode number.
     Generation,
-    /// Allocation group.
+    /// Number of the inode's allocation group.
     Ag,
     /// File type as a word, such as `file`.
     Type,
     /// `st_mode`: the permissions and the file type.
     Mode,
-    /// Number of links.
+    /// Link count of the inode.
     Nlink,
     /// User ID of the owner.
     Uid,
@@ -122,7 +122,7 @@ impl Field {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown field {name}; the fields are {}", all_names())]
 pub struct UnknownField {
-    /// The given name.
+    /// The name that was given.
     pub name: String,
 }
 

@@ -48,7 +48,7 @@ impl FromStr for Format {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format {name}; the formats are table, ndjson, csv and parquet")]
 pub struct UnknownFormat {
-    /// The given name.
+    /// The name that was given.
     pub name: String,
 }
 
@@ -89,7 +89,7 @@ impl Spill {
 /// The options of a scan.
 #[derive(Clone)]
 pub struct ScanOptions {
-    /// The columns.
+    /// The columns of the output.
     pub fields: Fields,
     /// Number of worker threads. 0 means one per processor, but at most as many as half of the
     /// memory limit allows at 24 MiB each.

@@ -78,9 +78,9 @@ pub struct Row {
     pub attr_extents: u32,
     /// Generation of the inode number.
     pub generation: u32,
-    /// `st_mode`.
+    /// `st_mode`: the permissions and the file type.
     pub mode: u32,
-    /// Number of links.
+    /// Link count of the inode.
     pub nlink: u32,
     /// User ID of the owner.
     pub uid: u32,

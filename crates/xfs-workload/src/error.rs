@@ -12,7 +12,7 @@ pub enum WorkloadError {
     /// A file of the host could not be used.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The host's error.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum WorkloadError {
     /// This machine, or this user, cannot make the measurement.
     #[error("{what}: {why}")]
     Unavailable {
-        /// The measurement.
+        /// Name of the measurement.
         what: String,
         /// The reason why the measurement is not possible.
         why: String,

@@ -9,7 +9,7 @@
 //!  Plan ──run──> each threads x run x variant ──> Report ──> text, JSON, HTML
 //!                   |                    |
 //!                 Library         KernelDirectory
-//!            (a volume of ours)   (one of the kernel's)
+//!            (a ferroxfs volume)  (one of the kernel's)
 //! ```
 //!
 //! # Invariants

@@ -13,7 +13,7 @@ use crate::processors::Processors;
 pub struct Machine {
     /// Name and version of the operating system, as in uname(1).
     pub kernel: String,
-    /// The architecture.
+    /// Name of the processor architecture.
     pub architecture: String,
     /// Model name of the processors, if known.
     pub processor: Option<String>,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::usage::unescape;
 
-/// `OVERLAYFS_SUPER_MAGIC`.
+/// Type of an overlayfs filesystem in statfs(2): `OVERLAYFS_SUPER_MAGIC`.
 const OVERLAYFS: u64 = 0x794c_7630;
 
 /// Returns the path of the layer's file whose bytes an open file of overlayfs shows. Returns `None`

@@ -20,10 +20,10 @@ use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 /// O_DSYNC. O_SYNC is this bit and one more, and `OFlags::DSYNC` is O_SYNC.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-/// Arguments of lseek.
+/// Values of the argument `whence` of lseek.
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
-/// Modes of fallocate.
+/// Bits of the argument `mode` of fallocate.
 const KEEP_SIZE: u32 = 0x01;
 const PUNCH_HOLE: u32 = 0x02;
 const COLLAPSE_RANGE: u32 = 0x08;

@@ -1,4 +1,4 @@
-//! Extended attributes.
+//! Serves requests about extended attributes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

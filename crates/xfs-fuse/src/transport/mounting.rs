@@ -171,7 +171,7 @@ impl MountedFolder {
 /// How to unmount a mount that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
-    /// The mount stays, with an error.
+    /// The mount stays, and unmounting returns an error.
     Now,
     /// The mount leaves the directory tree at once, and ends when no program uses it any more.
     WhenUnused,

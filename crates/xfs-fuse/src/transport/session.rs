@@ -43,7 +43,7 @@ use crate::{Checks, MountError, Service};
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// Answers requests.
+/// Answers the requests of a connection.
 pub trait Handler: Send + Sync + 'static {
     /// Returns the features that the server wants. The kernel may not offer all of them.
     fn wishes(&self) -> InitFlags;
@@ -423,9 +423,9 @@ impl Worker {
 /// ends.
 const BEFORE_ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Ends the process when a worker panics. Otherwise the program whose request the worker handled
-/// would wait for ever, and the volume's state in memory may be inconsistent. The next mount
-/// recovers the volume.
+/// Ends the process when a worker panics. The volume's state in memory may then be inconsistent,
+/// and the program whose request the worker handled would wait for ever. The next mount recovers
+/// the volume.
 struct EndWithPanic(Sender<SessionEvent>);
 
 impl Drop for EndWithPanic {

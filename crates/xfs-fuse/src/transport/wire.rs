@@ -101,9 +101,9 @@ bitflags! {
         const BIG_WRITES = 1 << 5;
         /// The server applies the umask.
         const DONT_MASK = 1 << 6;
-        /// ioctl is served on directories.
+        /// The server supports ioctl on directories.
         const IOCTL_DIR = 1 << 11;
-        /// READDIRPLUS is served.
+        /// The server supports READDIRPLUS.
         const DO_READDIRPLUS = 1 << 13;
         /// The kernel chooses between READDIRPLUS and READDIR.
         const READDIRPLUS_AUTO = 1 << 14;
@@ -215,12 +215,12 @@ macro_rules! wire {
 }
 
 wire! {
-    /// Precedes every request.
+    /// The header of every request.
     InHeader: 40 {
         length: u32, opcode: u32, unique: u64, node: u64, uid: u32, gid: u32, pid: u32,
         extensions: u16, padding: u16,
     }
-    /// Precedes every answer.
+    /// The header of every answer.
     OutHeader: 16 { length: u32, error: i32, unique: u64, }
     /// The body of the notification [`NOTICE_STALE_INODE`]. A negative offset means that only
     /// attributes are out of date.

@@ -343,9 +343,9 @@ bitflags! {
     /// Groups of operations that not every volume supports.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Abilities: u32 {
-        /// Extents can be shared.
+        /// Files can share extents.
         const REFLINK = 1;
-        /// Ranges can be exchanged.
+        /// The ranges of two files can be exchanged.
         const EXCHANGE = 2;
     }
 }

@@ -9,7 +9,7 @@ use xfs_oracle::model::{
 };
 use xfs_oracle::{FileFlags, Time};
 
-/// Files with contents.
+/// Paths of the files that have contents.
 const FILES: [&str; 4] = ["foo", "bar", "A/foo", "B/foo"];
 /// Paths that may exist before or after an operation.
 const PATHS: [&str; 6] = ["foo", "bar", "new", "A/foo", "A/new", "B/foo"];
