@@ -200,15 +200,16 @@ impl LeaseTable {
         self.leases.len() < before
     }
 
-    /// Returns whether a lease may conflict with the operation. An expired lease conflicts until
-    /// [`break_for`](Self::break_for) removes it.
+    /// Returns whether a lease may conflict with the operation. A lease whose deadline has passed
+    /// conflicts until [`break_for`](Self::break_for) downgrades or removes it.
     #[must_use]
     pub fn stands_against(&self, breaker: Breaker) -> bool {
         self.leases.iter().any(|lease| breaker.leaves(lease.kind, lease.mode).is_some())
     }
 
-    /// Begins to break the leases that conflict with an operation, and removes those that have
-    /// expired at `now`. A holder has `grace` from its first notification.
+    /// Downgrades or removes the leases whose deadline has passed at `now`. Then begins to break
+    /// the leases that conflict with an operation. A holder has `grace` from its first
+    /// notification.
     pub fn break_for(&mut self, breaker: Breaker, now: Instant, grace: Duration) -> Break {
         self.expire(now);
         let mut due = Break::default();

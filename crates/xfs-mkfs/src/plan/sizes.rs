@@ -94,7 +94,7 @@ fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
 }
 
 /// Returns the number of bytes of a block, sector or inode size, which must be a power of two from
-/// `min` to `max`. Its unit may not be sectors or blocks, whose sizes are not known yet.
+/// `min` to `max`. Returns an error if the size is given in sectors or blocks.
 fn power_of_two(
     option: &'static str,
     size: Size,
