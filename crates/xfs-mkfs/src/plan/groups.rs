@@ -242,9 +242,9 @@ fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default
     }
 }
 
-/// Returns the default group size in blocks. A volume without a stripe has 4 groups, and from 4 TiB
-/// on groups of the largest size. A stripe means several disks, so such volumes have more, smaller
-/// groups.
+/// Returns the default group size in blocks. A volume without a stripe has 4 groups, fewer if it is
+/// small, and groups of the largest size from 4 TiB on. A stripe means several disks, so a volume
+/// with one has more and smaller groups.
 fn default_blocks(data_bytes: u64, is_striped: bool, block: u64) -> u64 {
     let largest = MAX_GROUP_BYTES / block;
     let data_blocks = data_bytes / block;
