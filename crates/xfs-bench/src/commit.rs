@@ -1,4 +1,4 @@
-//! The speed of commits with the log in memory, in tables of their own.
+//! Measures the speed of commits to a log in memory, and prints it in tables.
 
 use xfs_workload::{CommitLoad, Processors, time_force};
 
@@ -10,19 +10,19 @@ pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,64")]
     threads: Vec<usize>,
-    /// Numbers of slots; with 1 all threads share a single list
+    /// Numbers of per-CPU slots of the log; with 1 all threads share a single list
     #[arg(long, value_delimiter = ',', default_value = "1,8")]
     slots: Vec<usize>,
-    /// Commits per run, of all threads together
+    /// Number of commits per run, of all threads together
     #[arg(long, default_value_t = 2_000_000)]
     commits: u64,
-    /// Inodes, and also buffers, of all threads together
+    /// Number of inodes, and also of buffers, of all threads together
     #[arg(long, default_value_t = 262_144)]
     objects: u64,
     /// Size of the log, in MiB
     #[arg(long, default_value_t = 512)]
     log: u64,
-    /// Runs of each; the fastest counts
+    /// Number of runs of each measurement; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
 }

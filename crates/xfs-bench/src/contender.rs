@@ -1,5 +1,5 @@
-//! Runs one contender, and measures wall time, processor time, peak memory, and the number of
-//! listed inodes.
+//! Runs one contender, and measures its wall time, processor time and peak memory. Counts the
+//! inodes that it has listed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,10 +12,10 @@ use wait4::Wait4;
 
 use crate::error::BenchError;
 
-/// The way in which a contender reports the number of inodes.
+/// How a contender reports the number of inodes that it has listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
-    /// The output has one line per path or inode.
+    /// The output has one line per path or per inode.
     Lines,
     /// The output is one number.
     Number,
@@ -27,9 +27,9 @@ pub(crate) enum Count {
 pub(crate) struct Contender {
     /// The name of the contender in the table.
     pub(crate) name: &'static str,
-    /// The command of the contender, without the destination of its output.
+    /// The command of the contender, without the file to which its output goes.
     pub(crate) command: Command,
-    /// The way in which the contender's rows are counted.
+    /// How the inodes that the contender has listed are counted.
     pub(crate) count: Count,
 }
 
@@ -38,16 +38,17 @@ pub(crate) struct Contender {
 pub(crate) struct Figure {
     /// Wall time of the fastest run.
     pub(crate) wall: Duration,
-    /// Processor time of that run, user and system.
+    /// Processor time of the fastest run, user and system.
     pub(crate) processor: Duration,
-    /// Peak memory of that run in bytes.
+    /// Peak memory of the fastest run in bytes.
     pub(crate) peak_bytes: u64,
-    /// The number of rows that the contender listed.
+    /// Number of inodes or paths that the contender listed.
     pub(crate) rows: u64,
 }
 
 impl Contender {
-    /// Runs the contender `runs` times and returns the fastest run. `output` is overwritten.
+    /// Runs the contender `runs` times and returns the fastest run. Calls `before` before each run.
+    /// Overwrites the file `output`.
     pub(crate) fn measure(
         &mut self,
         output: &Path,

@@ -1,10 +1,11 @@
-//! The speed of writing, overwriting and reading large files, and of small random writes.
+//! Measures the speed of writing, overwriting and reading large files, and of small random writes.
 //!
 //! The contenders are the library with an image, the bare bytes of a file like the image (the limit
-//! of the device), and the kernel's XFS with direct I/O on an image of the same kind. They take
-//! turns after each slice of a few MiB, which ends with a sync. So other load on the machine, and
-//! write-back of the host, affects all of them. All files are written once before, in turns, so
-//! that no contender waits for memory or space that the host uses for the first time.
+//! of the device), and the kernel's XFS with direct I/O on an image of the same kind. The
+//! contenders take turns after each slice of a few MiB, which ends with a sync. So other load on
+//! the machine, and write-back of the host, affects all of them. Before the measurement, all files
+//! are written once, in turns. So no contender waits for memory or space that the host uses for the
+//! first time.
 
 mod contenders;
 
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
     /// Size of each file, in MiB
     #[arg(long, default_value_t = 1024)]
     megabytes: u64,
-    /// Threads, each with a file of its own
+    /// Number of threads, each with a file of its own
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// Size of one streaming request, in KiB
@@ -44,14 +45,14 @@ pub(crate) struct Arguments {
     /// Do not write the files once before the measurement
     #[arg(long)]
     untouched: bool,
-    /// Measure only ours, for profiling
+    /// Measure only ferroxfs, for profiling
     #[arg(long)]
     alone: bool,
 }
 
-/// Size of a random write.
+/// Size of a random write in bytes.
 const PIECE_BYTES: usize = 4096;
-/// The alignment that direct I/O requires of memory.
+/// The alignment of memory in bytes that direct I/O requires.
 const ALIGNMENT: usize = 4096;
 /// Seed of the random offsets, the same for all contenders.
 const SEED: u64 = 0x5eed;
@@ -70,8 +71,8 @@ impl StepTimes {
         self.slices.iter().sum()
     }
 
-    /// Returns the median over the slices of the speed ratio to another contender, or `None` if
-    /// there are no slices. Short disturbances do not affect the median.
+    /// Returns the median over all slices of the speed relative to `other`, or `None` if there are
+    /// no slices. Short disturbances do not affect the median.
     fn median_ratio(&self, other: &Self) -> Option<f64> {
         let pairs = self.slices.iter().zip(&other.slices);
         let mut ratios: Vec<_> =
@@ -94,7 +95,7 @@ impl DataStep {
     }
 }
 
-/// The times of a contender in a step.
+/// The times of one contender in one step.
 #[derive(Clone, Default)]
 struct StepTimes {
     /// One duration per slice.
@@ -102,7 +103,7 @@ struct StepTimes {
     processor_seconds: f64,
 }
 
-/// The work of one thread in one turn.
+/// The work of one thread in one slice.
 #[derive(Clone, Copy)]
 struct SliceWork {
     step: DataStep,
@@ -173,7 +174,8 @@ fn print(arguments: &Arguments, run: u32, step: DataStep, taken: &[StepTimes]) {
     );
 }
 
-/// Runs a step of all contenders, which take turns. The order of the contenders also changes.
+/// Performs a step with all contenders, which take turns. The order of the contenders changes from
+/// turn to turn.
 fn measure(
     arguments: &Arguments,
     step: DataStep,
@@ -196,7 +198,8 @@ fn measure(
     Ok(all)
 }
 
-/// Runs one slice with all threads of one contender. A single thread is not spawned.
+/// Performs one slice of a step with all threads of one contender. If there is one thread, it is
+/// the calling thread.
 fn one_turn<'buffers>(
     arguments: &Arguments,
     step: DataStep,
@@ -248,7 +251,7 @@ fn work(
 }
 
 impl Arguments {
-    /// Returns the size of one file.
+    /// Returns the size of one file in bytes.
     const fn bytes(&self) -> u64 {
         self.megabytes << 20
     }

@@ -16,7 +16,7 @@ pub(crate) enum BenchError {
     /// A file could not be used.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The host's error.
         source: io::Error,
@@ -24,7 +24,7 @@ pub(crate) enum BenchError {
     /// A contender failed.
     #[error("{name} ended with {status}")]
     Failed {
-        /// The contender.
+        /// Name of the contender.
         name: String,
         /// Exit status of the contender.
         status: ExitStatus,
@@ -44,7 +44,7 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// Returns a conversion of a host error about a path.
+    /// Returns a function that turns a host error about `path` into a benchmark error.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::File { path: path.to_owned(), source }
     }

@@ -1,11 +1,11 @@
-//! The speed of creating, walking, changing and removing empty files, compared with the kernel's
-//! XFS.
+//! Measures the speed of creating, walking, changing and removing empty files, compared with the
+//! kernel's XFS.
 //!
 //! Each thread works in a directory of its own, on an image in memory. Before all steps except the
 //! first the volume is closed and opened again, so that the caches are cold. The time of creation
-//! ends when the log has been forced, and that of removal when the inodes are free. Our XFS is used
-//! through the library, and the kernel's through system calls. N threads, and our log's threads,
-//! are confined to N processors. The kernel's own threads are not.
+//! ends when the log has been forced, and that of removal when the inodes are free. ferroxfs is
+//! used through the library, and the kernel's XFS through system calls. N threads, and the threads
+//! of ferroxfs's log, are confined to N processors. The kernel's own threads are not.
 
 mod mounted;
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
-    /// Files per thread
+    /// Number of files per thread
     #[arg(long, default_value_t = 100_000)]
     files: u64,
     /// Whether the volume has parent pointers: 0 or 1
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 2)]
     runs: u32,
-    /// Measure only ours, for profiling
+    /// Measure only ferroxfs, for profiling
     #[arg(long)]
     alone: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Formats a number for a table, or a mark for `None`.
+/// Formats a number for a cell of a table. `None` gives a mark for a missing value.
 pub(crate) fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
@@ -106,10 +106,10 @@ impl Arguments {
     }
 }
 
-/// A function that opens a target on the volume in an image.
+/// A function that opens the volume in an image as a target of workloads.
 pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn WorkTarget>, WorkloadError>;
 
-/// Opens the volume in an image with the library.
+/// Opens the volume in an image with ferroxfs's library.
 fn library(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Library::open(Store::open(image)?, OpenOptions::new())?))
 }
@@ -119,7 +119,7 @@ fn kernel(image: &Path) -> Result<Box<dyn WorkTarget>, WorkloadError> {
     Ok(Box::new(Mounted::new(image)?))
 }
 
-/// Returns the best result of each step.
+/// Returns the best result of each step over all runs.
 fn fastest(
     arguments: &Arguments,
     work: &Work,
@@ -158,7 +158,7 @@ fn measure(
     Ok(StepOutcome { elapsed, counted: target.counted()?.since(&before) })
 }
 
-/// Makes an empty volume with room for the files of `work`.
+/// Makes an empty volume in `folder` with room for the files of `work`. Returns its path.
 pub(crate) fn make(folder: &Path, parent: u8, work: &Work) -> Result<PathBuf, BenchError> {
     let image = folder.join("image");
     let file = File::create(&image).map_err(BenchError::file(&image))?;

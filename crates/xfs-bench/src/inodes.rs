@@ -1,9 +1,9 @@
-//! The speed of listing all inodes, bypassing the inode cache and through the cache, and of
-//! evicting them, compared with the kernel's bulkstat.
+//! Measures the speed of listing all inodes, bypassing the inode cache and through it, compared
+//! with the kernel's bulkstat. Also measures the speed of evicting all inodes from the cache.
 //!
-//! The volume is in memory and has an allocation group per thread, with a directory of files in
-//! each. A thread lists whole groups. Each run starts with cold caches. The cache itself counts the
-//! inodes that entered and left the cache.
+//! The volume is in memory. It has an allocation group per thread, and a directory of files in each
+//! group. A thread lists whole groups. Each run starts with cold caches. The inode cache counts the
+//! inodes that enter and leave it.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use xfs_workload::{KernelDirectory, Processors, bulkstat, in_parallel};
 
 use crate::error::BenchError;
 
-/// Page size of this machine, the unit of /proc.
+/// Page size of this machine in bytes, the unit of /proc.
 const PAGE_BYTES: u64 = 4096;
 /// Mode and owner of files and directories.
 const CREATION: CreateOptions = CreateOptions::new(0o755);
@@ -29,22 +29,23 @@ pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     threads: Vec<usize>,
-    /// Files per directory; there are as many directories as the largest number of threads
+    /// Number of files per directory; there are as many directories as the largest number of
+    /// threads
     #[arg(long, default_value_t = 100_000)]
     files: u64,
     /// Folder for the image
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Use this image with files instead of a new one
+    /// Use this existing image, which must contain files, instead of a new one
     #[arg(long, conflicts_with_all = ["files", "folder"])]
     image: Option<PathBuf>,
     /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Measure only ours, for profiling
+    /// Measure only ferroxfs, for profiling
     #[arg(long)]
     alone: bool,
-    /// Measure only this, for profiling
+    /// Measure only this operation, for profiling
     #[arg(long)]
     only: Option<ListingWay>,
 }
@@ -52,19 +53,19 @@ pub(crate) struct Arguments {
 /// The measured operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ListingWay {
-    /// Ours, bypassing the inode cache
+    /// List with ferroxfs, bypassing the inode cache
     Past,
-    /// Ours, through the inode cache
+    /// List with ferroxfs through the inode cache
     Through,
-    /// The same with one list of all inodes
+    /// List with ferroxfs through the inode cache, which has one list of all inodes
     OneList,
-    /// The kernel's bulkstat
+    /// List with the kernel's bulkstat
     Kernel,
-    /// Evicting all inodes from the inode cache
+    /// Evict all inodes from the inode cache
     Evict,
-    /// The same with one list of all inodes
+    /// Evict all inodes from the inode cache, which has one list of all inodes
     EvictOneList,
-    /// Closing a volume with all inodes in the inode cache
+    /// Close a volume with all inodes in the inode cache
     Close,
 }
 
@@ -78,14 +79,14 @@ const WAYS: [ListingWay; 7] = [
     ListingWay::Close,
 ];
 
-/// The result of one run.
+/// The result of one run of one operation.
 struct InodesOutcome {
     inodes: u64,
     time: Duration,
     /// The statistics of our volume.
     statistics: VolumeStats,
-    /// Resident memory in bytes. For a listing, at the end of the timed part. For an eviction,
-    /// before that part.
+    /// Resident memory of this process in bytes: for a listing after the timed part, for an
+    /// eviction before it.
     memory_bytes: u64,
 }
 
@@ -129,7 +130,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Makes a volume with a directory of `files` files in each allocation group.
+/// Makes a volume with `groups` allocation groups, and a directory of `files` files in each.
+/// Returns its path.
 fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError> {
     let image = folder.join("image");
     let file = std::fs::File::create(&image).map_err(BenchError::file(&image))?;
@@ -187,7 +189,7 @@ fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<InodesOutcome
     Ok(InodesOutcome { inodes, time, statistics, memory_bytes: resident_bytes() })
 }
 
-/// Brings all inodes into the cache, and measures the time to evict them.
+/// Brings all inodes into the cache, then measures the time to evict them.
 fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(volume, threads)?;
     let memory_bytes = resident_bytes();
@@ -197,7 +199,8 @@ fn evict(volume: &Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     Ok(InodesOutcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
 }
 
-/// Brings all inodes into the cache, and measures the time to close the volume, as an unmount does.
+/// Brings all inodes into the cache, then measures the time to close the volume, as an unmount does
+/// it.
 fn close(volume: Volume, threads: usize) -> Result<InodesOutcome, BenchError> {
     bring_in(&volume, threads)?;
     let (memory_bytes, statistics) = (resident_bytes(), volume.statistics()?);
@@ -233,7 +236,7 @@ fn measure_kernel(image: &Path, threads: usize) -> Result<InodesOutcome, BenchEr
     Ok(InodesOutcome { inodes, time, statistics: VolumeStats::default(), memory_bytes: 0 })
 }
 
-/// Returns the resident memory of this process, or 0 if unknown.
+/// Returns the resident memory of this process in bytes, or 0 if unknown.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

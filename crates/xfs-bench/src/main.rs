@@ -1,8 +1,8 @@
 //! Benchmarks against the kernel and other readers of XFS, in one run.
 //!
 //! Owns: making the volumes, running every contender as a separate process, checking that each
-//! contender saw every inode, and the table. Does **not** own: a judgement. The figures go into
-//! docs/benchmarks.md with the command that produced them.
+//! contender lists every inode, and the tables. Does **not** own: deciding whether the figures are
+//! good. They go into docs/benchmarks.md with the command that produced them.
 //!
 //! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk space
 //! for two volumes.
@@ -27,7 +27,8 @@ use clap::{Parser, Subcommand};
 
 use crate::error::BenchError;
 
-/// The allocator. It is that of the `ferroxfs` command, so that the measured code runs as shipped.
+/// The global allocator. It is that of the `ferroxfs` command, so that the measured code runs as it
+/// is shipped.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -72,7 +73,7 @@ enum Benchmark {
 /// Arguments of the scan benchmark.
 #[derive(clap::Args)]
 struct ScanArguments {
-    /// Files per volume
+    /// Number of files per volume
     #[arg(long, default_value_t = 1_000_000)]
     inodes: u64,
     /// Folder for volumes and output: memory (tmpfs) for warm runs, a disk for cold ones

@@ -1,10 +1,10 @@
-//! The speed of a mount with several clients, compared with a FUSE server that answers at once over
-//! the same transport, the kernel's XFS and fuse2fs.
+//! Measures the speed of a mount with several clients. The mount is compared with a FUSE server
+//! that answers at once over the same transport, with the kernel's XFS, and with fuse2fs.
 //!
 //! Each client is a thread with a directory of its own, and uses system calls. Images are in memory
-//! that has been touched before, because a first touch takes longer than the measured work. Before
-//! walking and reading, the volume is mounted again, so that the clients' kernel has cold caches.
-//! The time of a step ends with the last client.
+//! that has been written before, because the first write of a page takes longer than the measured
+//! work. Before walking and reading, the volume is mounted again, so that the kernel's caches are
+//! cold. The time of a step ends when the last client has finished.
 
 mod system;
 
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Number of clients
     #[arg(long, default_value_t = 4)]
     clients: usize,
-    /// Files per client
+    /// Number of files per client
     #[arg(long, default_value_t = 20_000)]
     files: u64,
     /// Megabytes that each client writes and reads
@@ -38,10 +38,11 @@ pub(crate) struct Arguments {
     /// The ferroxfs binary to measure
     #[arg(long, default_value = "target/release/ferroxfs")]
     ferroxfs: PathBuf,
-    /// Mount options of ours
+    /// Mount options of ferroxfs
     #[arg(long, default_value = "noatime")]
     options: String,
-    /// Measure only these: ours, null, ours-rings, null-rings (both over io_uring), kernel, fuse2fs
+    /// Measure only these systems: ours, null, ours-rings, null-rings (both over io_uring), kernel,
+    /// fuse2fs
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -52,8 +53,8 @@ enum MountStep {
     Create,
     /// Lists directories, with the data of stat(2) for each file.
     Walk,
-    /// Lists directories, also with the birth time that statx(2) returns on request. No listing of
-    /// FUSE has the birth time, so each file needs a request.
+    /// Lists directories, also with the birth time of each file, which statx(2) returns on request.
+    /// A FUSE listing does not contain it, so each file needs a request.
     WalkBirth,
     Unlink,
     Write,
@@ -68,14 +69,14 @@ const STEPS: [MountStep; 6] = [
     MountStep::Write,
     MountStep::Read,
 ];
-/// The pairs of systems whose ratio is shown.
+/// The pairs of systems whose ratio the table shows.
 const RATIOS: [(&str, &str); 3] =
     [("ours", "null"), ("ours-rings", "null-rings"), ("ours", "kernel")];
-/// Bytes per call.
+/// Number of bytes that one call writes or reads.
 const CHUNK_BYTES: usize = 1 << 20;
 
 impl MountStep {
-    /// Returns whether the volume is mounted again before the step.
+    /// Returns whether the volume is mounted again before the step, so that caches are cold.
     fn begins_cold(self) -> bool {
         matches!(self, Self::Walk | Self::WalkBirth | Self::Read)
     }
@@ -113,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Prints a table of rates, and of ratios between them.
+/// Prints a table of rates per system, and of ratios between systems.
 fn print(arguments: &Arguments, columns: &[(&str, Vec<Duration>)]) {
     let times = |wanted: &str| columns.iter().find(|(name, _)| *name == wanted);
     let ratios = RATIOS.iter().filter_map(|(one, other)| Some((times(one)?, times(other)?)));
@@ -135,7 +136,7 @@ fn print(arguments: &Arguments, columns: &[(&str, Vec<Duration>)]) {
     }
 }
 
-/// Returns the shortest time of each step.
+/// Returns the shortest time of each step over all runs.
 fn fastest(arguments: &Arguments, system: &mut dyn System) -> Result<Vec<Duration>, BenchError> {
     let mut best = vec![Duration::MAX; STEPS.len()];
     for _ in 0..arguments.runs {
@@ -221,7 +222,8 @@ fn perform(step: MountStep, directory: &Path, arguments: &Arguments) -> io::Resu
     }
 }
 
-/// Calls `look` for each file of a directory, and checks the number of files.
+/// Lists a directory and calls `look` for each file. Returns an error unless the directory has
+/// `files` files.
 fn walk(
     directory: &Path,
     files: u64,

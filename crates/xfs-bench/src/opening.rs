@@ -1,10 +1,10 @@
-//! The speed of opening one file for reading and closing it, from all threads at once, compared
-//! with the kernel's XFS.
+//! Measures the speed of opening one file for reading and closing it, from all threads at once,
+//! compared with the kernel's XFS.
 //!
 //! The path has two components. Each open is visible to unlinks and leases. Several files are
-//! tried, one after the other, whose inodes lie at different positions in memory. The figure may
-//! depend on their position relative to memory that other threads write. Ours and the kernel's take
-//! turns. N threads are confined to N processors.
+//! measured one after the other, because the figure may depend on the address of the inode: it may
+//! be near memory that other threads write. ferroxfs and the kernel take turns. N threads are
+//! confined to N processors.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ pub(crate) struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     threads: Vec<usize>,
-    /// Opens per thread
+    /// Number of opens per thread
     #[arg(long, default_value_t = 1_000_000)]
     opens: u64,
-    /// Number of files to try, each by all threads
+    /// Number of files to measure, each with all threads
     #[arg(long, default_value_t = 3)]
     files: usize,
     /// Folder for the images
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Number of runs; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// Measure only ours, for profiling
+    /// Measure only ferroxfs, for profiling
     #[arg(long)]
     alone: bool,
 }

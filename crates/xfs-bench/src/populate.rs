@@ -1,8 +1,8 @@
-//! Filling a volume from a tree or an archive, and extracting the tree, compared with `mkfs.xfs
-//! -p`, tar and cp on the kernel's mount, and with the decompressors alone.
+//! Measures filling a volume from a tree or an archive, and extracting the tree. Compares with
+//! `mkfs.xfs -p`, with tar and cp on the kernel's mount, and with the decompressors alone.
 //!
-//! Contenders take turns. A row has the median of its runs, so that other load on the machine
-//! affects all rows.
+//! Contenders take turns. A row has the median of its runs. So other load on the machine affects
+//! all rows alike.
 
 mod contenders;
 
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// The tree that fills the volumes
     #[arg(long, default_value = "/usr/share")]
     tree: PathBuf,
-    /// Size of the volumes, in the form of mkfs.xfs
+    /// Size of the volumes, as an option of mkfs.xfs
     #[arg(long, default_value = "3g")]
     size: String,
     /// Folder for images, archives and extracted trees
@@ -38,9 +38,9 @@ pub(crate) struct Arguments {
 /// The cost of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Wall time from the start to the last close or unmount.
+    /// Wall time from the start of the first process to the last close or unmount.
     wall: Duration,
-    /// User and system time of the processes. Work of the kernel's own threads is missing.
+    /// User and system time of the processes. It lacks the work of the kernel's own threads.
     processor: Duration,
     /// Peak memory of the largest process, in bytes.
     peak_bytes: u64,
@@ -66,8 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Prints one row per contender. The ratio is the time of the job's first contender divided by the
-/// time of the row.
+/// Prints one row per contender of a job. The ratio of a row is the time of the job's first
+/// contender divided by the time of the row.
 fn print(rows: &[(PopulateJob<'_>, Vec<Cost>)]) {
     println!(
         "| job | contender | seconds (median) | fastest | processor s | peak MB | ours / this |"

@@ -1,9 +1,10 @@
-//! The cost of parent pointers: creating, linking and removing empty files with and without them.
+//! Measures the cost of parent pointers: creating, linking and removing empty files on volumes with
+//! and without them.
 //!
 //! Times are processor times of this process. For the kernel's XFS, these times include the
-//! kernel's work inside system calls, but not the later work of its own threads. Instructions are
-//! counted by valgrind, over all user-space code of a run including the log's threads. The count of
-//! the previous steps is subtracted.
+//! kernel's work inside system calls, but not the later work of its own threads. valgrind counts
+//! the instructions of all user-space code of a run, including the log's threads. The count of a
+//! step is that of a run that ends with this step, minus that of a run that ends before it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +37,7 @@ struct Amount {
     /// Number of threads, each in a directory of its own
     #[arg(long, default_value_t = 4)]
     threads: usize,
-    /// Files per thread
+    /// Number of files per thread
     #[arg(long, default_value_t = 100_000)]
     files: u64,
     /// Length of a name in bytes
@@ -48,12 +49,12 @@ struct Amount {
     link: bool,
 }
 
-/// Arguments of one run under valgrind.
+/// Arguments of one run, which valgrind observes.
 #[derive(clap::Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     amount: Amount,
-    /// An empty volume
+    /// The image of an empty volume
     #[arg(long)]
     image: PathBuf,
     /// How parent pointers are updated
@@ -64,14 +65,14 @@ pub(crate) struct RunArguments {
     steps: usize,
 }
 
-/// The way in which parent pointers are updated.
+/// How a volume stores and updates parent pointers.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ParentStorage {
-    /// The volume has none.
+    /// The volume has no parent pointers.
     Nobody,
-    /// Directly in the inode where possible.
+    /// Parent pointers are changed directly in the inode where possible.
     Direct,
-    /// By intents in separate transactions.
+    /// Parent pointers are changed by intents in separate transactions.
     Intents,
 }
 
@@ -139,10 +140,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The first columns of a row of the table.
+/// The first columns of a row of the table: the measured code and the kind of parent pointers.
 struct PriceRow<'a> {
     who: &'a str,
-    /// The way in which parent pointers are stored.
+    /// How the volume stores parent pointers.
     way: &'a str,
 }
 
@@ -177,13 +178,14 @@ fn measure(
     Ok(target.close()?)
 }
 
-/// Returns the processor time of this process so far in seconds, in user space and in the kernel.
+/// Returns the processor time that this process has used up to now, in seconds, in user space and
+/// in the kernel.
 pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Returns the instructions of each step, per file.
+/// Returns the number of instructions per file of each step.
 fn instructions(
     arguments: &Arguments,
     way: ParentStorage,

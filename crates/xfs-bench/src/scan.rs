@@ -1,4 +1,4 @@
-//! The speed of listing every inode of a volume, for every contender.
+//! Measures how fast each contender lists every inode of a volume.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::contender::{Contender, Count, Figure};
 use crate::error::BenchError;
 use crate::volume::{self, Contents};
 
-/// The default fields except paths.
+/// The default fields of a scan, without the paths.
 const FIELDS_WITHOUT_PATHS: &str = "ino,generation,type,mode,nlink,uid,gid,size,blocks,mtime";
 
 /// Makes both volumes and measures every contender on each.

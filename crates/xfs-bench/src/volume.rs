@@ -1,7 +1,7 @@
 //! The volumes that the scan benchmark lists.
 //!
-//! Both volumes are made by the newest mkfs.xfs, with parent pointers and with 32-bit extent
-//! counters. One of the peers silently stops at 64-bit counters.
+//! The newest mkfs.xfs makes each volume, with parent pointers and with 32-bit extent counters. One
+//! of the contenders silently stops at an inode with 64-bit counters.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,22 +12,22 @@ use xfs_oracle::{Mount, Random, Xfsprogs};
 
 use crate::error::BenchError;
 
-/// Files per directory of the flat volume.
+/// Number of files per directory of the volume of empty files.
 const FLAT_FILES: u64 = 1000;
-/// Threads that fill a volume.
+/// Number of threads that fill a volume.
 const THREADS: u64 = 4;
 
-/// The contents of a volume.
+/// The files of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Contents {
     /// Empty files, a thousand per directory.
     Empty,
-    /// Files of up to 3000 bytes in a tree like that of a source code archive, with directories of
-    /// 1 to 40 files, up to 9 levels deep.
+    /// Files of up to 3000 bytes in a tree similar to a source code archive: directories of 1 to 40
+    /// files, up to 9 levels deep.
     Small,
 }
 
-/// Makes and fills a volume with about `inodes` inodes.
+/// Makes a volume and fills it with about `inodes` inodes. Returns the path of the image.
 pub(crate) fn make(image: &Path, contents: Contents, inodes: u64) -> Result<PathBuf, BenchError> {
     let bytes = match contents {
         Contents::Empty => inodes * 1024 + (1 << 30),

@@ -1,6 +1,6 @@
 //! Volumes inside containers that are not partitions: LVM, software RAID, bcache.
 //!
-//! Owns: the names of these volumes, and the hint how to open them. ferroxfs does not open these
+//! Owns: the names of these volumes, and the advice how to open them. ferroxfs does not open these
 //! volumes on its own: only the kernel knows how a logical volume of several pieces is assembled.
 
 use std::fmt;
@@ -12,10 +12,10 @@ use crate::partition::PartitionTable;
 use crate::signature::{self, Contents};
 use crate::text::printable;
 
-/// The most inner volumes that a message names.
+/// The most volumes of a container that a message names.
 const MAX_NAMED: usize = 16;
 
-/// A container of volumes that ferroxfs does not open on its own.
+/// A container of volumes that ferroxfs cannot open by itself.
 #[derive(Clone, Debug)]
 pub struct Container {
     /// The kind of container: LVM, a member of a RAID, or a backing device of bcache.
@@ -23,7 +23,7 @@ pub struct Container {
     /// The name of the LVM volume group. `None` if the container is not LVM, or the name is
     /// unknown.
     pub group: Option<String>,
-    /// The volumes in the container, as far as they are known.
+    /// The volumes in the container that are known.
     pub volumes: Vec<InnerVolume>,
     /// The partition table, and the number of the partition that is the container. `None` if the
     /// container is not in a partition.
@@ -36,14 +36,16 @@ pub struct Container {
 pub struct InnerVolume {
     /// The name of the volume.
     pub name: String,
-    /// The volume's first byte on the device. `None` if the volume is not one contiguous piece.
+    /// Offset in bytes of the volume on the device. `None` if the volume is not one contiguous
+    /// piece.
     pub start: Option<u64>,
     /// The kind of data in the volume, if the volume is one contiguous piece.
     pub contents: Contents,
 }
 
 impl Container {
-    /// Reads the container of the kind `contents` at byte `start`. Returns `None` if there is none.
+    /// Reads the container at byte `start`, whose kind is `contents`. Returns `None` if there is no
+    /// container of this kind.
     pub(crate) fn read(
         device: &dyn BlockDevice,
         start: u64,
@@ -78,13 +80,13 @@ impl Container {
         Ok(Some(container))
     }
 
-    /// Returns the volumes that hold XFS in one piece.
+    /// Returns the volumes that contain XFS and are contiguous, each with its start.
     fn xfs(&self) -> impl Iterator<Item = (&InnerVolume, u64)> {
         let is_xfs = self.volumes.iter().filter(|volume| volume.contents == Contents::Xfs);
         is_xfs.filter_map(|volume| Some((volume, volume.start?)))
     }
 
-    /// Returns a hint how the user can open a volume of the container.
+    /// Returns advice for the user how to open a volume of the container.
     #[must_use]
     pub fn hint(&self) -> String {
         let mut readable = self.xfs();
@@ -195,8 +197,8 @@ impl fmt::Display for Container {
     }
 }
 
-/// Returns the offset of the data of a bcache backing device, or of a RAID member that holds all
-/// data of the array. Returns `None` for other containers.
+/// Returns the offset of the data inside a bcache backing device, or inside a RAID member that
+/// contains all data of the array. Returns `None` for other containers.
 fn data_of(device: &dyn BlockDevice, start: u64, contents: Contents) -> io::Result<Option<u64>> {
     let place = start.saturating_add(4096);
     let mut block = [0; 256];

@@ -1,4 +1,4 @@
-//! The trait [`BlockDevice`].
+//! The trait [`BlockDevice`], which every device implements.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,12 +7,13 @@ use std::sync::Arc;
 /// A device that several parts of the program share.
 pub type SharedDevice = Arc<dyn BlockDevice>;
 
-/// The durability of a write when it returns.
+/// Whether a write is durable when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The write need not be durable before the next flush.
     Cached,
-    /// The written bytes are on stable storage ("FUA"). Earlier writes need not be.
+    /// The written bytes are on stable storage when the write returns ("FUA"). Earlier writes need
+    /// not be.
     Durable,
 }
 
@@ -22,7 +23,8 @@ pub enum Durability {
 ///
 /// - A read that succeeds fills the whole buffer. A read past the end fails with
 ///   [`io::ErrorKind::UnexpectedEof`], and the contents of the buffer must not be used.
-/// - Reads and writes of disjoint ranges may run concurrently. The caller orders overlapping ones.
+/// - Reads and writes of disjoint ranges may run concurrently. The caller must order overlapping
+///   requests.
 /// - After a failed flush the device may have lost any write since the flush before it. Callers
 ///   shut the volume down instead of trying again.
 pub trait BlockDevice: Send + Sync {
@@ -58,17 +60,18 @@ pub trait BlockDevice: Send + Sync {
     /// The error of the host.
     fn flush(&self) -> io::Result<()>;
 
-    /// Fails if the device became shorter than it was when it was opened. Cheap: callers use it
-    /// when there is nothing to flush.
+    /// Returns an error if the device has become shorter since it was opened. Callers use this
+    /// cheap check where they would flush but have nothing to flush.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::UnexpectedEof`], and the error of the host.
+    /// [`io::ErrorKind::UnexpectedEof`] if the device is shorter, and the error of the host.
     fn check_length(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Discards a range whose bytes are no longer needed. Later reads of it are undefined.
+    /// Discards a range whose bytes are no longer needed. Later reads of the range return undefined
+    /// bytes.
     ///
     /// # Errors
     ///
@@ -84,14 +87,14 @@ pub trait BlockDevice: Send + Sync {
         write_zeros_plainly(self, offset, length)
     }
 
-    /// Announces that this range will be read soon. This is a hint: the call never fails and may do
-    /// nothing.
+    /// Announces that the range will be read soon. This is a hint: it never fails, and a device may
+    /// ignore it.
     fn prefetch(&self, _offset: u64, _length: u64) {}
 
-    /// Splices bytes from `offset` on into a pipe. The pipe refers to the host's cached pages and
-    /// has no copy, so the bytes change with the device until they have left the pipe. This does
-    /// not wait for room in the pipe. Returns the number of bytes in the pipe: fewer than `length`
-    /// if the pipe is full, and 0 if this device does not support it.
+    /// Splices bytes from `offset` on into a pipe, without waiting for room in the pipe. The pipe
+    /// refers to the host's cached pages and has no copy, so its bytes change with the device until
+    /// they are read from the pipe. Returns the number of bytes put into the pipe: fewer than
+    /// `length` if the pipe is full, and 0 if this device does not support splicing.
     ///
     /// # Errors
     ///
@@ -100,16 +103,16 @@ pub trait BlockDevice: Send + Sync {
         Ok(0)
     }
 
-    /// Announces that another program may have written this range, so that the next read comes from
-    /// the device and not from a cache of the host. This is a hint: the call never fails and may do
-    /// nothing.
+    /// Announces that another program may have written to the range. The next read of it then comes
+    /// from the device and not from a cache of the host. This is a hint: it never fails, and a
+    /// device may ignore it.
     fn invalidate(&self, _offset: u64, _length: u64) {}
 }
 
-/// The number of zeros that one write writes.
+/// The most zeros that one request writes, in bytes.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
-/// Writes zeros as ordinary bytes, for devices without a better way.
+/// Writes zeros as ordinary bytes, for devices that have no special request for zeros.
 pub(crate) fn write_zeros_plainly<D: BlockDevice + ?Sized>(
     device: &D,
     offset: u64,
@@ -129,7 +132,7 @@ pub(crate) fn write_zeros_plainly<D: BlockDevice + ?Sized>(
     Ok(())
 }
 
-/// Checks that a read lies inside the device.
+/// Returns an error if a read does not lie inside the device.
 pub(crate) fn check_read(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
     let end = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
     if end.is_some_and(|end| end <= device.length_bytes()) {
@@ -142,7 +145,8 @@ pub(crate) fn check_read(device: &dyn BlockDevice, offset: u64, length: usize) -
     Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
 }
 
-/// Checks that a write is allowed and lies inside the device, which does not grow.
+/// Returns an error if a write is not allowed or does not lie inside the device. A device does not
+/// grow.
 pub(crate) fn check_write(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
     if device.is_read_only() {
         let message = "the device is open read-only";

@@ -1,4 +1,4 @@
-//! Errors of opening a device: the path, the failure, and a hint what to do.
+//! Errors of opening a device: the path, the failure, and advice for the user.
 //!
 //! Does **not** own failures of reads and writes on an open device. Those are plain [`io::Error`]s,
 //! as the trait says.
@@ -21,7 +21,7 @@ use crate::usage::Usage;
 pub struct DeviceError {
     path: PathBuf,
     failure: DeviceFailure,
-    /// The process that has the device open. `None` if the failure has another reason, or the
+    /// The process that has the device open. `None` if the failure has another reason, or if the
     /// process cannot be found.
     holder: Option<Box<LockHolder>>,
 }
@@ -35,31 +35,31 @@ pub enum DeviceFailure {
     /// The device is a write-protected block device.
     #[doc(alias = "BLKROGET")]
     WriteProtected,
-    /// The path leads to this kind of file, and neither to a regular file nor to a block device.
+    /// The path leads to this kind of file, which is neither a regular file nor a block device.
     NotADevice(&'static str),
     /// The length or the sector size of the device could not be determined.
     Measure(io::Error),
     /// Another program holds a lock that this access conflicts with.
     Locked(Access),
-    /// Another program uses the file or disk below the device.
+    /// Another program uses a file or disk of which the device is made.
     LockedBelow {
         /// The access that was requested.
         access: Access,
-        /// The file or disk.
+        /// The file or disk that is in use.
         below: PathBuf,
     },
-    /// Another device over the same file or disk is mounted, claimed or being written.
+    /// Another device made of the same file or disk is mounted, claimed or being written.
     TwinBusy {
-        /// The other device.
+        /// The other device that is in use.
         twin: PathBuf,
-        /// The file or disk below both devices.
+        /// The file or disk of which both devices are made.
         common: PathBuf,
     },
     /// The host could not lock the device.
     Lock(io::Error),
     /// The device is mounted, or another device is made of it.
     InUse(Usage, Access),
-    /// The kernel refuses exclusive access, and does not say which user has it.
+    /// The kernel refuses exclusive access. It does not say which user has the device.
     Busy,
     /// The device is a disk image in a format that cannot be opened with this access.
     ForeignImage(Contents, Access),
@@ -125,7 +125,7 @@ impl DeviceError {
         }
     }
 
-    /// Returns a hint what the user can do about the failure, or `None` if there is no hint.
+    /// Returns advice for the user about the failure, or `None` if there is none.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match (&self.holder, &self.failure) {
@@ -183,7 +183,7 @@ impl DeviceFailure {
     }
 }
 
-/// Returns the hint for a permission error. Root gets no hint to become root.
+/// Returns advice for a permission error. Root is not advised to become root.
 fn permission_hint() -> Option<&'static str> {
     Some(match rustix::process::geteuid().is_root() {
         true => {

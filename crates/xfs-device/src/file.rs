@@ -5,17 +5,18 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A device opened for reading has a descriptor that cannot write. So no layer above can
-//!   make it change a byte.
+//! - **I1** A device opened for reading has a descriptor that cannot write. So no code that uses
+//!   the device can change a byte.
 //! - **I2** While a device is open for writing, no other program that honours the locks has the
-//!   same bytes open: the device is locked at every level that it is made of ([`crate::lock`]). On
-//!   a block device, and on the loop devices over the same file, `O_EXCL` keeps the kernel from
-//!   mounting it.
+//!   same bytes open. The locks cover every file and disk of which the device is made
+//!   ([`crate::lock`]). On a block device, and on the loop devices over the same file, `O_EXCL`
+//!   prevents the kernel from mounting it.
 //! - **I3** The image is never mapped into memory. So if another program truncates the file,
 //!   reading gives an error and not SIGBUS.
-//! - **I4** A flush fails once the file, or a file that the device is made of, is shorter than it
-//!   was: bytes that earlier flushes made durable are lost. A write that reaches the old end could
-//!   hide that by extending the file again, so it checks the length first.
+//! - **I4** A flush fails once the device's file, or a file of which the device is made, is shorter
+//!   than at the open: bytes that earlier flushes made durable are lost. A write that reaches the
+//!   end of the device could hide this by extending the file again, so such a write checks the
+//!   length first.
 
 use std::fs::{File, Metadata};
 use std::io::{self, IoSlice, Seek, SeekFrom};
@@ -33,16 +34,16 @@ use crate::lock;
 use crate::stack::{self, FileIdentity, Level, Shortened, Span, Twin};
 use crate::usage::{self, Usage};
 
-/// Sector size of an image file. The host guarantees no atomic unit of a write to a file.
+/// Sector size of an image file in bytes. The host guarantees no atomic unit of a write to a file.
 const IMAGE_SECTOR_BYTES: u32 = 512;
 
-/// The largest page size of a host, a multiple of all others.
+/// The largest page size of any host in bytes. All other page sizes divide it.
 const MAX_PAGE_BYTES: u64 = 64 << 10;
 
-/// The access to a device.
+/// Whether a device is opened for reading only or also for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read only: no byte changes.
+    /// Read only: no byte of the device changes.
     ReadOnly,
     /// Read and write.
     ReadWrite,
@@ -62,26 +63,26 @@ impl OpenOptions {
         Self { access: Access::ReadOnly, live: false }
     }
 
-    /// Opens for reading and writing, exclusively.
+    /// Opens for reading and writing. No other program may have the device open.
     #[must_use]
     pub const fn read_write() -> Self {
         Self { access: Access::ReadWrite, live: false }
     }
 
-    /// Allows reading a device that another program has mounted or is writing. The bytes read may
-    /// be stale or torn. Has no effect on writing.
+    /// Allows opening for reading although another program has mounted the device or is writing to
+    /// it. The bytes read may be stale or torn. Has no effect on an open for writing.
     #[must_use]
     pub const fn live(self) -> Self {
         Self { live: true, ..self }
     }
 
-    /// Returns the access.
+    /// Returns whether the options open for reading only, or also for writing.
     #[must_use]
     pub const fn access(self) -> Access {
         self.access
     }
 
-    /// Returns whether a device in use may be read.
+    /// Returns whether a device that is in use may be opened for reading.
     #[must_use]
     pub const fn is_live(self) -> bool {
         self.live && matches!(self.access, Access::ReadOnly)
@@ -97,13 +98,13 @@ pub struct FileDevice {
     is_block_device: bool,
     access: Access,
     usage: Option<Usage>,
-    /// The files and devices that the device is made of, open and locked.
+    /// The files and devices of which the device is made, open and locked.
     levels: Vec<Level>,
-    /// Other devices over the same bytes, claimed so that the kernel gives them to no other
-    /// program.
+    /// Other devices with the same bytes. They are open with `O_EXCL`, so that no other program can
+    /// mount them.
     _claims: Vec<File>,
-    /// Whether this is a block device that another program may be writing. A filesystem writes past
-    /// the cache through which the host serves our reads, so that cache may be stale.
+    /// Whether this is a block device to which another program may be writing. A mounted filesystem
+    /// bypasses the host cache that serves the reads of this process, so that cache may be stale.
     has_stale_cache: bool,
 }
 
@@ -112,7 +113,7 @@ impl FileDevice {
     ///
     /// # Errors
     ///
-    /// Typed, with the path and a hint: see [`DeviceFailure`].
+    /// A [`DeviceFailure`], with the path and advice for the user.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
         Self::open_typed(path, options).map_err(|failure| DeviceError::new(path, failure))
     }
@@ -160,7 +161,7 @@ impl FileDevice {
         })
     }
 
-    /// Returns a second descriptor of the host's file. Both share the lock.
+    /// Returns another descriptor of the host's open file. It shares the lock with the first one.
     #[cfg(feature = "disk-images")]
     pub(crate) fn try_clone_host(&self) -> io::Result<File> {
         self.file.try_clone()
@@ -222,7 +223,7 @@ impl BlockDevice for FileDevice {
         self.check_length()
     }
 
-    /// Checks that no file has become shorter, as I4 requires.
+    /// Returns an error if a file has become shorter since it was opened (I4).
     fn check_length(&self) -> io::Result<()> {
         let now = match self.is_block_device {
             true => rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?,
@@ -305,8 +306,8 @@ impl BlockDevice for FileDevice {
 }
 
 impl Drop for FileDevice {
-    /// Releases the locks. Closing alone does not: a child process has the descriptor, and the lock
-    /// with it, until it executes its program.
+    /// Releases the locks. Closing is not enough: a child process has a copy of the descriptor, and
+    /// with it the lock, until it executes its program.
     fn drop(&mut self) {
         let levels = self.levels.iter().filter_map(|level| level.file.as_ref());
         for file in levels.chain([&self.file]) {
@@ -325,8 +326,8 @@ impl FileDevice {
         }
     }
 
-    /// Writes with `RWF_DSYNC`, which syncs these bytes alone. If the host does not support it,
-    /// writes and then syncs the whole file.
+    /// Writes with `RWF_DSYNC`, which makes only these bytes durable. If the host does not support
+    /// it, writes and then syncs the whole file.
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
@@ -347,7 +348,7 @@ impl FileDevice {
     }
 }
 
-/// Opens the path. `O_NONBLOCK` keeps the open from blocking if the path leads to a FIFO.
+/// Opens the path. `O_NONBLOCK` prevents the open from waiting if the path leads to a FIFO.
 fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, DeviceFailure> {
     let write = access == Access::ReadWrite;
     let mut flags = OFlags::NONBLOCK;
@@ -363,8 +364,8 @@ fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, Device
     })
 }
 
-/// Locks the file for the access. The kernel's own users of the file take no such lock, so the lock
-/// neither disturbs them nor is refused because of them.
+/// Locks the file for the access with flock(2). The kernel's own users of the file, such as a
+/// mount, take no such lock. So the lock neither disturbs them nor is refused because of them.
 fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     let operation = match options.access {
         Access::ReadOnly => FlockOperation::NonBlockingLockShared,
@@ -385,7 +386,7 @@ fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     }
 }
 
-/// The files and devices that a device is made of, and other devices made of the same files.
+/// The files and disks of which a device is made, and the other devices made of the same files.
 struct Stack {
     levels: Vec<Level>,
     twins: Vec<Twin>,
@@ -398,12 +399,13 @@ impl Stack {
         Self { levels, twins }
     }
 
-    /// Returns a mount that shows the same bytes through another device, if there is one.
+    /// Returns a mount that shows the same bytes through another device, or `None`.
     fn usage(&self) -> Option<Usage> {
         usage::find_in_stack(&self.levels, &self.twins)
     }
 
-    /// Locks every level. For a writer, also claims the other devices, and returns the claims.
+    /// Locks every file and disk of which the device is made. For a writer, also opens the other
+    /// devices with `O_EXCL`, and returns them.
     fn lock(&self, options: OpenOptions) -> Result<Vec<File>, DeviceFailure> {
         let access = options.access;
         for level in &self.levels {
@@ -417,7 +419,8 @@ impl Stack {
         }
     }
 
-    /// Claims the devices that the kernel could mount over the same bytes.
+    /// Opens with `O_EXCL` every device through which the kernel could mount the same bytes, and
+    /// returns them.
     fn claim(&self) -> Result<Vec<File>, DeviceFailure> {
         let below = self.levels.iter().filter(|level| level.is_unclaimed && level.span.is_whole());
         let below = below.map(|level| (&level.path, &level.path));
@@ -440,7 +443,8 @@ impl Stack {
         Ok(claims)
     }
 
-    /// Checks the other devices for writers, if the file below both cannot be locked.
+    /// Returns an error if another device made of the same file has a writer. Checks only where the
+    /// file itself cannot be locked.
     fn look_at_twins(&self, options: OpenOptions) -> Result<(), DeviceFailure> {
         for twin in self.twins.iter().filter(|twin| twin.is_meeting_place) {
             let Ok(file) = File::open(&twin.node) else { continue };

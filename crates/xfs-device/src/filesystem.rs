@@ -1,4 +1,4 @@
-//! Finding the XFS volume on a device: the whole device, or a partition.
+//! Finds the XFS volume on a device: the whole device, or a partition of it.
 
 use std::borrow::Cow;
 use std::io;
@@ -10,12 +10,12 @@ use crate::partition::{Partition, PartitionError, PartitionTable, partitions};
 use crate::signature::{self, Contents};
 use crate::window::WindowDevice;
 
-/// Logarithms of the sector sizes that XFS can have.
+/// Base-2 logarithms of the sector sizes that XFS supports.
 const SECTOR_LOGS: std::ops::RangeInclusive<u32> = 9..=15;
-/// Magic numbers of the second and third sector of an allocation group.
+/// Magic numbers of the second and the third sector of an allocation group.
 const GROUP_MAGICS: [[u8; 4]; 2] = [*b"XAGF", *b"XAGI"];
 
-/// The part of a device that holds the volume.
+/// The part of a device in which to look for the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// The only XFS volume: the whole device, or the one partition with XFS.
@@ -23,17 +23,17 @@ pub enum Selection {
     Auto,
     /// The partition with this number, if it holds XFS.
     Partition(u32),
-    /// The bytes from this offset to the end, if XFS is there.
+    /// The bytes from this offset to the end of the device, if an XFS volume starts at the offset.
     Offset(u64),
 }
 
 /// A volume found on a device.
 pub struct LocatedVolume {
-    /// The bytes of the volume.
+    /// The device that contains exactly the bytes of the volume.
     pub device: SharedDevice,
-    /// The offset of the volume on the searched device.
+    /// The offset of the volume on the searched device in bytes.
     pub start: u64,
-    /// The partition, if the volume is one.
+    /// The partition that contains the volume, or `None`.
     pub partition: Option<Partition>,
 }
 
@@ -41,16 +41,16 @@ pub struct LocatedVolume {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
-    /// The device failed.
+    /// The device returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The partition table cannot be used.
     #[error(transparent)]
     Table(#[from] PartitionError),
-    /// A partition was requested, but there is no table.
+    /// A partition was requested, but the device has no partition table.
     #[error("has no partition table, so there is no partition {number}: it holds {found}")]
     NoTable {
-        /// The requested number.
+        /// The requested partition number.
         number: u32,
         /// The kind of data on the device.
         found: Contents,
@@ -58,35 +58,35 @@ pub enum FindError {
     /// The requested partition is not in the table.
     #[error("has no partition {number}; its {} has {}", table.kind, list(&table.partitions))]
     NoSuchPartition {
-        /// The requested number.
+        /// The requested partition number.
         number: u32,
-        /// The table.
+        /// The partition table of the device.
         table: PartitionTable,
     },
-    /// The requested offset is not on the device.
+    /// The requested offset is past the end of the device.
     #[error("byte {offset} is past the end: the device has {length_bytes} bytes")]
     OffsetPastEnd {
-        /// The requested offset.
+        /// The requested offset in bytes.
         offset: u64,
         /// The length of the device in bytes.
         length_bytes: u64,
     },
-    /// There is no partition table and no XFS.
+    /// The device has neither a partition table nor XFS.
     #[error("is not an XFS volume: {}", holds(.0))]
     NotXfs(Contents),
-    /// There is a container of volumes, none of which ferroxfs opens on its own.
+    /// The device is or has a container of volumes, which ferroxfs cannot open by itself.
     #[error("{0}")]
     Container(Box<Container>),
-    /// There is a partition table, but no partition holds XFS.
+    /// The device has a partition table, but no partition contains XFS.
     #[error("has no XFS partition; its {} has {}", .0.kind, list(&.0.partitions))]
     NoXfsPartition(PartitionTable),
-    /// More than one partition holds XFS.
+    /// More than one partition contains XFS.
     #[error("has several XFS partitions: {}", list_xfs(.0))]
     Several(PartitionTable),
 }
 
 impl FindError {
-    /// Returns a hint what the user can do about the error, or `None` if there is no hint.
+    /// Returns advice for the user about the error, or `None` if there is none.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
@@ -114,7 +114,7 @@ impl FindError {
     }
 }
 
-/// Returns a hint for a device that holds `contents` and not XFS, or `None` if there is no hint.
+/// Returns advice for a device that contains `contents` instead of XFS, or `None` if there is none.
 const fn hint_at(contents: Contents) -> Option<&'static str> {
     Some(match contents {
         Contents::Ewf => "convert it to a raw image (ewfexport -f raw)",
@@ -164,7 +164,7 @@ fn list_xfs(table: &PartitionTable) -> String {
 ///
 /// # Errors
 ///
-/// Typed, with the kind of data that was found instead: see [`FindError`].
+/// A [`FindError`], which says what was found instead.
 pub fn find_filesystem(
     device: SharedDevice,
     selection: Selection,
@@ -197,8 +197,8 @@ pub fn find_filesystem(
     }
 }
 
-/// Refuses a volume that does not hold XFS. A volume whose first sector alone is damaged passes:
-/// opening it reports the damage.
+/// Returns an error if the volume does not contain XFS. A volume of which only the first sector is
+/// damaged is accepted, because opening it reports the damage.
 fn refuse_others(found: LocatedVolume) -> Result<LocatedVolume, FindError> {
     let (device, start) = (&found.device, found.start);
     match signature::detect(&**device, 0)? {
@@ -217,8 +217,8 @@ fn refuse_others(found: LocatedVolume) -> Result<LocatedVolume, FindError> {
     }
 }
 
-/// Returns whether the headers of an allocation group follow the first sector, as they do on an XFS
-/// volume whose first sector is damaged.
+/// Returns whether the headers of an allocation group are found after the first sector, as on an
+/// XFS volume whose first sector is damaged.
 ///
 /// # Errors
 ///
@@ -258,7 +258,8 @@ fn find_only(device: SharedDevice) -> Result<LocatedVolume, FindError> {
     }
 }
 
-/// Returns the error for a disk without an XFS partition: its first container, or else its table.
+/// Returns the error for a disk without an XFS partition. It names the first container, or else the
+/// table.
 fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindError> {
     for partition in &table.partitions {
         let number = partition.number;

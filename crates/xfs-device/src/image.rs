@@ -1,14 +1,14 @@
 //! The disk inside a qcow2 image, read-only.
 //!
-//! Owns: the one device type for all images, the map of images that the crate `imago` reads, and
-//! the names of the features that keep an image from being read. Does **not** own the format.
-//! `imago` owns it, except for the images that it does not read ([`clusters`]).
+//! Owns: the device type for all images, access to images that the crate `imago` reads, and the
+//! names of unsupported features. Does **not** own the format. `imago` owns it, except for the
+//! images that it does not read ([`clusters`]).
 //!
-//! Errors of `imago` are replaced by errors of ours, because their wording is that of `imago`.
-//! Errors of the host are passed on.
+//! Errors of `imago` are replaced by errors in the words of ferroxfs. Errors of the host are passed
+//! on.
 //!
-//! An image may never name other files. An image with a backing file or an external data file is
-//! refused: otherwise its author could make us read any file of the host.
+//! An image with a backing file or an external data file is refused. Otherwise the author of an
+//! image could make ferroxfs read any file of the host.
 
 mod clusters;
 mod header;
@@ -29,23 +29,24 @@ use header::{HeaderError, ImageHeader};
 
 const SECTOR_BYTES: u32 = 512;
 
-/// The location of a range of the disk.
+/// Where a range of the virtual disk is stored.
 enum ClusterLocation {
-    /// The range is nowhere in the file, and reads as zeros.
+    /// The range is not stored in the image file, and reads as zeros.
     Zeros,
-    /// The range is at this byte of the file.
+    /// The range is stored from this byte of the image file on.
     Host(u64),
-    /// The range is in an encoded cluster, which the map reads itself. The map defines the value.
+    /// The range is in an encoded cluster, which `ClusterMap::read_encoded` reads. The value has
+    /// a meaning only for the map.
     Encoded(u64),
 }
 
-/// The map from the disk of an image to the bytes of the image file.
+/// The map from offsets of the virtual disk to bytes of the image file.
 trait ClusterMap: Send + Sync {
-    /// Returns the length of the disk.
+    /// Returns the length of the virtual disk in bytes.
     fn length_bytes(&self) -> u64;
 
-    /// Returns the location of the byte at `offset` of the disk, and how many bytes from there on,
-    /// of `length_bytes`, have the same kind of location.
+    /// Returns where the byte at `offset` of the virtual disk is stored. Also returns how many
+    /// bytes from `offset` on, at most `length_bytes`, have the same kind of location.
     fn find(
         &self,
         file: &FileDevice,
@@ -53,7 +54,8 @@ trait ClusterMap: Send + Sync {
         length_bytes: u64,
     ) -> io::Result<(ClusterLocation, u64)>;
 
-    /// Reads a part of an encoded cluster at `offset` of the disk. `encoded` comes from `find`.
+    /// Reads a part of an encoded cluster into `piece`. The part starts at `offset` of the virtual
+    /// disk. `encoded` is the value that `find` has returned.
     fn read_encoded(
         &self,
         file: &FileDevice,
@@ -63,13 +65,13 @@ trait ClusterMap: Send + Sync {
     ) -> io::Result<()>;
 }
 
-/// The disk inside a qcow2 image.
+/// The virtual disk inside a qcow2 image, as a device.
 struct ImageDevice<M> {
     file: FileDevice,
     map: M,
 }
 
-/// The map of an image that `imago` reads.
+/// The map of an image that the crate `imago` reads.
 struct ImagoMap(FormatAccess<File>);
 
 impl ImagoMap {
@@ -80,12 +82,12 @@ impl ImagoMap {
     }
 }
 
-/// Opens the disk inside the image.
+/// Opens the virtual disk inside the image.
 ///
 /// # Errors
 ///
-/// [`DeviceFailure::Refused`] names an unsupported feature. [`DeviceFailure::DamagedImage`] reports
-/// a damaged header or damaged tables. Images that depend on other files are refused.
+/// [`DeviceFailure::Refused`] names an unsupported feature, such as a dependency on other files.
+/// [`DeviceFailure::DamagedImage`] reports a damaged header or damaged tables.
 pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
     let header = match ImageHeader::read(&file) {
         Ok(header) => header,
@@ -104,17 +106,17 @@ pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
     }
 }
 
-/// Returns whether the error comes from the host: errors of `imago` have no OS error number.
+/// Returns whether the error comes from the host. Errors of `imago` have no OS error number.
 fn is_of_host(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
 }
 
-/// Returns the error of reading through damaged tables.
+/// Returns the error for damaged tables.
 fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the tables of the qcow2 image are damaged")
 }
 
-/// Replaces an error of `imago` by our own error for damaged tables. Errors of the host stay.
+/// Returns an error of the host unchanged, and the error for damaged tables in place of any other.
 fn in_our_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => error.kind().into(),

@@ -3,7 +3,7 @@
 //! Owns: the [`BlockDevice`] trait and its implementations, locks on the host's files, finding a
 //! filesystem on a partitioned disk. Does **not** own: the meaning of the bytes.
 //!
-//! The trait is public on purpose: a caller may implement it for its own device.
+//! The trait is public so that callers can implement it for devices of their own.
 
 mod container;
 mod device;

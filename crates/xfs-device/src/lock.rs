@@ -1,19 +1,21 @@
-//! Locks on the host's files and devices, with which cooperating programs keep apart.
+//! Locks on the host's files and devices, with which cooperating programs avoid using the same
+//! bytes.
 //!
-//! Owns: the one protocol in which all users of the same bytes meet. Does **not** own: finding the
-//! devices over the same bytes ([`stack`](crate::stack)).
+//! Owns: the locking protocol that all users of the same bytes follow. Does **not** own: finding
+//! the devices that share the same bytes ([`stack`](crate::stack)).
 //!
 //! # The protocol
 //!
 //! flock(2) covers a whole file. On the file itself it is exclusive for a writer and shared for a
-//! reader; on every level below it is shared. Programs that know only flock, such as udev, meet us
-//! there.
+//! reader. On every file or disk below it is shared. Programs that know only flock, such as udev,
+//! conflict with these locks.
 //!
-//! In addition each user announces the sectors that it uses, at every level of its stack, with a
-//! shared OFD lock far beyond the contents: sector `n` is byte `READERS + n` or `WRITERS + n`. Then
-//! it checks for conflicting announcements: a writer checks both kinds, a reader checks writers.
-//! Announcements are shared locks, so a read-only descriptor suffices. If two users start at once
-//! both may be refused, but never are both admitted.
+//! In addition each user announces the sectors that it uses on the file and on every file or disk
+//! below. It does so with a shared OFD lock on bytes far beyond the contents: sector `n` is byte
+//! `READERS + n` or `WRITERS + n`. Then it checks for conflicting announcements: a writer checks
+//! both kinds, a reader checks writers. Announcements are shared locks, so a read-only descriptor
+//! suffices. If two conflicting users start at the same time, both may be refused, but they are
+//! never both admitted.
 //!
 //! QEMU announces its users in the same way on bytes of its own. QEMU's announcements are honoured
 //! here for whole files.
@@ -31,20 +33,20 @@ use crate::stack::{FileIdentity, Level, Span};
 
 /// The length of a sector in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// More sectors than a file can have.
+/// A number of sectors that no file can reach.
 const MAX_SECTORS: u64 = 1 << 54;
 const READERS: u64 = 1 << 61;
 const WRITERS: u64 = 1 << 62;
 
-/// Bytes on which QEMU announces that it reads or writes, that it writes, and that no other program
-/// may write.
+/// Bytes that QEMU locks to announce that it reads or writes, that it writes, and that no other
+/// program may write.
 const QEMU_USES: Span = Span { start: 100, end: 104 };
 const QEMU_READS: Span = Span { start: 100, end: 101 };
 const QEMU_WRITES: Span = Span { start: 101, end: 102 };
 const QEMU_FORBIDS_WRITERS: Span = Span { start: 201, end: 202 };
 
-/// Announces the use of this span of an open file or device. Returns `true` if no other user
-/// conflicts, or if the host has no such locks.
+/// Announces that this process uses this span of an open file or device. Returns `false` if another
+/// user conflicts. Returns `true` otherwise, also if the host has no such locks.
 pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
     let (readers, writers) = (sectors(READERS, span), sectors(WRITERS, span));
     let qemu_locks: &[Span] = match (access, span.is_whole()) {
@@ -69,14 +71,15 @@ pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
     is_set && is_free
 }
 
-/// Withdraws all announcements made through this descriptor.
+/// Releases all announcements made through this descriptor.
 pub(crate) fn withdraw(file: &File) {
     let lock = lock_of(libc::F_UNLCK, 0, 0);
     // An unlock without a lock fails, and nothing depends on it.
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock));
 }
 
-/// Locks one level below the device. Returns `false` if another program uses the level.
+/// Locks one file or disk of which the device is made. Returns `false` if a conflicting program
+/// uses it.
 pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
     let Some(file) = &level.file else { return !is_locked_elsewhere(level.identity, access) };
     // A host without these locks has no conflicting ones.
@@ -85,7 +88,7 @@ pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
     is_locked && (level.is_shared || announce(file, level.span, access))
 }
 
-/// Returns whether the kernel lists a conflicting lock of another program, on a file that this
+/// Returns whether /proc/locks lists a conflicting lock of another program, on a file that this
 /// process cannot open.
 fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
     let FileIdentity::File { device, inode } = identity else { return false };
@@ -93,8 +96,8 @@ fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
     text.lines().any(|line| conflicts(line, device, inode, access))
 }
 
-/// Returns whether this line of /proc/locks describes a lock on the given inode that conflicts with
-/// the access.
+/// Returns whether this line of /proc/locks describes a lock on the inode that conflicts with the
+/// access.
 fn conflicts(line: &str, device: u64, inode: u64, access: Access) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, class, _, mode, _, place, start, _] = words.as_slice() else { return false };
@@ -110,29 +113,30 @@ fn conflicts(line: &str, device: u64, inode: u64, access: Access) -> bool {
     is_writer || access == Access::ReadWrite
 }
 
-/// Returns the bytes that stand for the sectors of a span, counted from byte `base`.
+/// Returns the bytes to lock for the sectors of a span. `base` is the byte for sector 0.
 fn sectors(base: u64, span: Span) -> Span {
     let start = (span.start / SECTOR_BYTES).min(MAX_SECTORS);
     let end = span.end.div_ceil(SECTOR_BYTES).clamp(start, MAX_SECTORS);
     Span { start: base + start, end: base + end }
 }
 
-/// Sets a shared lock. Returns `false` if an exclusive lock of another program conflicts.
+/// Sets a shared lock on a span of bytes. Returns `false` if an exclusive lock of another program
+/// conflicts.
 fn set(file: &File, span: Span) -> bool {
     let Some(lock) = lock_over(libc::F_RDLCK, span) else { return true };
     let set = fcntl(file, FcntlArg::F_OFD_SETLK(&lock));
     !matches!(set, Err(Errno::EAGAIN | Errno::EACCES))
 }
 
-/// Returns whether no other program has a lock on the span.
+/// Returns whether no other program has a lock on the span of bytes.
 fn is_free(file: &File, span: Span) -> bool {
     let Some(mut lock) = lock_over(libc::F_WRLCK, span) else { return true };
     let asked = fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock));
     asked.is_err() || i32::from(lock.l_type) == libc::F_UNLCK
 }
 
-/// Returns a lock over a span. Returns `None` for an empty span: fcntl(2) takes length 0 as "to the
-/// end".
+/// Returns the argument of fcntl(2) for a lock over a span. Returns `None` for an empty span,
+/// because fcntl(2) interprets the length 0 as "to the end".
 fn lock_over(kind: i32, span: Span) -> Option<libc::flock> {
     let length = span.end.checked_sub(span.start).filter(|length| *length > 0)?;
     Some(lock_of(kind, i64::try_from(span.start).ok()?, i64::try_from(length).ok()?))

@@ -1,6 +1,6 @@
 //! The process that has a file or block device open and locked.
 //!
-//! Owns: reading /proc and /sys. Only messages use the result: no decision depends on it.
+//! Owns: reading /proc and /sys. The result is used only in messages: no decision depends on it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::file::Access;
 use crate::text::printable;
 use crate::usage::unescape;
 
-/// Characters of a command that are shown.
+/// The most characters of a command line that are shown.
 const MAX_COMMAND: usize = 80;
 
 /// A process that has a device open.
@@ -21,7 +21,7 @@ const MAX_COMMAND: usize = 80;
 pub struct LockHolder {
     /// The process ID.
     pub process: u32,
-    /// The command line.
+    /// The command line of the process.
     pub command: String,
     /// The mount point of the volume, if the process serves a mount.
     pub mount_point: Option<PathBuf>,
@@ -30,12 +30,12 @@ pub struct LockHolder {
 }
 
 impl LockHolder {
-    /// Finds the process that holds a lock (flock(2)) on the file at `path`. Returns `None` if none
-    /// is visible: the process may be in another PID namespace.
+    /// Finds the process that holds a lock (flock(2)) on the file at `path`. Returns `None` if no
+    /// such process is visible: it may be in another PID namespace.
     ///
-    /// A lock outlives the process that took it if another process has inherited the open file.
-    /// Then, and for OFD locks, for which the kernel names no process, a process that has the file
-    /// open is returned.
+    /// A lock outlives the process that took it if another process has inherited the open file. In
+    /// this case, and for OFD locks, for which the kernel names no process, returns a process that
+    /// has the file open.
     #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
@@ -57,7 +57,7 @@ impl LockHolder {
         Some(Self { process, command, mount_point, others: processes.len().saturating_sub(1) })
     }
 
-    /// Returns a hint how the user can get access to the device.
+    /// Returns advice for the user how to get access to the device.
     #[must_use]
     pub fn hint(&self, access: Access) -> String {
         let live = match access {
@@ -130,8 +130,8 @@ fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
     process.parse().ok().filter(|process| is_it && *process != 0)
 }
 
-/// Returns the ID of another process than `own` that has the file open, or `None` if none is
-/// visible. Only root sees the open files of other users' processes.
+/// Returns the ID of a process other than `own` that has the file open. `None` if no such process
+/// is visible. Only root sees the open files of other users' processes.
 fn opener(file: &fs::Metadata, own: u32) -> Option<u32> {
     let is_it = |other: &fs::Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
     let processes = fs::read_dir("/proc").ok()?.flatten();
@@ -157,7 +157,7 @@ fn command(process: u32) -> Option<String> {
     Some(printable(&shown) + more)
 }
 
-/// Returns the mount point at which a process sees a FUSE mount of the file at `path`. Returns
+/// Returns the mount point of the FUSE mount of the file at `path`, as the process sees it. Returns
 /// `None` if there is no such mount.
 fn mount_point(process: u32, path: &Path) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;

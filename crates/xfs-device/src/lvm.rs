@@ -1,6 +1,7 @@
 //! A physical volume of LVM: the logical volumes on it, and their offsets.
 //!
-//! Owns: reading the label and the text of the metadata. Does **not** own: using the result.
+//! Owns: parsing the label and the text of the metadata. Does **not** own: opening the logical
+//! volumes.
 //!
 //! ```text
 //! label, one of the first 4 sectors: "LABELONE"  8 its sector  20 offset of the header in it
@@ -25,14 +26,14 @@ use crate::device::BlockDevice;
 
 const SECTOR: u64 = 512;
 const LABEL_SECTORS: u64 = 4;
-/// Bytes of the header that hold its lists of areas.
+/// Number of bytes of the header that contain its lists of areas.
 const HEADER_BYTES: usize = 480;
 const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
-/// Offset of the ring of text in an area.
+/// Offset in bytes of the ring of text in a metadata area.
 const RING_START: u64 = 512;
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 const MAX_DEPTH: usize = 8;
-/// The most logical volumes that are read.
+/// The most logical volumes that are read from the metadata of a volume group.
 const MAX_VOLUMES: usize = 256;
 
 /// A physical volume.
@@ -41,8 +42,8 @@ pub(crate) struct PhysicalVolume {
     /// The volume group. `None` if the physical volume belongs to none, or its metadata cannot be
     /// read.
     pub(crate) group: Option<VolumeGroup>,
-    /// Whether this volume has no copy of the metadata, so that only other physical volumes have
-    /// it.
+    /// Whether this physical volume has no copy of the metadata, so that only other physical
+    /// volumes describe it.
     pub(crate) is_described_elsewhere: bool,
 }
 
@@ -57,12 +58,12 @@ pub(crate) struct VolumeGroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogicalVolume {
     pub(crate) name: String,
-    /// The volume's offset from the start of the physical volume. `None` if the logical volume is
-    /// not one contiguous piece of that volume.
+    /// The logical volume's offset in bytes from the start of the physical volume. `None` if it is
+    /// not one contiguous piece of this physical volume.
     pub(crate) start: Option<u64>,
 }
 
-/// Reads the physical volume at byte `start`. Returns `None` if there is no label.
+/// Reads the physical volume that starts at byte `start`. Returns `None` if it has no label.
 pub(crate) fn read(device: &dyn BlockDevice, start: u64) -> io::Result<Option<PhysicalVolume>> {
     let volume = OffsetReader { device, start };
     for sector in 0..LABEL_SECTORS {
@@ -96,7 +97,7 @@ fn describe(volume: &OffsetReader<'_>, header: &[u8]) -> io::Result<PhysicalVolu
     Ok(PhysicalVolume { group: None, is_described_elsewhere: areas.is_empty() })
 }
 
-/// Reads the text of a metadata area. Returns `None` if there is no text.
+/// Reads the text of a metadata area. Returns `None` if the area has no valid text.
 fn read_text(volume: &OffsetReader<'_>, area: u64) -> io::Result<Option<String>> {
     let Some(head) = volume.read(area, SECTOR)? else { return Ok(None) };
     let (size, offset, length) = (number(&head, 32, 8), number(&head, 40, 8), number(&head, 48, 8));
@@ -146,15 +147,15 @@ fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
     Some(VolumeGroup { name: name.clone(), volumes: volumes.take(MAX_VOLUMES).collect() })
 }
 
-/// This physical volume, as the metadata of its group describes it.
+/// This physical volume, as the metadata of its volume group describes it.
 struct OwnVolume<'a> {
     name: &'a str,
-    /// The offset of its first extent, in bytes.
+    /// The offset in bytes of the first extent of the physical volume.
     start: u64,
 }
 
-/// Returns the offset of a logical volume that is one piece of the physical volume `own`. Returns
-/// `None` for other logical volumes.
+/// Returns the offset in bytes of a logical volume that is one contiguous piece of the physical
+/// volume `own`. Returns `None` for other logical volumes.
 fn start_of(
     volume: &[(String, MetadataValue)],
     own: &OwnVolume<'_>,
@@ -183,7 +184,7 @@ fn start_of(
     whole?.place.checked_mul(extent_bytes)?.checked_add(own.start)
 }
 
-/// A segment of a logical volume, in extents.
+/// A segment of a logical volume. Numbers are in extents.
 #[derive(Clone, Copy)]
 struct Segment {
     start: u64,
@@ -217,7 +218,7 @@ enum MetadataValue {
     List(Vec<MetadataValue>),
     Text(String),
     Number(u64),
-    /// A value of another kind: a negative number, or a number with a fraction.
+    /// A value of a kind that is not needed: a negative number, or a number with a fraction.
     Other,
 }
 
@@ -243,14 +244,15 @@ impl MetadataValue {
     }
 }
 
-/// A parser of the text of the metadata. Each step consumes a character, so the length of the text
-/// bounds the work.
+/// A parser of the text of the metadata. Each step consumes a character, so the work is bounded by
+/// the length of the text.
 struct Parser<'a> {
     rest: &'a str,
 }
 
 impl Parser<'_> {
-    /// Parses up to the end of the section. On the outermost level this is the end of the text.
+    /// Parses the values up to the end of a section. On the outermost level the section ends with
+    /// the text.
     fn section(&mut self, depth: usize) -> Option<Vec<(String, MetadataValue)>> {
         if depth > MAX_DEPTH {
             return None;
@@ -302,7 +304,7 @@ impl Parser<'_> {
         Some(word.parse().map_or(MetadataValue::Other, MetadataValue::Number))
     }
 
-    /// Parses the rest of a string in double quotes.
+    /// Parses a string up to its closing quote.
     fn string(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut letters = self.rest.char_indices();
@@ -344,15 +346,15 @@ impl Parser<'_> {
     }
 }
 
-/// A device, read from a start offset on.
+/// A device, read relative to a start offset.
 struct OffsetReader<'a> {
     device: &'a dyn BlockDevice,
     start: u64,
 }
 
 impl OffsetReader<'_> {
-    /// Reads `length` bytes at `offset`. Returns `None` if the bytes reach past the end of the
-    /// device.
+    /// Reads `length` bytes at `offset` from the start offset. Returns `None` if the bytes reach
+    /// past the end of the device.
     fn read(&self, offset: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(start) = self.start.checked_add(offset) else { return Ok(None) };
         let is_there =
@@ -370,7 +372,7 @@ fn at(bytes: &[u8], start: usize, length: usize) -> &[u8] {
     bytes.get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default()
 }
 
-/// Decodes a little-endian number of up to 8 bytes.
+/// Decodes a little-endian number of up to 8 bytes at byte `start`.
 fn number(bytes: &[u8], start: usize, length: usize) -> u64 {
     at(bytes, start, length).iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }

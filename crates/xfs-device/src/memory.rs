@@ -10,10 +10,10 @@ use xfs_sync::{Object, RwLock};
 
 use crate::device::{BlockDevice, Durability, check_read, check_write};
 
-/// Bytes that are allocated, locked and freed together.
+/// Size of a chunk in bytes. A chunk is allocated, locked and freed as a whole.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The number of chunks in a table, which is the unit in which the array grows.
+/// Number of chunks in a table. The array grows by one table at a time.
 const TABLE_CHUNKS: usize = 512;
 
 const SECTOR_BYTES: u32 = 512;
@@ -35,7 +35,7 @@ impl MemoryDevice {
         Self { tables, length_bytes }
     }
 
-    /// Creates a device that holds `bytes`.
+    /// Creates a device with the contents `bytes`.
     ///
     /// # Errors
     ///
@@ -46,13 +46,13 @@ impl MemoryDevice {
         Ok(device)
     }
 
-    /// Returns the lock of a chunk, or `None` if its table does not exist.
+    /// Returns the lock of a chunk, or `None` if its table does not exist yet.
     fn find_chunk(&self, index: usize) -> Option<&Chunk> {
         self.tables.get(index / TABLE_CHUNKS)?.get()?.get(index % TABLE_CHUNKS)
     }
 
-    /// Returns the lock of a chunk, and creates the chunk's table if necessary. Returns `None` past
-    /// the last table.
+    /// Returns the lock of a chunk, and creates the chunk's table if necessary. Returns `None` if
+    /// the index is past the last table.
     fn make_chunk(&self, index: usize) -> Option<&Chunk> {
         let table = self.tables.get(index / TABLE_CHUNKS)?;
         let table = table.get_or_init(|| (0..TABLE_CHUNKS).map(|_| RwLock::new(None)).collect());
@@ -60,7 +60,8 @@ impl MemoryDevice {
     }
 }
 
-/// Splits a range by chunks: chunk, first byte in the chunk, number of bytes.
+/// Splits a range at the boundaries of chunks. Each piece has the index of the chunk, the first
+/// byte in the chunk, and the number of bytes.
 fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)> {
     let mut at = offset;
     let end = offset + length;

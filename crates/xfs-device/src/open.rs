@@ -1,4 +1,4 @@
-//! Opening a path: an image, a block device, or a virtual disk in a container.
+//! Opens a path: an image, a block device, or a virtual disk in an image file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use crate::file::{FileDevice, OpenOptions};
 use crate::signature::{self, Contents};
 use crate::usage::Usage;
 
-/// An open device, and its other user.
+/// An open device, and another user of its bytes.
 pub struct OpenedDevice {
     /// The device.
     pub device: SharedDevice,
     /// The other user of the device, if the device was opened although it is in use. The bytes read
-    /// may then be stale.
+    /// may be stale.
     pub usage: Option<Usage>,
 }
 
 /// Opens the image file or block device at `path`. With the feature `disk-images`, a qcow2 image is
-/// opened read-only as the disk inside it.
+/// opened read-only as the virtual disk inside it.
 ///
 /// # Errors
 ///
-/// Typed, with the path and a hint: see [`DeviceFailure`]. Other containers of virtual disks are
-/// refused by name.
+/// A [`DeviceFailure`], with the path and advice for the user. Virtual disks in other formats are
+/// refused, with the name of the format.
 pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
     let failed = |failure| DeviceError::new(path, failure);
     let device = FileDevice::open(path, options)?;

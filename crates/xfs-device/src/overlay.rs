@@ -1,12 +1,12 @@
-//! A device over another: writes stay in memory, and reads return them.
+//! A device on top of another device. Writes stay in memory, and reads return the written bytes.
 //!
 //! Owns: the written sectors, until the caller writes them back or drops them. Does **not** own
 //! durability: nothing reaches the device below before [`write_back`](OverlayDevice::write_back).
 //!
 //! # Memory
 //!
-//! The overlay keeps one sector in memory for each written sector, and never more than the bound
-//! given at creation. A write that would exceed the bound fails.
+//! The overlay keeps each written sector in memory, and never more than the bound given at
+//! creation. A write that would exceed the bound fails.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,27 +16,27 @@ use xfs_sync::{RwLock, Volume};
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 
-/// Bytes of a usual write of [`OverlayDevice::write_back`].
+/// Usual number of bytes of one write of `OverlayDevice::write_back`.
 const RUN_BYTES: usize = 1 << 20;
 
-/// Alignment at which such a write may end: no inode or sector of the format crosses a multiple of
-/// it.
+/// Alignment in bytes at which a write of [`OverlayDevice::write_back`] may end. No inode or sector
+/// of the format crosses a multiple of it.
 const PIECE_BYTES: u64 = 64 << 10;
 
 type Sectors = BTreeMap<u64, Box<[u8]>>;
 
-/// A device that reads through to another device, and keeps writes in memory.
+/// A device that reads from another device, and keeps writes in memory.
 pub struct OverlayDevice {
     device: SharedDevice,
     sector_bytes: u64,
     max_sectors: usize,
-    /// The written sectors, by sector number. Every read takes the lock, so this device does not
+    /// The written sectors, by sector number. Every read locks this map, so the device does not
     /// suit a busy volume.
     written: RwLock<Sectors, Volume>,
 }
 
 impl OverlayDevice {
-    /// Creates an overlay over `device` that keeps at most `max_bytes`.
+    /// Creates an overlay over `device` that keeps at most `max_bytes` bytes in memory.
     #[must_use]
     pub fn new(device: SharedDevice, max_bytes: u64) -> Self {
         let sector_bytes = u64::from(device.sector_size());
@@ -44,7 +44,7 @@ impl OverlayDevice {
         Self { device, sector_bytes, max_sectors, written: RwLock::new(Sectors::new()) }
     }
 
-    /// Returns the number of bytes kept.
+    /// Returns the number of written bytes that are kept in memory.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.written.read().len() as u64 * self.sector_bytes
@@ -54,12 +54,12 @@ impl OverlayDevice {
     ///
     /// Each range of `whole` is written by one write, including the bytes between its written
     /// sectors, because a reader must find all of it or nothing after a crash. Everything else is
-    /// written in ascending order. No other write ends inside an aligned piece of 64 KiB that it
-    /// fills.
+    /// written in ascending order. Any other write ends at a multiple of 64 KiB, or before a sector
+    /// that was not written or lies in a range of `whole`.
     ///
     /// # Errors
     ///
-    /// The first failure of the device. Some sectors may have been written then.
+    /// The first error of the device. Some sectors may have been written before it.
     pub fn write_back(&self, whole: &[Range<u64>]) -> io::Result<()> {
         for range in whole {
             let mut bytes = vec![0; (range.end - range.start) as usize];
@@ -92,7 +92,8 @@ impl OverlayDevice {
         run.map_or(Ok(()), |(start, bytes)| self.device.write_at(start, &bytes, Durability::Cached))
     }
 
-    /// Splits a range by sectors: sector number, first byte in the sector, number of bytes.
+    /// Splits a range at the boundaries of sectors. Each piece has the sector number, the first
+    /// byte in the sector, and the number of bytes.
     fn pieces(&self, offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
         let sector_bytes = self.sector_bytes;
         let (mut at, end) = (offset, offset + length as u64);

@@ -1,6 +1,6 @@
 //! Partition tables: the ranges of a disk that are partitions.
 //!
-//! Owns: choosing the valid table, and its form in memory. Does **not** own the data in a
+//! Owns: choosing the valid partition table, and its form in memory. Does **not** own the data in a
 //! partition, of which only the kind is detected ([`Contents`]), or the choice among partitions
 //! ([`find_filesystem`](crate::find_filesystem)).
 //!
@@ -26,9 +26,9 @@ pub const MAX_PARTITIONS: usize = 1024;
 pub struct PartitionTable {
     /// The kind of table.
     pub kind: TableKind,
-    /// The logical sector size that is the unit of the table's numbers.
+    /// The logical sector size in bytes, which is the unit of the table's numbers.
     pub sector_size: u32,
-    /// The partitions, by number.
+    /// The partitions, sorted by number.
     pub partitions: Vec<Partition>,
 }
 
@@ -44,9 +44,9 @@ pub enum TableKind {
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// The partition number, from 1, as the kernel counts.
+    /// The partition number. As in the kernel, numbers start at 1.
     pub number: u32,
-    /// The first byte of the partition on the disk.
+    /// Offset in bytes of the partition on the disk.
     pub start: u64,
     /// The length of the partition according to the table. On a truncated disk some bytes may be
     /// missing.
@@ -62,14 +62,14 @@ pub struct Partition {
 /// The type of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The GUID of the type.
+    /// The GUID that a GPT gives as the type.
     Gpt(Uuid),
-    /// The byte of the type.
+    /// The byte that an MBR gives as the type.
     Mbr(u8),
 }
 
 impl TableKind {
-    /// Returns the name for messages.
+    /// Returns the name of the table's kind for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ impl PartitionTable {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
-    /// The device failed.
+    /// The device returned an error.
     #[error("the partition table cannot be read: {0}")]
     Io(#[from] io::Error),
     /// The disk is marked as having a GPT, but neither copy of it is valid.
@@ -118,11 +118,11 @@ pub enum PartitionError {
     DamagedGpt,
 }
 
-/// Reads the partition table of a disk. Returns `None` if there is none.
+/// Reads the partition table of a disk. Returns `None` if the disk has none.
 ///
 /// # Errors
 ///
-/// The error of the device, and a GPT without a valid copy.
+/// The error of the device. `PartitionError::DamagedGpt` for a GPT without a valid copy.
 pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, PartitionError> {
     let mut sizes = vec![device.sector_size()];
     if device.sector_size() == 512 {
@@ -150,7 +150,7 @@ pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, Pa
     Ok(first)
 }
 
-/// An entry of a table, in sectors.
+/// An entry of a partition table. Numbers are in sectors.
 struct TableEntry {
     number: u32,
     first_sector: u64,
@@ -160,8 +160,8 @@ struct TableEntry {
 }
 
 impl PartitionTable {
-    /// Converts sectors into bytes, detects the contents of each partition, and drops impossible
-    /// entries.
+    /// Creates the table: converts sectors into bytes, detects the contents of each partition, and
+    /// leaves out impossible entries.
     fn new(
         device: &dyn BlockDevice,
         kind: TableKind,

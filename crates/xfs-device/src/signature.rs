@@ -1,7 +1,7 @@
-//! Detecting the contents of a device range by magic numbers.
+//! Detects the contents of a range of a device by magic numbers.
 //!
-//! Owns: recognising XFS, and enough other formats to name them in messages. A recognised magic
-//! number is a hint, and does not mean that the rest is valid.
+//! Owns: recognising XFS, and enough other formats to name them in messages. A magic number is only
+//! a hint: the other bytes of the range may be invalid.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ pub enum Contents {
     Btrfs,
     /// F2FS.
     F2fs,
-    /// FAT of any width.
+    /// FAT with 12, 16 or 32 bits.
     Fat,
     /// exFAT.
     ExFat,
@@ -62,7 +62,7 @@ pub enum Contents {
     Stratis,
     /// A VDO volume.
     Vdo,
-    /// Hash tree of dm-verity.
+    /// A hash tree of dm-verity.
     Verity,
     /// A qcow2 disk image.
     Qcow2,
@@ -98,16 +98,16 @@ pub enum Contents {
     Cpio,
     /// A ZIP archive.
     Zip,
-    /// The range is empty: it has not a single byte.
+    /// The range is empty: its length is 0 bytes.
     Empty,
-    /// The probed bytes are all zeros.
+    /// All bytes that were checked are zero.
     Zeros,
     /// The data has no known format.
     Unknown,
 }
 
 impl Contents {
-    /// Returns the name of the format, with its article.
+    /// Returns the name of the format with its article, for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ impl Contents {
         }
     }
 
-    /// Returns whether this is an image file of a virtual disk, and not the disk itself.
+    /// Returns whether this is a format of image files of virtual disks.
     #[must_use]
     pub const fn is_disk_image(self) -> bool {
         matches!(
@@ -183,8 +183,8 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Offset, magic number, contents. The first match counts, so the longer magic numbers at the very
-/// start come first.
+/// The known signatures: offset of the magic number in bytes, magic number, contents. The first
+/// match counts, so the longer magic numbers at offset 0 come first.
 const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (0, b"XFSB", Contents::Xfs),
     (0, b"XFSM", Contents::XfsMetadump),
@@ -244,7 +244,7 @@ const SIGNATURES: &[(usize, &[u8], Contents)] = &[
     (65600, b"_BHRfS_M", Contents::Btrfs),
 ];
 
-/// The number of bytes, from the start of the range, that hold all signatures.
+/// Number of bytes, from the start of the range, that are read to check all signatures.
 const PROBE_BYTES: u64 = 66 << 10;
 
 /// Detects the contents of the device from byte `start` on.

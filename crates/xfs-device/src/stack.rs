@@ -1,7 +1,8 @@
-//! The files and devices that a device is made of, and the other devices made of them.
+//! The files and disks of which a device is made (its levels), and the other devices made of the
+//! same files.
 //!
 //! Owns: following partitions, loop devices, device mapper, RAID and overlayfs down to the files
-//! and disks that hold the bytes; finding the other loop devices over the same file ("twins"). Does
+//! and disks that hold the bytes; finding the other loop devices of the same file ("twins"). Does
 //! **not** own: locks ([`lock`](crate::lock)) or mounts ([`usage`](crate::usage)).
 //!
 //! ```text
@@ -9,15 +10,15 @@
 //!   [0, ∞)                      [1 MiB, 65 MiB)      [1 MiB, 65 MiB)         [1 MiB, 65 MiB)
 //! ```
 //!
-//! Every level carries the span of bytes that the device uses of it, so that two partitions of one
-//! file can be in use at the same time.
+//! Every level has the span of its bytes that the device uses, so that two partitions of one file
+//! can be in use at the same time.
 //!
 //! # Invariants
 //!
-//! - **I1** A level is opened for reading only. So following a stack changes nothing, and closing a
-//!   level does not wake udev, which watches for writers of a disk that close it.
-//! - **I2** A path from sysfs is used only if the kernel confirms the inode, as far as the caller
-//!   may ask.
+//! - **I1** A level is opened for reading only. So following the levels changes nothing. udev acts
+//!   when a writer closes a disk, so closing a level does not wake udev.
+//! - **I2** A path from sysfs is used only if the kernel confirms that it leads to the right inode,
+//!   unless this process may not ask the kernel.
 
 mod loops;
 mod sysfs;
@@ -33,10 +34,11 @@ use rustix::fs::OFlags;
 pub(crate) use loops::LoopDevice;
 pub(crate) use sysfs::{device_name, partitions_of, read_line};
 
-/// The most levels that are followed. Real stacks have fewer than ten.
+/// The most levels that are followed below a device. Real devices have fewer than ten.
 const MAX_LEVELS: usize = 64;
 
-/// A range of bytes. The end is exclusive, and `u64::MAX` if there is no bound.
+/// A range of bytes. `end` is the first byte after the range, or `u64::MAX` if the range has no
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u64,
@@ -44,16 +46,16 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// All bytes.
+    /// The range of all bytes.
     pub(crate) const WHOLE: Self = Self { start: 0, end: u64::MAX };
 
-    /// Returns the range of `length` bytes from `start` on. If `length` is `None`, the range has no
-    /// bound.
+    /// Returns the range of `length` bytes from `start` on. With `None` as length, the range has no
+    /// end.
     pub(crate) fn new(start: u64, length: Option<u64>) -> Self {
         Self { start, end: length.map_or(u64::MAX, |length| start.saturating_add(length)) }
     }
 
-    /// Converts this span of a window into bytes of the device that the window shows.
+    /// Converts this span of a window into the span of the device on which the window lies.
     pub(crate) fn within(self, window: Self) -> Self {
         let shift = |at: u64| window.start.saturating_add(at).min(window.end);
         Self { start: shift(self.start), end: shift(self.end) }
@@ -68,7 +70,7 @@ impl Span {
     }
 }
 
-/// The identity of a file, or of a block device under any node name.
+/// The identity of a file or block device, which does not depend on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileIdentity {
     File { device: u64, inode: u64 },
@@ -84,7 +86,7 @@ impl FileIdentity {
     }
 }
 
-/// A file or device below another one.
+/// A file or disk of which a device is made, directly or through other levels.
 #[derive(Debug)]
 pub(crate) struct Level {
     pub(crate) path: PathBuf,
@@ -93,17 +95,18 @@ pub(crate) struct Level {
     pub(crate) span: Span,
     /// The file or device, open for reading. `None` if this process cannot open it.
     pub(crate) file: Option<File>,
-    /// Whether several devices use parts of this level that are unknown here, such as logical
-    /// volumes of one disk.
+    /// Whether unknown parts of this level are used by several devices, such as logical volumes of
+    /// one disk.
     pub(crate) is_shared: bool,
-    /// Whether this level is a block device below a loop device, which does not claim it.
+    /// Whether this level is a block device below a loop device. A loop device does not claim its
+    /// block device, so others could still mount it.
     pub(crate) is_unclaimed: bool,
-    /// The length of the file when it was opened. `None` for a block device.
+    /// The length of the file in bytes when it was opened. `None` for a block device.
     length_bytes: Option<u64>,
 }
 
 impl Level {
-    /// Opens the file at `path`. If it is not the expected inode, the level has no open file.
+    /// Opens the file at `path`. If it is not the inode `expected`, the level has no open file.
     fn open(path: PathBuf, expected: Option<(u64, u64)>, span: Span) -> Option<Self> {
         let found = open_to_look(&path).and_then(|file| Ok((file.metadata()?, file))).ok();
         let is_it = |metadata: &Metadata| {
@@ -135,7 +138,7 @@ impl Level {
         }
     }
 
-    /// Returns the old and the new length if the file has become shorter, and `None` otherwise.
+    /// Returns the old and the new length if the file has become shorter, and otherwise `None`.
     pub(crate) fn shortened(&self) -> io::Result<Option<Shortened>> {
         let (Some(file), Some(before)) = (&self.file, self.length_bytes) else { return Ok(None) };
         let now = file.metadata()?.len();
@@ -150,13 +153,13 @@ pub(crate) struct Shortened {
     pub(crate) now: u64,
 }
 
-/// Opens a path for locks and queries only. The open does not block if the path leads to a FIFO.
+/// Opens a path for locks and queries only. The open does not wait if the path leads to a FIFO.
 fn open_to_look(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Follows the levels below an open file or block device.
+/// Returns all levels below an open file or block device.
 pub(crate) fn levels_below(file: &File, metadata: &Metadata) -> Vec<Level> {
     let mut levels = parts_of(FileIdentity::of(metadata), Some(file), Span::WHOLE);
     let mut next = 0;
@@ -194,9 +197,9 @@ fn parts_of(identity: FileIdentity, file: Option<&File>, span: Span) -> Vec<Leve
     slaves.map(to_level).collect()
 }
 
-/// Returns whether two paths lead to some of the same bytes: to one file or device, to one that the
-/// other is made of, or to overlapping parts of a third one. A path that leads to no file shares
-/// nothing.
+/// Returns whether two paths lead to some of the same bytes. This is so for the same file or
+/// device, for a device and a file of which it is made, and for overlapping parts of one file. A
+/// path that does not lead to a file shares no bytes.
 #[must_use]
 pub fn share_bytes(one: &Path, other: &Path) -> bool {
     let (one, other) = (parts_at(one), parts_at(other));
@@ -209,14 +212,14 @@ pub fn share_bytes(one: &Path, other: &Path) -> bool {
     one.iter().any(|part| other.iter().any(|other| overlap(part, other)))
 }
 
-/// The bytes of one level that a path leads to.
+/// The bytes of one file or device to which a path leads.
 struct Part {
     identity: FileIdentity,
     span: Span,
     is_shared: bool,
 }
 
-/// Returns the parts that a path leads to: its file or device, and every level below.
+/// Returns the parts to which a path leads: its file or device, and every level below.
 fn parts_at(path: &Path) -> Vec<Part> {
     let Ok(metadata) = std::fs::metadata(path) else { return Vec::new() };
     let own = Part { identity: FileIdentity::of(&metadata), span: Span::WHOLE, is_shared: false };
@@ -235,21 +238,22 @@ fn parts_at(path: &Path) -> Vec<Part> {
     std::iter::once(own).chain(levels.into_iter().map(of_level)).collect()
 }
 
-/// A loop device, or one of its partitions, over a file or disk that another device is made of: a
-/// second way to the same bytes.
+/// A loop device, or one of its partitions, made of a file or disk of which another device is made,
+/// too. It is a second way to the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Twin {
-    /// The node to lock or claim.
+    /// The path of the device node, which is to be locked or claimed.
     pub(crate) node: PathBuf,
-    /// The device number.
+    /// The device number of the loop device or partition.
     pub(crate) number: u64,
-    /// The path of the level that both devices share.
+    /// The path of the file or disk of which both devices are made.
     pub(crate) common: PathBuf,
-    /// Whether the common level cannot be opened, so that both devices have to lock the twin.
+    /// Whether the common file or disk cannot be opened. The users of both devices then lock the
+    /// twin instead.
     pub(crate) is_meeting_place: bool,
 }
 
-/// Returns the twins of a device, given the levels below it.
+/// Returns the twins of the device `own`, whose levels are `levels`.
 pub(crate) fn twins(own: FileIdentity, levels: &[Level]) -> Vec<Twin> {
     if levels.is_empty() {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! Preparing text from images and from other processes for messages.
+//! Makes text from images and from other processes safe for messages.
 
-/// Escapes each character that could move a cursor or reorder a line.
+/// Escapes each character that could move the cursor of a terminal or reorder a line.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,6 +1,7 @@
-//! Other users of a file or block device: a mount, or a loop device made of it.
+//! Finds other users of a file or block device: a mount, or a loop device made of it.
 //!
-//! Owns: asking the kernel through procfs and sysfs. Does **not** own using the answer.
+//! Owns: asking the kernel through procfs and sysfs. Does **not** own: whether a device in use may
+//! be opened.
 //!
 //! The answer is a best effort, and not a lock. A mount in another mount namespace is not visible,
 //! and another program may mount the device a moment later. For writing to a block device, `O_EXCL`
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::file::Access;
 use crate::stack::{FileIdentity, Level, LoopDevice, Twin, device_name, partitions_of, read_line};
 
-/// The use of a device.
+/// A use of a device by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// The device, one of its partitions, or a loop device made of it is mounted.
@@ -24,16 +25,16 @@ pub enum Usage {
         /// The mount point.
         mount_point: PathBuf,
     },
-    /// A loop device that is not mounted is made of the file or device.
+    /// A loop device is made of the file or device. The loop device is not mounted.
     Loop {
-        /// The loop device.
+        /// Path of the loop device.
         device: PathBuf,
     },
 }
 
 impl Usage {
     /// Returns whether the use conflicts with this access. A loop device that is not mounted does
-    /// not change the bytes for a reader, but would not see the changes of a writer.
+    /// not conflict with a reader. It conflicts with a writer, whose changes it would not see.
     #[must_use]
     pub fn conflicts(&self, access: Access) -> bool {
         match self {
@@ -55,7 +56,7 @@ impl fmt::Display for Usage {
 /// A device number in the text form of procfs and sysfs: `major:minor`.
 type DeviceName = String;
 
-/// Finds a use of the file or block device with this metadata.
+/// Finds a use of the file or block device with this metadata. Returns `None` if there is none.
 pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     let mounts = Mounts::read();
     if metadata.file_type().is_block_device()
@@ -73,7 +74,8 @@ pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     Some(Usage::Loop { device: loops.first()?.shown() })
 }
 
-/// Finds a mount of a level below the device, or of another device made of the same.
+/// Finds a mount of a level below the device, or of another device made of the same file. `None` if
+/// there is none.
 pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
     if levels.is_empty() {
         return None;
@@ -103,7 +105,7 @@ impl Mounts {
         Some(mount_point.clone())
     }
 
-    /// Finds a mount of this device or of one of its partitions.
+    /// Returns the mount point of this device or of one of its partitions, or `None`.
     fn find_with_partitions(&self, number: u64) -> Option<PathBuf> {
         let of_partition = |number: &u64| self.find(&device_name(*number));
         self.find(&device_name(number))
@@ -111,8 +113,8 @@ impl Mounts {
     }
 }
 
-/// Parses a line of mountinfo. Returns the device and the mount point, which are its third and its
-/// fifth word.
+/// Parses a line of mountinfo. Returns its third and its fifth word: the device and the mount
+/// point.
 fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
     let mut words = line.split(|byte| *byte == b' ').skip(2);
     let name = String::from_utf8(words.next()?.to_vec()).ok()?;
@@ -120,7 +122,8 @@ fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
     Some((name, PathBuf::from(mount_point)))
 }
 
-/// Decodes the kernel's escapes of blanks and backslashes, such as `\040`.
+/// Replaces the kernel's escape sequences for blanks and backslashes, such as `\040`, by their
+/// characters.
 pub(crate) fn unescape(word: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;

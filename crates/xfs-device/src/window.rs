@@ -1,4 +1,4 @@
-//! A byte range of another device, used as a device: a partition.
+//! A byte range of another device that is used as a device, such as a partition.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,8 +7,8 @@ use crate::device::{BlockDevice, Durability, SharedDevice, check_read, check_wri
 
 /// A byte range of another device.
 ///
-/// Invariant: the range lies inside the other device, so adding the start to a checked offset
-/// cannot overflow.
+/// Invariant: the range lies inside the other device. So the sum of its start and an offset inside
+/// the range cannot overflow.
 pub struct WindowDevice {
     device: SharedDevice,
     start: u64,
@@ -16,8 +16,8 @@ pub struct WindowDevice {
 }
 
 impl WindowDevice {
-    /// Creates a window of `length_bytes` from byte `start` on, cut off at the end of the device.
-    /// The cut makes the present part of a truncated image readable.
+    /// Creates a window of `length_bytes` bytes from byte `start` on. It is cut off at the end of
+    /// the device, so that the present part of a truncated image can be read.
     #[must_use]
     pub fn new(device: SharedDevice, start: u64, length_bytes: u64) -> Self {
         let whole = device.length_bytes();
@@ -25,7 +25,7 @@ impl WindowDevice {
         Self { device, start, length_bytes: length_bytes.min(whole - start) }
     }
 
-    /// Returns the offset of the window on the other device.
+    /// Returns the offset in bytes of the window on the other device.
     #[must_use]
     pub const fn start(&self) -> u64 {
         self.start

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// The reason for which a volume could not be mounted.
+/// The reason why a volume could not be mounted.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MountError {
@@ -31,18 +31,18 @@ pub enum MountError {
     /// The mount point cannot be used.
     #[error("{source}")]
     MountPoint {
-        /// The mount point.
+        /// Path of the mount point.
         path: PathBuf,
         /// The error of the system call.
         source: io::Error,
     },
-    /// An ordinary user asks for an option that only root may use.
+    /// An ordinary user requested an option that only root may use.
     #[error("{option}: only root may mount with this option")]
     Privileged {
         /// The name of the option.
         option: &'static str,
     },
-    /// The kernel's FUSE is too old.
+    /// The kernel's FUSE protocol is too old.
     #[error("this kernel speaks version {major}.{minor} of FUSE; 7.36 (Linux 5.17) is needed")]
     OldKernel {
         /// Major version of the kernel's FUSE protocol.
@@ -50,30 +50,30 @@ pub enum MountError {
         /// Minor version of the kernel's FUSE protocol.
         minor: u32,
     },
-    /// io_uring was asked for, and the kernel's FUSE does not support or enable it.
+    /// io_uring was requested, but the kernel's FUSE does not support it or has it disabled.
     #[error("io_uring: this kernel's FUSE does not offer it")]
     NoRings,
-    /// io_uring was asked for, and rings cannot be created.
+    /// io_uring was requested, but rings cannot be created.
     #[error("io_uring: {source}")]
     Rings {
         /// The error of the system.
         source: io::Error,
     },
-    /// The server must check permissions, and cannot look up its callers.
+    /// The server must check permissions, but cannot look up the rights of its callers.
     #[error("nodefault_permissions: /proc: {source}")]
     Callers {
         /// The error of the system.
         source: io::Error,
     },
-    /// The server must check permissions on a mount that another program has made.
+    /// The server must check permissions, but the mount was made by another program.
     #[error(
         "nodefault_permissions: the program that made this mount decides who checks permissions"
     )]
     TakenOver,
-    /// Another requirement of the connection failed.
+    /// Another step of setting up the connection failed.
     #[error("the connection to the kernel: {what}: {source}")]
     Failed {
-        /// The requirement.
+        /// The step or the object that failed.
         what: String,
         /// The error of the system.
         source: io::Error,

@@ -10,9 +10,9 @@
 //!
 //! # Promises
 //!
-//! - **I1** The server keeps nothing for a node that has a name, so its memory does not grow with
-//!   the number of nodes that the kernel knows. The exception is `lazytime`, which keeps up to
-//!   64,000 access times.
+//! - **I1** The server keeps no state for a file or directory that has a name, so its memory does
+//!   not grow with the number of nodes that the kernel knows. The exception is `lazytime`, which
+//!   keeps up to 64,000 access times.
 //! - **I2** While a worker answers a request it holds only its own handler lock. If the contents of
 //!   a read go through a pipe, it also holds the locks that keep the file unchanged.
 //! - **I3** After [`Mount::finish`] no request is being handled, and none will be.
@@ -46,25 +46,26 @@ pub use transport::{
 
 use transport::MountPoint;
 
-/// The threads that serve a mount, and the channel that they use.
+/// The number of threads that serve a mount, and the kind of channel that they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Number of workers that wait for requests. With io_uring there is at least one per kernel
-    /// queue.
+    /// Number of workers that wait for requests. With io_uring there is at least one per queue of
+    /// the kernel.
     pub threads: usize,
-    /// Number of further workers that take over while others wait for the volume's device.
+    /// Number of additional workers. They take requests while other workers wait for the volume's
+    /// device.
     pub spare: usize,
     /// The kind of channel that carries the requests and the answers.
     pub channel: ChannelKind,
 }
 
-/// The way in which requests arrive and answers leave.
+/// The way in which requests arrive and answers are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelKind {
-    /// read(2) and write(2) on `/dev/fuse`.
+    /// By read(2) and write(2) on `/dev/fuse`.
     #[default]
     Device,
-    /// io_uring rings, if the kernel offers them (Linux 6.14).
+    /// Through io_uring rings, if the kernel offers them (Linux 6.14).
     IoUring,
 }
 
@@ -74,12 +75,12 @@ pub struct Mount<H: Handler = Server> {
     point: MountPoint,
 }
 
-/// A mount that has left the directory tree. While this value exists, a mount that is still in use
-/// does not end by itself.
+/// A mount that is no longer in the directory tree but may still be in use. While this value
+/// exists, the mount does not end by itself.
 #[derive(Debug, Default)]
 pub struct Unmounted {
-    /// Open root of the mount, through which the kernel can be asked to write its cached pages.
-    /// `None` if there are no such pages, or another program has made the mount.
+    /// The open root of the mount, with which the kernel can be asked to write its cached pages.
+    /// `None` if the kernel has no such pages, or if another program has made the mount.
     root: Option<OwnedFd>,
 }
 
@@ -140,8 +141,8 @@ impl<H: Handler> Mount<H> {
         self.point.is_mounted()
     }
 
-    /// Unmounts, after everything that the kernel has acknowledged has been written. A mount in use
-    /// leaves the directory tree and serves its users until [`finish`](Self::finish).
+    /// Unmounts, after all data that the kernel has acknowledged to programs has been written. A
+    /// mount in use leaves the directory tree and serves its users until [`finish`](Self::finish).
     ///
     /// # Errors
     ///
@@ -163,21 +164,21 @@ impl<H: Handler> Mount<H> {
     }
 
     /// Makes the kernel write the data that it has acknowledged to programs that still use the
-    /// unmounted volume.
+    /// mount after it has left the directory tree.
     pub fn settle_rest(&self, unmounted: &Unmounted) {
         if self.kernel_holds_writes() {
             self.settle(unmounted.root.as_ref());
         }
     }
 
-    /// Returns whether the kernel may hold acknowledged data that it has not sent.
+    /// Returns whether the kernel may hold acknowledged data that it has not sent to the server.
     fn kernel_holds_writes(&self) -> bool {
         !self.session.is_broken() && !self.session.handler().unwritten_nodes().is_empty()
     }
 
-    /// Makes the kernel send everything, including times, with syncfs. syncfs does not wait until
-    /// the server has served these requests. Write errors are reported to the program that wrote
-    /// the data.
+    /// Makes the kernel send all acknowledged data and times to the server, by syncfs(2). syncfs
+    /// does not wait until the server has served these requests. Write errors are reported to the
+    /// program that wrote the data.
     fn settle(&self, root: Option<&OwnedFd>) {
         let sent = root.map_or(Ok(()), |root| rustix::fs::syncfs(root).map_err(io::Error::from));
         if let Err(error) = sent.and(self.session.settle()) {
@@ -185,8 +186,9 @@ impl<H: Handler> Mount<H> {
         }
     }
 
-    /// Ends the service and returns the handler. If a cut connection left the mount in place,
-    /// another process removes that mount, possibly after this process has ended.
+    /// Ends the service and returns the handler, or `None` if another reference to it still exists.
+    /// If the connection was cut and the mount is still in the directory tree, another process
+    /// removes the mount, possibly after this process has ended.
     pub fn finish(self) -> Option<H> {
         let Self { session, point } = self;
         let handler = session.finish();

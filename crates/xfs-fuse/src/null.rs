@@ -1,9 +1,9 @@
 //! A server that answers at once, over the same transport, as a baseline for benchmarks.
 //!
 //! The server shows a root with directories `0`, `1`, …, and in each directory the files that
-//! clients have made. Clients must name them `0`, `1`, … in this order and remove them in the same
-//! order. All files have the same fixed length. Written data is dropped, and reads return zeros.
-//! The server keeps two counters per directory.
+//! clients have made. Clients must name the files of a directory `0`, `1`, … in this order, and
+//! remove them in the same order. All files have the same fixed length. Written data is dropped,
+//! and reads return zeros. The server keeps two counters per directory.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::transport::{Handler, Reply, Request};
 const VALID_SECONDS: u64 = 1 << 20;
 const DIRECTORY: u32 = 0o40_755;
 const FILE: u32 = 0o100_644;
-/// Bit at which the number of the directory starts in the node of a file.
+/// Number of the bit at which the index of the directory starts in the node number of a file.
 const DIRECTORY_SHIFT: u32 = 32;
 
-/// Files of a directory: those from `removed` up to, but not including, `made`.
+/// The files of a directory: their numbers go from `removed` up to, but not including, `made`.
 #[derive(Default)]
 struct Files {
     made: AtomicU64<Object>,
@@ -36,7 +36,7 @@ pub struct Null {
     file_bytes: u64,
 }
 
-/// The file or directory that a node stands for.
+/// The file or directory to which a node number refers.
 enum Node {
     Root,
     Directory(usize),
@@ -51,7 +51,7 @@ impl Null {
         Self { directories, file_bytes }
     }
 
-    /// Returns a server of the same shape, without files.
+    /// Returns a server with the same directories and file size, but without files.
     #[must_use]
     pub fn without_files(&self) -> Self {
         Self::new(self.directories.len(), self.file_bytes)
@@ -172,7 +172,7 @@ impl Null {
     }
 }
 
-/// Parses a name that is a decimal number.
+/// Parses a name that is a decimal number. Returns ENOENT for any other name.
 fn number(name: &std::ffi::OsStr) -> Result<u64, Errno> {
     name.to_str().and_then(|name| name.parse().ok()).ok_or(Errno::NOENT)
 }

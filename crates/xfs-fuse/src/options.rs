@@ -1,7 +1,7 @@
 //! The mount options after `-o`.
 //!
 //! Owns: the names of options, their values, and the list of refused options: those of mount(8) and
-//! of XFS mounts that we do not support. Does **not** own: their effects.
+//! of the kernel's XFS that ferroxfs does not support. Does **not** own: their effects.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,21 @@ use crate::server::{AccessTimes, Checks, Durability, Settings};
 use crate::transport::MountFacts;
 use crate::{ChannelKind, Service};
 
-/// The fewest threads by default. One of them may be waiting for the volume's device.
+/// The smallest default number of threads: while one waits for the volume's device, the other can
+/// serve.
 const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
-/// The smallest cache. With less, every operation would read its metadata again.
+/// The smallest cache in bytes. With less, every operation would read its metadata again.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
-/// Divisor of the cache size for the part that holds inodes.
+/// The inode cache gets one part in this many of the cache size.
 const INODES_PART: usize = 4;
-/// Approximate memory of an inode.
+/// Approximate memory of a cached inode in bytes.
 const INODE_BYTES: usize = 2 << 10;
 
 /// Flag of statvfs: the mount does not follow symbolic links (`ST_NOSYMFOLLOW`).
 const NO_SYMLINKS: u64 = 0x2000;
 
-/// Options for the volume, the mount and the server.
+/// The mount options of a volume: for opening it, for the mount and for the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
     /// Whether the volume is read-only. `None` if neither `ro` nor `rw` was given.
@@ -42,11 +43,12 @@ pub struct MountOptions {
     dev: bool,
     no_exec: bool,
     no_symlinks: bool,
-    /// Requests for durability. Each has its own option word, and these words do not cancel each
-    /// other.
+    /// Which changes are durable before they are answered. Each field belongs to one option, and
+    /// none of these options cancels another one.
     sync_all: bool,
     sync_names: bool,
-    /// Whether access times stay. The option words of these fields do not cancel each other either.
+    /// Which access times are not updated. Each field belongs to one option, and none of these
+    /// options cancels another one.
     no_times: bool,
     no_directory_times: bool,
     threads: Option<usize>,
@@ -54,7 +56,7 @@ pub struct MountOptions {
     settings: Settings,
 }
 
-/// The reason for which a mount option is rejected.
+/// The reason why a mount option is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionError {
@@ -64,7 +66,7 @@ pub enum OptionError {
         /// Name of the option.
         name: String,
     },
-    /// The kernel's XFS has the option, and ferroxfs does not support it.
+    /// ferroxfs does not support this option, which the kernel's XFS or FUSE has.
     #[error("{name}: this mount option is not supported: {reason}")]
     Refused {
         /// Name of the option.
@@ -72,7 +74,7 @@ pub enum OptionError {
         /// The reason for the refusal.
         reason: &'static str,
     },
-    /// The option lacks its value.
+    /// The option needs a value, and none was given.
     #[error("{name}: value missing: expected {}", values(name))]
     ValueMissing {
         /// Name of the option.
@@ -97,14 +99,14 @@ pub enum OptionError {
 }
 
 impl OptionError {
-    /// Returns whether the option is known but refused.
+    /// Returns whether the option exists but is not supported.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 }
 
-/// Options of the kernel's XFS, or of FUSE, that are refused, with the reason.
+/// Options of the kernel's XFS, or of FUSE, that are refused, each with the reason.
 const REFUSED: [(&str, &str); 55] = [
     ("strictatime", "access times are relatime or noatime"),
     ("noiversion", "version 5 always counts changes"),
@@ -170,7 +172,7 @@ const LABELS: &str = "security labels come from the files";
 const ELSEWHERE: &str =
     "use the options of mount(8) on the existing mount (--bind, --make-private)";
 
-/// Options that mount(8) handles itself, that have no effect, or that are always in effect.
+/// Options that mount(8) handles itself, that have no effect, or whose effect is always present.
 const IGNORED: [&str; 29] = [
     "defaults",
     "auto",
@@ -205,8 +207,8 @@ const IGNORED: [&str; 29] = [
 ];
 
 impl MountOptions {
-    /// Returns the options of an existing mount, as a base for changes. Restrictions of that mount
-    /// stay unless an option lifts them.
+    /// Returns the options of an existing mount, as a base for changes. The mount's restrictions
+    /// remain unless an option lifts them.
     ///
     /// # Errors
     ///
@@ -223,7 +225,7 @@ impl MountOptions {
         })
     }
 
-    /// Parses a comma-separated list of options and adds them to those given before.
+    /// Parses a comma-separated list of options and adds them to the options of earlier calls.
     ///
     /// # Errors
     ///
@@ -317,7 +319,7 @@ impl MountOptions {
     ///
     /// # Errors
     ///
-    /// [`OptionError::Conflict`].
+    /// [`OptionError::Conflict`] if two options exclude each other.
     pub fn open_options(&self) -> Result<OpenOptions, OptionError> {
         let mut open = OpenOptions::new().no_recovery(self.no_recovery);
         match (self.partition, self.offset) {
@@ -348,8 +350,8 @@ impl MountOptions {
         Ok(open)
     }
 
-    /// Checks that no other option keeps the server from checking permissions, if it must check
-    /// them.
+    /// Returns an error if the server must check permissions and another option prevents it from
+    /// doing so.
     fn check_checks(&self) -> Result<(), OptionError> {
         if self.settings.checks == Checks::Kernel {
             return Ok(());
@@ -374,7 +376,7 @@ impl MountOptions {
         }
     }
 
-    /// Returns the attributes of the mount that the kernel is given.
+    /// Returns the attributes of the mount that are passed to the kernel.
     #[must_use]
     pub fn facts(&self, source: PathBuf) -> MountFacts {
         MountFacts {
@@ -406,7 +408,7 @@ impl MountOptions {
         Settings { read_only, writeback, durability, access_times, ..self.settings }
     }
 
-    /// Returns the threads that serve the volume, and their channel.
+    /// Returns the number of threads that serve the volume, and the kind of their channel.
     #[must_use]
     pub fn service(&self) -> Service {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -421,7 +423,7 @@ impl MountOptions {
 /// Options that need a value.
 const VALUED: [&str; 7] = ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"];
 
-/// Describes the values of an option.
+/// Returns a description of the values of an option, for error messages.
 fn values(name: &str) -> &'static str {
     match name {
         "offset" => "a number of bytes",
@@ -449,7 +451,8 @@ fn unknown(name: &str) -> OptionError {
     }
 }
 
-/// Parses a number of bytes, with the suffixes of mkfs: k, m, g, t.
+/// Parses a number of bytes with one of mkfs's suffixes k, m, g and t. Returns `None` for other
+/// text.
 fn bytes(value: &str) -> Option<u64> {
     let suffixes = [("k", 10), ("m", 20), ("g", 30), ("t", 40)];
     let value = value.to_ascii_lowercase();

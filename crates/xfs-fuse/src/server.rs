@@ -1,15 +1,15 @@
 //! A volume behind FUSE.
 //!
 //! Owns: the meaning of each request in terms of [`ferroxfs`]. Does **not** own: permissions and
-//! file locks. The kernel checks permissions by the owners, modes and access control lists that it
-//! is given, or else ([`Checks`]) the library checks them for the caller of each request. The
-//! kernel keeps file locks by itself, since no other program writes to the volume.
+//! file locks. The kernel checks permissions by the owners, modes and access control lists that the
+//! server reports. Alternatively ([`Checks`]) the library checks permissions for the caller of each
+//! request. The kernel keeps file locks by itself, since no other program writes to the volume.
 //!
 //! A node is an inode number, except for the root, which is node 1. The server has no table of the
 //! nodes that the kernel knows. It finds an inode that has a name by its inode number. An inode
 //! that has lost its last name is kept in [`UnlinkedNodes`] until the kernel forgets it, and in
-//! [`Handles`] while it is open. So the server keeps nothing per node, and no inode number is
-//! reused while the kernel still refers to the old file by that number.
+//! [`Handles`] while it is open. So the server keeps nothing for nodes with a name. No inode number
+//! is reused while the kernel still refers to the old file by that number.
 
 mod access;
 mod attributes;
@@ -48,16 +48,16 @@ pub use identity::{
 };
 use unlinked::UnlinkedNodes;
 
-/// Validity of names and attributes. Only this server changes the volume, so they stay true until
-/// the kernel itself asks for a change.
+/// How long the kernel may cache names and attributes. They stay true until the kernel itself
+/// requests a change, because only this server changes the volume.
 const VALID: Duration = Duration::from_secs(365 * 24 * 3600);
-/// The longest name, in bytes.
+/// Length of the longest file name in bytes.
 const NAME_BYTES: u32 = 255;
-/// The most files that one FORGET request frees in its worker. One request may forget tens of
-/// thousands, and the worker serves no other request meanwhile.
+/// The most files that a worker frees during one FORGET request. A request may forget tens of
+/// thousands of files, and the worker serves no other request meanwhile.
 const FREED_AT_ONCE: usize = 32;
 
-/// How a volume is presented, and when changes become durable.
+/// How a mount shows its volume, and when changes become durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Whether the volume is never written to.
@@ -67,28 +67,28 @@ pub struct Settings {
     pub uid: Option<u32>,
     /// The group ID that all files appear to have. `None` shows the groups on the volume.
     pub gid: Option<u32>,
-    /// The changes that are durable before they are answered.
+    /// Which changes are durable before the server answers their requests.
     pub durability: Durability,
-    /// The policy for access times.
+    /// When access times are updated.
     pub access_times: AccessTimes,
     /// Whether access times wait in memory and are written later.
     #[doc(alias = "lazytime")]
     pub lazy_times: bool,
-    /// Whether written data waits in the kernel's page cache, acknowledged before space is reserved
-    /// for it.
+    /// Whether written data waits in the kernel's page cache. The kernel then acknowledges a write
+    /// before space is reserved for its data.
     pub writeback: bool,
     /// Whether the kernel or the server checks permissions.
     pub checks: Checks,
 }
 
-/// The changes that are durable before they are answered.
+/// Which changes are durable before the server answers their requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Only changes for which fsync, O_SYNC or a similar call asks. Other changes become durable
-    /// within seconds.
+    /// Only changes for which a program calls fsync, uses O_SYNC or similar. Other changes become
+    /// durable within seconds.
     #[default]
     Asked,
-    /// Also changes of names and inodes.
+    /// Changes of names and inodes, and changes for which a program requests it.
     #[doc(alias = "wsync")]
     Names,
     /// All changes.
@@ -96,41 +96,45 @@ pub enum Durability {
     All,
 }
 
-/// The policy for access times.
+/// When access times are updated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
-    /// An access time is updated if it is older than the last change, or older than a day.
+    /// An access time is updated if it is older than the last change of the file, or older than a
+    /// day.
     #[default]
     Relative,
-    /// Access times of files are updated as with `Relative`. Access times of directories stay.
+    /// Access times of files are updated as with `Relative`. Those of directories are never
+    /// updated.
     #[doc(alias = "nodiratime")]
     Files,
     /// No access time is updated.
     Never,
 }
 
-/// A volume as the handler of a mount.
+/// A volume and its settings, as the handler of a mount's requests.
 pub struct Server {
     volume: Volume,
     settings: Settings,
-    /// Reports whether the mount has been made read-only. `None` if the mount point is unknown.
+    /// Reports whether the mount has been made read-only. `None` if the path of the mount point is
+    /// unknown.
     read_only_probe: Option<ReadOnlyProbe>,
     identity: Identity,
-    /// Set after a shutdown on request, which wrote everything first.
+    /// Set when a program has requested a shutdown of the volume. Everything is written before that
+    /// shutdown.
     shut_down: SetOnce<(), VolumeScope>,
     unlinked: UnlinkedNodes,
     handles: Handles,
-    /// Waiting access times, with `lazytime` only.
+    /// Access times that wait to be written. `None` without `lazytime`.
     lazy_times: Option<LazyTimes>,
-    /// Checks permissions, with `nodefault_permissions` only.
+    /// Checks permissions. `None` unless the option `nodefault_permissions` is set.
     checker: Option<Checker>,
     statistics: Statistics,
 }
 
 impl Server {
-    /// Serves a volume, which must be open for writing unless the settings are read-only. If
-    /// permissions are checked on a read-only volume, a helper thread is started outside the
-    /// sandbox that the workers enter later.
+    /// Creates a server for a volume, which must be open for writing unless the settings are
+    /// read-only. If permissions are checked on a read-only volume, starts a helper thread outside
+    /// the sandbox that the workers enter later.
     ///
     /// # Errors
     ///
@@ -162,7 +166,7 @@ impl Server {
         })
     }
 
-    /// Sets the file that holds the volume, for programs that query the mount.
+    /// Sets the path of the file that contains the volume, for programs that query the mount.
     #[must_use]
     pub fn in_image(self, image: &Path) -> Self {
         Self { identity: self.identity.with_image(image), ..self }
@@ -175,8 +179,8 @@ impl Server {
         Self { read_only_probe: folder.map(ReadOnlyProbe::of), ..self }
     }
 
-    /// Returns whether the mount has been made read-only. The kernel then keeps programs from
-    /// writing. This check is for writes by the server itself.
+    /// Returns whether the mount has been made read-only. The kernel then refuses writes of
+    /// programs. This check is for writes by the server itself.
     fn is_mounted_read_only(&self) -> bool {
         self.read_only_probe.as_ref().is_some_and(ReadOnlyProbe::is_read_only)
     }
@@ -185,8 +189,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`Volume::close`]. After a shutdown on request there is no error, as everything that had
-    /// to be kept is in the log.
+    /// The errors of [`Volume::close`]. If a program has shut the volume down, there is no error,
+    /// because everything that had to be kept is in the log.
     pub fn close(self) -> Result<(), Error> {
         self.write_waiting_times();
         let Self { volume, unlinked, handles, checker, shut_down, .. } = self;
@@ -206,17 +210,17 @@ impl Server {
         text
     }
 
-    /// Returns the inode of a node.
+    /// Returns the inode for which the kernel's number `node` stands.
     fn node(&self, node: u64) -> Result<Node, Errno> {
         self.volume.node_trusted(self.number(node)).map_err(errno)
     }
 
-    /// Returns the inode number that a node stands for.
+    /// Returns the inode number for which the kernel's number `node` stands.
     fn number(&self, node: u64) -> InodeNumber {
         if node == ROOT_NODE { self.root() } else { InodeNumber(node) }
     }
 
-    /// Returns the node that stands for an inode number.
+    /// Returns the kernel's node number for an inode number.
     fn node_of(&self, number: InodeNumber) -> u64 {
         node_of(number, self.root())
     }
@@ -225,7 +229,7 @@ impl Server {
         self.volume.root_number()
     }
 
-    /// Makes a change durable if the settings require it.
+    /// Makes all changes of a node durable if the settings require that for changes of inodes.
     fn sync_if_required(&self, node: &Node) -> Result<(), Errno> {
         if self.settings.durability >= Durability::Names {
             node.sync().map_err(errno)
@@ -306,7 +310,8 @@ impl Server {
         Ok(())
     }
 
-    /// Serves SYNCFS. The kernel sends this request only if the transport is not /dev/fuse.
+    /// Serves SYNCFS: makes all changes durable. The kernel sends SYNCFS only if the transport is
+    /// not /dev/fuse.
     fn sync(&self) -> Result<(), Errno> {
         self.write_waiting_times();
         if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
@@ -392,12 +397,12 @@ impl Handler for Server {
     }
 }
 
-/// Returns the node that stands for an inode number, on a volume whose root is inode `root`.
+/// Returns the kernel's node number for an inode number, on a volume whose root is inode `root`.
 fn node_of(number: InodeNumber, root: InodeNumber) -> u64 {
     if number == root { ROOT_NODE } else { number.0 }
 }
 
-/// Converts an error of the library to the errno that the caller gets.
+/// Converts an error of the library to the errno that the calling program gets.
 fn errno(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_)) {
         tracing::error!(%error, "a request failed");

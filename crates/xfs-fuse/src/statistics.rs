@@ -9,7 +9,7 @@ use xfs_sync::{AtomicU64, Ordering, Slot, SlotCounters, Slots};
 
 use crate::transport::wire::Opcode;
 
-/// Upper bounds of the histogram's buckets, in nanoseconds: powers of four from a microsecond on.
+/// Upper bounds of the histogram's buckets in nanoseconds: each is four times the previous one.
 const CLASSES_NS: [u64; 12] = [
     1_000,
     4_000,
@@ -26,7 +26,7 @@ const CLASSES_NS: [u64; 12] = [
 ];
 const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
-/// Counters of one opcode on one slot.
+/// Counters of the requests of one opcode on one per-CPU slot.
 struct RequestCounters {
     failures: AtomicU64<Slot>,
     nanoseconds: AtomicU64<Slot>,
@@ -40,20 +40,20 @@ impl RequestCounters {
     }
 }
 
-/// The direction of file contents.
+/// Whether file contents were read or written.
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
     Read,
     Written,
 }
 
-/// Counters of all requests, split by slot.
+/// Counters of all requests, separate for each per-CPU slot.
 pub(crate) struct Statistics {
     requests: Slots<Box<[RequestCounters]>>,
     bytes: SlotCounters<2>,
 }
 
-/// Counters of one opcode, summed over all slots.
+/// Counters of one opcode, summed over all per-CPU slots.
 #[derive(Clone, Copy, Default)]
 struct RequestSums {
     failures: u64,
@@ -81,8 +81,8 @@ impl Statistics {
         self.bytes.add(direction as usize, count as u64);
     }
 
-    /// Runs `work` and counts the request. ENOSYS, with which a server says that the kernel need
-    /// not send such requests, is not a failure.
+    /// Runs `work`, which answers a request, and counts it with its duration. ENOSYS does not count
+    /// as a failure: it tells the kernel to send no such requests.
     pub(crate) fn measure(
         &self,
         opcode: Opcode,
@@ -116,7 +116,8 @@ impl Statistics {
         sums
     }
 
-    /// Returns the text format of Prometheus. Opcodes without requests are left out.
+    /// Returns all counters in the text format of Prometheus. Opcodes without requests are left
+    /// out.
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = String::new();
         for line in [
@@ -150,8 +151,8 @@ impl Statistics {
     }
 }
 
-/// Appends the volume's own counters. The volume has no file locks here: the kernel keeps them for
-/// the mount.
+/// Appends the volume's own counters. File locks are left out, because the kernel keeps those of a
+/// mount.
 pub(crate) fn add_volume(text: &mut String, volume: &VolumeStats) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);

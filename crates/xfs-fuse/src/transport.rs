@@ -2,8 +2,9 @@
 //!
 //! Owns: the form of requests and answers, the descriptors, the threads that serve them, mounting.
 //! Does **not** own: the meaning of a request. The transport knows nothing of XFS.
-//! docs/adr/0004-fuse-transport.md says why it is our own code and how a crate could replace it:
-//! the server sees only [`Request`], [`Reply`], [`Handler`] and the structures of [`wire`].
+//! docs/adr/0004-fuse-transport.md explains why ferroxfs has its own transport and how a crate
+//! could replace it: the server sees only [`Request`], [`Reply`], [`Handler`] and the structures of
+//! [`wire`].
 
 mod channel;
 mod device;

@@ -38,7 +38,8 @@ use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
 
 /// The most dentries that stay cached. They take about 10 MiB.
 const MAX_DENTRIES: usize = 1 << 16;
-/// Number of names looked up once whose hashes a slot remembers.
+/// Number of hashes per per-CPU slot. Each is the hash of a name that was looked up for the first
+/// time. A name is cached at its second lookup.
 const SEEN_ONCE: usize = 1 << 10;
 /// Number of dentries that an insertion visits to find one that was not used.
 const SWEEP_STEPS: usize = 8;
@@ -173,8 +174,8 @@ impl DentryCache {
         DentryReader(self.dentries.pin())
     }
 
-    /// Caches the meaning of a name, if this slot has looked the name up once before. The caller
-    /// holds the latch of the directory, shared (I1).
+    /// Caches the result of looking a name up, if the per-CPU slot of this thread remembers an
+    /// earlier lookup of it. The caller holds the latch of the directory, shared (I1).
     pub fn note_lookup(&self, directory: InodeNumber, name: &[u8], inode: Option<InodeNumber>) {
         let hash = self.hasher.hash_one(DentryKeyRef { directory, name }) | 1;
         let Some(seen_once) = self.seen_once.mine().get(hash as usize / 2 % SEEN_ONCE) else {

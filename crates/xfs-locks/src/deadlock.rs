@@ -1,15 +1,16 @@
 //! The wait graph: which process waits for which.
 //!
-//! A process that holds record locks and waits for another process may be the one that the other
-//! process waits for. The graph has processes only, as on Linux. An open file description belongs
-//! to no single process, so its holder cannot be said to wait.
+//! Two processes that wait for each other's record locks would wait for ever. The graph detects
+//! such cycles. It has processes only, as on Linux. An open file description belongs to no single
+//! process, so the graph does not know which process waits when a lock of a description is waited
+//! for.
 //!
 //! # Invariants
 //!
-//! - **I1** An edge is added, corrected and, when its waiter is woken, removed under the lock of
-//!   the file whose lock is waited for. So each edge stands for a present wait.
-//! - **I2** Searching for a cycle and adding an edge are one step. So the last wait of a cycle
-//!   finds it.
+//! - **I1** An edge is added, changed and, when its waiter is woken, removed under the internal
+//!   lock of the file on which the process waits. So each edge stands for a present wait.
+//! - **I2** Searching for a cycle and adding an edge are one step under the lock of the graph. So
+//!   the process whose wait would close a cycle finds the cycle.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +20,12 @@ use xfs_sync::{Mutex, SlotCounters, Volume};
 use crate::LockError;
 use crate::waiter::Waiter;
 
-/// Index of the counter of locks taken.
+/// Index of the counter of record locks and `flock`s that were taken.
 const TAKEN: usize = 0;
-/// Index of the counter of locks released.
+/// Index of the counter of record locks and `flock`s that were released.
 const RELEASED: usize = 1;
 
-/// The waits of all processes of a volume, and the number of locks held. Only a process that has to
+/// The waits of all processes of a volume, and the number of locks held. Only a process that must
 /// wait writes to the list of waits.
 #[derive(Default)]
 pub struct WaitGraph {
@@ -52,11 +53,11 @@ impl WaitGraph {
         Self::default()
     }
 
-    /// Adds the wait of a process for others.
+    /// Adds the wait of `process` for the processes in `holders`.
     ///
     /// # Errors
     ///
-    /// [`LockError::Deadlock`] if one of them waits for this process, directly or not.
+    /// [`LockError::Deadlock`] if one of `holders` waits for `process`, directly or through others.
     pub(crate) fn enter(
         &self,
         process: u64,
@@ -71,7 +72,8 @@ impl WaitGraph {
         Ok(())
     }
 
-    /// Replaces the holders that a waiter waits for, if the waiter is in the graph.
+    /// Replaces the processes for which a waiter waits. Does nothing if the waiter is not in the
+    /// graph.
     pub(crate) fn correct(&self, waiter: &Arc<Waiter>, holders: Vec<u64>) {
         let mut edges = self.edges.lock();
         if let Some(edge) = edges.iter_mut().find(|edge| Arc::ptr_eq(&edge.waiter, waiter)) {
@@ -79,12 +81,13 @@ impl WaitGraph {
         }
     }
 
-    /// Removes a wait, if it is in the graph.
+    /// Removes the wait of a waiter. Does nothing if the waiter is not in the graph.
     pub(crate) fn leave(&self, waiter: &Arc<Waiter>) {
         self.edges.lock().retain(|edge| !Arc::ptr_eq(&edge.waiter, waiter));
     }
 
-    /// Counts the change in the number of a file's locks.
+    /// Updates the number of locks held, after the number of a file's locks has changed from
+    /// `before` to `after`.
     pub(crate) fn note_locks(&self, before: usize, after: usize) {
         let counter = if after > before { TAKEN } else { RELEASED };
         let difference = after.abs_diff(before) as u64;
@@ -109,7 +112,7 @@ impl WaitGraph {
     }
 }
 
-/// Returns whether one of `from` waits for `process`, directly or through others.
+/// Returns whether one of the processes in `from` waits for `process`, directly or through others.
 fn leads_to(edges: &[WaitEdge], from: &[u64], process: u64) -> bool {
     let mut pending = from.to_vec();
     let mut seen = Vec::new();

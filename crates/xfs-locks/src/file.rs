@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The context exists before a bit of the word announces anything in it. So a thread that
-//!   sees none of the bits does not need the context, and does not touch it.
+//! - **I1** The `LockContext` exists before a bit of the `LockWord` announces a lock or a lease
+//!   in it. So a thread that sees none of the bits does not read the context.
 //! - **I2** A waiter is in the list of its file until another thread removes it to wake it, or
-//!   until it removes itself. Both happen under the lock of the list.
-//! - **I3** Whenever that lock is free, the wait graph holds, for each process that waits in the
-//!   list, exactly the processes that block it.
+//!   until its own thread removes it. The thread that removes it holds the lock of the list.
+//! - **I3** Whenever the lock of the list is free, the wait graph is right: for each process that
+//!   waits in the list, it has exactly the processes that block the wait.
 
 mod sharding;
 
@@ -27,25 +27,27 @@ use crate::range::LockRange;
 use crate::records::{HeldLock, LockMode, Owner, RecordLocks};
 use crate::waiter::Waiter;
 
-/// The opens of a file that are counted in one slot.
+/// The number of opens of a file that are counted in one per-CPU slot.
 pub type SlotTally = CachePadded<OpenTally>;
 
-/// The behaviour of a request that another owner blocks.
+/// The behaviour of a request that a lock or lease of another owner blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
     /// The request fails with [`LockError::WouldBlock`].
     No,
-    /// The request waits until it is granted, the waiter is cancelled, or the waiter's time is
-    /// over.
+    /// The request waits until it is granted, the waiter is cancelled, or the waiter's timeout
+    /// expires.
     For(&'a Arc<Waiter>),
 }
 
-/// The state of a file that locking changes. The part that all threads read is in its [`LockWord`].
+/// The state of a file's locks, leases and opens. The bits that every open and close reads are in
+/// the file's [`LockWord`].
 #[derive(Debug, Default)]
 pub struct LockState {
-    /// Opens that are not counted in a slot.
+    /// Number of opens that are not counted in a per-CPU slot.
     tally: OpenTally,
-    /// The slot of the last opener, and the number of times that the opener changed.
+    /// The per-CPU slot of the last thread that opened the file, and how often this slot has
+    /// changed.
     opener: AtomicU32<Object>,
     context: SetOnce<Box<LockContext>, Object>,
 }
@@ -58,18 +60,18 @@ impl LockState {
     }
 }
 
-/// The part of the state that exists only for files that are locked, leased, or opened from many
+/// The part of the state that exists only for a file that was locked, leased, or opened by many
 /// threads.
 #[derive(Debug, Default)]
 struct LockContext {
     records: Mutex<LockSpace, Object>,
-    /// The `flock` locks, as locks with one range: the whole file.
+    /// The `flock` locks. Each one is a lock of the whole file.
     whole: Mutex<LockSpace, Object>,
     leases: Mutex<Leases, Object>,
     slots: Mutex<Vec<Weak<SlotTally>>, Object>,
 }
 
-/// The locks of one kind, and the requests that wait for them.
+/// The locks of one kind (record locks or `flock`), and the requests that wait for them.
 #[derive(Debug, Default)]
 struct LockSpace {
     locks: RecordLocks,
@@ -81,12 +83,12 @@ struct LockSpace {
 #[derive(Debug, Default)]
 struct Leases {
     table: LeaseTable,
-    /// Requests that wait for a lease to be released.
+    /// Requests that wait until a lease is released.
     waiting: Vec<Arc<Waiter>>,
 }
 
 impl Leases {
-    /// Wakes all waiters, so that they check the leases again.
+    /// Wakes all requests that wait for a lease, so that they check the leases again.
     fn changed(&mut self, word: &LockWord) {
         if self.table.is_empty() {
             word.clear(LockWord::LEASED);
@@ -96,7 +98,7 @@ impl Leases {
 }
 
 impl LockSpace {
-    /// Takes a lock that no other lock blocks.
+    /// Takes a lock, which no other lock may block.
     fn lock(&mut self, wanted: HeldLock, graph: &WaitGraph) {
         let before = self.locks.held().len();
         self.locks.lock(wanted);
@@ -118,7 +120,7 @@ impl LockSpace {
         self.locks.held().iter().any(|held| matches!(held.owner, Owner::Process(_)))
     }
 
-    /// Returns the processes that block a lock.
+    /// Returns the processes whose locks block a lock.
     fn holders(&self, wanted: HeldLock) -> Vec<u64> {
         let process = |held: &HeldLock| match held.owner {
             Owner::Process(process) => Some(process),
@@ -127,8 +129,8 @@ impl LockSpace {
         self.locks.conflicts(wanted).filter_map(process).collect()
     }
 
-    /// Wakes the waiters whose requests can now be granted, and corrects the edges of the others in
-    /// the wait graph (I3).
+    /// Wakes the waiters whose requests can now be granted. Updates the wait graph for all other
+    /// waiters (I3).
     fn changed(&mut self, graph: &WaitGraph) {
         let waiting = std::mem::take(&mut self.waiting);
         for (waiter, wanted) in waiting {
@@ -142,7 +144,8 @@ impl LockSpace {
         }
     }
 
-    /// Adds a waiter to the list, unless the wait would never end.
+    /// Adds a waiter to the list of waiting requests. Returns `LockError::Deadlock` if it would
+    /// wait for ever.
     fn enqueue(
         &mut self,
         wanted: HeldLock,
@@ -158,7 +161,7 @@ impl LockSpace {
     }
 }
 
-/// Takes a lock in one of the lock spaces of a file.
+/// Takes a lock in one of a file's two lock spaces, and waits if `wait` permits it.
 fn take(
     space: &Mutex<LockSpace, Object>,
     wanted: HeldLock,
@@ -182,13 +185,14 @@ fn take(
     }
 }
 
-/// One file: its word, which every thread reads, and its state, which few threads touch. The two
-/// belong together, and are separate so that they can lie on two cache lines.
+/// The locks, leases and opens of one file: a word, which every thread reads, and the state, which
+/// few threads use. They are separate so that the word can lie on another cache line than the
+/// state.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLocks<'a> {
-    /// The bits that announce what the state holds.
+    /// The bits that announce which locks and leases the state may have.
     pub word: &'a LockWord,
-    /// The state.
+    /// The locks, leases and opens.
     pub state: &'a LockState,
 }
 
@@ -197,19 +201,19 @@ impl<'a> FileLocks<'a> {
         self.state.context.value_or_init(Box::default)
     }
 
-    /// Returns whether the file has a context. For a benchmark that measures the time that the word
-    /// saves.
+    /// Returns whether the file has a context. A benchmark uses it to measure how much time the
+    /// word saves.
     #[must_use]
     pub fn has_context(self) -> bool {
         self.state.context.value().is_some()
     }
 
-    /// Locks a range, and replaces the locks that its owner holds there.
+    /// Locks a range. The new lock replaces all locks of its owner in the range.
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] for a request that does not wait; [`LockError::Deadlock`] if the
-    /// processes that block it wait for the owner; the error with which the wait ended.
+    /// [`LockError::WouldBlock`] for a request that does not wait. [`LockError::Deadlock`] if the
+    /// processes that block the lock wait for its owner. The error with which the wait ended.
     pub fn lock(
         self,
         wanted: HeldLock,
@@ -227,19 +231,19 @@ impl<'a> FileLocks<'a> {
         context.records.lock().unlock(owner, range, graph);
     }
 
-    /// Returns the first lock in the file that conflicts with `wanted`.
+    /// Returns the first lock in the file that conflicts with `wanted`, or `None`.
     #[must_use]
     pub fn conflict(self, wanted: HeldLock) -> Option<HeldLock> {
         self.locked()?.records.lock().locks.conflict(wanted)
     }
 
     /// Takes a `flock` lock for an open file description. Record locks do not conflict with it. A
-    /// lock that the description holds in the other mode is released first, even if the new one
-    /// then fails: see flock(2).
+    /// lock of the description in the other mode is released first, even if the new lock then
+    /// fails: see flock(2).
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] for a request that does not wait; the error with which the wait
+    /// [`LockError::WouldBlock`] for a request that does not wait. The error with which the wait
     /// ended.
     pub fn flock(
         self,
@@ -261,14 +265,14 @@ impl<'a> FileLocks<'a> {
         take(&context.whole, wanted, wait, graph)
     }
 
-    /// Releases the lock that [`flock`](Self::flock) took.
+    /// Releases the lock that [`flock`](Self::flock) has taken for the description.
     pub fn unflock(self, description: u64, graph: &WaitGraph) {
         let Some(context) = self.locked() else { return };
         let owner = Owner::Description(description);
         context.whole.lock().unlock(owner, LockRange::WHOLE, graph);
     }
 
-    /// Returns the context if a lock was ever taken, and `None` otherwise.
+    /// Returns the context if a lock was ever taken on this file, and `None` otherwise.
     fn locked(self) -> Option<&'a LockContext> {
         if !self.word.has(LockWord::LOCKED) {
             return None;
@@ -276,9 +280,9 @@ impl<'a> FileLocks<'a> {
         self.state.context.value().map(|context| &**context)
     }
 
-    /// Returns whether the caller has to keep the file in memory from now on. That is so if a
-    /// process holds a lock on the file, and no other caller keeps the file for that reason. Each
-    /// `true` is matched by one from [`end_keeping`](Self::end_keeping) or
+    /// Returns whether the caller must keep the file in memory from now on. This is the case if a
+    /// process holds a lock on the file and no caller keeps it for that reason yet. Each `true` is
+    /// followed by one `true` of [`end_keeping`](Self::end_keeping) or
     /// [`release_processes`](Self::release_processes).
     #[must_use]
     pub fn begin_keeping(self) -> bool {
@@ -289,7 +293,8 @@ impl<'a> FileLocks<'a> {
         begins
     }
 
-    /// Returns whether the file need no longer be kept in memory for its locks.
+    /// Returns whether the caller may stop keeping the file in memory: it was kept for locks of
+    /// processes, and no process holds a lock any more.
     #[must_use]
     pub fn end_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -320,13 +325,13 @@ impl<'a> FileLocks<'a> {
 
 /// Opens and leases of a file.
 impl<'a> FileLocks<'a> {
-    /// Counts an open, in the given slot's tally or else in that of the file, and then breaks
-    /// conflicting leases. The slot's tally was [added](Self::add_slot) before.
+    /// Counts an open in `slot`'s tally, or in that of the file if `slot` is `None`. Then breaks
+    /// conflicting leases. The slot's tally must have been [added](Self::add_slot).
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`] for a request that does not wait for a lease, which is then being
-    /// broken; the error with which the wait ended. The open is not counted then.
+    /// [`LockError::WouldBlock`] for a request that does not wait: a conflicting lease is now being
+    /// broken. The error with which the wait ended. After an error the open is not counted.
     pub fn open(
         self,
         slot: Option<&SlotTally>,
@@ -342,8 +347,9 @@ impl<'a> FileLocks<'a> {
         broken.inspect_err(|_| leave_before_look(tally, mode, full_fence))
     }
 
-    /// Ends an open, with the locks and leases of its description. After an open for writing, the
-    /// last thread to close the file finds no other writer in [`opens`](Self::opens).
+    /// Ends an open, and releases the locks and leases of its open file description. If files open
+    /// for writing are closed at the same time, the last thread finds no other writer in
+    /// [`opens`](Self::opens).
     pub fn close(
         self,
         slot: Option<&SlotTally>,
@@ -363,14 +369,14 @@ impl<'a> FileLocks<'a> {
         slot.map_or(&self.state.tally, |slot| slot)
     }
 
-    /// Adds the tally of a slot, so that the slot's opens are counted in it.
+    /// Adds the tally of a per-CPU slot to those of the file, so that opens can be counted in it.
     pub fn add_slot(self, tally: &Arc<SlotTally>) {
         let mut slots = self.context().slots.lock();
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(tally));
     }
 
-    /// Returns the number of opens of the file, by mode.
+    /// Returns the number of opens of the file, for reading and for writing.
     #[must_use]
     pub fn opens(self) -> Opens {
         let mut opens = self.state.tally.opens();
@@ -384,7 +390,7 @@ impl<'a> FileLocks<'a> {
         opens
     }
 
-    /// Locks the leases. Returns `None` if there can be none.
+    /// Locks the table of leases. Returns `None` if the file cannot have leases.
     fn leased(self) -> Option<MutexGuard<'a, Leases>> {
         if !self.word.has(LockWord::LEASED) {
             return None;
@@ -392,11 +398,11 @@ impl<'a> FileLocks<'a> {
         self.state.context.value().map(|context| context.leases.lock())
     }
 
-    /// Grants a lease, or changes the lease of the holder.
+    /// Grants a lease, or changes the mode of the lease that the holder has.
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldBlock`]: see [`LeaseTable::set`].
+    /// [`LockError::WouldBlock`] if an open or another lease conflicts: see [`LeaseTable::set`].
     pub fn set_lease(self, request: LeaseRequest) -> Result<(), LockError> {
         let mut leases = self.context().leases.lock();
         let opens = announce_then_sum(self.word, full_fence, || self.opens());
@@ -405,14 +411,14 @@ impl<'a> FileLocks<'a> {
         set
     }
 
-    /// Returns the mode of the holder's lease of this kind, or `None` if there is no such lease.
-    /// While the lease is being broken, returns the mode that will be left.
+    /// Returns the mode of the holder's lease of this kind, or `None` if the holder has none. While
+    /// the lease is being broken, returns the mode after the break.
     #[must_use]
     pub fn lease(self, holder: u64, kind: LeaseKind) -> Option<LeaseMode> {
         self.leased()?.table.mode(holder, kind)
     }
 
-    /// Releases the leases of a holder, of one kind or of all kinds.
+    /// Releases the leases of a holder: those of `kind`, or of all kinds if `kind` is `None`.
     pub fn release_lease(self, holder: u64, kind: Option<LeaseKind>) {
         let Some(mut leases) = self.leased() else { return };
         if leases.table.release(holder, kind) {
@@ -420,15 +426,16 @@ impl<'a> FileLocks<'a> {
         }
     }
 
-    /// Returns whether a lease conflicts with an operation. The holder is not notified: this is for
-    /// a caller that must release its own locks before it [breaks](Self::break_leases) the lease.
+    /// Returns whether a lease conflicts with an operation, without notifying its holder. A caller
+    /// uses this if it must release locks of its own before it [breaks](Self::break_leases) the
+    /// lease.
     #[must_use]
     pub fn is_leased_against(self, breaker: Breaker) -> bool {
         self.leased().is_some_and(|leases| leases.table.stands_against(breaker))
     }
 
-    /// Breaks the leases that conflict with an operation, and waits until their holders have
-    /// released them or `grace` is over.
+    /// Breaks the leases that conflict with an operation. Waits until their holders have released
+    /// them, or until `grace` has passed.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The leases of one file. A lease lets its holder be notified, and gives it time, before a
-//! conflicting operation continues.
+//! The leases of one file. Before an operation that conflicts with a lease continues, the holder of
+//! the lease is notified and gets some time to release it.
 //!
 //! ```text
 //!            set                break_for                  set (lower), release, or the deadline
@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A write lease is the only lease of its file, except for the break in progress.
+//! - **I1** A write lease is the only lease of its file, except for leases that are being broken.
 //! - **I2** A lease that is being broken is not broken again, unless a stronger break is needed.
 
 use std::fmt;
@@ -18,41 +18,41 @@ use std::time::{Duration, Instant};
 use crate::LockError;
 use crate::opens::{OpenMode, Opens};
 
-/// The kind of a lease. Different operations break each kind; see [`Breaker`].
+/// The kind of a lease. The operations that break a lease depend on its kind; see [`Breaker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseKind {
     /// The lease of a program: `F_SETLEASE`.
     Lease,
     /// A lease of a file server for its client. Changes of names and attributes also break it.
     Delegation,
-    /// A lease on the location of the data, which was given away. Only operations that use or move
-    /// the blocks break this lease.
+    /// A lease on the location of file data on the device, which its holder knows. Only operations
+    /// that use or move the blocks break this lease.
     Layout,
 }
 
 /// The guarantee that a lease gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseMode {
-    /// The file is not open for writing.
+    /// No open of the file is for writing.
     Read,
-    /// The file is not open anywhere else.
+    /// No other open of the file exists.
     Write,
 }
 
-/// The operation that may break a lease.
+/// An operation that may break leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breaker {
     /// The operation opens the file. Truncating by path counts as an open for writing.
     Open(OpenMode),
     /// The operation changes the names, owner, mode or attributes of the file.
     Change,
-    /// The operation reads or changes blocks whose location was given away.
+    /// The operation reads or changes data of blocks whose location a layout lease has given away.
     Layout(OpenMode),
 }
 
 impl Breaker {
-    /// Returns the downgrade of a lease of this kind and mode. Returns `None` if the operation does
-    /// not break the lease.
+    /// Returns the downgrade of a lease of this kind and mode, or `None` if the operation does not
+    /// break the lease.
     fn leaves(self, kind: LeaseKind, mode: LeaseMode) -> Option<Downgrade> {
         let access = match (self, kind) {
             (Self::Open(access), LeaseKind::Lease | LeaseKind::Delegation)
@@ -68,7 +68,7 @@ impl Breaker {
     }
 }
 
-/// The mode to which a broken lease is downgraded.
+/// The outcome of breaking a lease: a lease of a lower mode, or no lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Downgrade {
     ToRead,
@@ -84,12 +84,13 @@ impl Downgrade {
     }
 }
 
-/// A call that notifies the holder of a lease that is being broken. The argument is the mode that
-/// the holder can keep, or `None` if it can keep no lease. The call is made without locks held. The
-/// callee may call back, but must not wait.
+/// The function that notifies the holder of a lease that is being broken. The argument is the mode
+/// that the holder can keep, or `None` if it can keep no lease. The caller holds no internal locks.
+/// The function may call functions of this crate, but must not wait.
 pub type Notify = Arc<dyn Fn(Option<LeaseMode>) + Send + Sync>;
 
-/// The downgrade of a lease, and the time at which the lease expires if it is not released.
+/// The downgrade of a lease that is being broken, and the time at which it happens if its holder
+/// does not release the lease before.
 type Breaking = (Downgrade, Instant);
 
 struct Lease {
@@ -102,24 +103,24 @@ struct Lease {
 
 /// A request for a lease.
 pub struct LeaseRequest {
-    /// The open file description.
+    /// The open file description that holds the lease.
     pub holder: u64,
-    /// The mode in which the holder has the file open.
+    /// The mode in which the holder itself has the file open.
     pub own: OpenMode,
     /// The kind of the lease.
     pub kind: LeaseKind,
     /// The requested mode.
     pub mode: LeaseMode,
-    /// The call that notifies the holder.
+    /// The function that notifies the holder when the lease is being broken.
     pub notify: Notify,
 }
 
-/// The actions and the wait that a break needs.
+/// The result of breaking leases: the holders to notify, and how long to wait.
 #[derive(Default)]
 pub struct Break {
-    /// The earliest deadline of the holders; `None` if no lease conflicts.
+    /// The earliest time at which a conflicting lease expires. `None` if no lease conflicts.
     pub until: Option<Instant>,
-    /// The holders to notify, each with the mode that the holder can keep.
+    /// The notification functions of the holders, each with the mode that the holder can keep.
     pub notices: Vec<(Notify, Option<LeaseMode>)>,
 }
 
@@ -136,14 +137,14 @@ impl LeaseTable {
         Self { leases: Vec::new() }
     }
 
-    /// Returns whether there are no leases.
+    /// Returns whether the file has no leases.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.leases.is_empty()
     }
 
-    /// Grants a lease, or changes the holder's lease of this kind. `opens` are all opens of the
-    /// file, including that of the holder.
+    /// Grants a lease, or changes the mode of the holder's lease of this kind. `opens` has all
+    /// opens of the file, including that of the holder.
     ///
     /// # Errors
     ///
@@ -182,16 +183,16 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Returns the mode of the holder's lease of this kind, or `None` if there is no such lease.
-    /// While the lease is being broken, returns the mode that will be left.
+    /// Returns the mode of the holder's lease of this kind, or `None` if the holder has none. While
+    /// the lease is being broken, returns the mode after the break.
     #[must_use]
     pub fn mode(&self, holder: u64, kind: LeaseKind) -> Option<LeaseMode> {
         let mine = self.leases.iter().find(|lease| lease.holder == holder && lease.kind == kind)?;
         mine.breaking.map_or(Some(mine.mode), |(left, _)| left.mode())
     }
 
-    /// Releases the leases of a holder, of one kind or, if `kind` is `None`, of all kinds. Returns
-    /// whether there were any.
+    /// Releases the leases of a holder: those of `kind`, or of all kinds if `kind` is `None`.
+    /// Returns whether the holder had any of them.
     pub fn release(&mut self, holder: u64, kind: Option<LeaseKind>) -> bool {
         let before = self.leases.len();
         let goes = |lease: &Lease| lease.holder == holder && kind.is_none_or(|k| k == lease.kind);
@@ -199,15 +200,16 @@ impl LeaseTable {
         self.leases.len() < before
     }
 
-    /// Returns whether a lease may conflict with the operation. An expired lease still conflicts
-    /// until [`break_for`](Self::break_for) removes it.
+    /// Returns whether a lease may conflict with the operation. A lease whose deadline has passed
+    /// conflicts until [`break_for`](Self::break_for) downgrades or removes it.
     #[must_use]
     pub fn stands_against(&self, breaker: Breaker) -> bool {
         self.leases.iter().any(|lease| breaker.leaves(lease.kind, lease.mode).is_some())
     }
 
-    /// Begins to break the conflicting leases, and removes those that expired by `now`. A holder
-    /// has `grace` from its first notification.
+    /// Downgrades or removes the leases whose deadline has passed at `now`. Then begins to break
+    /// the leases that conflict with an operation. A holder has `grace` from its first
+    /// notification.
     pub fn break_for(&mut self, breaker: Breaker, now: Instant, grace: Duration) -> Break {
         self.expire(now);
         let mut due = Break::default();

@@ -11,13 +11,14 @@
 //! - [`LeaseTable`]: the leases of one file; a plain value. The caller passes the time.
 //! - [`OpenTally`], [`LockWord`]: the count of opens, and the announcement of leases.
 //! - [`FileLocks`]: all of these for one file, for many threads, with waiting.
-//! - [`WaitGraph`]: which process waits for which, over all files of a volume.
+//! - [`WaitGraph`]: which process waits for which other process, over all files of a volume.
 //! - [`Waiter`]: one wait, which another thread can end.
 //!
 //! # Lock order
 //!
-//! The locks of a file, the wait graph, a waiter. The leases of a file come before a waiter, and
-//! are never held together with the record locks.
+//! The mutexes are locked in this order: the record locks or `flock`s of a file, the wait graph, a
+//! waiter. The leases of a file come before a waiter. A thread never locks the leases and the
+//! record locks of a file at the same time.
 
 mod deadlock;
 mod file;
@@ -37,24 +38,25 @@ pub use range::LockRange;
 pub use records::{HeldLock, LockMode, Owner, RecordLocks};
 pub use waiter::Waiter;
 
-/// The atomics. The model of the open counts in `tests/weak` replaces this module by its own.
+/// The atomics of `xfs-sync`. The model of the open counts in `tests/weak` uses loom's atomics in
+/// their place.
 mod sync {
     pub(crate) use xfs_sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 }
 
-/// The reason why a lock was not taken.
+/// The reason why a lock was not taken, or a lease was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
-    /// Another owner holds a conflicting lock, and the caller did not want to wait.
+    /// Another owner holds a conflicting lock, and the request does not wait.
     #[error("held by another owner")]
     WouldBlock,
-    /// The wait would never end: the holder waits for the caller.
+    /// The wait would never end, because a holder of the lock waits for the caller.
     #[error("a deadlock would result")]
     Deadlock,
     /// [`Waiter::cancel`] ended the wait.
     #[error("the wait was interrupted")]
     Interrupted,
-    /// The wait lasted as long as its [`Waiter`] allows.
+    /// The timeout of the [`Waiter`] has expired.
     #[error("the wait timed out")]
     TimedOut,
 }

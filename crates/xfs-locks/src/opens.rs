@@ -1,4 +1,4 @@
-//! Counting opens, so that no lease is granted beside an open that it has missed.
+//! Counts the opens of a file, so that no lease is granted that conflicts with an open.
 //!
 //! A thread that opens a file counts the open and then checks for leases. A thread that sets a
 //! lease announces it and then sums the counts:
@@ -10,16 +10,17 @@
 //!   check the word                    sum the tallies
 //! ```
 //!
-//! Without the fences each thread may read before its own write becomes visible, and both would
-//! continue as if they were alone ("store buffering"). Release and acquire order do not forbid
-//! that. The same holds for two threads that close a file open for writing and then check whether
-//! they were the last.
+//! Without the fences each thread may read before its own write becomes visible. Then neither
+//! thread would see the other one's write ("store buffering"). Release and acquire order do not
+//! forbid that. The same holds for two threads that close a file open for writing and then check
+//! whether a writer is left.
 //!
 //! # Invariants
 //!
-//! - **I1** Of an open and a lease that overlap in time, at least one sees the other.
-//! - **I2** An open leaves the tally that it entered. So no tally is ever negative, and an open
-//!   that lasts is in every sum.
+//! - **I1** If an open and a request for a lease overlap in time, at least one of the two threads
+//!   sees the other thread's write.
+//! - **I2** An open is subtracted from the tally to which it was added. So no tally is ever
+//!   negative, and every sum contains each open that has begun before and ends after the summation.
 //! - **I3** Of the threads that close a file open for writing, at least one finds that no writer is
 //!   left.
 
@@ -35,7 +36,7 @@ pub enum OpenMode {
 }
 
 impl OpenMode {
-    /// Returns the value by which one open of this mode changes the word of a tally.
+    /// Returns the number that one open of this mode adds to the word of a tally.
     const fn unit(self) -> u64 {
         match self {
             Self::Read => 1,
@@ -53,10 +54,11 @@ pub struct Opens {
     pub writes: u64,
 }
 
-/// A part of the opens of a file: those of one slot, or those of no slot.
+/// The number of opens of a file that are counted in one per-CPU slot, or in no slot.
 #[derive(Debug, Default)]
 pub struct OpenTally {
-    /// The number of opens for writing in the upper half, and of other opens in the lower half.
+    /// The number of opens for writing in the upper 32 bits, and of opens for reading only in the
+    /// lower 32 bits.
     word: AtomicU64<Object>,
 }
 
@@ -67,13 +69,14 @@ impl OpenTally {
         Self::default()
     }
 
-    /// Subtracts an open of this mode.
+    /// Subtracts one open of this mode.
     pub fn leave(&self, mode: OpenMode) {
         let before = self.word.fetch_sub(mode.unit(), Ordering::Release);
         debug_assert!(before >= mode.unit(), "a tally counts every open that leaves it (I2)");
     }
 
-    /// Returns the number of opens, by mode. A concurrent open may be missing (I1).
+    /// Returns the number of opens for reading and for writing. An open that is being counted at
+    /// this moment may be missing (I1).
     #[must_use]
     pub fn opens(&self) -> Opens {
         let word = self.word.load(Ordering::Acquire);
@@ -81,37 +84,38 @@ impl OpenTally {
     }
 }
 
-/// The bits that announce the rare features of a file. Every open and close reads them, and few
-/// threads write them. The word belongs on a cache line with other such data.
+/// The bits that announce the rare features of a file, such as locks and leases. Every open and
+/// close reads them, and few threads write them. The word should lie on a cache line with other
+/// data that is read often and written seldom.
 #[derive(Debug, Default)]
 pub struct LockWord {
     bits: AtomicU32<Object>,
 }
 
 impl LockWord {
-    /// Flag: a record lock or a `flock` was set. A thread that closes the file must release its own
-    /// locks.
+    /// Flag: a record lock or a `flock` was taken at some time. A thread that closes the file must
+    /// release its own locks.
     pub(crate) const LOCKED: u32 = 1;
-    /// Flag: there may be leases. A thread that opens the file must check them.
+    /// Flag: there may be leases. A thread that opens the file must check the leases.
     pub(crate) const LEASED: u32 = 1 << 1;
-    /// Flag: the users of the file are counted per slot.
+    /// Flag: the opens of the file are counted in per-CPU slots.
     pub(crate) const SHARDED: u32 = 1 << 2;
-    /// Flag: the file is about to be freed. New users are not counted per slot.
+    /// Flag: the file is about to be freed. New opens are not counted in per-CPU slots.
     pub(crate) const DRAINING: u32 = 1 << 3;
 
-    /// Creates a word without bits.
+    /// Creates a word with no bit set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns whether any of these bits is set. A thread that sees a bit also sees everything
-    /// written before the bit was set.
+    /// Returns whether any of `bits` is set. A thread that sees a bit also sees all writes that
+    /// precede the setting of the bit.
     pub(crate) fn has(&self, bits: u32) -> bool {
         self.bits.load(Ordering::Acquire) & bits != 0
     }
 
-    /// Sets bits. The state that they announce must be in place.
+    /// Sets bits. The state that these bits announce must exist before.
     pub(crate) fn set(&self, bits: u32) {
         if self.bits.load(Ordering::Relaxed) & bits != bits {
             self.bits.fetch_or(bits, Ordering::Release);
@@ -123,13 +127,13 @@ impl LockWord {
     }
 }
 
-/// Performs the barrier between the write and the read on either side: [`full_fence`], except in a
-/// model that shows the failure without the fence.
+/// Performs the fence between the write and the read: [`full_fence`]. A model leaves it out to show
+/// the failure without it.
 pub(crate) fn full_fence() {
     fence(Ordering::SeqCst);
 }
 
-/// Counts an open. Returns whether there may be leases.
+/// Counts an open, then reads the word with a fence between. Returns whether there may be leases.
 pub(crate) fn count_then_look(
     tally: &OpenTally,
     word: &LockWord,
@@ -141,8 +145,8 @@ pub(crate) fn count_then_look(
     word.has(LockWord::LEASED)
 }
 
-/// Subtracts an open of this mode. After an open for writing, the caller may then check whether it
-/// was the last writer (I3).
+/// Subtracts an open of this mode, followed by a fence. After an open for writing, the caller may
+/// then check whether a writer is left (I3: the last thread to close finds none).
 pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl Fn()) {
     tally.leave(mode);
     if mode == OpenMode::Write {
@@ -150,7 +154,8 @@ pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl
     }
 }
 
-/// Announces a lease, and then calls `sum`, which reads the tallies. Returns the result of `sum`.
+/// Announces a lease in `word`, and calls `sum` after a fence. `sum` reads the tallies, and its
+/// result is returned.
 pub(crate) fn announce_then_sum<T>(
     word: &LockWord,
     barrier: impl Fn(),

@@ -2,20 +2,21 @@
 //!
 //! # Invariants
 //!
-//! - **I1** No owner locks a byte twice.
+//! - **I1** Each owner has at most one lock on a byte.
 //! - **I2** If one owner holds a byte exclusively, no other owner holds it. Callers check for a
 //!   [conflict](RecordLocks::conflict) first.
-//! - **I3** Ranges of one owner and one mode that touch are one range.
+//! - **I3** Adjacent ranges of one owner and one mode are joined into one range.
 
 use crate::range::LockRange;
 
 /// The owner of a lock. Locks of one owner never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// A process, or a caller's equivalent of a process: POSIX record locks, `F_SETLK`. The
+    /// A process, or what a caller uses in place of a process: POSIX record locks, `F_SETLK`. The
     /// process's locks on a file end when it closes any descriptor of that file.
     Process(u64),
-    /// An open file description: `F_OFD_SETLK`, `flock`. The locks end with the description.
+    /// An open file description: `F_OFD_SETLK`, `flock`. Its locks end when the description is
+    /// closed.
     Description(u64),
 }
 
@@ -49,7 +50,8 @@ impl HeldLock {
     }
 }
 
-/// The locks of one file. The time of each call, and the memory, grow with the number of locks.
+/// The record locks of one file. The time of each call and the memory grow linearly with the number
+/// of locks.
 #[derive(Clone, Debug, Default)]
 pub struct RecordLocks {
     held: Vec<HeldLock>,
@@ -73,8 +75,8 @@ impl RecordLocks {
         self.conflicts(wanted).min_by_key(|held| held.range).copied()
     }
 
-    /// Locks a range, and replaces the locks that its owner holds there. Does not check the locks
-    /// of other owners.
+    /// Locks a range. The new lock replaces all locks of its owner in the range. Locks of other
+    /// owners are not checked.
     pub fn lock(&mut self, wanted: HeldLock) {
         let joins = |held: &HeldLock| {
             held.owner == wanted.owner
@@ -104,7 +106,7 @@ impl RecordLocks {
         changed
     }
 
-    /// Returns all locks, in no order.
+    /// Returns all locks, in no particular order.
     #[must_use]
     pub fn held(&self) -> &[HeldLock] {
         &self.held

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A wakeup before the sleep is kept: [`Waiter::sleep`] then returns at once. A thread
-//!   calls [`Waiter::reset`] while it still holds the lock under which other threads find the
-//!   waiter. So no wakeup is lost.
+//! - **I1** No wakeup is lost. If a wakeup comes before the sleep, [`Waiter::sleep`] returns at
+//!   once. A thread calls [`Waiter::reset`] while it still holds the lock under which other threads
+//!   find the waiter.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use xfs_sync::{Condvar, Mutex, Object};
 
 use crate::LockError;
 
-/// A wait for a lock, or for the break of a lease. The waiting call gets the waiter, and a thread
-/// that may have to end the wait keeps it. A waiter serves one wait after another, but not two at
-/// once.
+/// The object on which a call waits for a lock, or for the break of a lease. Another thread that
+/// may have to end the wait keeps a reference to it. A waiter can serve many waits, but only one at
+/// a time.
 #[derive(Debug)]
 pub struct Waiter {
     state: Mutex<WakeState, Object>,
@@ -36,7 +36,7 @@ impl Waiter {
         Self::until(None)
     }
 
-    /// Creates a waiter whose wait ends with [`LockError::TimedOut`] after this time.
+    /// Creates a waiter whose waits end with [`LockError::TimedOut`] after `timeout` from now.
     #[must_use]
     pub fn with_timeout(timeout: Duration) -> Arc<Self> {
         Self::until(Instant::now().checked_add(timeout))
@@ -46,24 +46,24 @@ impl Waiter {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), deadline })
     }
 
-    /// Ends the wait, and every later wait of this waiter, with [`LockError::Interrupted`].
+    /// Ends the present wait, and every later wait of this waiter, with [`LockError::Interrupted`].
     pub fn cancel(&self) {
         self.state.lock().cancelled = true;
         self.changed.notify_all();
     }
 
-    /// Clears an earlier wakeup.
+    /// Forgets an earlier wakeup.
     pub(crate) fn reset(&self) {
         self.state.lock().woken = false;
     }
 
-    /// Wakes the waiter, because the object that it waits for has changed.
+    /// Wakes the waiter, because the locks or leases for which it waits have changed.
     pub(crate) fn wake(&self) {
         self.state.lock().woken = true;
         self.changed.notify_all();
     }
 
-    /// Waits for a wakeup, at most until `limit`. Reaching the limit is not an error.
+    /// Waits for a wakeup, but not beyond `limit`. Reaching `limit` is not an error.
     pub(crate) fn sleep(&self, limit: Option<Instant>) -> Result<(), LockError> {
         let until = [self.deadline, limit].into_iter().flatten().min();
         let mut state = self.state.lock();

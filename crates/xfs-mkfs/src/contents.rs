@@ -1,11 +1,11 @@
-//! Checking a device for existing contents.
+//! Detects existing contents of a device, so that a new volume does not overwrite them by mistake.
 
 use std::fmt;
 use std::io;
 
 use xfs_device::{BlockDevice, Contents, PartitionError};
 
-/// The kind of data on a device that a new volume would overwrite.
+/// Existing data on a device that a new volume would overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupied {
     /// A filesystem, or another format with a known magic number.

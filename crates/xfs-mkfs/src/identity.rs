@@ -1,4 +1,4 @@
-//! The identity of a new volume, which makes it differ from another volume with the same options.
+//! The values in which a new volume differs from other volumes with the same options.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,27 +8,28 @@ use xfs_format::timestamp::Timestamp;
 /// UUID, time and inode generations of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The UUID.
+    /// The UUID of the volume.
     pub uuid: Uuid,
     /// The birth time of the volume's first inodes.
     pub time: Timestamp,
-    /// The generations of the volume's first inodes.
+    /// The source of the generations of the volume's first inodes.
     pub generations: Generations,
 }
 
-/// The source of inode generations. A generation tells a file from an earlier file with the same
-/// inode number, so volumes made one after the other should have different ones.
+/// The source of inode generations. The generation of an inode distinguishes a file from an earlier
+/// file with the same inode number. So volumes made one after the other should have different
+/// generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generations {
-    /// The generations are drawn from a generator with this seed.
+    /// Generations from a random number generator with this seed.
     Seed(u64),
-    /// All inodes have this generation, as mkfs.xfs gives them with DETERMINISTIC_SEED in its
+    /// The same generation for every inode. mkfs.xfs does this if DETERMINISTIC_SEED is in its
     /// environment.
     Fixed(u32),
 }
 
 impl Generations {
-    /// Returns the generation with this index.
+    /// Returns the generation of the inode with this index: 0 is the first inode of the volume.
     #[must_use]
     pub fn at(self, index: u64) -> u32 {
         match self {
@@ -39,11 +40,11 @@ impl Generations {
 }
 
 impl Identity {
-    /// Creates a random identity with the present time.
+    /// Creates a random identity with the current time.
     ///
     /// # Errors
     ///
-    /// The error of a host without random numbers.
+    /// The host's error if it provides no random numbers.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 24];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -75,7 +76,8 @@ impl Identity {
     }
 }
 
-/// Distributes a number over all 64 bits (splitmix64).
+/// Maps a number to a number with well-distributed bits, different for different arguments
+/// (splitmix64).
 const fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

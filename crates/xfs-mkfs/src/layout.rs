@@ -8,8 +8,9 @@
 //! free list | .. first inodes (group 0) .. | free
 //! ```
 //!
-//! The free list is taken from the free space as an allocation would take it: best fit. So a gap
-//! before an aligned log is used first if it is long enough.
+//! The blocks of the free list are taken from the free space as an allocation takes blocks: from
+//! the shortest free extent that suffices. So a gap before an aligned log is used first if it is
+//! long enough.
 
 use xfs_format::agf::BtreeRoot;
 use xfs_format::free_space::FreeSpace;
@@ -20,7 +21,7 @@ use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, RoCompatFeatures};
 /// A range of blocks with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnedExtent {
-    /// The first block.
+    /// The number of the first block in its group.
     pub start: AgBlock,
     /// The number of blocks.
     pub count: u32,
@@ -28,7 +29,8 @@ pub struct OwnedExtent {
     pub owner: RmapOwner,
 }
 
-/// The roots of a group's btrees; `None` for a btree that the volume does not have.
+/// The roots of a group's btrees, with their block numbers. `None` for a btree that the volume does
+/// not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtreeRoots {
     pub(crate) by_block: BtreeRoot,
@@ -71,16 +73,16 @@ pub(crate) fn first_free_block(geometry: &Geometry) -> AgBlock {
     BtreeRoots::new(geometry).end
 }
 
-/// The part of the layout that all groups share.
+/// The part of the layout that is the same in all groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLayout {
     /// Roots of the btrees, in every group.
     pub roots: BtreeRoots,
-    /// The log: group, first block, number of blocks. `None` if the log is external.
+    /// The log: its group, first block and number of blocks. `None` if the log is external.
     pub log: Option<(AgNumber, AgBlock, u32)>,
     /// The number of blocks of each free list.
     pub free_list_blocks: u32,
-    /// The alignment of the first inode chunk in blocks.
+    /// The first inode chunk starts at a multiple of this many blocks.
     pub inode_alignment: u32,
 }
 
@@ -91,18 +93,18 @@ pub struct GroupLayout {
     pub number: AgNumber,
     /// The length of the group in blocks.
     pub length_blocks: u32,
-    /// The free extents, by block.
+    /// The free extents, sorted by block number.
     pub free: Vec<FreeSpace>,
-    /// The blocks of the free list, in order.
+    /// The block numbers of the free list, in its order.
     pub free_list: Vec<AgBlock>,
-    /// All used extents, by block.
+    /// All used extents, sorted by block number.
     pub owned: Vec<OwnedExtent>,
-    /// The first block of the inodes. `None` in groups other than group 0.
+    /// The first block of the volume's first inodes. `None` in groups other than group 0.
     pub inodes: Option<AgBlock>,
 }
 
-/// Returns the number of blocks that a free list must hold so that each btree can grow by one
-/// split.
+/// Returns the number of blocks that a free list must have, so that a full root can be split once
+/// in each btree of the group.
 #[doc(alias = "xfs_alloc_min_freelist")]
 #[must_use]
 pub(crate) fn free_list_blocks(geometry: &Geometry) -> u32 {
@@ -172,19 +174,19 @@ impl VolumeLayout {
 }
 
 impl GroupLayout {
-    /// Returns the number of blocks in free extents.
+    /// Returns the total number of blocks in free extents.
     #[must_use]
     pub fn free_blocks(&self) -> u32 {
         self.free.iter().map(|extent| extent.count).sum()
     }
 
-    /// Returns the length of the longest free extent.
+    /// Returns the length of the longest free extent in blocks.
     #[must_use]
     pub fn longest(&self) -> u32 {
         self.free.iter().map(|extent| extent.count).max().unwrap_or(0)
     }
 
-    /// Returns the free extents in the order of the btree by size.
+    /// Returns the free extents sorted as in the btree by size.
     #[must_use]
     pub fn free_by_size(&self) -> Vec<FreeSpace> {
         let mut free = self.free.clone();
@@ -205,7 +207,8 @@ impl GroupLayout {
         self.owned.iter().map(record).collect()
     }
 
-    /// Takes blocks out of the free space. Returns `None` if not all of the blocks are free.
+    /// Moves blocks from the free space to `owned`. Returns `None` if not all of the blocks are
+    /// free.
     fn take(&mut self, owned: OwnedExtent) -> Option<()> {
         let end = owned.start.checked_add(owned.count)?;
         let holds = |extent: &FreeSpace| extent.start <= owned.start && end <= extent.end();

@@ -15,7 +15,7 @@
 //!
 //! - **I1** A [`Plan`] has passed every check: [`write()`] fails only where the device does.
 //! - **I2** The plan decides every byte. The same options, size and [`Identity`] give the same
-//!   volume on any machine: the host is not asked for anything.
+//!   volume on any machine, because the plan uses nothing else from the machine.
 #![forbid(unsafe_code)]
 
 mod contents;

@@ -1,7 +1,7 @@
 //! The options of mkfs.xfs: as values, and parsed from text such as `-d agcount=4,size=1g`.
 //!
-//! Owns: names of options and suboptions, numbers with suffixes, and the options that are refused
-//! by name. Does **not** own: defaults and bounds, which depend on other options ([`crate::Plan`]).
+//! Owns: names of options and suboptions, numbers with suffixes, and the list of unsupported
+//! options. Does **not** own: defaults and bounds, which depend on other options ([`crate::Plan`]).
 
 mod configuration;
 mod parse;
@@ -15,7 +15,8 @@ use xfs_format::superblock::Label;
 
 pub use size::{Size, Unit};
 
-/// The requested options. An option that is `None` was not given, and follows from the others.
+/// The requested options. An option that is `None` was not given, and its value follows from the
+/// others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The block size: `-b size`.
@@ -30,8 +31,7 @@ pub struct Options {
     pub inode: InodeOptions,
     /// The options of the log: `-l`.
     pub log: LogOptions,
-    /// The extent size of `-r extsize`. No realtime section is created, but the superblock has the
-    /// size.
+    /// The extent size in the superblock: `-r extsize`. No realtime section is created.
     pub realtime_extent_size: Option<Size>,
     /// Features, from `-m`, `-i` and `-n`.
     pub features: FeatureOptions,
@@ -39,9 +39,9 @@ pub struct Options {
     pub uuid: Option<Uuid>,
     /// The label of the volume: `-L`.
     pub label: Label,
-    /// Whether volumes and logs too small for use are allowed (`--unsupported`). For tests.
+    /// Whether volumes and logs that are too small for use are allowed, for tests: `--unsupported`.
     pub allow_small: bool,
-    /// The suboptions parsed so far. Each suboption may be given once.
+    /// The suboptions parsed up to now, by option letter. Each suboption may be given once.
     seen: Vec<(char, String)>,
 }
 
@@ -64,11 +64,11 @@ pub struct DataOptions {
     pub swidth: Option<Size>,
     /// Whether stripe alignment is off.
     pub noalign: bool,
-    /// Whether the data device is a regular file, created if it is missing.
+    /// Whether the data device is a regular file, which is created if it does not exist.
     pub file: bool,
     /// The path of the data device.
     pub name: Option<PathBuf>,
-    /// The number of threads that the allocation groups should serve.
+    /// The number of threads for whose parallel work the number of groups is chosen.
     pub concurrency: Option<u64>,
     /// Settings of the root directory that new files inherit.
     pub inherited: InheritedOptions,
@@ -86,7 +86,7 @@ pub struct InheritedOptions {
     /// Extent size hint for copy on write in blocks; 0 means the default of the kernel.
     #[doc(alias = "cowextsize")]
     pub cow_extent_size_blocks: Option<u64>,
-    /// Direct access to persistent memory.
+    /// Whether files use persistent memory directly (DAX).
     #[doc(alias = "daxinherit")]
     pub dax: bool,
 }
@@ -94,26 +94,26 @@ pub struct InheritedOptions {
 /// Options of inodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InodeOptions {
-    /// Bytes of an inode.
+    /// Size of an inode in bytes.
     pub size: Option<Size>,
-    /// Inodes per block.
+    /// Number of inodes per block.
     pub perblock: Option<Size>,
-    /// Percentage of the volume that inodes may take.
+    /// Percentage of the volume that inodes may occupy.
     pub maxpct: Option<Size>,
 }
 
 /// Options of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The size.
+    /// Size of the log.
     pub size: Option<Size>,
     /// Whether the log is inside the volume.
     pub internal: Option<bool>,
-    /// The group number of the log.
+    /// The number of the allocation group that holds the log.
     pub agnum: Option<Size>,
     /// The device of an external log.
     pub device: Option<PathBuf>,
-    /// Whether the log device is a regular file, created if it is missing.
+    /// Whether the log device is a regular file, which is created if it does not exist.
     pub file: bool,
     /// Stripe unit in bytes.
     pub su: Option<Size>,
@@ -123,20 +123,20 @@ pub struct LogOptions {
     pub sectsize: Option<Size>,
 }
 
-/// Features that can be switched.
+/// Features that can be turned on and off. `None` means the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureOptions {
-    /// Whether the volume has a btree of chunks with free inodes.
+    /// Whether the volume has btrees of the inode chunks with free inodes.
     pub finobt: Option<bool>,
     /// Whether the volume has a reverse map.
     pub rmapbt: Option<bool>,
-    /// Whether the volume has shared extents.
+    /// Whether files of the volume can share extents.
     pub reflink: Option<bool>,
-    /// Whether the volume has block counts of the inode btrees.
+    /// Whether the headers hold the block counts of the inode btrees.
     pub inobtcount: Option<bool>,
     /// Whether the volume has 64-bit times.
     pub bigtime: Option<bool>,
-    /// Whether the volume has partial inode chunks.
+    /// Whether the volume may have partial inode chunks.
     pub sparse: Option<bool>,
     /// Whether the volume has 64-bit extent counters.
     pub nrext64: Option<bool>,
@@ -144,27 +144,27 @@ pub struct FeatureOptions {
     pub exchange: Option<bool>,
     /// Whether the volume has parent pointers.
     pub parent: Option<bool>,
-    /// The setting for background checkers, in an attribute of the root directory.
+    /// The limit for background checkers, which is stored in an attribute of the root directory.
     pub autofsck: Option<Autofsck>,
 }
 
-/// The actions that a background checker may take, as xfs_scrub reads them.
+/// The actions that a background checker such as xfs_scrub may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Autofsck {
-    /// No attribute is set.
+    /// No limit is set: the root directory does not have the attribute.
     Unset,
-    /// The attribute allows no action.
+    /// The checker may do nothing.
     None,
-    /// The checker may check.
+    /// The checker may only check metadata.
     Check,
-    /// The checker may check, and optimize valid metadata.
+    /// The checker may check metadata, and optimize valid metadata.
     Optimize,
-    /// The checker may repair.
+    /// The checker may also repair metadata.
     Repair,
 }
 
 impl Autofsck {
-    /// Returns the value of the attribute, or `None` if no attribute is set.
+    /// Returns the value of the attribute, or `None` if the root directory does not get it.
     #[must_use]
     pub const fn value(self) -> Option<&'static str> {
         match self {
@@ -177,7 +177,7 @@ impl Autofsck {
     }
 }
 
-/// An option that is invalid, or refused.
+/// The error of an option that is invalid or not supported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum OptionError {
@@ -215,13 +215,13 @@ pub enum OptionError {
     NotSupported(#[from] NotSupported),
 }
 
-/// An option of mkfs.xfs that is refused by name.
+/// An option of mkfs.xfs that ferroxfs does not support.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option} is not supported: {what}")]
 pub struct NotSupported {
-    /// The option.
+    /// The option as the user wrote it.
     pub option: String,
-    /// The unsupported feature.
+    /// The feature that ferroxfs does not support.
     pub what: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! From options to the plan of a new volume, without I/O.
+//! Computes the plan of a new volume from its options, without I/O.
 //!
 //! Owns: defaults, bounds, and the rules by which options depend on others. Does **not** own the
 //! locations of blocks inside a group ([`crate::VolumeLayout`]) or their bytes.
@@ -32,7 +32,7 @@ pub(crate) use inherited::Inherited;
 use log::{DataPlan, LogPlan};
 use sizes::Sizes;
 
-/// The devices, as far as the geometry depends on them.
+/// The properties of the devices on which the geometry depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetDevice {
     /// The length of the data device in bytes.
@@ -43,7 +43,7 @@ pub struct TargetDevice {
     pub log_bytes: Option<u64>,
 }
 
-/// A warning: the plan differs from the request, or the request is probably a mistake.
+/// A warning to the user: the plan differs from the request, or the request is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum Warning {
@@ -95,12 +95,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans the volume that `options` request on a device. A UUID in the options overrides that of
-    /// `identity`.
+    /// Plans the volume that `options` request, on a device with the properties of `target`. A UUID
+    /// in `options` takes precedence over that of `identity`.
     ///
     /// # Errors
     ///
-    /// The reason why there is no volume with these options on this device.
+    /// The reason why these options are impossible on this device.
     pub fn new(
         options: &Options,
         target: &TargetDevice,
@@ -134,7 +134,7 @@ impl Plan {
         plan.with_counters()
     }
 
-    /// Returns the primary superblock as it will be when the whole volume is written.
+    /// Returns the primary superblock of the finished volume.
     #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.superblock
@@ -152,7 +152,8 @@ impl Plan {
         self.layout.group(&self.superblock.geometry, number)
     }
 
-    /// Sets the root directory and the counters, which follow from the layout of the groups.
+    /// Sets the number of the root directory and the counters of the superblock, which follow from
+    /// the layout of the groups.
     fn with_counters(mut self) -> Result<Self, GeometryError> {
         let time = self.identity.time;
         let is_bigtime = self.superblock.has_incompat(IncompatFeatures::BIGTIME);

@@ -4,13 +4,13 @@
 //!
 //! # State after a crash
 //!
-//! 1. The old contents go first: the first bytes of the device are zeroed and flushed. From here on
-//!    no program recognises the old contents.
-//! 2. Log, headers, roots and first inodes are written in any order. The primary superblock has "in
-//!    progress" set. A program that finds this superblock refuses the volume; without a superblock
-//!    there is no volume.
+//! 1. The old contents are erased first: the first bytes of the device are zeroed and flushed. From
+//!    here on no program recognises the old contents.
+//! 2. Log, headers, roots and first inodes are written in any order. The primary superblock is
+//!    marked "in progress". A program that finds this superblock refuses the volume. A program that
+//!    finds no superblock sees no volume.
 //! 3. Flush. Only then the primary superblock is written again, as one sector, without the mark,
-//!    and made durable. So a volume that can be opened is complete.
+//!    and made durable. So every volume that can be opened is complete.
 //!
 //! Copies of the superblock keep the mark for ever, as those of mkfs.xfs do.
 
@@ -82,9 +82,9 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
     devices.data.flush()
 }
 
-/// Encodes headers and roots of a group that is added to a volume, from its first byte on, as the
-/// kernel makes them. Everything else in the group is free, and its free list is empty. Returns
-/// `None` if there is no such group, or if it is too short.
+/// Encodes the headers and btree roots of a group that a grown volume gets, as the kernel makes
+/// them. The bytes start at the first byte of the group. All other blocks of the group are free,
+/// and its free list is empty. Returns `None` if the group does not exist or is too short.
 #[doc(alias = "xfs_ag_init_headers")]
 #[must_use]
 pub fn encode_empty_group(superblock: &Superblock, number: AgNumber) -> Option<Vec<u8>> {
@@ -97,7 +97,7 @@ pub fn encode_empty_group(superblock: &Superblock, number: AgNumber) -> Option<V
     Some(bytes)
 }
 
-/// The area of the log, on the data device or its own.
+/// The area of the log, on the data device or on a device of its own.
 struct LogArea<'a> {
     device: &'a dyn BlockDevice,
     is_external: bool,

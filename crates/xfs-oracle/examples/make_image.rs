@@ -1,4 +1,5 @@
-//! Makes images of the given geometries (all, if none is given) and fills them through the kernel.
+//! Makes an image of each given geometry, or of all geometries if none is given. Fills each image
+//! through a mount in the kernel.
 //!
 //! `cargo run -p xfs-oracle --example make_image -- FOLDER [GEOMETRY…]`, as root.
 

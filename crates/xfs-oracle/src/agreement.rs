@@ -1,5 +1,5 @@
-//! Runs a model and a subject side by side, and checks that both answer every operation of a
-//! history alike.
+//! Performs the operations of a history on a model and on a subject, and checks that model and
+//! subject give the same answer to each operation.
 //!
 //! Owns: running histories, and reporting the shortest one that fails. Does **not** own: comparing
 //! the resulting volume ([`Model::differences`]).
@@ -10,13 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::model::{Features, Generator, Model, Operation, SLOTS, shrink};
 use crate::subject::Subject;
 
-/// Limit on the operations that are performed to shorten a history.
+/// Most operations that are performed in the search for a shorter failing history.
 const TRIED_OPERATIONS: usize = 1_000_000;
 
-/// The first operation that a model and a subject answered differently.
+/// A history whose last operation the model and the subject answer differently.
 #[derive(Debug)]
 pub struct Disagreement {
-    /// The operations up to and including the one with different answers.
+    /// The operations of the history. The last one is the operation with different answers.
     pub history: Vec<Operation>,
     what: String,
 }
@@ -31,7 +31,7 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// A model, and a generator of the next operations.
+/// The performance of one history on a model and a subject.
 #[derive(Debug)]
 pub struct AgreementRun {
     model: Model,
@@ -40,32 +40,33 @@ pub struct AgreementRun {
 }
 
 impl AgreementRun {
-    /// Creates the run of a seed on an empty volume, or in an empty folder of a volume.
+    /// Creates the run of the history of `seed`, on an empty volume or in an empty folder of a
+    /// volume.
     pub fn new(seed: u64, features: Features) -> Self {
         Self::with(Generator::new(seed, features), features)
     }
 
-    /// Creates a run of the history that `generator` produces.
+    /// Creates the run of the history that `generator` produces.
     pub fn with(generator: Generator, features: Features) -> Self {
         Self { model: Model::new(features), generator, history: Vec::new() }
     }
 
-    /// Returns the expected state.
+    /// Returns the model: the expected state of the subject.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Returns the expected state after the end of the history.
+    /// Returns the model, after the end of the history.
     pub fn into_model(self) -> Model {
         self.model
     }
 
-    /// Returns the operations so far.
+    /// Returns the operations performed up to now.
     pub fn history(&self) -> &[Operation] {
         &self.history
     }
 
-    /// Performs the given number of further operations on the model and the subject.
+    /// Performs the next `operations` operations of the history on the model and the subject.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl AgreementRun {
     ///
     /// # Errors
     ///
-    /// As [`perform`](Self::perform).
+    /// The first close that the model and the subject answer differently.
     pub fn close(&mut self, subject: &mut impl Subject) -> Result<(), Box<Disagreement>> {
         for slot in 0..SLOTS {
             let operation = Operation::Close { slot };
@@ -111,7 +112,7 @@ fn step(model: &mut Model, subject: &mut impl Subject, done: &Operation) -> Resu
     Err(format!("expected {expected:?}, found {found:?}"))
 }
 
-/// Runs a closure and returns its panic as an error.
+/// Runs a closure and turns its panic into an error.
 ///
 /// # Errors
 ///
@@ -124,7 +125,7 @@ pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Performs a history on an empty volume.
+/// Performs a history on a subject with an empty volume. Returns the model after the history.
 ///
 /// # Errors
 ///
@@ -145,14 +146,15 @@ pub fn replay(
 }
 
 impl Disagreement {
-    /// Creates the disagreement for a volume whose tree is wrong after `history`.
+    /// Creates the disagreement for a volume that has a wrong tree after `history`. `what`
+    /// describes it.
     pub fn of_trees(history: &[Operation], what: String) -> Self {
         Self { history: history.to_vec(), what }
     }
 
-    /// Returns a disagreement with a shorter history that ends with the same operation. `trial`
-    /// runs a history on an empty volume. It returns the description of the difference, or `None`
-    /// if there is none.
+    /// Searches for a shorter history that still fails and ends with the same operation, and
+    /// returns its disagreement. `trial` runs a history on an empty volume. It returns the
+    /// description of the difference, or `None` if there is none.
     pub fn shortened(self, mut trial: impl FnMut(&[Operation]) -> Option<String>) -> Self {
         let Some((last, rest)) = self.history.split_last() else { return self };
         let whole = |rest: &[Operation]| -> Vec<_> { rest.iter().chain([last]).cloned().collect() };
@@ -163,7 +165,7 @@ impl Disagreement {
         Self { history, what }
     }
 
-    /// Returns the description of the difference, without the history.
+    /// Returns the description of the difference between the answers, without the history.
     pub fn what(&self) -> &str {
         &self.what
     }

@@ -1,4 +1,4 @@
-//! Differences between two views of one volume.
+//! The differences between two views of one volume.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
@@ -6,44 +6,45 @@ use std::fmt::{Debug, Write};
 use crate::ioctl::{ExtentFlags, FileExtent};
 use crate::view::{InodeView, OpenAttributes, Time, Tree};
 
-/// Inodes with an attribute change that was pending in the log at the crash. Each side completed
-/// that change by itself. The kernel gives such an inode the time of the recovery, and we give it
-/// the time of the operation. Each side also chooses where a new attribute block lies.
+/// The inodes with an attribute change that was pending in the log at the crash. Each recovery
+/// completes this change by itself. The kernel's recovery sets the inode's time to that of the
+/// recovery, and ferroxfs's sets it to that of the operation. Each recovery also chooses the
+/// location of a new attribute block.
 #[derive(Debug, Default)]
 pub struct Resumed {
-    /// The inode numbers of these inodes.
+    /// The numbers of the inodes whose attribute change was pending.
     pub inodes: BTreeSet<u64>,
-    /// The time when the kernel's recovery began.
+    /// The time at which the kernel's recovery began.
     pub since: Time,
 }
 
-/// A list of differences, in words.
+/// A list of the differences between two views of a volume, in words.
 #[derive(Debug)]
 pub struct Differences {
     found: Vec<String>,
-    /// Names of the reference side and of the other side.
+    /// The names of the first and the second view.
     sides: [&'static str; 2],
 }
 
 impl Default for Differences {
-    /// Creates an empty list between the kernel and us.
+    /// Creates an empty list of differences between the kernel and ferroxfs.
     fn default() -> Self {
         Self::of(["kernel", "we"])
     }
 }
 
 impl Differences {
-    /// Creates an empty list between two sides with these names.
+    /// Creates an empty list of differences between two views with these names.
     pub fn of(sides: [&'static str; 2]) -> Self {
         Self { found: Vec::new(), sides }
     }
 
-    /// Compares every inode of the kernel's tree with the same inode of our tree.
+    /// Compares every inode of the kernel's tree with the same inode of ferroxfs's tree.
     pub fn between(kernel: &Tree, ours: &Tree) -> Self {
         Self::between_recovered(kernel, ours, &Resumed::default())
     }
 
-    /// Compares the two trees of a volume that each side has recovered by itself.
+    /// Compares the trees of a volume that the kernel and ferroxfs have recovered separately.
     pub fn between_recovered(kernel: &Tree, ours: &Tree, resumed: &Resumed) -> Self {
         let mut differences = Self::default();
         differences.field("volume", "root", &kernel.root, &ours.root);
@@ -71,7 +72,7 @@ impl Differences {
         self.found.push(difference);
     }
 
-    /// Adds a difference if the kernel's value of a field differs from ours.
+    /// Adds a difference if the kernel's value of a field differs from ferroxfs's value.
     pub fn field<T: PartialEq + Debug>(&mut self, place: &str, name: &str, kernel: &T, ours: &T) {
         if kernel != ours {
             let [right, other] = self.sides;
@@ -88,7 +89,7 @@ impl Differences {
         self.found.len()
     }
 
-    /// Returns success, or a report of the first differences.
+    /// Returns success if there are no differences, and otherwise a report of the first ones.
     pub fn into_result(self) -> Result<(), String> {
         const SHOWN: usize = 40;
         if self.found.is_empty() {
@@ -102,7 +103,8 @@ impl Differences {
         Err(report)
     }
 
-    /// Compares two nodes. `since` is set for a [resumed](Resumed) inode.
+    /// Compares two inodes. `since` is set if the inode is one of [`Resumed`], whose times may
+    /// differ.
     fn nodes(&mut self, place: &str, kernel: &InodeView, ours: &InodeView, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);
@@ -151,7 +153,7 @@ impl Differences {
     }
 }
 
-/// Returns a map that does not depend on splits: contiguous extents of one kind become one extent.
+/// Returns the extents with contiguous extents of one kind joined, so that only the mapping counts.
 fn merged(extents: &[FileExtent]) -> Vec<FileExtent> {
     let kinds = ExtentFlags::UNWRITTEN | ExtentFlags::SHARED | ExtentFlags::DELAYED;
     let mut merged: Vec<FileExtent> = Vec::new();
@@ -182,7 +184,7 @@ fn escaped(paths: &[Vec<u8>]) -> Vec<String> {
     paths.iter().map(|path| path.escape_ascii().to_string()).collect()
 }
 
-/// Returns a value as text, shortened if it is very long.
+/// Returns a value as text, which is cut off if it is very long.
 fn short(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(900) {

@@ -1,9 +1,10 @@
-//! Volumes that the kernel left with a dirty log: a workload changed them until the shutdown.
+//! Volumes with a dirty log from the kernel: a workload changes them through the kernel until a
+//! forced shutdown.
 //!
 //! There are two workloads. The first one creates, links, renames, changes and removes names, and
-//! sets small attributes. It writes no contents and frees no inode, so the log has mostly complete
-//! work: no intents without completions, and no unlinked inodes. The second one performs every
-//! operation, and the volume is shut down with unlinked files open.
+//! sets small attributes. It writes no contents and frees no inode, so its log has no intents
+//! without completions and no unlinked inodes. The second one performs every operation, and
+//! unlinked files are open at the shutdown.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::run::run;
 use crate::subject::Kernel;
 use crate::xfsprogs::Xfsprogs;
 
-/// Number of different names per directory.
+/// Number of different names that the workload uses per directory.
 const NAMES: usize = 40;
 const DIRECTORIES: usize = 12;
 
@@ -29,14 +30,15 @@ const DIRECTORIES: usize = 12;
 pub enum CrashLoad {
     /// Creates, links, renames and removes names, and sets small attributes. Frees no inode.
     Names,
-    /// Performs every operation of a history.
+    /// Performs operations of every kind, as a history for these features has them.
     Everything(Features),
 }
 
-/// A recipe for a crashed volume: its mkfs options, the workload, and the kind of shutdown.
+/// A recipe for a volume with a dirty log: its mkfs options, the workload, and the kind of
+/// shutdown.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashRecipe {
-    /// Name for reports.
+    /// Name of the recipe for reports.
     pub name: &'static str,
     /// Options of mkfs.xfs.
     pub options: &'static str,
@@ -48,12 +50,12 @@ pub struct CrashRecipe {
     pub operations: usize,
     /// Number of operations between two syncs.
     pub sync_every: usize,
-    /// Whether the shutdown flushes the log first.
+    /// Whether the shutdown writes the log to disk first.
     pub flushes: bool,
 }
 
 impl CrashRecipe {
-    /// Makes a crashed volume in `folder`. `seed` determines the operations of the workload.
+    /// Makes the volume in `folder`. `seed` determines the operations of the workload.
     pub fn make(&self, folder: &Path, seed: u64) -> Result<Image, OracleError> {
         let data = sparse(folder.join("crashed.xfs"), 400 << 20)?;
         let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
@@ -96,8 +98,8 @@ impl CrashRecipe {
         self.go_down(path)
     }
 
-    /// Performs every operation, then shuts the volume down. Files that are open at the shutdown
-    /// may have lost their names.
+    /// Performs operations of every kind, then shuts the volume down. Files that are open at that
+    /// time may have been unlinked.
     fn change_everything(
         &self,
         path: &Path,
@@ -134,7 +136,7 @@ impl NamesLoad {
         self.random.below(limit as u64) as usize
     }
 
-    /// Returns the path of a random name. The names are long enough that directories grow out of
+    /// Returns the path of a random name. Names are so long that directories need blocks outside of
     /// their inodes.
     fn name(&mut self) -> PathBuf {
         let (directory, name) = (self.below(DIRECTORIES), self.below(NAMES));
@@ -170,7 +172,7 @@ impl NamesLoad {
     }
 }
 
-/// Returns whether an operation failed for a reason that must not occur in a workload.
+/// Returns whether the error of an operation must not occur in a workload.
 fn is_fatal(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     matches!(error, Errno::IO | Errno::NOSPC | Errno::ROFS)

@@ -1,23 +1,25 @@
-//! The states that a crash may leave: every state of a history, and the promises of each sync.
+//! The states in which a power cut may leave a volume, given the states of a history and the
+//! promises of each sync.
 //!
-//! Owns: judging a recovered volume. Does **not** own: devices, cuts, recovery.
+//! Owns: judging a recovered volume. Does **not** own: devices, power cuts, recovery.
 //!
 //! # Rules
 //!
-//! A history of one thread was cut at a position of its device. The recovered volume must have:
+//! One thread performed a history on a device that recorded its requests. The power failed after
+//! some number of requests. The recovered volume must have:
 //!
-//! - **I1** names, links, modes, owners, flags and attributes as after one operation of the
-//!   history, the same operation for all. No operation is half done, and no operation is present
-//!   without all earlier ones.
-//! - **I2** A state that is not older than the promise of any sync that returned before the cut.
-//!   The state is not newer than the operations that had begun by then.
-//! - **I3** For each file, a size that the file had since the last sync that covered it. Each
-//!   sector has the contents of one of the states since that sync. No byte of another file, and no
-//!   byte from before the sync.
+//! - **I1** Names, links, modes, owners, flags and attributes as after one operation of the
+//!   history, the same operation for all of them. No operation is half done, and no operation is
+//!   present without all earlier ones.
+//! - **I2** A state that is not older than the promise of any sync that returned before the power
+//!   cut. The state is not newer than the operations that had begun before the power cut.
+//! - **I3** For each file, a size that the file had since the last sync that covered the file. Each
+//!   sector has the contents that it had in some state since that sync. No byte of another file,
+//!   and no byte from before the sync.
 //!
 //! Contents may be older than names, because unsynced data is written at any time. Operations that
-//! move contents (collapse, insert, exchange) take several steps, so after such an operation a
-//! sector may be anywhere in its file.
+//! move contents (collapse, insert, exchange) take several transactions, so a sector may be at any
+//! offset of its file after a power cut.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -27,20 +29,21 @@ use crate::digest::SECTOR_BYTES;
 use crate::model::{AllocationMode, Answer, Bytes, Durable, Model, NodeId, Operation};
 use crate::view::Tree;
 
-/// A history with all its states.
+/// A history with the state of the model after each operation.
 #[derive(Debug)]
 pub struct CrashHistory {
-    /// The state after each operation. The first state precedes all operations.
+    /// The states of the model: one before all operations, and one after each operation.
     states: Vec<HistoryState>,
     promises: Vec<SyncPromise>,
-    /// Number of operations that led to the first state.
+    /// Number of operations that led to the first state, before the history.
     earlier: u64,
 }
 
 #[derive(Debug)]
 struct HistoryState {
     model: Model,
-    /// Position of the device when the operation that led to this state began.
+    /// Number of requests that the device had recorded when the operation that led to this state
+    /// began.
     began: usize,
     /// The files whose contents the operation moved.
     moved: Vec<NodeId>,
@@ -48,12 +51,12 @@ struct HistoryState {
 
 #[derive(Debug)]
 struct SyncPromise {
-    /// Position of the device when the sync returned.
+    /// Number of requests that the device had recorded when the sync returned.
     position: usize,
-    /// The oldest state that names may have.
+    /// Index of the oldest state whose names the volume may show.
     names: usize,
-    /// The oldest state that the contents of `file` may have, or the contents of all files if
-    /// `file` is `None`.
+    /// Index of the oldest state whose contents `file` may have. If `file` is `None`, this holds
+    /// for all files.
     contents: usize,
     file: Option<NodeId>,
 }
@@ -76,8 +79,9 @@ impl CrashHistory {
         self.len() == 0
     }
 
-    /// Returns the position of the device at the start of the last operation that changed names
-    /// which a sync promised afterwards. Returns `None` if no promised name was changed.
+    /// Returns the number of recorded requests when the last promised change of names began: the
+    /// last operation that changed names before a sync promised these names. `None` if there is no
+    /// such change.
     pub fn before_promised_change(&self) -> Option<usize> {
         let promised = self.promises.iter().map(|promise| promise.names).max()?;
         let names = self.states.get(promised)?.model.paths();
@@ -85,8 +89,8 @@ impl CrashHistory {
         self.states.get(before + 1).map(|state| state.began)
     }
 
-    /// Returns whether a device at this position can show the names of a state, because some state
-    /// that had begun by then has the same names.
+    /// Returns whether the names of state number `state` may be shown by a device that has recorded
+    /// `position` requests: some operation that had begun by then leads to the same names.
     pub fn may_show(&self, state: usize, position: usize) -> bool {
         let Some(shown) = self.states.get(state) else { return false };
         let begun = self.states.iter().filter(|state| state.began <= position);
@@ -94,8 +98,8 @@ impl CrashHistory {
         begun.any(|paths| paths == shown.model.paths())
     }
 
-    /// Adds an operation, with the state after it, and the positions of the device when it began
-    /// and when it returned.
+    /// Adds an operation, with the state after it. `positions` has the number of recorded requests
+    /// at its begin and at its return.
     pub fn note(
         &mut self,
         operation: &Operation,
@@ -114,8 +118,8 @@ impl CrashHistory {
         }
     }
 
-    /// Adds an operation that failed, with the state to which the operation would have led. The
-    /// operation may have been performed or not, and promised nothing.
+    /// Adds an operation that promises nothing, with the state to which it leads. An operation that
+    /// failed because of its device may have been performed or not.
     pub fn note_attempt(&mut self, operation: &Operation, model: &Model, began: usize) {
         let moved = moved(operation, model);
         self.states.push(HistoryState { model: model.clone(), began, moved });
@@ -144,8 +148,9 @@ impl CrashHistory {
         self.promises.push(promise);
     }
 
-    /// Judges a recovered volume after a cut at a position of the device. `contents` reads a whole
-    /// file of the recovered volume. Returns the state that the volume is in.
+    /// Judges a volume that was recovered after a power cut. The device had recorded `position`
+    /// requests at the cut. `contents` reads a whole file of the recovered volume. Returns the
+    /// index of the volume's state.
     ///
     /// # Errors
     ///
@@ -170,7 +175,7 @@ impl CrashHistory {
         Err(contradiction.unwrap_or_default())
     }
 
-    /// Judges the contents of the files that have a name in a state.
+    /// Judges the contents of all files that have a name in state number `names`.
     fn judge_contents<'a, P: Iterator<Item = &'a SyncPromise>>(
         &self,
         names: usize,
@@ -193,8 +198,8 @@ impl CrashHistory {
         Ok(())
     }
 
-    /// Returns the states whose names a volume shows, the latest first. Adjacent states in which
-    /// every name refers to the same file count once.
+    /// Returns the indexes of all states that have the names of `tree`, the latest first. Adjacent
+    /// states in which every name refers to the same file count once.
     fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<Vec<usize>, String> {
         let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
         let matches = |model: &Model| model.differences_of_names(tree).into_result();
@@ -218,7 +223,8 @@ impl CrashHistory {
         Err(format!("found no state from {floor} to {begun}; the closest has {report}"))
     }
 
-    /// Checks a file against its states (I3).
+    /// Checks the size and the sectors of a file against the states of the file since the last sync
+    /// (I3).
     fn check_contents(
         &self,
         id: NodeId,
@@ -248,7 +254,7 @@ impl CrashHistory {
     }
 }
 
-/// The allowed contents of a file's sectors.
+/// The contents that the sectors of a file may have.
 struct SectorHistory<'a> {
     versions: &'a [Bytes],
     anywhere: HashSet<&'a [u8]>,
@@ -277,8 +283,8 @@ impl SectorHistory<'_> {
     }
 }
 
-/// Returns whether a version of the file has these bytes at an offset. Past its end, a version has
-/// zeros.
+/// Returns whether a version of the file has these bytes at an offset. A version reads as zeros
+/// past its end.
 fn holds(version: &Bytes, offset: u64, sector: &[u8]) -> bool {
     let mut bytes = version.read(offset, sector.len() as u64);
     bytes.resize(sector.len(), 0);

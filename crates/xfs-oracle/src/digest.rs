@@ -1,10 +1,10 @@
-//! Digests of file contents that both sides of a comparison compute in the same way.
+//! Digests of file contents, computed in the same way for each of two compared volumes.
 
-/// The unit in which contents are checked for zeros.
+/// The unit in bytes in which contents are checked for zeros.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// Length and CRC-32C of some bytes, small enough to keep for every file of a volume. The digest
-/// finds mistakes, but is no protection against an adversary.
+/// Length and CRC-32C of a byte string, small enough to keep for every file of a volume. It detects
+/// mistakes but not deliberate forgery.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     length: u64,
@@ -12,15 +12,15 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds further bytes. The digest does not depend on how the bytes are divided into calls.
+    /// Adds further bytes. Two calls give the same digest as one call with all bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
         self.crc = crc32c::crc32c_append(self.crc, bytes);
     }
 }
 
-/// A digest of the non-zero sectors of a file, with their offsets. Files that read alike have the
-/// same digest, whatever their holes.
+/// A digest of the sectors of a file that are not zero, with their offsets. Files with the same
+/// bytes have the same digest, wherever their holes are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SparseDigest(Digest);
 

@@ -1,17 +1,18 @@
-//! Failures of the test machinery.
+//! Failures of the programs and the machine that a test uses.
 
 use std::io;
 
-/// A failure of the machinery around a test, never a difference between us and the reference.
+/// A failure of the test machinery. A difference between ferroxfs and the reference is never one of
+/// these.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// The machine lacks a requirement, so the test must be skipped with this reason.
+    /// The machine lacks what the test needs, as this text says. The test must be skipped.
     #[error("{0}")]
     Unavailable(String),
     /// The kernel behaves differently from its model.
     #[error("the kernel and its model differ: {0}")]
     Disagreement(String),
-    /// A program failed.
+    /// An external program failed.
     #[error("{line}: {status}: {stderr}")]
     Command {
         /// The command line of the program.
@@ -31,7 +32,7 @@ pub enum OracleError {
     },
 }
 
-/// Adds the action to the error of a system call.
+/// Adds to the error of a system call the action that failed.
 pub(crate) trait Context<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T, OracleError>;
 }

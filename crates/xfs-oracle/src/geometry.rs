@@ -1,4 +1,4 @@
-//! The kinds of volumes that a comparison covers, as options of mkfs.xfs.
+//! The kinds of volumes that tests compare with the kernel, as options of mkfs.xfs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ const SECTOR_BYTES: usize = 32 << 10;
 /// The most findings of the checker that a message repeats.
 const MOST_FINDINGS: usize = 20;
 
-/// One seed for all volumes, so that they differ only by their geometry.
+/// The seed with which all volumes are filled, so that they differ only by their geometry.
 const SEED: u64 = 1;
 
-/// The mkfs.xfs that a geometry needs.
+/// The version of mkfs.xfs that makes volumes of a geometry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MkfsVersion {
     /// The version installed on the machine.
@@ -33,7 +33,7 @@ enum MkfsVersion {
     Newer,
 }
 
-/// The treatment of a volume, in addition to its mkfs options.
+/// The treatment of a volume in addition to its mkfs options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeometryFeature {
     /// No further treatment.
@@ -42,18 +42,18 @@ pub enum GeometryFeature {
     ExternalLog,
     /// Files are created and removed until the free space is fragmented.
     Aged,
-    /// Space runs out, so that partial inode chunks are allocated.
+    /// The volume is filled until no space is left, so that partial inode chunks are allocated.
     Full,
     /// The volume was grown, so its last group is shorter than the others.
     Grown,
-    /// The volume has another UUID than its metadata carries.
+    /// The volume's UUID was changed, so it differs from the UUID in the metadata.
     Renamed,
-    /// The free space is in small pieces before any operation.
+    /// The free space consists of small pieces before any operation.
     Fragmented,
 }
 
-/// Options without the btrees for which space is reserved in each group, so that a volume can be
-/// really full.
+/// Options that leave out all btrees for which each group reserves space, so that the volume can be
+/// filled completely.
 const NOTHING_RESERVED: &str = "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 const PARENT_NOTHING_RESERVED: &str = "-n parent=1 -m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 
@@ -62,20 +62,20 @@ const FRAGMENTED: &str = "-b size=4096 -n parent=1 -m rmapbt=1,reflink=1 -i exch
 /// A kind of volume.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
-    /// Name for reports.
+    /// Name of the kind for reports.
     pub name: &'static str,
-    /// The treatment, in addition to filling the volume.
+    /// The treatment of the volume after mkfs.xfs, in addition to filling it.
     pub feature: GeometryFeature,
     mkfs: MkfsVersion,
     options: &'static str,
 }
 
-/// Image files that mkfs.xfs has made.
+/// The image files of a volume that mkfs.xfs has made.
 #[derive(Debug)]
 pub struct Image {
-    /// The data device.
+    /// Path of the data device's image file.
     pub data: PathBuf,
-    /// The log device, if it is separate.
+    /// Path of the log device's image file, if the log has a device of its own.
     pub log: Option<PathBuf>,
 }
 
@@ -88,7 +88,7 @@ const fn newer(name: &'static str, options: &'static str) -> Geometry {
 }
 
 impl Geometry {
-    /// All kinds of volumes that a comparison covers.
+    /// All kinds of volumes that tests compare with the kernel.
     pub const ALL: [Self; 32] = [
         system("default", ""),
         system("block-1k", "-b size=1024"),
@@ -130,10 +130,10 @@ impl Geometry {
         },
     ];
 
-    /// Kinds of volumes for tests that fragment the free space themselves. One kind reserves no
-    /// space in the groups, so that no space stays in one piece. Their directory blocks are no
-    /// larger than filesystem blocks, because no recovery handles directory blocks that are split
-    /// over extents.
+    /// Kinds of volumes for tests that fragment the free space themselves. One of them reserves no
+    /// space in its groups, so all of its free space is fragmented. Their directory blocks are
+    /// filesystem blocks, because no recovery supports directory blocks that consist of several
+    /// extents.
     pub const FRAGMENTED: [Self; 2] = [
         Self { feature: GeometryFeature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
         Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
@@ -186,8 +186,9 @@ impl Geometry {
         Ok(Image { data, log })
     }
 
-    /// Returns the size of the volumes. Large blocks need more space for the same number of files.
-    /// A volume that will be filled up has the smallest size that mkfs.xfs accepts.
+    /// Returns the size of the volumes in bytes. Large blocks need more space for the same number
+    /// of files. A volume that will be filled completely has the smallest size that mkfs.xfs
+    /// accepts.
     fn size_bytes(&self) -> u64 {
         match self.feature {
             GeometryFeature::Full | GeometryFeature::Fragmented => 320 << 20,
@@ -266,8 +267,8 @@ impl Image {
         Ok((!output.status.success()).then_some(said))
     }
 
-    /// Returns the numbers of transactions and of their items that the newer xfs_logprint finds in
-    /// the log.
+    /// Returns the number of transactions and the number of their items that the newer xfs_logprint
+    /// finds in the log.
     pub fn logged(&self) -> Result<(usize, usize), OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(["-t", "-i"]);
@@ -280,11 +281,11 @@ impl Image {
         Ok((transactions.count(), items.count()))
     }
 
-    /// Returns the output of the newer xfs_logprint in the mode that `options` select.
+    /// Returns the output of the newer xfs_logprint, called with `options`.
     ///
     /// # Errors
     ///
-    /// The failure of xfs_logprint, or its complaint.
+    /// The failure of xfs_logprint, or its complaint about the log.
     pub fn printed_log(&self, options: &[&str]) -> Result<String, OracleError> {
         let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
         logprint.args(options);

@@ -1,8 +1,8 @@
-//! A test harness for tests that may discover at run time that they cannot run.
+//! A test harness for tests that may find out at run time that the machine lacks a requirement.
 //!
 //! The harness replaces Rust's own one (`harness = false`) and prints the same lines. For each test
 //! that the machine cannot run, the harness also prints `skipped: NAME: REASON` and counts the test
-//! as ignored. Arguments are parts of the names of the tests to run. Options are ignored.
+//! as ignored. The tests whose names contain one of the arguments are run. Options are ignored.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,10 +22,10 @@ pub struct Trial {
 /// The reason why a test did not pass.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The test machinery failed, or the machine lacks a requirement.
+    /// The test machinery failed, or the machine lacks what the test needs.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// Our code is wrong, as this message describes.
+    /// ferroxfs is wrong, as this message describes.
     #[error("{0}")]
     Failed(String),
 }
@@ -58,7 +58,7 @@ struct Counts {
     ignored: usize,
 }
 
-/// Runs the trials that the arguments select, several at once, and prints their results.
+/// Runs the trials that the arguments select, several in parallel, and prints their results.
 pub fn run(trials: Vec<Trial>) -> ExitCode {
     let parts: Vec<_> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
     let all = trials.len();
@@ -90,8 +90,8 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the seeds of a run: `FERROXFS_SEED=N` or `FERROXFS_SEED=N..M`, or else `count` seeds
-/// from 0 on.
+/// Returns the seeds of a run: those of `FERROXFS_SEED=N` or `FERROXFS_SEED=N..M`, or the first
+/// `count` seeds from 0 on if the variable is not set.
 #[must_use]
 pub fn seeds(count: u64) -> Range<u64> {
     let given = std::env::var("FERROXFS_SEED").ok().and_then(|words| parse_seeds(&words));
@@ -105,8 +105,9 @@ fn parse_seeds(words: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Retries an action for some seconds. A parallel test that starts a program duplicates all open
-/// files for a moment, and with them their locks. The kernel also releases devices with a delay.
+/// Retries an action for some seconds. It may fail for a moment for two reasons. A parallel test
+/// that starts a program duplicates all open files, and with them their locks. The kernel also
+/// releases devices with a delay.
 ///
 /// # Errors
 ///

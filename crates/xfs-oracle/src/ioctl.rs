@@ -1,7 +1,8 @@
 //! Linux ioctls that no library wraps safely: file attributes, file extents.
 //!
 //! This module and its child have all `unsafe` of the crate. Each call passes the kernel a buffer
-//! of ours whose layout is fixed by the user-space interface, and reads back only plain integers.
+//! whose layout is fixed by the user-space interface. The kernel writes only plain integers into
+//! the buffer.
 
 #![allow(unsafe_code, reason = "an ioctl needs its number and the layout of a buffer")]
 
@@ -21,7 +22,7 @@ bitflags! {
     pub struct FileFlags: u32 {
         /// The file's contents are on the realtime device.
         const REALTIME = 0x1;
-        /// fallocate has preallocated space for the file.
+        /// Space was preallocated for the file, for example by fallocate.
         const PREALLOCATED = 0x2;
         /// Nothing about the file may change.
         const IMMUTABLE = 0x8;
@@ -29,9 +30,9 @@ bitflags! {
         const APPEND = 0x10;
         /// Writes are synchronous.
         const SYNC = 0x20;
-        /// Reads do not update the access time.
+        /// Reading does not update the access time.
         const NOATIME = 0x40;
-        /// Backups leave the file out.
+        /// Backups skip the file.
         const NODUMP = 0x80;
         /// New files in the directory go to the realtime device, if there is one.
         const REALTIME_INHERIT = 0x100;
@@ -43,7 +44,7 @@ bitflags! {
         const EXTENT_SIZE = 0x800;
         /// New files in the directory inherit its extent size hint.
         const EXTENT_SIZE_INHERIT = 0x1000;
-        /// Defragmentation leaves the file alone.
+        /// Defragmentation does not move the file.
         const NODEFRAG = 0x2000;
         /// The file has an extent size hint for copy-on-write.
         const COW_EXTENT_SIZE = 0x1_0000;
@@ -69,13 +70,13 @@ const _: () = assert!(size_of::<FileAttributes>() == 28);
 const GET_ATTRIBUTES: Opcode = opcode::read::<FileAttributes>(b'X', 31);
 const SET_ATTRIBUTES: Opcode = opcode::write::<FileAttributes>(b'X', 32);
 
-/// FS_IOC_FSGETXATTR.
+/// Returns the attributes of a file by FS_IOC_FSGETXATTR.
 pub(crate) fn file_attributes(file: impl AsFd) -> Result<FileAttributes> {
     // SAFETY: the kernel writes one `struct fsxattr`, of which every bit pattern is valid.
     unsafe { ioctl(file, Getter::<GET_ATTRIBUTES, FileAttributes>::new()) }
 }
 
-/// FS_IOC_FSSETXATTR.
+/// Sets the attributes of a file by FS_IOC_FSSETXATTR.
 pub(crate) fn set_file_attributes(file: impl AsFd, attributes: FileAttributes) -> Result<()> {
     // SAFETY: the kernel reads one `struct fsxattr`.
     unsafe { ioctl(file, Setter::<SET_ATTRIBUTES, FileAttributes>::new(attributes)) }
@@ -101,14 +102,14 @@ bitflags! {
     }
 }
 
-/// One extent of a file, in bytes.
+/// One extent of a file. Offsets and lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {
-    /// Offset of the extent in the file.
+    /// Offset of the extent in the file, in bytes.
     pub offset: u64,
-    /// Address of the extent on the device.
+    /// Address of the extent on the device, in bytes.
     pub address: u64,
-    /// Length of the extent.
+    /// Length of the extent in bytes.
     pub length: u64,
     /// The kernel's flags of the extent.
     pub flags: ExtentFlags,
@@ -143,10 +144,10 @@ struct ExtentRequest {
 const _: () = assert!(size_of::<RawExtent>() == 56);
 const _: () = assert!(size_of::<ExtentRequest>() == 32 + EXTENTS_MAX * size_of::<RawExtent>());
 
-/// FS_IOC_FIEMAP. Its number contains the size of the header only.
+/// The number of FS_IOC_FIEMAP. It contains only the size of the header, not of the extents.
 const MAP_EXTENTS: Opcode = opcode::read_write::<[u64; 4]>(b'f', 11);
 
-/// FIEMAP_FLAG_XATTR: the map of the attribute fork instead of the data fork.
+/// FIEMAP_FLAG_XATTR: requests the extent map of the attribute fork instead of the data fork.
 const ATTRIBUTE_FORK: u32 = 0x2;
 
 /// Returns the whole extent map of the data fork, by FS_IOC_FIEMAP.

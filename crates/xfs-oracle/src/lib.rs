@@ -1,12 +1,13 @@
 //! The kernel and xfsprogs as references for tests.
 //!
-//! Tests that compare us with these references need volumes that the references made, and their
-//! view of these volumes. This crate makes volumes of every geometry ([`Geometry`]), fills them
-//! through the kernel with everything that exists ([`populate()`]), and records the kernel's view
-//! ([`Tree`]). A test compares the kernel's view with ours ([`Differences`]). A [`model`] predicts
-//! the result of every operation, and a [`Subject`] performs the operations.
+//! Tests that compare ferroxfs with these references need volumes that the references made, and the
+//! kernel's view of these volumes. This crate makes volumes of every geometry ([`Geometry`]) and
+//! fills them through the kernel with every kind of inode and metadata ([`populate()`]). It records
+//! the kernel's view ([`Tree`]). A test compares the kernel's view with ferroxfs's
+//! ([`Differences`]). A [`model`] predicts the result of every operation, and a [`Subject`]
+//! performs the operations.
 //!
-//! The crate depends on no other crate of the workspace, so that a mistake of ours cannot hide on
+//! The crate depends on no other crate of the workspace, so that a mistake of ferroxfs cannot be on
 //! both sides of a comparison.
 //!
 //! All parts of the crate need root and Linux. [`ready`] returns the reason why a test must be
@@ -45,7 +46,7 @@ pub use subject::{Kernel, SeekKind, Subject, scan};
 pub use view::{Contents, DirectoryEntry, InodeView, OpenAttributes, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
-/// Toggles the flags `flags` of a file, and sets its project ID.
+/// Inverts the bits `flags` in the flags of a file, and sets its project ID.
 pub fn change_flags(file: &std::fs::File, flags: u32, project: u32) -> rustix::io::Result<()> {
     let mut attributes = ioctl::file_attributes(file)?;
     attributes.flags ^= flags;
@@ -63,7 +64,7 @@ pub fn exchange_contents(from: &std::fs::File, to: &std::fs::File) -> rustix::io
     ioctl::exchange_range(from, to, FIRST_BLOCK)
 }
 
-/// The size of a block on most volumes.
+/// The first 4 KiB of a file, which is one block on most volumes.
 const FIRST_BLOCK: ioctl::RangePair =
     ioctl::RangePair { from_offset: 0, to_offset: 0, length: 4096 };
 
@@ -82,8 +83,8 @@ pub fn ready() -> Result<(), OracleError> {
 }
 
 /// Returns an error if this process cannot mount volumes, or if the newer xfs_repair is missing.
-/// Tests that check many images use this function, because a missing program would otherwise be
-/// reported as a failure of one image.
+/// Tests that check many images call this function first. Otherwise they would report the missing
+/// program as a failure of one image.
 pub fn ready_with_programs() -> Result<(), OracleError> {
     ready()?;
     Xfsprogs::newer().map(drop)

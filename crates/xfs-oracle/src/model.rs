@@ -1,11 +1,12 @@
 //! A filesystem in memory that is too simple to be wrong: it predicts the result of every
 //! operation.
 //!
-//! Owns: the tree, and the rules of Linux and XFS for each [`Operation`], including errors. It acts
-//! as root. Does **not** own: free space, the layout on disk, the result of a crash.
+//! Owns: the tree, and the rules of Linux and XFS for each [`Operation`], including errors. All
+//! operations have root's permissions. Does **not** own: free space, the layout on disk, the result
+//! of a crash.
 //!
 //! - **I1** A refused operation changes nothing, except that fallocate may have updated the time.
-//! - **I2** A node exists while a name or a slot refers to it.
+//! - **I2** A node exists while a name or a slot of open files refers to it.
 //!
 //! A model is cheap to clone, so that a judge can keep every state of a history.
 
@@ -38,34 +39,34 @@ pub use operation::{
 };
 pub use shrink::shrink;
 
-/// The result of an operation.
+/// The answer to an operation: its outcome, or its error.
 pub type Answer = Result<Outcome, Errno>;
 
 /// A number that identifies a node for the lifetime of the model.
 pub type NodeId = u64;
 
-/// The ID of the root.
+/// The ID of the root directory.
 const ROOT: NodeId = 1;
 
-/// The expected value of a time.
+/// The expected value of a time of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
     /// An operation set the time to this value.
     Set(Time),
-    /// An operation took the time from the clock.
+    /// An operation set the time to the current time of the clock.
     Clock,
-    /// The time is unspecified.
+    /// The time is not specified, so every value is right.
     Unknown,
 }
 
-/// The contents of a node.
+/// The type of a node, with its contents.
 #[derive(Debug, Clone)]
 pub enum Body {
     /// A directory: its entries, and its parent directory.
     Directory {
         /// Entries without `.` and `..`.
         entries: BTreeMap<String, NodeId>,
-        /// The parent directory. For the root, the root itself.
+        /// ID of the parent directory. The root is its own parent.
         parent: NodeId,
     },
     /// A regular file.
@@ -76,10 +77,10 @@ pub enum Body {
     Special,
 }
 
-/// One inode.
+/// One inode of the model.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Mode, with the type.
+    /// Mode bits, including the file type.
     pub mode: u32,
     /// Link count of the inode.
     pub links: u32,
@@ -99,11 +100,12 @@ pub struct Node {
     pub attributes: BTreeMap<String, Arc<Vec<u8>>>,
     /// The contents.
     pub body: Body,
-    /// Whether the file never had a name and may be given one.
+    /// Whether the file never had a name and may be given one by linkat.
     is_linkable: bool,
-    /// Whether space was allocated for the file, so that its extent size hint is fixed.
+    /// Whether space was allocated for the file at some time, so that its extent size hint cannot
+    /// change.
     has_space: bool,
-    /// The operation that last changed it, counted from 1.
+    /// Number of the operation that last changed the node, counted from 1.
     pub changed_by: u64,
 }
 
@@ -126,8 +128,8 @@ impl Node {
         }
     }
 
-    /// Returns whether the flags of the node forbid changing the node and the names that refer to
-    /// it.
+    /// Returns whether the flags of the node (immutable, append-only) forbid changes of the node
+    /// and of the names that refer to it.
     fn is_fixed(&self) -> bool {
         self.settings.flags.intersects(FileFlags::IMMUTABLE | FileFlags::APPEND)
     }
@@ -137,7 +139,7 @@ impl Node {
     }
 }
 
-/// A filesystem in memory.
+/// A model of a filesystem, in memory.
 #[derive(Debug, Clone)]
 pub struct Model {
     features: Features,
@@ -166,12 +168,12 @@ impl Model {
         self.features
     }
 
-    /// Returns how many operations have been performed or refused.
+    /// Returns the number of operations that were performed or refused.
     pub fn performed(&self) -> u64 {
         self.performed
     }
 
-    /// Performs an operation.
+    /// Performs an operation. Returns its result or its error, as the kernel's XFS would.
     pub fn perform(&mut self, operation: &Operation) -> Answer {
         self.performed += 1;
         match operation {
@@ -200,7 +202,7 @@ impl Model {
         }
     }
 
-    /// Returns the node with this ID.
+    /// Returns the node with this ID, or an error if it does not exist.
     pub fn node(&self, id: NodeId) -> Result<&Node, Errno> {
         self.nodes.get(&id).map(|node| &**node).ok_or(Errno::NOENT)
     }
@@ -210,12 +212,13 @@ impl Model {
         self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
 
-    /// Returns the node that is open in a slot, if any.
+    /// Returns the ID of the file that is open in a slot, or `None`.
     pub fn slot(&self, slot: usize) -> Option<NodeId> {
         self.slots.get(slot).copied().flatten()
     }
 
-    /// Returns every path with its node, in byte order of the paths. The root's path is empty.
+    /// Returns every path with the ID of its node, sorted by the bytes of the path. The root's path
+    /// is empty.
     pub fn paths(&self) -> BTreeMap<Path, NodeId> {
         let mut found = BTreeMap::from([(Path::new(), ROOT)]);
         let mut folders = vec![(Path::new(), ROOT)];
@@ -242,7 +245,7 @@ impl Model {
         id
     }
 
-    /// Returns the node for a change by the current operation.
+    /// Returns the node, to be changed by the current operation.
     fn change(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let performed = self.performed;
         let node = self.nodes.get_mut(&id).map(Arc::make_mut).ok_or(Errno::NOENT)?;
@@ -250,29 +253,29 @@ impl Model {
         Ok(node)
     }
 
-    /// Returns the node for a change of its contents at the time of the clock.
+    /// Returns the node, to have its contents changed now: its times become `Stamp::Clock`.
     fn modify(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
         let node = self.change(id)?;
         node.modified = Stamp::Clock;
         Ok(node)
     }
 
-    /// Records that the node was read.
+    /// Records that the node was read, which updates its access time.
     fn access(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             Arc::make_mut(node).accessed = Stamp::Unknown;
         }
     }
 
-    /// Records that a refused operation may have updated the time, as the kernel does. No sync
-    /// promises anything about that time.
+    /// Records that a refused operation may have updated the time, as the kernel may do it. No sync
+    /// makes a promise about that time.
     fn touch_perhaps(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             Arc::make_mut(node).modified = Stamp::Unknown;
         }
     }
 
-    /// Removes a node to which nothing refers (I2).
+    /// Removes a node to which neither a name nor a slot refers (I2).
     fn settle(&mut self, id: NodeId) {
         let is_gone = self.nodes.get(&id).is_some_and(|node| node.links == 0);
         if is_gone && !self.slots.contains(&Some(id)) {

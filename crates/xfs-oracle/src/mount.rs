@@ -1,4 +1,4 @@
-//! Loop devices and mounts that their guards remove, also when a test panics.
+//! Loop devices and mounts. Each has a guard that removes it on drop, also when a test panics.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::{Context, OracleError};
 use crate::harness::patiently;
 use crate::run::run;
 
-/// A loop device over an image, detached on drop.
+/// A loop device of an image file, detached on drop.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -30,7 +30,7 @@ impl LoopDevice {
 }
 
 impl Drop for LoopDevice {
-    /// Detaches the device and waits until it is not open any more. Only then does the kernel
+    /// Detaches the device and waits until no process has it open. Only then does the kernel
     /// release the image. Otherwise the next open of the image would find it in use.
     fn drop(&mut self) {
         report(run(Command::new("losetup").arg("--detach").arg(&self.path)));
@@ -78,14 +78,14 @@ impl Mount {
         self.folder.path()
     }
 
-    /// Unmounts and returns the result, which a drop cannot return.
+    /// Unmounts the volume. Returns an error if that fails, which a drop cannot do.
     pub fn unmount(mut self) -> Result<(), OracleError> {
         self.mounted = false;
         self.umount().map(drop)
     }
 
-    /// Unmounts, with retries. A parallel test that starts a program duplicates all open files for
-    /// a moment, which keeps the mount busy.
+    /// Unmounts, and retries for some seconds. A parallel test that starts a program duplicates all
+    /// open files for a moment, which keeps the mount busy.
     fn umount(&self) -> Result<String, OracleError> {
         patiently(|| run(Command::new("umount").arg(self.path())))
     }
@@ -99,7 +99,7 @@ impl Drop for Mount {
     }
 }
 
-/// Prints an error, because a dropped guard cannot return one.
+/// Prints the error of an outcome to standard error, because drop cannot return it.
 fn report(outcome: Result<String, OracleError>) {
     if let Err(error) = outcome {
         eprintln!("{error}");

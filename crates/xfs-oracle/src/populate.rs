@@ -1,4 +1,4 @@
-//! Filling a mounted volume with everything that exists.
+//! Fills a mounted volume with inodes, extents, directories and attributes in every format.
 //!
 //! The functions of this module use the kernel, by plain system calls. A seed determines names,
 //! sizes and contents, for any geometry. Features that a geometry does not support, such as shared
@@ -21,7 +21,7 @@ pub use random::Random;
 
 use crate::error::{Context, OracleError};
 
-/// A folder that is being filled.
+/// A folder that is being filled, with its random number generator.
 #[derive(Debug)]
 pub(crate) struct Populate {
     folder: PathBuf,
@@ -41,8 +41,8 @@ pub fn populate(root: &Path, seed: u64) -> Result<(), OracleError> {
 }
 
 impl Populate {
-    /// Creates a folder within this folder, with a random generator of its own, so that the work in
-    /// one folder does not affect the next one.
+    /// Creates a folder within this folder. It has a random number generator of its own, so that
+    /// the contents of one folder do not depend on other folders.
     fn inside(&mut self, name: &str) -> Result<Self, OracleError> {
         let folder = self.folder.join(name);
         fs::create_dir(&folder).context(|| folder.display().to_string())?;

@@ -11,8 +11,8 @@ const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 /// The file whose lock a process holds while it changes the setting.
 const LOCK: &str = "ferroxfs-fuse-rings.lock";
 
-/// The setting, held at a value and restored on drop. A mount needs the setting only when the mount
-/// begins.
+/// A guard that holds the setting at a value and restores the old value on drop. A mount reads the
+/// setting only when it begins.
 #[derive(Debug)]
 pub struct FuseRings {
     before: String,

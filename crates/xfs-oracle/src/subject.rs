@@ -1,4 +1,4 @@
-//! Subjects: implementations that perform operations.
+//! Subjects: implementations of a filesystem that perform operations.
 
 mod kernel;
 
@@ -9,17 +9,17 @@ use crate::model::{Operation, Outcome};
 
 pub use kernel::Kernel;
 
-/// A filesystem that performs operations.
+/// A filesystem, such as the kernel's, that performs operations.
 pub trait Subject {
-    /// Performs an operation.
+    /// Performs an operation and returns its result.
     ///
     /// # Errors
     ///
-    /// The errno that the kernel's XFS returns.
+    /// The errno of the operation. It must be the one that the kernel's XFS returns.
     fn perform(&mut self, operation: &Operation) -> Result<Outcome, Errno>;
 }
 
-/// The target of a seek.
+/// Whether a seek looks for data or for a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeekKind {
     /// SEEK_DATA.
@@ -28,12 +28,13 @@ pub enum SeekKind {
     Hole,
 }
 
-/// Reads the data of a file from a sector on. `seek` returns an offset, or `None` for ENXIO. `read`
-/// returns all requested bytes from an offset on.
+/// Reads the data of a file from `offset` to `size`, without its holes. `seek` returns the offset
+/// that it found, or `None` for ENXIO. `read` takes an offset and a length and returns all
+/// requested bytes.
 ///
 /// # Errors
 ///
-/// ENXIO if the sector is past the end of the file. EIO if a seek returns an offset before the
+/// ENXIO if `offset` is past the end of the file. EIO if a seek returns an offset before the
 /// requested one.
 pub fn scan(
     offset: u64,

@@ -1,4 +1,4 @@
-//! The kernel's view of a mounted volume: every inode with everything that the kernel shows.
+//! The kernel's view of a mounted volume: every inode with all attributes that the kernel shows.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use crate::digest::{Digest, SparseDigest};
 use crate::error::{Context, OracleError};
 use crate::ioctl::{self, FileExtent, FileFlags};
 
-/// A whole volume, by inode number.
+/// All inodes of a volume, by inode number.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// Every inode that can be reached from the root.
@@ -28,7 +28,7 @@ pub struct InodeView {
     /// The paths of the inode from the root, without a leading `/`, sorted. The root's path is
     /// empty.
     pub paths: Vec<Vec<u8>>,
-    /// `st_mode`, with the type.
+    /// `st_mode`: the permissions and the file type.
     pub mode: u32,
     /// Link count.
     pub links: u32,
@@ -62,7 +62,7 @@ pub struct InodeView {
     pub target: Option<Vec<u8>>,
 }
 
-/// The attributes that the kernel only shows for an open file.
+/// The attributes that the kernel shows only for an open file.
 #[derive(Debug, Default)]
 pub struct OpenAttributes {
     /// Flags of the file.
@@ -84,16 +84,17 @@ pub struct OpenAttributes {
 /// Contents of a regular file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Ranges that contain data, as offset and length, merged and cut off at the size.
+    /// Ranges that contain data, as offset and length in bytes. Adjacent ranges are merged, and the
+    /// last one is cut off at the end of the file.
     pub ranges: Vec<(u64, u64)>,
-    /// Digest over the bytes of these ranges, one after the other.
+    /// Digest of the bytes of all these ranges, in the order of the ranges.
     pub digest: Digest,
-    /// The digest that does not depend on which zeros are holes.
+    /// A digest that is the same whether zeros are written or a hole.
     pub sparse: SparseDigest,
 }
 
 impl Contents {
-    /// Adds the bytes of a range. `offset` is a multiple of 512.
+    /// Adds a range of data. `offset` must be a multiple of 512.
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         self.digest.update(bytes);
         self.sparse.update(offset, bytes);
@@ -109,12 +110,12 @@ pub struct DirectoryEntry {
     pub kind: FileType,
 }
 
-/// A time as the kernel shows it: seconds since 1970, and nanoseconds that count upwards.
+/// A time as the kernel shows it. The nanoseconds count forward from the second, also before 1970.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
     /// Seconds since 1970, negative before.
     pub seconds: i64,
-    /// Nanoseconds after the second.
+    /// Nanoseconds after the start of the second.
     pub nanoseconds: u32,
 }
 
@@ -125,8 +126,8 @@ impl From<StatxTimestamp> for Time {
 }
 
 impl Tree {
-    /// Walks a volume mounted at `root`. It should be mounted read-only. Then all of the state
-    /// shown is on the device, and access times stay.
+    /// Walks a volume that is mounted at `root`. It should be mounted read-only: then everything
+    /// that the kernel shows is on the device, and the walk does not change access times.
     pub fn walk(root: &Path) -> Result<Self, OracleError> {
         let mut tree = Self::default();
         let (number, node) = node(root, Vec::new())?;

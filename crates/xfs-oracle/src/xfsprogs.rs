@@ -1,4 +1,4 @@
-//! The programs of xfsprogs: the system's own version, and other versions that were unpacked.
+//! The programs of xfsprogs: the version of the machine, and a newer version that was unpacked.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -6,8 +6,8 @@
 //!
 //! # Memory
 //!
-//! One sum per owner, project or directory, and 40 bytes per run of shared blocks, with neighbours
-//! joined. This memory comes in addition to the rows, and is not spilled.
+//! One sum per owner, project or directory, and 40 bytes per run of shared blocks. Runs that touch
+//! are joined. This memory is not part of the rows' memory, and is never spilled.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ use crate::paths::DirectoryTable;
 use crate::row::{ByteList, RowView};
 
 impl AccountBy {
-    /// Returns the word for this kind in the output.
+    /// Returns the word for this kind of account in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,13 +41,13 @@ pub struct Account {
     /// Sum of the allocated space of these inodes in units of 512 bytes. A shared block counts
     /// once.
     pub blocks: u64,
-    /// Number of the units in `blocks` that are shared with another file.
+    /// Number of the 512-byte units in `blocks` that are shared with another file.
     pub shared_blocks: u64,
     /// The directory's path, empty for other kinds.
     pub paths: ByteList,
 }
 
-/// The sums of one account.
+/// The sums of one account, without its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct AccountSums {
     inodes: u64,
@@ -65,16 +65,17 @@ impl AccountSums {
     }
 }
 
-/// A shared extent of an inode, and the accounts to which the extent would be charged.
+/// A shared extent of an inode, and the accounts to which it is charged if no earlier inode shares
+/// it.
 #[derive(Clone, Copy, Debug)]
 struct SharedClaim {
-    /// One key for each requested kind of account.
+    /// The key of the inode's account of each kind: owner, project, directory.
     keys: [u64; 3],
     start: u64,
     length: u64,
 }
 
-/// Sums over some rows. Claims are in the order of the rows.
+/// Sums over some rows of a volume, and their shared extents in the order of the rows.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPart {
     sums: [HashMap<u64, AccountSums>; 3],
@@ -84,8 +85,8 @@ pub(crate) struct AccountPart {
 const KINDS: [AccountBy; 3] = [AccountBy::Owner, AccountBy::Project, AccountBy::Directory];
 
 impl AccountPart {
-    /// Counts one inode. `directory` is the directory to which it is charged. `shared` are its
-    /// shared extents: first block and number of blocks.
+    /// Counts the inode of `view`. `directory` is the inode number of the directory to which the
+    /// inode is charged. `shared` gives its shared extents: first block and number of blocks.
     pub(crate) fn add(
         &mut self,
         wanted: &[AccountBy],
@@ -109,7 +110,7 @@ impl AccountPart {
     }
 }
 
-/// Sums over a volume.
+/// The sums of all accounts of a volume.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     sums: [HashMap<u64, AccountSums>; 3],
@@ -117,7 +118,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Adds the sums of the rows that come next.
+    /// Adds the sums of `part`, whose rows come directly after those of the earlier parts.
     pub(crate) fn merge(&mut self, part: AccountPart, block_units_log: u8) {
         for (sums, part) in self.sums.iter_mut().zip(part.sums) {
             for (key, other) in part {
@@ -136,8 +137,8 @@ impl Accounts {
         }
     }
 
-    /// Returns the rows of the requested kinds, by kind and key. A directory includes everything
-    /// below it.
+    /// Returns one output row per account of the requested kinds, sorted by kind and key. The
+    /// account of a directory includes everything below it.
     pub(crate) fn rows(self, wanted: &[AccountBy], directories: &DirectoryTable) -> Vec<Account> {
         let mut rows = Vec::new();
         for (by, mut sums) in KINDS.into_iter().zip(self.sums) {
@@ -164,7 +165,8 @@ impl Accounts {
     }
 }
 
-/// Returns the sums of each directory, including all directories below it.
+/// Returns the sums of each directory, by inode number. They include the sums of all directories
+/// below it.
 fn with_descendants(
     own: &HashMap<u64, AccountSums>,
     directories: &DirectoryTable,
@@ -187,12 +189,13 @@ fn with_descendants(
     named.filter_map(|(position, sums)| Some((directories.ino(position)?, sums))).collect()
 }
 
-/// The blocks counted so far: start and end of runs that neither overlap nor touch.
+/// Runs of shared blocks that are charged to an account already: start and end of each run. Runs
+/// neither overlap nor touch.
 #[derive(Debug, Default)]
 struct ClaimedBlocks(BTreeMap<u64, u64>);
 
 impl ClaimedBlocks {
-    /// Claims a run of blocks. Returns how many of these blocks were claimed before.
+    /// Adds a run of blocks. Returns the number of these blocks that an earlier call had added.
     fn claim(&mut self, start: u64, length: u64) -> u64 {
         let (mut run_start, mut run_end) = (start, start.saturating_add(length));
         let end = run_end;

@@ -17,10 +17,10 @@
 
 use crate::row::Row;
 
-/// Bytes before the name in a link's payload.
+/// Number of bytes before the name in a link's payload: parent inode and parent generation.
 const LINK_HEAD_BYTES: usize = 12;
 
-/// A datum that belongs to a row.
+/// One item of a row: a link, the target, an attribute name or a run of shared blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowItem<'a> {
     /// A directory entry that names the inode.
@@ -42,14 +42,14 @@ pub(crate) struct SharedRun {
     pub(crate) length: u64,
 }
 
-/// A name in a directory.
+/// A directory entry that names the row's inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link<'a> {
-    /// The directory's inode number.
+    /// Inode number of the directory.
     pub(crate) parent: u64,
-    /// The directory's generation, or 0 if unknown.
+    /// Generation of the directory, or 0 if unknown.
     pub(crate) parent_generation: u32,
-    /// The name.
+    /// The name of the entry.
     pub(crate) name: &'a [u8],
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns the memory that the batch holds.
+    /// Returns the number of bytes of memory that the batch holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
     }
 
-    /// Assigns the bytes of the arena from `start` on to `row` as its items. Returns `false`, and
-    /// leaves the row without items, if their range does not fit (**I1**).
+    /// Records the bytes of the arena from `start` to its end as the items of `row`. Returns
+    /// `false`, and leaves the row without items, if the range would exceed 4 GiB (**I1**).
     #[inline]
     pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
         let length = self.arena.len().saturating_sub(start);
@@ -91,8 +91,8 @@ impl Batch {
     }
 }
 
-/// Appends an item to an arena. A payload that exceeds 16 bits of length is cut. No name or target
-/// of a verified volume is that long.
+/// Appends an item to an arena. A payload of more than 65,535 bytes is cut off, but no name or
+/// target of a verified volume is that long.
 pub(crate) fn push_item(arena: &mut Vec<u8>, item: RowItem<'_>) {
     match item {
         RowItem::Link(link) => push_link(arena, link),
@@ -122,7 +122,7 @@ fn push_parts(arena: &mut Vec<u8>, tag: u8, head: &[u8], tail: &[u8]) {
     arena.extend_from_slice(tail);
 }
 
-/// The items of one row.
+/// Iterates over the items of one row: its links, target, attribute names and shared blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Items<'a> {
     rest: &'a [u8],

@@ -16,12 +16,13 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// A piece is completed when it exceeds this size. Rows of usual length never reach it.
+/// Size in bytes from which on an output piece is completed and a new one begins. Rows of usual
+/// length never reach it.
 const PIECE_BYTES: usize = 16 << 20;
-/// Most bytes of paths that are shown of one inode. More bytes are a finding.
+/// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
-/// State that the emitting workers share.
+/// State that is the same for all workers that encode rows.
 pub(crate) struct EmitContext<'a> {
     pub(crate) source: &'a ScanSource,
     pub(crate) memory: &'a Memory,
@@ -29,24 +30,25 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) encoding: Option<&'a Encoding>,
     /// The directories of the volume. `None` if paths are not needed.
     pub(crate) directories: Option<&'a DirectoryTable>,
-    /// The time from which the summary counts ages back. `None` if no summary is needed.
+    /// The time in seconds since 1970 from which the summary counts ages back. `None` if no summary
+    /// is needed.
     pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of the encoded rows of some batches, in order.
+/// A part of the encoded rows of some batches. Parts are in the order of rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
     /// Lines of rows in the spill file, and the facts that were collected with them.
     Spilled(SpillRange, Vec<Fact>),
 }
 
-/// The encoded rows of some batches, and their counts.
+/// The encoded rows of some batches, with their counts and sums.
 pub(crate) struct Emitted {
     pub(crate) parts: Vec<EmittedPart>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
-    /// Number of findings that are corruption.
+    /// Number of findings that say that the volume is damaged.
     pub(crate) corruptions: u64,
     /// Number of inodes that have no row because of a finding.
     pub(crate) missing_inodes: u64,
@@ -74,7 +76,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Emits the rows of some batches and their findings, as one piece unless their paths are long.
+    /// Encodes the rows of some batches and their findings as one output piece. If their paths are
+    /// long, earlier pieces go to the spill file.
     pub(crate) fn emit(
         &mut self,
         batches: impl IntoIterator<Item = Result<(AgNumber, Batch, Vec<Finding>), ScanError>>,
@@ -119,7 +122,7 @@ impl<'a> Emitter<'a> {
         Ok(Emitted { parts, inodes, findings, corruptions, missing_inodes, summary, accounts })
     }
 
-    /// Collects the paths and attribute names of a row.
+    /// Collects the paths and attribute names of a row into the buffers of this worker.
     #[inline]
     fn collect_names(&mut self, row: &Row, batch: &Batch, findings: &mut Vec<Finding>) {
         self.paths.clear();
@@ -159,7 +162,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Encodes rows into consecutive pieces of output.
+/// Encodes rows into one output piece after another.
 struct PieceWriter<'a> {
     context: &'a EmitContext<'a>,
     /// The encoder of the current piece. `None` if no rows are written.
@@ -174,8 +177,9 @@ impl<'a> PieceWriter<'a> {
         Ok(Self { context, encoder, is_empty: true, full: Vec::new() })
     }
 
-    /// Encodes one row. A piece that has grown large is completed, and its lines go to the spill
-    /// file: the number of rows in a unit is bounded, the length of their paths is not.
+    /// Encodes one row. If the piece has grown large, completes it and writes its lines to the
+    /// spill file. That is needed because the number of rows in a unit is bounded, but the length
+    /// of their paths is not.
     #[inline]
     fn encode(
         &mut self,

@@ -1,4 +1,4 @@
-//! Errors that end a scan early. Damage on a volume does not end it: it is a finding.
+//! Errors that end a scan early. Damage on a volume does not end a scan: it becomes a finding.
 
 use std::io;
 
@@ -20,28 +20,29 @@ pub enum ScanError {
     /// The caller cancelled the scan.
     #[error("interrupted")]
     Cancelled,
-    /// This build lacks the format.
+    /// This build does not support the output format with this name.
     #[error("this build does not support {0}")]
     FormatNotBuilt(&'static str),
     /// The memory limit does not suffice for even one unit of work per thread.
     #[error("the memory limit of {allowed} bytes is too small: {threads} threads need {needed}")]
     MemoryTooSmall {
-        /// The limit.
+        /// The memory limit in bytes.
         allowed: u64,
-        /// The required minimum.
+        /// The smallest sufficient limit in bytes.
         needed: u64,
         /// The number of threads.
         threads: usize,
     },
-    /// The inode chunks or directories of a volume need more memory than the limit allows.
+    /// The tables of inode chunks or directories of a volume need more memory than the limit
+    /// allows.
     #[error(
         "the tables of chunks and directories take {needed} bytes so far, {allowed} are allowed: \
          half of the memory without that of the threads"
     )]
     TablesTooLarge {
-        /// The memory needed so far.
+        /// Memory needed so far in bytes.
         needed: u64,
-        /// The memory allowed.
+        /// Memory allowed for tables in bytes.
         allowed: u64,
     },
     /// A worker thread panicked because of a bug.

@@ -14,13 +14,13 @@ pub enum Field {
     Ino,
     /// Generation of the inode number.
     Generation,
-    /// Allocation group.
+    /// Number of the inode's allocation group.
     Ag,
-    /// File type, as a word.
+    /// File type as a word, such as `file`.
     Type,
-    /// `st_mode` with its type bits.
+    /// `st_mode`: the permissions and the file type.
     Mode,
-    /// Number of links.
+    /// Link count of the inode.
     Nlink,
     /// User ID of the owner.
     Uid,
@@ -34,25 +34,26 @@ pub enum Field {
     Blocks,
     /// Access time, in nanoseconds since 1970.
     Atime,
-    /// Modification time.
+    /// Modification time, in nanoseconds since 1970.
     Mtime,
-    /// Change time.
+    /// Change time, in nanoseconds since 1970.
     Ctime,
-    /// Birth time.
+    /// Birth time, in nanoseconds since 1970.
     Btime,
-    /// Extent records of the data fork.
+    /// Number of extent records of the data fork.
     Extents,
-    /// Extent records of the attribute fork.
+    /// Number of extent records of the attribute fork.
     AttrExtents,
     /// Flags in the form of `FS_IOC_FSGETXATTR`.
     Xflags,
     /// Device number in the form of `st_rdev`.
     Rdev,
-    /// Target of a symbolic link. Only on request.
+    /// Target of a symbolic link. Left out unless it is requested by name.
     Symlink,
-    /// Names of extended attributes, with their namespaces. Only on request.
+    /// Names of extended attributes, with their namespaces. Left out unless they are requested by
+    /// name.
     Xattrs,
-    /// Every path, from the root of the volume.
+    /// Every path of the inode, from the root of the volume.
     Paths,
 }
 
@@ -85,7 +86,7 @@ impl Field {
         Self::Paths,
     ];
 
-    /// Returns the name in every output format and in `--fields`.
+    /// Returns the name of the column in every output format and in `--fields`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,11 +118,11 @@ impl Field {
     }
 }
 
-/// A name that is not a column.
+/// The error for a name that is not the name of a column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown field {name}; the fields are {}", all_names())]
 pub struct UnknownField {
-    /// The given name.
+    /// The name that was given.
     pub name: String,
 }
 
@@ -187,7 +188,7 @@ impl Fields {
     }
 }
 
-/// All columns except those that are only shown on request.
+/// Selects all columns except symlink targets and attribute names, which must be requested by name.
 impl Default for Fields {
     fn default() -> Self {
         let all: Self = Field::ALL.into_iter().collect();

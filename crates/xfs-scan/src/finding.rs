@@ -1,9 +1,10 @@
-//! Findings: unreadable or invalid data, each a typed row of its own, so that no gap is silent.
+//! Findings: unreadable or invalid data. Each is a typed row of its own, so that no missing row
+//! goes unreported.
 
 use xfs_buffer::Error;
 use xfs_format::{Check, Corruption, StructureAddress};
 
-/// The kind of a finding. The words are stable, for programs.
+/// The kind of a finding. Its word in the output never changes, so that programs can rely on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FindingCode {
@@ -13,13 +14,13 @@ pub enum FindingCode {
     Checksum,
     /// A magic number is wrong.
     Magic,
-    /// The structure belongs to another volume, address or owner.
+    /// The structure belongs to another volume, another address or another owner.
     Misplaced,
     /// A structure has impossible values.
     Corrupt,
     /// The structure is of an unsupported kind.
     Unsupported,
-    /// The inode btree marks a used inode as free, or the reverse.
+    /// The inode btree marks a used inode as free, or a free inode as used.
     Allocation,
     /// A parent does not exist.
     ParentMissing,
@@ -47,7 +48,7 @@ impl FindingCode {
         !matches!(self, Self::Io | Self::Unsupported | Self::PathTooLong | Self::TooManyPaths)
     }
 
-    /// Returns the word for this kind in the output.
+    /// Returns the word for this kind of finding in the output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,7 +82,8 @@ pub struct Finding {
     pub ag: Option<u32>,
     /// The number of the inode, or of the first inode without a row.
     pub ino: Option<u64>,
-    /// How many inodes from `ino` on have no row because of this problem. 0 if no row is missing.
+    /// Number of inodes from `ino` on that have no row because of this problem. 0 if no row is
+    /// missing.
     pub inode_count: u32,
     /// Address on the device, in units of 512 bytes.
     pub disk_address: Option<u64>,
@@ -105,7 +107,7 @@ impl Finding {
         }
     }
 
-    /// Creates the finding for an error of a lower layer.
+    /// Creates a finding from an error of reading the volume.
     #[must_use]
     #[cold]
     pub fn from_error(error: &Error) -> Self {
@@ -150,14 +152,14 @@ impl Finding {
         }
     }
 
-    /// Returns the finding with this allocation group.
+    /// Sets the allocation group of the finding.
     #[must_use]
     pub fn in_group(mut self, ag: u32) -> Self {
         self.ag = Some(ag);
         self
     }
 
-    /// Returns the finding as the reason why these inodes have no row.
+    /// Records that `inode_count` inodes from `first_ino` on have no row because of this finding.
     #[must_use]
     pub fn hides(mut self, first_ino: u64, inode_count: u32) -> Self {
         self.ino = Some(first_ino);

@@ -1,7 +1,7 @@
 //! Directory entries on their way to the inodes that they name.
 //!
-//! Owns: sorting entries from the order of directories into the units of their children, and the
-//! join with the rows there. Only volumes without parent pointers need it.
+//! Owns: sorting entries from the order of directories into the units of the inodes that they name,
+//! and joining them with the rows of these inodes. Only volumes without parent pointers need it.
 //!
 //! Each worker has one bucket per unit. When the buckets of all workers exceed their share of the
 //! memory, a worker's buckets go to the spill file as one run per unit.
@@ -18,10 +18,10 @@ use crate::memory::{Memory, SpillRange};
 use crate::plan::Plan;
 use crate::{Finding, FindingCode};
 
-/// Bytes that a worker reserves at a time.
+/// Number of bytes of memory that a worker reserves at a time.
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// The entries that one worker has found.
+/// The entries that one worker has found, in one bucket per unit of work.
 #[derive(Default)]
 pub(crate) struct LinkBuckets {
     buckets: Vec<Vec<u8>>,
@@ -31,7 +31,7 @@ pub(crate) struct LinkBuckets {
 }
 
 impl LinkBuckets {
-    /// Adds an entry. Returns `false` if no unit can contain the inode `child`.
+    /// Adds an entry that names the inode `child`. Returns `false` if no unit can contain `child`.
     pub(crate) fn push(&mut self, plan: &Plan, child: InodeNumber, link: Link<'_>) -> bool {
         let Some(unit) = plan.unit_of(child.0) else { return false };
         if self.buckets.len() <= unit {
@@ -50,7 +50,8 @@ impl LinkBuckets {
         true
     }
 
-    /// Spills the buckets if they exceed their share of the memory. Must be called regularly.
+    /// Writes the buckets to the spill file if they exceed their share of the memory. The worker
+    /// must call this after every few entries.
     pub(crate) fn spill_if_needed(&mut self, memory: &Memory) -> Result<(), ScanError> {
         while self.used > self.reserved {
             if memory.reserve(RESERVE_BYTES) {
@@ -69,12 +70,12 @@ impl LinkBuckets {
     }
 }
 
-/// The entries that all workers have found, by unit.
+/// The entries that all workers have found, in memory or in the spill file, by unit of work.
 pub(crate) struct LinkRuns {
     units: Vec<UnitLinks>,
 }
 
-/// The entries that name inodes of one unit.
+/// The entries that name inodes of one unit of work.
 #[derive(Default)]
 pub(crate) struct UnitLinks {
     kept: Vec<Vec<u8>>,
@@ -102,14 +103,15 @@ impl LinkRuns {
         Self { units }
     }
 
-    /// Returns the entries of each unit, in order.
+    /// Returns the entries of each unit, in the order of units.
     pub(crate) fn into_units(self) -> Vec<UnitLinks> {
         self.units
     }
 }
 
-/// One entry, with its name borrowed from its bucket. Entries are ordered by child first. The order
-/// is total, so that the order of paths does not depend on the worker that found the entries.
+/// One entry, with its name borrowed from its bucket. Entries are ordered by the inode that they
+/// name, then by all other fields. So the order of paths does not depend on the worker that found
+/// the entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LinkEntry<'a> {
     child: u64,
@@ -134,7 +136,8 @@ fn parse(bytes: &[u8]) -> Option<(LinkEntry<'_>, &[u8])> {
 }
 
 impl UnitLinks {
-    /// Adds the entries to the rows that they name. Entries that name no row are findings.
+    /// Adds the entries to the rows of `batch` that they name, and returns the new batch. An entry
+    /// that names no row becomes a finding.
     pub(crate) fn join(
         self,
         batch: Batch,

@@ -1,4 +1,5 @@
-//! The memory limit: rows and links that wait beyond it go to a spill file.
+//! The memory limit of a scan. Rows and links that do not fit in memory while they wait go to a
+//! spill file.
 //!
 //! Owns: the accounting of waiting data, and the spill file. Does **not** own: small allocations
 //! (read buffers, the plan, pieces on their way to the output), for which a fixed share of the
@@ -19,7 +20,7 @@ use crate::batch::Batch;
 use crate::options::Spill;
 use crate::row::Row;
 
-/// A range of the spill file.
+/// A range of bytes of the spill file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpillRange {
     offset: u64,
@@ -39,21 +40,21 @@ pub(crate) struct Memory {
     file_end: AtomicU64<Volume>,
 }
 
-/// A batch that waits for its next step.
+/// The place where a batch waits for its next step.
 pub(crate) enum StoredBatch {
     /// The batch is in memory.
     Kept(Batch),
     /// The batch is in the spill file.
     Spilled {
-        /// The range of the rows.
+        /// The range of the spill file that holds the rows.
         rows: SpillRange,
-        /// The range of the arena.
+        /// The range of the spill file that holds the arena.
         arena: SpillRange,
     },
 }
 
 impl Memory {
-    /// Creates the accounting for `limit` bytes.
+    /// Creates the accounting for a limit of `limit` bytes.
     pub(crate) fn new(limit: u64, spill: Spill) -> Self {
         Self {
             limit: limit / 2,
@@ -65,13 +66,13 @@ impl Memory {
         }
     }
 
-    /// Returns the number of spilled bytes.
+    /// Returns the number of bytes written to the spill file.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.file_end.load(Ordering::Relaxed)
     }
 
-    /// Reserves memory for waiting data. Returns `false`, and reserves nothing, if the bytes do not
-    /// fit.
+    /// Reserves `bytes` bytes of memory for waiting data. Returns `false`, and reserves nothing, if
+    /// they do not fit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let bytes = bytes as u64;
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -82,7 +83,8 @@ impl Memory {
         fits
     }
 
-    /// Reserves memory for a table until the scan of the volume ends.
+    /// Reserves `bytes` bytes of memory for a table until the scan of the volume ends. Returns an
+    /// error if they do not fit.
     pub(crate) fn reserve_table(&self, bytes: usize) -> Result<(), ScanError> {
         let before = self.tables.fetch_add(bytes as u64, Ordering::Relaxed);
         let needed = before.saturating_add(bytes as u64);
@@ -92,12 +94,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Releases memory of data that does not wait any more.
+    /// Releases `bytes` bytes of memory, whose data does not wait any more.
     pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Stores a batch, in memory if it fits.
+    /// Stores a batch: in memory if it fits, otherwise in the spill file.
     pub(crate) fn store(&self, mut batch: Batch) -> Result<StoredBatch, ScanError> {
         batch.arena.shrink_to_fit();
         if self.reserve(batch.memory_bytes()) {
@@ -108,7 +110,7 @@ impl Memory {
         Ok(StoredBatch::Spilled { rows, arena })
     }
 
-    /// Returns a stored batch.
+    /// Returns a stored batch, which is read from the spill file if it was spilled.
     pub(crate) fn load(&self, stored: StoredBatch) -> Result<Batch, ScanError> {
         let (rows, arena) = match stored {
             StoredBatch::Kept(batch) => {
@@ -126,7 +128,7 @@ impl Memory {
         Ok(batch)
     }
 
-    /// Writes bytes to the spill file.
+    /// Appends bytes to the spill file. Returns their range.
     pub(crate) fn spill(&self, bytes: &[u8]) -> Result<SpillRange, ScanError> {
         let offset = self.file_end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let file = self.file().map_err(ScanError::Spill)?;
@@ -134,7 +136,7 @@ impl Memory {
         Ok(SpillRange { offset, length: bytes.len() })
     }
 
-    /// Appends a range of the spill file to `out`.
+    /// Reads a range of the spill file and appends it to `out`.
     pub(crate) fn append(&self, from: SpillRange, out: &mut Vec<u8>) -> Result<(), ScanError> {
         let start = out.len();
         out.resize(start + from.length, 0);

@@ -22,8 +22,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns whether the format has rows for inodes only, so that other results go to a side
-    /// output.
+    /// Returns whether the format has rows for inodes only, so that findings, accounts and totals
+    /// go to a side output.
     #[must_use]
     pub const fn has_facts_apart(self) -> bool {
         matches!(self, Self::Csv | Self::Parquet)
@@ -44,11 +44,11 @@ impl FromStr for Format {
     }
 }
 
-/// A name that is not a format.
+/// A format name that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format {name}; the formats are table, ndjson, csv and parquet")]
 pub struct UnknownFormat {
-    /// The given name.
+    /// The name that was given.
     pub name: String,
 }
 
@@ -66,12 +66,12 @@ pub enum AccountBy {
 /// Default memory limit: 1 GiB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
-/// The destination of rows that do not fit in memory.
+/// The file to which rows go that do not fit in memory.
 #[derive(Clone, Debug)]
 pub enum Spill {
     /// An unnamed file in this directory, created when it is first needed.
     In(PathBuf),
-    /// This open file, for a program that drops the right to open files before it scans.
+    /// This open file. For a program that gives up the right to open files before it scans.
     To(Arc<File>),
 }
 
@@ -89,23 +89,23 @@ impl Spill {
 /// The options of a scan.
 #[derive(Clone)]
 pub struct ScanOptions {
-    /// The columns.
+    /// The columns of the output.
     pub fields: Fields,
-    /// Number of worker threads. 0 means one per processor, as far as half of the memory allows (24
-    /// MiB each).
+    /// Number of worker threads. 0 means one per processor, but at most as many as half of the
+    /// memory limit allows at 24 MiB each.
     pub threads: usize,
     /// Memory limit in bytes.
     pub memory_bytes: u64,
     /// The destination of rows that do not fit in memory.
     pub spill: Spill,
-    /// The accounting rows to add after the inodes.
+    /// The kinds of accounts whose rows follow those of the inodes.
     pub accounts: Vec<AccountBy>,
     /// Whether to create [`ScanReport::summary`](crate::ScanReport).
     pub summary: bool,
-    /// Every worker calls this function from time to time. After the function has returned `true`,
+    /// The function that every worker calls before each unit of work. After it has returned `true`,
     /// the scan ends soon with [`Cancelled`](crate::ScanError::Cancelled).
     pub cancel: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
-    /// Called by the calling thread with the progress of the scan.
+    /// The function to which the thread that called the scan passes its progress.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
 
@@ -127,10 +127,10 @@ impl Default for ScanOptions {
 /// The progress of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Rows read so far.
+    /// Number of rows read so far.
     pub inodes_read: u64,
-    /// Rows passed to the output so far.
+    /// Number of rows passed to the output so far.
     pub inodes_written: u64,
-    /// Used inodes of the volumes begun so far, according to the inode btrees.
+    /// Number of used inodes of all volumes whose scan has begun, according to the inode btrees.
     pub inodes_total: u64,
 }

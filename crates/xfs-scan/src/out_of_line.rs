@@ -8,9 +8,9 @@
 //! - **I1** Work on a directory is bounded. It has no more blocks than its inode says, and all
 //!   directories together have no more than the volume. After a few unreadable blocks the rest of a
 //!   directory is skipped, which is a finding.
-//! - **I2** A directory that has a name twice, or entries that its index lacks, is a finding. A
-//!   directory of at most one block is checked in place. For a larger one the index is read, which
-//!   is a quarter of the size of the entries.
+//! - **I2** A directory that has a name twice, or entries that its index lacks, gives a finding.
+//!   For a directory of at most one block, the block alone suffices for this check. For a larger
+//!   directory the index is read as well; its size is a quarter of that of the entries.
 
 mod directories;
 
@@ -36,19 +36,20 @@ use crate::reader::{ReadSelection, UnitRows, note_part, push_attr};
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode};
 
-/// Most bytes of names that are kept of one inode. More bytes are a finding.
+/// Most bytes of names that are kept for one inode. More bytes give a finding instead.
 const MOST_ITEM_BYTES: usize = 64 << 20;
 
-/// An inode with data out of line.
+/// An inode whose directory blocks, attributes or target lie outside of the inode and wait to be
+/// read.
 struct PendingInode {
-    /// Position of the inode's row in the unit.
+    /// Index of the inode's row in the unit.
     row: usize,
     inode: Inode,
     /// Disk address of the first block of the out-of-line data.
     first: DiskAddr,
     failures: u32,
-    /// The comparison of entries with the index. Set for a directory whose index has blocks of its
-    /// own (**I2**).
+    /// The comparison of the directory's entries with its index. `None` unless the index has blocks
+    /// of its own (**I2**: duplicate names are findings).
     audit: Option<Audit>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct VolumeContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) memory: &'a Memory,
     pub(crate) selection: ReadSelection,
-    /// Number of directory blocks listed so far (**I1**).
+    /// Number of directory blocks that all workers have listed (**I1**: it is bounded).
     pub(crate) blocks_listed: AtomicU64<Volume>,
 }
 
@@ -72,10 +73,10 @@ pub(crate) struct VolumeContext<'a> {
 pub(crate) struct OutOfLineReader<'a> {
     scope: &'a VolumeContext<'a>,
     pending: Vec<PendingInode>,
-    /// Directory entries found so far, for volumes without parent pointers.
+    /// Directory entries that this worker has found. Empty for volumes with parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
-    /// Blocks of the current directory that are split over several extents.
+    /// Blocks of the current directory that each consist of several extents.
     scattered: Vec<FileBlock>,
 }
 
@@ -85,8 +86,9 @@ impl<'a> OutOfLineReader<'a> {
         Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }
 
-    /// Records that the verified inode in `bytes` has data out of line. The entries of a short-form
-    /// directory are read at once.
+    /// Records the verified inode in `bytes`, whose row has the index `row`, if it has data out of
+    /// line. The entries of a short-form directory are read at once. Returns the error of an
+    /// invalid inode, or `None`.
     pub(crate) fn note(&mut self, row: usize, number: InodeNumber, bytes: &[u8]) -> Option<Error> {
         let cache = &self.scope.source.cache;
         let inode = match Inode::decode(bytes, number, &cache.verify_context()) {
@@ -132,7 +134,7 @@ impl<'a> OutOfLineReader<'a> {
         form.duplicate_names().first().map(|first| duplicate_name(inode, first.check()))
     }
 
-    /// Reads the recorded data in disk order and adds it to the unit's rows.
+    /// Reads the data of all recorded inodes in disk order and adds it to the rows of the unit.
     pub(crate) fn read(&mut self, out: &mut UnitRows) -> Result<(), ScanError> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort_unstable_by_key(|pending| pending.first);
@@ -145,7 +147,8 @@ impl<'a> OutOfLineReader<'a> {
         self.links.spill_if_needed(self.scope.memory)
     }
 
-    /// Reads the attributes and the target of one inode, and appends them to its items.
+    /// Reads the attributes and the symlink target of one inode, and appends them to its row's
+    /// items.
     fn read_items(&self, part: &PendingInode, out: &mut UnitRows) {
         let (cache, selection) = (&self.scope.source.cache, self.scope.selection);
         let Some(row) = out.batch.rows.get(part.row) else { return };
@@ -191,7 +194,7 @@ impl<'a> OutOfLineReader<'a> {
         }
     }
 
-    /// Adds the runs of blocks that the inode shares with others.
+    /// Appends the runs of blocks that the inode shares with other inodes to `items`.
     fn add_shared(&self, inode: &Inode, items: &mut Vec<u8>) -> Result<(), Error> {
         let cache = &self.scope.source.cache;
         if inode.core().is_realtime() {

@@ -1,7 +1,7 @@
 //! From rows to bytes: the four output formats.
 //!
-//! Owns: the split between encoding, which many threads do in parallel, and appending, which the
-//! calling thread does in order. Does **not** own: file names.
+//! Owns: encoding, which many threads do in parallel, and appending, which the calling thread does
+//! in order. Does **not** own: file names.
 //!
 //! An encoder fills one [`OutputPiece`]. Pieces are appended in inode order, so the same volume
 //! gives the same output for any number of threads.
@@ -26,18 +26,18 @@ use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};
 use crate::{Fields, Finding, Format, ScanError};
 
-/// Version of the output schema. The version changes if the new schema would mislead a reader of
-/// the old one.
+/// Version of the output schema. It is raised when a reader written for the old schema would
+/// misunderstand the new one.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// The head of an output.
+/// The facts at the start of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Start of the scan, in nanoseconds since 1970.
     pub scan_time: i64,
 }
 
-/// The tail of an output. The presence of the tail proves that the output was not cut off.
+/// The totals at the end of an output. Their presence proves that the output was not cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
     /// Number of inode rows.
@@ -52,11 +52,11 @@ pub struct Trailer {
 pub(crate) struct OutputPiece {
     /// The encoded rows. `None` if the piece has only facts.
     pub(crate) rows: Option<Rows>,
-    /// Facts for which the format has no rows.
+    /// Facts that do not belong into rows, because the format has only rows of inodes.
     pub(crate) facts: Vec<Fact>,
 }
 
-/// The rows of a piece.
+/// The encoded rows of a piece, in the form of its format.
 pub(crate) enum Rows {
     /// Lines of text.
     Lines(Vec<u8>),
@@ -73,13 +73,13 @@ pub(crate) trait RowEncoder: Send {
     fn finding(&mut self, finding: &Finding) -> Result<(), ScanError>;
     /// Adds a row of accounting.
     fn account(&mut self, account: &Account) -> Result<(), ScanError>;
-    /// Returns the number of bytes that are encoded or wait for encoding.
+    /// Returns the number of bytes that are encoded or wait to be encoded.
     fn size_bytes(&self) -> usize;
-    /// Completes the piece.
+    /// Returns the finished piece.
     fn finish(self: Box<Self>) -> Result<OutputPiece, ScanError>;
 }
 
-/// State from which workers create encoders.
+/// State that is the same for all encoders of an output. Workers create their encoders from it.
 pub(crate) enum Encoding {
     Lines {
         format: LineFormat,
@@ -90,7 +90,8 @@ pub(crate) enum Encoding {
     Parquet(self::parquet::ParquetEncoding),
 }
 
-/// Line buffers for reuse. Fresh memory from the host costs more than filling a buffer.
+/// Buffers for lines that are used again, because getting fresh memory from the host takes longer
+/// than filling a buffer.
 #[derive(Default)]
 pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>, Volume>);
 
@@ -105,7 +106,7 @@ impl Buffers {
     }
 }
 
-/// The formats that are lines of text.
+/// The output formats that consist of lines of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineFormat {
     Table,
@@ -131,8 +132,8 @@ impl Encoding {
         })
     }
 
-    /// Returns the number of units per piece. Large row groups serve readers of Parquet, and small
-    /// pieces of lines save memory.
+    /// Returns the number of units per piece: many for Parquet, whose readers prefer large row
+    /// groups, and few for lines of text, to save memory.
     pub(crate) const fn units_per_piece(&self) -> usize {
         match self {
             Self::Lines { .. } => 1,
@@ -142,19 +143,19 @@ impl Encoding {
     }
 }
 
-/// An output that has been started.
+/// An output that has been started and to which volumes can be scanned.
 pub struct Output<'w> {
     pub(crate) encoding: Encoding,
     pub(crate) appender: Appender<'w>,
 }
 
-/// The destination of pieces.
+/// Writes the pieces of an output, in order.
 pub(crate) struct Appender<'w> {
     rows: RowAppender<'w>,
     facts: Facts<'w>,
 }
 
-/// The destination of rows.
+/// The destination of encoded rows.
 pub(crate) enum RowAppender<'w> {
     Lines {
         format: LineFormat,
@@ -212,7 +213,8 @@ impl<'w> Output<'w> {
 }
 
 impl Appender<'_> {
-    /// Returns whether the format has no rows for facts.
+    /// Returns whether the format of this output has only rows of inodes, so that facts need
+    /// another destination.
     fn has_facts_apart(&self) -> bool {
         match &self.rows {
             RowAppender::Lines { format, .. } => *format == LineFormat::Csv,
@@ -221,7 +223,7 @@ impl Appender<'_> {
         }
     }
 
-    /// Starts the pieces of a volume.
+    /// Writes what precedes the rows of a volume.
     pub(crate) fn begin_volume(&mut self, volume: &VolumeLabel) -> Result<(), ScanError> {
         match &mut self.rows {
             RowAppender::Lines { format: LineFormat::Ndjson, writer, .. } => {
@@ -231,7 +233,7 @@ impl Appender<'_> {
         }
     }
 
-    /// Appends a piece.
+    /// Writes the rows and facts of a piece.
     pub(crate) fn append(&mut self, piece: OutputPiece) -> Result<(), ScanError> {
         let OutputPiece { rows, facts } = piece;
         self.facts.append(&facts)?;
@@ -252,7 +254,7 @@ impl Appender<'_> {
         }
     }
 
-    /// Writes the tail of the output and flushes it.
+    /// Writes the totals at the end of the output and flushes it.
     pub(crate) fn finish(self, trailer: Trailer) -> Result<(), ScanError> {
         let metadata = self.facts.finish(trailer)?;
         match self.rows {

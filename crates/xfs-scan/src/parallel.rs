@@ -9,12 +9,12 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A worker takes a unit only if it is less than the window ahead of the consumed units.
-//!   So the number of waiting results is bounded, even if one unit is slow.
+//! - **I1** A worker takes a unit only if it is ahead of the next unit to be consumed by less than
+//!   the window. So the number of waiting results is bounded, even if one unit is slow.
 //! - **I2** The first failure, a cancellation or a worker's panic ends the run. No thread waits for
 //!   a result that will not come.
-//! - **I3** Only started workers count. If the system grants fewer threads than requested, those do
-//!   all units. If it grants none, the caller does them all.
+//! - **I3** Only started workers count. If the system grants fewer threads than requested, the
+//!   started threads do all units. If it grants none, the calling thread does them all.
 //!
 //! There is one lock, taken twice per unit of some ten thousand inodes. No other lock is taken
 //! while it is held.
@@ -27,10 +27,10 @@ use xfs_sync::{Condvar, Mutex, Volume};
 
 use crate::ScanError;
 
-/// Units ahead of the consumer, per worker.
+/// Size of the window per worker: how many units a worker may be ahead of the next consumed unit.
 const WINDOW_PER_WORKER: usize = 2;
 
-/// The threads of a scan, and its cancellation.
+/// The number of worker threads of a scan, and the function that cancels the scan.
 pub(crate) struct WorkerPool<'a> {
     /// Number of worker threads.
     pub(crate) threads: usize,
@@ -52,7 +52,8 @@ struct Shared<R> {
     result: Condvar<Volume>,
 }
 
-/// Records the end of a worker, also after a panic, and wakes all waiting threads (I2).
+/// Records the end of a worker and wakes all waiting threads on drop, also if the worker panicked
+/// (I2).
 struct WorkerGuard<'a, R>(&'a Shared<R>);
 
 impl<R> Drop for WorkerGuard<'_, R> {
@@ -69,12 +70,13 @@ impl<R> Drop for WorkerGuard<'_, R> {
 }
 
 impl WorkerPool<'_> {
-    /// Runs units `0..count`. Each worker creates a state with `start` and calls `work` on it for
-    /// one unit after the other. The calling thread passes the results to `consume` in order.
+    /// Runs the units with the indexes `0..count`. Each worker creates a state with `start` and
+    /// calls `work` on it for one unit after the other. The calling thread passes the results to
+    /// `consume`, in the order of units.
     ///
     /// # Errors
     ///
-    /// The first failure of `work` or `consume`, or the cancellation.
+    /// The first failure of `work` or `consume`, or `ScanError::Cancelled`.
     pub(crate) fn run<S, R: Send>(
         &self,
         count: usize,
@@ -138,7 +140,8 @@ impl WorkerPool<'_> {
         self.cancel.is_some_and(|cancel| cancel())
     }
 
-    /// Returns the next unit, after waiting for room in the window (**I1**).
+    /// Waits for room in the window (**I1**). Returns the index of the next unit, or `None` if all
+    /// units are taken or the run has failed.
     fn take<R>(&self, shared: &Shared<R>, count: usize) -> Option<usize> {
         let is_cancelled = self.is_cancelled();
         let mut state = shared.state.lock();

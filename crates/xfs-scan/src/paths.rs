@@ -3,10 +3,11 @@
 //! Owns: the table of all directories, and the walk up through it. Does **not** own: the origin of
 //! the links. Parent pointers and directory entries look the same here.
 //!
-//! A directory takes 32 bytes and its name. Its path length is computed once, from that of its
-//! parent. This finds cycles and broken chains before any path is written. It also allows a path to
-//! be written from its end into a buffer of the right size. Files of one directory tend to lie
-//! together, so each worker caches the paths of recent directories.
+//! A directory takes 32 bytes and its name. Its path length is computed once, from the path length
+//! of its parent. This computation finds cycles and broken chains before any path is written. With
+//! the length known, a path is written from its last name to its first into a buffer of the right
+//! size. Files of one directory tend to have adjacent rows, so each worker caches the paths of
+//! recent directories.
 //!
 //! # Invariants
 //!
@@ -23,7 +24,7 @@ pub(crate) const MAX_PATH_BYTES: u32 = 64 << 10;
 const CACHED_PATHS: usize = 256;
 
 const NO_PARENT: u32 = u32::MAX;
-/// The lowest value of a path length that means "no path".
+/// The lowest value of the path length field that stands for a reason why there is no path.
 const FIRST_BROKEN: u32 = u32::MAX - 4;
 const UNKNOWN: u32 = u32::MAX - 4;
 const IN_PROGRESS: u32 = u32::MAX - 3;
@@ -31,7 +32,7 @@ const CYCLE: u32 = u32::MAX - 2;
 const TOO_LONG: u32 = u32::MAX - 1;
 const UNREACHABLE: u32 = u32::MAX;
 
-/// The directories of one unit, with the first link of each.
+/// The directories of one unit of work, each with its first link.
 #[derive(Default)]
 pub(crate) struct DirectoryPart {
     records: Vec<PartRecord>,
@@ -48,7 +49,8 @@ struct PartRecord {
 }
 
 impl DirectoryPart {
-    /// Returns the memory that the table needs for these directories, including its construction.
+    /// Returns the number of bytes of memory that the table needs for these directories, including
+    /// its construction.
     pub(crate) fn memory_bytes(&self) -> usize {
         let each = size_of::<PartRecord>() + size_of::<Directory>() + size_of::<(u64, u32)>();
         self.records.len() * each + 2 * self.names.len()
@@ -72,10 +74,11 @@ impl DirectoryPart {
 struct Directory {
     ino: u64,
     name_start: usize,
-    /// Position of the parent directory in the table.
+    /// Index of the parent directory in the table.
     parent: u32,
     generation: u32,
-    /// Length of the path in bytes, 0 for the root, or the reason why the directory has no path.
+    /// Length of the path in bytes (0 for the root), or a value from `FIRST_BROKEN` on that gives
+    /// the reason why the directory has no path.
     path_length: u32,
     name_length: u8,
 }
@@ -86,23 +89,24 @@ pub(crate) struct DirectoryTable {
     names: Vec<u8>,
 }
 
-/// The reason why a link gives no path.
+/// The reason why a link leads to no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPath {
     /// The parent is not a directory of this volume.
     Missing,
-    /// The parent's inode number belongs to another directory now.
+    /// The parent's inode number now belongs to another directory, as its generation shows.
     Stale,
     /// The parent is its own ancestor.
     Cycle,
     /// The path is too long to show.
     TooLong,
-    /// No path leads to the parent. Another finding has the reason.
+    /// The parent itself has no path. Another finding gives the reason.
     Unreachable,
 }
 
 impl DirectoryTable {
-    /// Joins the parts, which are in order, and determines which directories have paths.
+    /// Joins `parts`, which must be in the order of inode numbers. Computes which directories have
+    /// paths.
     pub(crate) fn new(parts: Vec<DirectoryPart>, root: u64) -> Self {
         let count = parts.iter().map(|part| part.records.len()).sum();
         let name_bytes = parts.iter().map(|part| part.names.len()).sum();
@@ -134,23 +138,24 @@ impl DirectoryTable {
         self.directories.len()
     }
 
-    /// Returns the position of a directory in the table.
+    /// Returns the index of a directory in the table, or `None` if `ino` is not in it.
     pub(crate) fn position(&self, ino: u64) -> Option<usize> {
         self.directories.binary_search_by_key(&ino, |directory| directory.ino).ok()
     }
 
-    /// Returns the position of a directory's parent.
+    /// Returns the index of a directory's parent, or `None` if it has none.
     pub(crate) fn parent(&self, position: usize) -> Option<usize> {
         let directory = self.directories.get(position)?;
         (directory.parent != NO_PARENT).then_some(directory.parent as usize)
     }
 
-    /// Returns the inode number of a directory.
+    /// Returns the inode number of the directory with this index, or `None` if the index is too
+    /// large.
     pub(crate) fn ino(&self, position: usize) -> Option<u64> {
         self.directories.get(position).map(|directory| directory.ino)
     }
 
-    /// Returns the positions of all directories that have a path, the longest path first.
+    /// Returns the indexes of all directories that have a path, the longest path first.
     pub(crate) fn by_descending_path_length(&self) -> Vec<usize> {
         let mut positions: Vec<usize> = (0..self.directories.len()).collect();
         positions.retain(|&position| self.path_length(position) < FIRST_BROKEN);
@@ -194,7 +199,7 @@ impl DirectoryTable {
         }
     }
 
-    /// Sets the path length of every directory, or the reason why the directory has no path.
+    /// Computes the path length of every directory, or the reason why the directory has no path.
     fn measure(&mut self) {
         let mut chain = Vec::new();
         for index in 0..self.directories.len() {
@@ -221,7 +226,8 @@ impl DirectoryTable {
         }
     }
 
-    /// Writes the path of a directory, followed by a slash.
+    /// Writes the path of a directory into `prefix`, followed by a slash. Returns the reason if it
+    /// has none.
     fn write_prefix(&self, position: usize, prefix: &mut Vec<u8>) -> Result<(), NoPath> {
         let Some(directory) = self.directories.get(position) else { return Err(NoPath::Missing) };
         match directory.path_length {
@@ -254,8 +260,8 @@ impl DirectoryTable {
     }
 }
 
-/// Returns the path length of a directory, greater than its parent's (I2), or the reason why the
-/// directory has no path.
+/// Returns the path length of a directory from that of its parent, which is less (I2). If the
+/// directory has no path, the result is the reason.
 fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if parent_length == CYCLE {
         return UNREACHABLE;
@@ -267,8 +273,8 @@ fn lengthen(parent_length: u32, name_length: u8) -> u32 {
     if length > MAX_PATH_BYTES { TOO_LONG } else { length }
 }
 
-/// Returns whether a link with generation `stated` refers to the directory with generation
-/// `actual`. A generation of 0 matches any.
+/// Returns whether a link that states the generation `stated` refers to a directory of generation
+/// `actual`. A stated generation of 0 matches any.
 fn is_generation(stated: u32, actual: u32) -> bool {
     stated == 0 || stated == actual
 }
@@ -298,7 +304,7 @@ impl<'a> PathWriter<'a> {
         Self { table, cached: vec![empty; CACHED_PATHS] }
     }
 
-    /// Appends the path that a link gives.
+    /// Appends the path to which a link leads, or returns the reason why there is none.
     #[inline]
     pub(crate) fn push_path(
         &mut self,

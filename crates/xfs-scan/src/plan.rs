@@ -23,13 +23,14 @@ use crate::parallel::WorkerPool;
 use crate::source::ScanSource;
 use crate::{Finding, FindingCode, ScanError};
 
-/// Chunks per unit: 16,384 inodes, 8 MiB of 512-byte inodes.
+/// Number of inode chunks per unit of work: 16,384 inodes, or 8 MiB of 512-byte inodes.
 pub(crate) const CHUNKS_PER_UNIT: usize = 256;
 
-/// Groups that are read before the scan decides whether to continue.
+/// Number of allocation groups whose inode btrees are read before the scan decides whether to
+/// continue.
 const GROUPS_PER_ROUND: u32 = 1024;
 
-/// The readable chunks of one allocation group.
+/// The chunks of one allocation group that could be read.
 struct GroupChunks {
     chunks: Vec<InodeChunk>,
     findings: Vec<Finding>,
@@ -37,16 +38,16 @@ struct GroupChunks {
     is_lost: bool,
 }
 
-/// Chunks that one worker reads at a time.
+/// A unit of work: adjacent chunks of one allocation group that one worker reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) group: AgNumber,
     range: Range<usize>,
-    /// The lowest inode number that the unit could contain.
+    /// The lowest inode number that belongs to the unit.
     first: InodeNumber,
 }
 
-/// All units of a volume.
+/// All units of work of a volume, with their chunks.
 pub(crate) struct Plan {
     groups: Vec<Vec<InodeChunk>>,
     units: Vec<Unit>,
@@ -54,10 +55,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the inode btrees of all groups. Unreadable parts are findings.
+    /// Reads the inode btrees of all allocation groups. Unreadable parts become findings.
     ///
-    /// A superblock may claim four thousand million groups. If a whole round of groups is
-    /// unreadable, all later groups are one finding.
+    /// A superblock may claim four thousand million groups. If all `GROUPS_PER_ROUND` groups of a
+    /// round are unreadable, all later groups become one finding.
     pub(crate) fn read(
         source: &ScanSource,
         pool: &WorkerPool<'_>,
@@ -98,7 +99,7 @@ impl Plan {
         Ok(Self::new(source, groups))
     }
 
-    /// Divides the chunks of all groups, in the order of groups, into units.
+    /// Divides the chunks of all allocation groups into units, in the order of groups.
     fn new(source: &ScanSource, groups: Vec<Vec<InodeChunk>>) -> Self {
         let mut units = Vec::new();
         let mut inodes = 0;
@@ -117,7 +118,7 @@ impl Plan {
         Self { groups, units, inodes }
     }
 
-    /// Returns the size of the plan in memory.
+    /// Returns the number of bytes of memory that the plan holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         let chunks: usize = self.groups.iter().map(Vec::capacity).sum();
         chunks * size_of::<InodeChunk>() + self.units.capacity() * size_of::<Unit>()
@@ -128,7 +129,7 @@ impl Plan {
         &self.units
     }
 
-    /// Returns the number of used inodes, according to the inode btrees.
+    /// Returns the number of used inodes of the volume, according to the inode btrees.
     pub(crate) const fn inodes(&self) -> u64 {
         self.inodes
     }
@@ -139,13 +140,14 @@ impl Plan {
         group.and_then(|chunks| chunks.get(unit.range.clone())).unwrap_or_default()
     }
 
-    /// Returns the unit to which an inode number would belong.
+    /// Returns the index of the unit to which the inode number belongs, or `None` if no unit can
+    /// contain it.
     pub(crate) fn unit_of(&self, ino: u64) -> Option<usize> {
         self.units.partition_point(|unit| unit.first.0 <= ino).checked_sub(1)
     }
 }
 
-/// Returns the number of used inodes in a chunk.
+/// Returns the number of used inodes of a chunk.
 pub(crate) const fn allocated_count(chunk: &InodeChunk) -> u32 {
     chunk.allocated().count_ones()
 }
@@ -177,7 +179,8 @@ fn read_group(source: &ScanSource, group: AgNumber) -> GroupChunks {
     }
 }
 
-/// Adds a chunk, unless it overlaps the previous one (**I1**).
+/// Adds a chunk to those of its group. A chunk that overlaps the previous one becomes a finding
+/// (**I1**).
 fn push_chunk(found: &mut GroupChunks, group: AgNumber, chunk: InodeChunk) {
     if let Some(last) = found.chunks.last()
         && !InodeChunks::may_follow(&chunk, last)

@@ -28,12 +28,12 @@ use crate::row::Row;
 use crate::source::ScanSource;
 use crate::{Field, Finding, FindingCode, ScanOptions};
 
-/// The largest read. Larger ones gain nothing, and this size stays in the processor's second-level
-/// cache until the inodes are decoded.
+/// The largest read in bytes. Larger reads are no faster, and this many bytes stay in the
+/// processor's second-level cache until the inodes are decoded.
 const READ_BYTES: usize = 512 << 10;
-/// Size of the single reads after a large read has failed: at most one inode cluster.
+/// Size in bytes of the reads that follow a failed large read: at most one inode cluster.
 const RETRY_BYTES: usize = 8 << 10;
-/// Estimated bytes of names per inode, for one allocation up front.
+/// Estimated number of bytes of names per inode, for one allocation up front.
 const NAME_BYTES_GUESS: usize = 40;
 
 /// The data that a scan needs in addition to the inode cores.
@@ -45,7 +45,7 @@ pub(crate) struct ReadSelection {
     pub(crate) entries: bool,
     pub(crate) symlinks: bool,
     pub(crate) xattrs: bool,
-    /// The blocks that are shared with other files.
+    /// The runs of blocks that are shared with other files.
     pub(crate) sharing: bool,
 }
 
@@ -63,16 +63,16 @@ impl ReadSelection {
     }
 }
 
-/// Adjacent inodes on disk.
+/// Inodes of one chunk that are adjacent on disk.
 #[derive(Clone, Copy, Debug)]
 struct InodeSpan {
     first: AgInode,
     count: u32,
-    /// Bit map of the used inodes, from bit 0 on.
+    /// Bit map of the used inodes. Bit 0 is the first inode of the span.
     allocated: u64,
 }
 
-/// The rows of a unit, and its findings.
+/// The rows of a unit of work, with its findings.
 #[derive(Default)]
 pub(crate) struct UnitRows {
     pub(crate) batch: Batch,
@@ -93,8 +93,8 @@ impl<'a> UnitReader<'a> {
         Self { source, context, selection, buffer: vec![0; READ_BYTES] }
     }
 
-    /// Reads the inodes of these chunks of a group. Data that lies outside the inodes is recorded
-    /// in `out_of_line`.
+    /// Reads the inodes of `chunks` of an allocation group. Inodes with data outside of the inode
+    /// are recorded in `out_of_line`.
     pub(crate) fn read(
         &mut self,
         group: AgNumber,
@@ -154,8 +154,8 @@ impl<'a> UnitReader<'a> {
         self.buffer = buffer;
     }
 
-    /// Fills `bytes` from the given inode on. If the large read fails, it reads small pieces, so
-    /// that only unreadable pieces are lost.
+    /// Reads the inodes from `first` on into `bytes`. If the large read fails, reads small pieces,
+    /// so that only unreadable pieces are lost.
     fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> RunErrors {
         let at = inode_byte_offset(self.geometry(), group, first);
         let device = self.source.cache.device();
@@ -196,8 +196,8 @@ impl<'a> UnitReader<'a> {
             .and_then(|core| core.verify(bytes, &self.context).map(|()| core))
     }
 
-    /// Reads an inode of a live volume again a few times, as a write of it may have been in
-    /// progress.
+    /// Reads an inode of a live volume again, up to a few times, since the first read may have met
+    /// a write of the inode in progress.
     #[cold]
     fn decode_again(
         &self,
@@ -222,8 +222,8 @@ impl<'a> UnitReader<'a> {
         note_corrupt(out, number, corruption);
     }
 
-    /// Handles an inode that is free though the inode btree marks it as used. On a live volume the
-    /// inode has been freed since the btree was read.
+    /// Handles an inode that is free although the inode btree marks it as used. On a live volume
+    /// the inode was freed after the btree was read; on any other volume it is a finding.
     #[cold]
     fn note_free(&self, out: &mut UnitRows, number: InodeNumber) {
         if self.source.cache.rereads() != 0 {
@@ -296,7 +296,7 @@ impl<'a> UnitReader<'a> {
     }
 }
 
-/// Keeps the needed parts of one attribute.
+/// Appends the needed parts of one attribute to `arena`.
 #[inline]
 pub(crate) fn push_attr(
     arena: &mut Vec<u8>,
@@ -329,14 +329,15 @@ fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
     push_item(arena, RowItem::Symlink(fork.get(..length).unwrap_or(fork)));
 }
 
-/// The pieces of a run that could not be read.
+/// The pieces of one large read that could not be read.
 struct RunErrors {
-    /// Offset of each unreadable piece in the run, and its error.
+    /// Offset of each unreadable piece in bytes from the start of the read, and its error.
     failed: Vec<(usize, IoError)>,
 }
 
 impl RunErrors {
-    /// Returns the error for the inode at this offset of the run.
+    /// Returns the error of the piece that contains the byte `offset` of the read, or `None` if the
+    /// piece was read.
     fn error_at(&self, offset: usize) -> Option<&IoError> {
         if self.failed.is_empty() {
             return None;
@@ -346,13 +347,14 @@ impl RunErrors {
     }
 }
 
-/// Returns the byte offset of an inode on the device. The inode numbers of a group follow the disk.
+/// Returns the byte offset of an inode on the device. Within an allocation group, inodes lie on
+/// disk in the order of their numbers.
 fn inode_byte_offset(geometry: &Geometry, group: AgNumber, inode: AgInode) -> u64 {
     let start = geometry.ag_block_disk_addr(group, AgBlock(0));
     start.0 * 512 + (u64::from(inode.0) << geometry.inode_log)
 }
 
-/// Returns the spans of a chunk that exist on disk and have used inodes.
+/// Returns the spans of a chunk that exist on disk and contain used inodes.
 fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     let (present, allocated, start) = (chunk.present(), chunk.allocated(), chunk.start);
     let mut next = 0;
@@ -375,7 +377,8 @@ fn spans(chunk: &InodeChunk) -> impl Iterator<Item = InodeSpan> + use<> {
     })
 }
 
-/// Splits off the spans that are adjacent on disk and fit one read, and at least one.
+/// Splits `spans` after the last span that is adjacent on disk to its predecessors and fits the
+/// same read. The first part has at least one span. Returns `None` if there are no spans.
 fn split_run<'s>(
     spans: &'s [InodeSpan],
     geometry: &Geometry,
@@ -395,7 +398,7 @@ fn split_run<'s>(
     spans.split_at_checked(length)
 }
 
-/// Iterator over the positions of the set bits.
+/// Iterates over the indexes of the set bits, in ascending order.
 struct SetBits(u64);
 
 impl Iterator for SetBits {
@@ -412,8 +415,8 @@ impl Iterator for SetBits {
     }
 }
 
-/// Adds a finding that hides the inode. If the previous finding has the same cause, it is extended,
-/// so that a lost block is one row and not one per inode.
+/// Adds a finding because of which the inode has no row. If the previous finding has the same cause
+/// and adjacent inodes, it is extended instead: a lost block gives one finding, not one per inode.
 #[cold]
 fn hide(out: &mut UnitRows, finding: Finding, number: InodeNumber) {
     if let Some(last) = out.findings.last_mut()
@@ -450,7 +453,8 @@ fn note_corrupt(out: &mut UnitRows, number: InodeNumber, corruption: Corruption)
     hide(out, Finding::from_error(&Error::from(corruption)), number);
 }
 
-/// Records that a part of an inode could not be read. Its row is emitted without that part.
+/// Adds a finding for a part of an inode that could not be read. The inode has a row without that
+/// part.
 #[cold]
 pub(crate) fn note_part(out: &mut UnitRows, number: InodeNumber, error: &Error) {
     let mut finding = Finding::from_error(error);

@@ -1,4 +1,4 @@
-//! The row of one inode: its form between reading and output, and the view of it that an output
+//! The row of one inode: its form in memory and in the spill file, and the view that an output
 //! gets.
 //!
 //! # Invariants
@@ -24,7 +24,8 @@ const EPOCH_NANOSECONDS: u64 = (1 << 31) * 1_000_000_000;
 pub struct Moment(u64);
 
 impl Moment {
-    /// Converts a timestamp. Every timestamp that a volume can hold is in range.
+    /// Converts a timestamp of the volume. It cannot overflow for any timestamp that a volume can
+    /// have.
     #[must_use]
     pub fn new(stamp: Timestamp) -> Self {
         Self(stamp.encode_bigtime().unwrap_or_default())
@@ -61,7 +62,7 @@ pub struct Row {
     pub ino: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Filesystem blocks of both forks.
+    /// Number of filesystem blocks that data fork and attribute fork have allocated.
     pub fs_blocks: u64,
     /// Access time.
     pub atime: Moment,
@@ -71,15 +72,15 @@ pub struct Row {
     pub ctime: Moment,
     /// Birth time.
     pub btime: Moment,
-    /// Extent records of the data fork.
+    /// Number of extent records of the data fork.
     pub extents: u64,
-    /// Extent records of the attribute fork.
+    /// Number of extent records of the attribute fork.
     pub attr_extents: u32,
     /// Generation of the inode number.
     pub generation: u32,
-    /// `st_mode`.
+    /// `st_mode`: the permissions and the file type.
     pub mode: u32,
-    /// Number of links.
+    /// Link count of the inode.
     pub nlink: u32,
     /// User ID of the owner.
     pub uid: u32,
@@ -89,11 +90,11 @@ pub struct Row {
     pub project_id: u32,
     /// Flags in the form of `FS_IOC_FSGETXATTR`.
     pub xflags: u32,
-    /// Device number in the form of XFS, 0 if there is none.
+    /// Device number as XFS stores it, 0 for an inode that is not a device.
     pub packed_rdev: u32,
-    /// Start of this row's items in the arena of its batch.
+    /// Offset in bytes of this row's items in the arena of its batch.
     pub(crate) items_start: u32,
-    /// Length of the items in bytes.
+    /// Length of this row's items in bytes.
     pub(crate) items_length: u32,
     /// 1 if data blocks may be shared with another file.
     pub(crate) is_reflink: u32,
@@ -133,7 +134,7 @@ impl Row {
         FileType::from_mode(self.mode as u16)
     }
 
-    /// Returns the file type as a word.
+    /// Returns the file type as a word, such as `file`.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self.file_type() {
@@ -148,7 +149,8 @@ impl Row {
         }
     }
 
-    /// Returns the device number in the form of Linux's `st_rdev`, 0 if there is none.
+    /// Returns the device number in the form of Linux's `st_rdev`, 0 for an inode that is not a
+    /// device.
     #[must_use]
     pub const fn rdev(&self) -> u64 {
         let DeviceNumber { major, minor } = DeviceNumber::decode(self.packed_rdev);
@@ -167,14 +169,14 @@ pub struct VolumeLabel {
 }
 
 impl VolumeLabel {
-    /// Returns the label for an output that holds only text.
+    /// Returns the label as text. Bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn label_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.label)
     }
 }
 
-/// A list of byte strings that is refilled without allocating.
+/// A list of byte strings in one buffer, which can be emptied and filled again without allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByteList {
     bytes: Vec<u8>,
@@ -224,18 +226,18 @@ impl ByteList {
     }
 }
 
-/// One inode as an output sees it.
+/// One inode with all data that an output or summary needs.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
     /// The stored attributes of the inode.
     pub row: &'a Row,
     /// Allocation group of the inode.
     pub ag: u32,
-    /// Logarithm of the number of 512-byte units in a filesystem block.
+    /// Base-2 logarithm of the number of 512-byte units in a filesystem block.
     pub block_units_log: u8,
     /// All paths of the inode. Empty for an orphan, and if paths were not requested.
     pub paths: &'a ByteList,
-    /// Whether no path leads to the inode.
+    /// Whether no path leads to the inode. `false` if paths were not requested.
     pub is_orphan: bool,
     /// The target of the symbolic link. `None` if the target was not requested, or the inode is of
     /// another type.
@@ -245,8 +247,8 @@ pub struct RowView<'a> {
 }
 
 impl RowView<'_> {
-    /// Returns the allocated space in units of 512 bytes. The verifier bounds the count by the
-    /// volume's size.
+    /// Returns the allocated space in units of 512 bytes. The product cannot overflow, because the
+    /// inode's verifier bounds the number of blocks by the size of the volume.
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.row.fs_blocks << self.block_units_log

@@ -6,8 +6,8 @@
 //!                  plan ─> read units ─> join ─> directories ─> emit        without them
 //! ```
 //!
-//! Each arrow out of "read units" carries rows that wait, in memory or in the spill file when
-//! memory is used up. Each step uses all threads.
+//! Rows wait after the step "read units" if "directories" or "join" comes next: in memory, or in
+//! the spill file when memory is used up. Each step uses all threads.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,9 +30,10 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{Field, Finding, ScanError};
 
-/// Memory set aside per thread, for read buffers and pieces on their way to the output.
+/// Number of bytes of memory set aside per thread, for read buffers and pieces on their way to the
+/// output.
 const THREAD_BYTES: u64 = 24 << 20;
-/// Accounting rows per piece of output.
+/// Number of accounting rows per output piece.
 const ACCOUNTS_PER_PIECE: usize = 16 << 10;
 
 /// The result of a scan.
@@ -43,8 +44,8 @@ pub struct ScanReport {
     pub inodes: u64,
     /// Number of findings. Unless it is 0, rows are missing or a volume is damaged.
     pub findings: u64,
-    /// Number of findings that are corruption of a volume: not those of an unreadable device, of
-    /// refused structures, or of limits of the scan.
+    /// Number of findings that are corruption of a volume. Findings about an unreadable device,
+    /// unsupported structures and limits of the scan do not count.
     pub corruptions: u64,
     /// Number of inodes that have no row because of a finding.
     pub missing_inodes: u64,
@@ -96,8 +97,8 @@ pub fn scan(
     Ok(report)
 }
 
-/// Returns the requested number of threads, or one per processor as far as half of the memory
-/// allows.
+/// Returns the requested number of threads. Without a request, returns one per processor, but at
+/// most as many as half of the memory limit allows.
 fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     let allowed = options.memory_bytes;
     let threads = match options.threads {
@@ -115,7 +116,7 @@ fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
     Ok(threads)
 }
 
-/// A unit that was read and waits for the next step.
+/// A unit of work whose inodes were read, and whose rows wait for the next step.
 struct StoredUnit {
     rows: StoredBatch,
     findings: Vec<Finding>,
@@ -164,7 +165,7 @@ impl ScanRun<'_, '_> {
         if needs_paths { self.scan_with_paths(&scope) } else { self.scan_straight(&scope) }
     }
 
-    /// Reads units and emits their rows at once.
+    /// Reads units and emits the rows of each unit at once.
     fn scan_straight(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
         let context = self.context(scope.source, scope.memory, None);
         let units = scope.plan.units();
@@ -196,7 +197,8 @@ impl ScanRun<'_, '_> {
         )
     }
 
-    /// Reads all units, resolves paths, and emits.
+    /// Reads all units, then determines the paths of directories, then emits the rows with their
+    /// paths.
     fn scan_with_paths(&mut self, scope: &VolumeContext<'_>) -> Result<(), ScanError> {
         let (mut waiting, links) = self.read_units(scope)?;
         if scope.selection.entries {
@@ -293,7 +295,7 @@ impl ScanRun<'_, '_> {
         Ok((waiting, links.into_inner()))
     }
 
-    /// Adds directory entries to the rows that they name.
+    /// Adds directory entries to the rows of the inodes that they name.
     fn join_links(
         &mut self,
         scope: &VolumeContext<'_>,
@@ -360,7 +362,8 @@ impl ScanRun<'_, '_> {
     }
 }
 
-/// The state of a reading worker. At its end the worker hands over the links that it has found.
+/// The state of a worker that reads units. On drop, the worker hands over the links that it has
+/// found.
 struct ReadWorker<'a> {
     reader: UnitReader<'a>,
     out_of_line: OutOfLineReader<'a>,
@@ -373,7 +376,7 @@ impl Drop for ReadWorker<'_> {
     }
 }
 
-/// Collects the directories among the rows, each with its first link.
+/// Collects the directories of a batch, each with its first link.
 fn note_directories(batch: &Batch, memory: &Memory) -> Result<DirectoryPart, ScanError> {
     let mut directories = DirectoryPart::default();
     for row in batch.rows.iter().filter(|row| row.file_type() == Some(FileType::Directory)) {
@@ -390,7 +393,7 @@ fn now_seconds() -> i64 {
 
 type PieceUnits = Vec<(xfs_format::AgNumber, StoredUnit)>;
 
-/// Groups units into pieces, of which each is taken by one worker.
+/// Groups units into pieces. One worker encodes each piece.
 fn into_pieces(
     units: impl Iterator<Item = (xfs_format::AgNumber, StoredUnit)>,
     units_per_piece: usize,

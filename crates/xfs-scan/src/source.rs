@@ -14,7 +14,8 @@ pub struct ScanSource {
     pub(crate) cache: Arc<BufferCache>,
     pub(crate) volume: VolumeLabel,
     pub(crate) root: InodeNumber,
-    /// The filesystem's own inodes. No directory names them, and they have no rows.
+    /// Inode numbers of the filesystem's own inodes. No directory names them, and they have no
+    /// rows.
     pub(crate) internal: Vec<u64>,
 }
 
@@ -42,7 +43,7 @@ impl ScanSource {
         self.cache.geometry()
     }
 
-    /// Returns whether every inode stores pointers to the directories that name it.
+    /// Returns whether the inodes of the volume have parent pointers, which name their directories.
     #[must_use]
     pub fn has_parent_pointers(&self) -> bool {
         self.geometry().has_incompat(IncompatFeatures::PARENT)

@@ -1,11 +1,11 @@
 //! A summary of volumes for people: the owners that use the space, the sizes and the ages of files.
 //!
 //! Owns: the figures, and printing them. Does **not** own: exact accounting of shared blocks
-//! ([`accounting`](crate::accounting)). Space here is what each inode claims.
+//! ([`accounting`](crate::accounting)). Here a shared block counts for each inode that uses it.
 //!
 //! # Memory
 //!
-//! Fixed, except for one sum per owner, and 12 bytes per directory during the scan of a volume.
+//! Constant, except for one sum per owner, and 12 bytes per directory during the scan of a volume.
 
 mod describe;
 mod report;
@@ -17,11 +17,12 @@ use xfs_format::inode::FileType;
 
 use crate::row::{ByteList, RowView};
 
-/// Length of the lists of largest inodes.
+/// Number of inodes in each list of the largest inodes.
 const BIGGEST: usize = 10;
-/// Number of classes by size or fan-out: 0, then one per power of two.
+/// Number of classes by size or by number of entries: one for 0, then one per power of two.
 const CLASSES: usize = 65;
-/// Upper bounds of the age classes in days, with their names. The last class has no bound.
+/// Upper bounds of the classes of ages, in days, with the names of the classes. The last class has
+/// no bound.
 const AGES: [(u64, &str); 7] = [
     (1, "a day"),
     (7, "a week"),
@@ -33,7 +34,7 @@ const AGES: [(u64, &str); 7] = [
 ];
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// Totals over some inodes.
+/// Totals over a set of inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InodeTotals {
     /// Number of inodes.
@@ -52,10 +53,10 @@ impl InodeTotals {
     }
 }
 
-/// One of the largest inodes by some measure.
+/// An inode in one of the lists of largest inodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankedInode {
-    /// The value by which inodes are ranked: bytes, entries or extents.
+    /// The value by which the list ranks inodes: bytes, entries or extents.
     pub measure: u64,
     /// The inode number.
     pub ino: u64,
@@ -63,7 +64,7 @@ pub struct RankedInode {
     pub path: Vec<u8>,
 }
 
-/// With equal measures, the lower inode number ranks higher.
+/// Orders by measure. Of two inodes with equal measures, that with the lower number ranks higher.
 impl Ord for RankedInode {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |big: &Self| (big.measure, Reverse(big.ino));
@@ -77,7 +78,7 @@ impl PartialOrd for RankedInode {
     }
 }
 
-/// The largest inodes by some measure.
+/// The inodes with the largest measure: bytes, entries or extents.
 #[derive(Clone, Debug, Default)]
 struct TopInodes(BinaryHeap<Reverse<RankedInode>>);
 
@@ -103,7 +104,7 @@ impl TopInodes {
     }
 }
 
-/// The figures over all rows.
+/// The summary of all volumes of a scan.
 #[derive(Clone, Debug)]
 pub struct Summary {
     now_seconds: i64,
@@ -120,12 +121,14 @@ pub struct Summary {
     biggest_files: TopInodes,
     most_extents: TopInodes,
     biggest_directories: TopInodes,
-    /// Number of entries of each directory, by inode number. Complete at the end of the volume.
+    /// Number of entries of each directory, by inode number. The numbers are complete at the end of
+    /// the volume.
     entries: HashMap<u64, u32>,
 }
 
 impl Summary {
-    /// Creates an empty summary. Ages are counted back from `now_seconds` since 1970.
+    /// Creates an empty summary. `now_seconds`, in seconds since 1970, is the time from which ages
+    /// are counted back.
     #[must_use]
     pub(crate) fn new(now_seconds: i64) -> Self {
         Self {
@@ -147,7 +150,8 @@ impl Summary {
         }
     }
 
-    /// Counts one inode. `parents` are the directories that name it, one per link.
+    /// Counts the inode of `view`. `parents` gives the inode number of the directory of each of its
+    /// links.
     pub(crate) fn add(&mut self, view: &RowView<'_>, parents: impl Iterator<Item = u64>) {
         let row = view.row;
         let share = InodeTotals { inodes: 1, size: row.size, allocated: view.blocks() << 9 };
@@ -183,7 +187,7 @@ impl Summary {
         }
     }
 
-    /// Adds the figures of another part of the same volume.
+    /// Adds the figures of another summary, which covers other rows of the same volume.
     pub(crate) fn merge(&mut self, other: Self) {
         self.total.add(other.total);
         for (name, share) in other.by_type {
@@ -215,8 +219,8 @@ impl Summary {
         }
     }
 
-    /// Ends a volume, when the entry counts of its directories are complete. `path` returns a
-    /// directory's path.
+    /// Ranks the directories of a volume by their entry counts, which are now complete. `path`
+    /// returns the path of a directory.
     pub(crate) fn finish_volume(&mut self, path: impl Fn(u64) -> Vec<u8>) {
         for (ino, count) in std::mem::take(&mut self.entries) {
             if let Some(class) = self.by_fan_out.get_mut(class_of(count.into())) {
@@ -232,7 +236,7 @@ impl Summary {
         self.total
     }
 
-    /// Returns the totals of each owner, by allocated space.
+    /// Returns the user ID and the totals of each owner, sorted by allocated space.
     #[must_use]
     pub fn by_owner(&self) -> Vec<(u32, InodeTotals)> {
         let mut owners: Vec<_> = self.by_owner.iter().map(|(uid, share)| (*uid, *share)).collect();
@@ -259,7 +263,7 @@ fn add_to(classes: &mut [InodeTotals], class: usize, share: InodeTotals) {
     }
 }
 
-/// Returns 0 for 0, and otherwise n for values from 2ⁿ⁻¹ up to, but not including, 2ⁿ.
+/// Returns the class of a value: 0 for 0, and n for values from 2ⁿ⁻¹ up to, but not including, 2ⁿ.
 const fn class_of(measure: u64) -> usize {
     (u64::BITS - measure.leading_zeros()) as usize
 }

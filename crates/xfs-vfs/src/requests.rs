@@ -136,9 +136,9 @@ pub struct SetAttributes {
     pub created: Option<Timestamp>,
     /// All flags that the file will have. Flags that do not belong to a single file are ignored.
     pub xflags: Option<ExtendedFlags>,
-    /// Extent size hint in bytes, a multiple of the block size; 0 for none.
+    /// Extent size hint in bytes, a multiple of the block size. 0 removes the hint.
     pub extent_size_hint_bytes: Option<u64>,
-    /// Copy-on-write extent size hint in bytes, a multiple of the block size; 0 for none.
+    /// Copy-on-write extent size hint in bytes, a multiple of the block size. 0 removes the hint.
     pub cow_extent_size_hint_bytes: Option<u64>,
 }
 

@@ -1,7 +1,9 @@
-//! Transactions in a log without a volume: how fast they commit, and how long a force takes.
+//! Measures commits in a log without a volume: how fast transactions commit, and how long a force
+//! of the log takes.
 //!
-//! A transaction logs an inode and a part of a buffer, both of its own thread. If `shares` is set,
-//! every eighth transaction also logs an object that all threads share. The log is in memory.
+//! A transaction logs an inode and a part of a buffer, which only its own thread uses. If `shares`
+//! is set, every eighth transaction also logs an object that all threads share. The log is in
+//! memory.
 
 mod object;
 
@@ -24,29 +26,31 @@ use crate::parallel::join;
 use crate::target::Performed;
 use object::LoggedObject;
 
-/// Bytes that a transaction reserves: about as much as a change of an inode's attributes.
+/// Number of bytes of log space that a transaction reserves: about as many as a change of an
+/// inode's attributes.
 const RESERVED_BYTES: u64 = 64 << 10;
 
-/// Commits between two that log a shared object.
+/// One in this many commits of a thread logs a shared object.
 const SHARED_EVERY: u64 = 8;
 
-/// The unit of log sizes.
+/// The unit of log sizes in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// Supported log sizes in bytes: enough for the reservations of many threads, and at most what mkfs
-/// creates.
+/// Supported log sizes in bytes. The smallest suffices for the reservations of many threads; the
+/// largest is the largest that mkfs creates.
 pub const LOG_BYTES: RangeInclusive<u64> = 8 << 20..=2038 << 20;
 
-/// The parameters of the benchmark: commits of many threads to one log.
+/// The parameters of the benchmark, in which many threads commit to one log.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitLoad {
     /// Number of threads.
     pub threads: usize,
-    /// Number of slots of the log. With one slot, all threads share a single list.
+    /// Number of per-CPU slots of the log. With one slot, all threads share a single list of
+    /// commits.
     pub slots: usize,
     /// Number of commits of all threads together.
     pub commits: u64,
-    /// Number of inodes, and also of buffers, of all threads together.
+    /// Number of inodes of all threads together. There are as many buffers.
     pub objects: u64,
     /// Size of the log in bytes.
     pub log_bytes: u64,
@@ -60,7 +64,7 @@ impl CommitLoad {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::LogSize`], or the log's error.
+    /// [`WorkloadError::LogSize`] if the size of the log is not supported, or the log's error.
     pub fn run(&self) -> Result<(Performed, Counted), WorkloadError> {
         let log = open(self.log_bytes, self.slots)?;
         let common = self.shares.then(LoggedObject::buffer);
@@ -149,7 +153,8 @@ fn open(log_bytes: u64, slots: usize) -> Result<Log, WorkloadError> {
     Ok(Log::open(device, None, &state, &config))
 }
 
-/// Writes the whole device once, because first-touch allocation is not part of committing.
+/// Writes the whole device once, so that the measurement does not include the allocation of its
+/// memory.
 fn touch(device: &MemoryDevice, length_bytes: u64) -> Result<(), WorkloadError> {
     const STEP: usize = 1 << 20;
     let zeros = vec![0; STEP];
@@ -183,7 +188,8 @@ fn commit(
     Ok(committed.sequence)
 }
 
-/// Returns the shortest time of a force with this many commits pending.
+/// Returns the shortest of `times` measured times of a force of the log, each with `commits`
+/// commits pending.
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
-//! The measurements so far. The best run of each measurement is kept, and the work of all variants
-//! is compared.
+//! Collects measurements. Keeps the best run of each measurement, and checks that all variants do
+//! the same work.
 
 use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
 use crate::variant::Variant;
 
-/// The measurements of a run so far.
+/// The measurements of a run up to now.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) measurements: Vec<Measurement>,
@@ -17,8 +17,8 @@ impl Collected {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Disagreement`] if the run did other work than an earlier run, or left
-    /// another result (I1).
+    /// [`WorkloadError::Disagreement`] if this run did other work than an earlier run of the same
+    /// step, or left other files (I1).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
             // The kernel's bulkstat also lists files of other programs, and each volume has its own
@@ -61,7 +61,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Notes a missing measurement, once (I3).
+    /// Records that a measurement could not be made, and why (I3). A repetition is ignored.
     pub(crate) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let note = NotMeasured { what: what.into(), why: why.into() };
         if !self.not_measured.contains(&note) {

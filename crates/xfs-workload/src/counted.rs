@@ -1,28 +1,28 @@
-//! Counters of a target, in addition to the time.
+//! Counters of a target that are measured in addition to the time.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Counter values of a target. `None` means that the target does not count these events.
+/// Counters of a target. `None` means that the target does not count these events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Transactions. Each step of a chain counts as one.
+    /// Number of transactions. Each transaction of a chain counts.
     pub transactions: Option<u64>,
-    /// Bytes written to the log.
+    /// Number of bytes written to the log.
     pub log_bytes: Option<u64>,
-    /// Inodes that entered the inode cache.
+    /// Number of inodes that entered the inode cache.
     pub inodes_in: Option<u64>,
-    /// Inodes that left the inode cache.
+    /// Number of inodes that left the inode cache.
     pub inodes_out: Option<u64>,
-    /// Writes to memory that threads share, in a build that counts them.
+    /// Numbers of writes to memory that threads share. `None` in a build that does not count them.
     pub shared: Option<SharedWrites>,
 }
 
-/// Atomic writes and lock acquisitions, by the scope of the memory that they write.
+/// Numbers of atomic writes and lock acquisitions, by the scope of the memory that they write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedWrites {
-    /// Memory of one part of a structure that is split by thread.
+    /// Memory of one per-CPU slot.
     pub slot: ScopeCount,
     /// Memory of one inode, one buffer or one open file.
     pub object: ScopeCount,
@@ -30,17 +30,17 @@ pub struct SharedWrites {
     pub group: ScopeCount,
     /// Memory of the whole volume.
     pub volume: ScopeCount,
-    /// Writes and lock acquisitions of volume-wide memory, by file and line of the code.
+    /// Number of writes and lock acquisitions of volume-wide memory, by file and line of the code.
     #[serde(default)]
     pub volume_places: BTreeMap<String, u64>,
 }
 
-/// The counts of one scope.
+/// Numbers of writes and locks of memory of one scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeCount {
-    /// Atomic stores and read-modify-writes.
+    /// Number of atomic stores and read-modify-writes.
     pub writes: u64,
-    /// Lock acquisitions.
+    /// Number of lock acquisitions.
     pub locks: u64,
 }
 
@@ -57,7 +57,7 @@ impl ScopeCount {
 }
 
 impl SharedWrites {
-    /// Returns the difference to an earlier count.
+    /// Returns the counters minus those of `before`, an earlier time.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let more = |(place, now): (&String, &u64)| {
@@ -75,8 +75,8 @@ impl SharedWrites {
 }
 
 impl Counted {
-    /// Returns the sum of two volumes' counters. Both count shared writes of the whole process, so
-    /// these are not added.
+    /// Returns the sum of the counters of two volumes. Shared writes are those of the whole process
+    /// for either volume, so they are not added.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
@@ -89,7 +89,7 @@ impl Counted {
         }
     }
 
-    /// Returns the difference to an earlier count.
+    /// Returns the counters minus those of `before`, an earlier time.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -107,7 +107,7 @@ impl Counted {
     }
 }
 
-/// Returns the writes of all threads of this process so far. Returns `None` in a build that does
+/// Returns the writes of all threads of this process up to now. Returns `None` in a build that does
 /// not count them.
 #[cfg(feature = "count")]
 #[must_use]
@@ -123,7 +123,7 @@ pub fn shared_writes() -> Option<SharedWrites> {
     })
 }
 
-/// Returns the writes of all threads of this process so far. Returns `None` in a build that does
+/// Returns the writes of all threads of this process up to now. Returns `None` in a build that does
 /// not count them.
 #[cfg(not(feature = "count"))]
 #[must_use]

@@ -1,8 +1,9 @@
-//! A digest of the files after a step. The same files give the same digest, in any order.
+//! A digest of the files after a step. It depends on the files, not on the order in which they are
+//! added.
 
 use std::fmt;
 
-/// A sum over the identifying attributes of files. Inode numbers are left out, because they differ
+/// A sum over the attributes that identify files. Inode numbers are left out, because they differ
 /// between volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
@@ -11,8 +12,8 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds one file: the components of its path, and the inode attributes that the workloads
-    /// change.
+    /// Adds one file: `place` has the components of its path. The other arguments are the inode
+    /// attributes that workloads change.
     pub fn add(&mut self, place: &[&[u8]], mode: u32, nlink: u64, size: u64) {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         let mut hash = BASIS;
@@ -26,7 +27,7 @@ impl Digest {
         self.files += 1;
     }
 
-    /// Adds the digest of another thread.
+    /// Adds all files of another digest, for example that of another thread.
     pub fn merge(&mut self, other: Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.files += other.files;
@@ -39,7 +40,7 @@ impl Digest {
     }
 }
 
-/// One round of FNV-1a.
+/// Returns the FNV-1a hash of the bytes that led to `hash`, followed by `bytes`.
 fn feed(hash: u64, bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))

@@ -12,7 +12,7 @@ pub enum WorkloadError {
     /// A file of the host could not be used.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The host's error.
         source: io::Error,
@@ -28,18 +28,18 @@ pub enum WorkloadError {
     /// This machine, or this user, cannot make the measurement.
     #[error("{what}: {why}")]
     Unavailable {
-        /// The measurement.
+        /// Name of the measurement.
         what: String,
         /// The reason why the measurement is not possible.
         why: String,
     },
-    /// Two variants that should have done the same work did different work.
+    /// Two variants that must do the same work did different work, as this text says.
     #[error("{0}")]
     Disagreement(String),
     /// The requested volume cannot be created.
     #[error("cannot create a volume for this workload: {0}")]
     Geometry(#[from] xfs_mkfs::GeometryError),
-    /// The log is too small or too large for the measurement.
+    /// The log has this size in bytes, which is too small or too large for the measurement.
     #[error("a log of {0} bytes cannot be measured: use 8m to 2038m")]
     LogSize(u64),
     /// An operation of the library failed.
@@ -57,7 +57,7 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
-    /// Returns a conversion of a host error about a path.
+    /// Returns a function that turns a host error about `path` into a workload error.
     pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::File { path: path.to_owned(), source }
     }

@@ -1,4 +1,4 @@
-//! The conditions of a run, which readers of its figures need.
+//! The conditions of a run that readers of its figures need to know.
 
 use crate::report::{Report, VolumeShape};
 use crate::variant::Variant;
@@ -6,7 +6,7 @@ use crate::variant::Variant;
 const MEBIBYTE: u64 = 1 << 20;
 const GIBIBYTE: f64 = (1 << 30) as f64;
 
-/// Returns names and values, in the order of display.
+/// Returns the conditions as pairs of name and value, in the order of display.
 pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let plan = &report.plan;

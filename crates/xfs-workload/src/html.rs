@@ -1,8 +1,8 @@
 //! A report as one HTML page: charts, and tables for readers who want the numbers.
 //!
 //! Owns: the layout of the page. Does **not** own: charts ([`chart`]), tables ([`crate::tables`]).
-//! The page is self-contained. The page loads and runs nothing, and follows the light or dark
-//! scheme of the reader.
+//! The page is self-contained: it loads nothing and runs no scripts. It follows the reader's light
+//! or dark colour scheme.
 
 mod chart;
 
@@ -16,7 +16,7 @@ use chart::{Chart, ChartLine, draw};
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// Returns the report as a page.
+/// Returns the report as an HTML page.
 #[must_use]
 pub fn html(report: &Report) -> String {
     let mut page = Page { out: String::new() };
@@ -40,7 +40,7 @@ pub fn html(report: &Report) -> String {
     page.out
 }
 
-/// Escapes text for an element or a quoted attribute.
+/// Escapes text for use in an element or a quoted attribute.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -66,7 +66,7 @@ impl Page {
     }
 }
 
-/// Adds the main figure of each step, measured with as many threads as there are processors.
+/// Adds the main figure of each step. It is the one with as many threads as there are processors.
 fn headlines(page: &mut Page, report: &Report) {
     page.put("<div class=\"tiles\">");
     for section in report.sections() {
@@ -135,7 +135,7 @@ fn charts(page: &mut Page, report: &Report, section: &str) {
     page.put("</div>");
 }
 
-/// Adds one chart for a section of latencies, with one position on the horizontal axis per step.
+/// Adds one chart for a section of latencies. Each step has a position on the horizontal axis.
 fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     let steps = report.steps(section);
     let lines = report.variants(section).into_iter().map(|variant| {
@@ -161,7 +161,7 @@ fn latency_chart(page: &mut Page, report: &Report, section: &str) {
     page.put(&format!("<div class=\"charts\"><figure>\n{}</figure></div>", draw(&chart).svg));
 }
 
-/// Returns the class of a variant in the style sheet.
+/// Returns the name of the style sheet's class for a variant.
 const fn class(variant: Variant) -> &'static str {
     match variant {
         Variant::Ours => "ours",

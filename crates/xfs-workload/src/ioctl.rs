@@ -1,7 +1,7 @@
 //! The kernel's bulkstat, and its geometry call.
 //!
-//! This module has all `unsafe` of the crate. Each call passes the kernel a buffer of ours whose
-//! layout is fixed by the user-space interface, and reads back only plain integers.
+//! This module has all `unsafe` of the crate. Each call passes the kernel a buffer whose layout is
+//! fixed by the user-space interface. The kernel writes only plain integers into the buffer.
 
 #![allow(unsafe_code, reason = "an ioctl needs its number and the layout of a buffer")]
 
@@ -38,13 +38,14 @@ struct BulkstatRequest {
 const _: () = assert!(size_of::<RawBulkstat>() == 192);
 const _: () = assert!(size_of::<BulkstatRequest>() == 64 + BULKSTAT_MAX * 192);
 
-/// XFS_IOC_BULKSTAT. Its number contains the size of the header only.
+/// The number of XFS_IOC_BULKSTAT. It contains only the size of the header, not of the inodes.
 const BULKSTAT: Opcode = opcode::read::<[u64; 8]>(b'X', 127);
 
-/// XFS_BULK_IREQ_AGNO: lists only one group.
+/// XFS_BULK_IREQ_AGNO: requests the inodes of only one allocation group.
 const BULKSTAT_GROUP: u32 = 1;
 
-/// Returns how many inodes the kernel's bulkstat lists in one group of the volume of `file`.
+/// Returns the number of inodes that the kernel's bulkstat lists in one allocation group of the
+/// volume of `file`.
 pub(crate) fn bulkstat_count(file: impl AsFd, group: u32) -> Result<u64> {
     let empty = RawBulkstat { number: 0, rest: [0; 23] };
     let mut request = Box::new(BulkstatRequest {
@@ -87,13 +88,13 @@ struct RawGeometry {
 
 const _: () = assert!(size_of::<RawGeometry>() == 256);
 
-/// XFS_IOC_FSGEOMETRY.
+/// The number of XFS_IOC_FSGEOMETRY.
 const GEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
 
-/// XFS_FSOP_GEOM_FLAGS_PARENT.
+/// XFS_FSOP_GEOM_FLAGS_PARENT: the volume has parent pointers.
 const HAS_PARENTS: u32 = 1 << 25;
 
-/// Returns the shape of the volume of `file`.
+/// Returns parent pointers, number of groups and log size of the volume of `file`.
 pub(crate) fn shape(file: impl AsFd) -> Result<VolumeShape> {
     let mut geometry = RawGeometry {
         block_bytes: 0,

@@ -1,15 +1,15 @@
-//! Workloads on XFS, in one run: on our volumes through the library, and on the kernel's XFS
+//! Runs workloads on XFS: on volumes of ferroxfs through the library, and on the kernel's XFS
 //! through system calls.
 //!
 //! Owns: the workloads, the two kinds of volume that run them ([`WorkTarget`]), the measurements,
-//! the order of runs, and the report. Does **not** own: the source of the arguments, or a judgement
-//! of the figures.
+//! the order of runs, and the report. Does **not** own: parsing arguments, or deciding whether the
+//! figures are good.
 //!
 //! ```text
 //!  Plan ──run──> each threads x run x variant ──> Report ──> text, JSON, HTML
 //!                   |                    |
 //!                 Library         KernelDirectory
-//!            (a volume of ours)   (one of the kernel's)
+//!            (a ferroxfs volume)  (one of the kernel's)
 //! ```
 //!
 //! # Invariants
@@ -18,7 +18,7 @@
 //!   difference ends the run. Figures for different work are never shown together.
 //! - **I2** Time counts until all requested work is done, including deferred work: the log is
 //!   forced, and unlinked inodes are freed.
-//! - **I3** A measurement that could not be made is in the report, with the reason.
+//! - **I3** The report names each measurement that could not be made, with the reason.
 //! - **I4** A run leaves nothing behind in the folder or directory that it was given, and no memory
 //!   cgroup.
 

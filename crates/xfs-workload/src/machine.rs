@@ -1,4 +1,4 @@
-//! The machine of a run.
+//! The machine on which a run takes place.
 
 use std::fs;
 
@@ -11,22 +11,22 @@ use crate::processors::Processors;
 /// The machine on which the figures were measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// System and version, as in uname(1).
+    /// Name and version of the operating system, as in uname(1).
     pub kernel: String,
-    /// The architecture.
+    /// Name of the processor architecture.
     pub architecture: String,
     /// Model name of the processors, if known.
     pub processor: Option<String>,
     /// Number of processors that this process may use.
     pub processors: usize,
-    /// Memory size, if known.
+    /// Size of the memory in bytes, if known.
     pub memory_bytes: Option<u64>,
     /// Load average of the last minute, if known.
     pub load: Option<String>,
 }
 
 impl Machine {
-    /// Returns a description of this machine now.
+    /// Returns a description of this machine at present.
     ///
     /// # Errors
     ///
@@ -45,8 +45,8 @@ impl Machine {
     }
 }
 
-/// Returns the text after the colon of the first line of a file that starts with `key`, if there is
-/// one.
+/// Returns the text after the colon in the first line of a file that starts with `key`. `None` if
+/// there is no such line.
 fn line_of(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;

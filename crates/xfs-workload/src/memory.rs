@@ -1,7 +1,7 @@
 //! Memory cgroups: a limit on the memory that the kernel uses for a process, including inodes.
 //!
-//! Owns: finding a parent directory for such a group, for both versions of cgroups, and removing
-//! the group. Does **not** own: the processes in it ([`mod@crate::worker`]), or its limit.
+//! Owns: finding a parent directory for a memory cgroup, for version 1 and 2 of cgroups, and
+//! removing the group. Does **not** own: the processes in it ([`mod@crate::worker`]), or its limit.
 //!
 //! The kernel charges an inode to the group of the process that brought it into memory, and evicts
 //! it when that group reaches its limit. It charges cached metadata blocks to no group.
@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest wait for a group to be empty after the last process in it has ended.
+/// The longest wait until a group has no processes, after the last process in it has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A group of processes with a common memory limit. Dropping it removes the group (I4).
+/// A memory cgroup: a group of processes with a common memory limit. Dropping it removes the group
+/// (I4).
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
@@ -29,21 +30,21 @@ enum CgroupVersion {
     Two,
 }
 
-/// The memory use of a group.
+/// The memory that the processes of a group use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryUse {
-    /// Total bytes.
+    /// Number of all bytes.
     pub(crate) total_bytes: u64,
-    /// The part that kernel objects such as inodes use, in bytes.
+    /// Number of bytes that kernel objects such as inodes use.
     pub(crate) objects_bytes: u64,
 }
 
 impl MemoryGroup {
-    /// Creates a group without a limit.
+    /// Creates a memory cgroup without a limit.
     ///
     /// # Errors
     ///
-    /// The reason why the group cannot be created, for the report.
+    /// The reason, for the report, why the group cannot be created.
     pub(crate) fn create(name: &str) -> Result<Self, String> {
         let read =
             |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
@@ -76,10 +77,10 @@ impl MemoryGroup {
     /// Limits the memory of all processes in the group.
     ///
     /// No process is killed for exceeding the limit. The kernel frees evicted objects with a delay,
-    /// during which it believes that the group has nothing left to free. So version 1 is told not
-    /// to kill processes, and version 2 gets the throttling limit instead. With version 1 a system
-    /// call then fails with ENOMEM. A process that needs a page for itself sleeps until there is
-    /// memory, which may never happen. So a thread that waits for such a process needs a timeout.
+    /// during which it finds nothing to free in the group. So killing is turned off with version 1,
+    /// and version 2 gets the limit that only slows processes down. With version 1 a system call
+    /// over the limit fails with ENOMEM. A process that needs a page for itself sleeps until memory
+    /// is free, which may never happen. So a thread that waits for such a process needs a timeout.
     ///
     /// # Errors
     ///
@@ -95,8 +96,8 @@ impl MemoryGroup {
         }
     }
 
-    /// Moves a process into the group. The group is charged for memory that the kernel allocates
-    /// for the process from then on.
+    /// Moves a process into the group. From then on, the group is charged for the memory that the
+    /// kernel allocates for the process.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl MemoryGroup {
         fs::write(self.path.join("cgroup.procs"), process.to_string())
     }
 
-    /// Returns the current memory use.
+    /// Returns how much memory the group uses now.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ fn parse(text: &str) -> io::Result<u64> {
 }
 
 /// Returns the directories in which a group may be possible, from /proc/self/cgroup and
-/// /proc/self/mountinfo. The first directory is the group of this process, which version 2 refuses
-/// while it has processes. Its ancestors follow.
+/// /proc/self/mountinfo. The first directory is the group of this process. Version 2 permits no
+/// group in it, because it has processes. The directories above it follow.
 fn places(groups: &str, mounts: &str) -> Vec<(CgroupVersion, PathBuf)> {
     let mut places = Vec::new();
     for mount in mounts.lines().filter_map(CgroupMount::parse) {
@@ -182,7 +183,7 @@ fn folder_in(mount: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { mount.to_owned() } else { mount.join(below) }
 }
 
-/// A mount of the cgroup filesystem with a memory controller.
+/// A mount of the cgroup filesystem that has the memory controller.
 struct CgroupMount<'a> {
     version: CgroupVersion,
     root: &'a Path,
@@ -190,7 +191,7 @@ struct CgroupMount<'a> {
 }
 
 impl<'a> CgroupMount<'a> {
-    /// Parses a line of mountinfo. Returns `None` for mounts of other filesystems.
+    /// Parses a line of mountinfo. Returns `None` unless the line is a mount of this kind.
     fn parse(line: &'a str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;
         let mut back = back.split(' ');

@@ -1,9 +1,9 @@
-//! Running the same work in several threads.
+//! Runs the same work in several threads.
 
 use std::thread::{self, ScopedJoinHandle};
 
-/// Runs `work` in this many threads, and passes each thread its index. Returns the results in the
-/// order of the indexes.
+/// Runs `work` in `threads` threads. Each thread gets its index as argument. Returns the results in
+/// the order of the indexes.
 ///
 /// # Errors
 ///
@@ -19,8 +19,8 @@ pub fn in_parallel<T: Send, E: Send>(
     })
 }
 
-/// Returns the results of threads. A scope does not report the panic of a thread that is joined by
-/// hand, so the panic is resumed here.
+/// Waits for threads and returns their results. Panics if a thread has panicked, because a scope
+/// does not propagate the panic of a thread that was joined explicitly.
 pub(crate) fn join<T, E>(handles: Vec<ScopedJoinHandle<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let outcomes = handles.into_iter().map(|handle| match handle.join() {
         Ok(outcome) => outcome,

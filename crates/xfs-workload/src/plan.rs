@@ -1,4 +1,4 @@
-//! The plan of a run.
+//! The plan of a run: which workloads run, and with which parameters.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::variant::Variant;
 use crate::work::WorkStep;
 
-/// A workload, selected by its name.
+/// A workload, which can be selected by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
     /// Creates empty files.
     Create,
-    /// Lists directories with stat data and cold caches, in one pass and file by file.
+    /// Lists directories with stat data and cold caches, once by readdir with attributes and once
+    /// file by file.
     Walk,
     /// Changes permissions, with cold caches.
     Chmod,
@@ -27,7 +28,7 @@ pub enum Workload {
     Commit,
     /// Creates and removes files in many directories.
     Fsmark,
-    /// Looks files up with memory for a few of them.
+    /// Looks files up while memory suffices for a tenth of their inodes.
     Pressure,
     /// Lists the inodes of a large volume.
     Stream,
@@ -91,13 +92,13 @@ impl Workload {
         }
     }
 
-    /// Returns the workload with this name, if there is one.
+    /// Returns the workload with this name, or `None`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
-    /// Returns whether a step of the file sequence belongs to this workload.
+    /// Returns whether a step of the sequence over files is a part of this workload.
     pub(crate) fn has(self, step: WorkStep) -> bool {
         match self {
             Self::Create => step == WorkStep::Create,
@@ -117,22 +118,23 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// The numbers of threads with which each workload runs.
     pub threads: Vec<usize>,
-    /// Files per thread, if each thread has a processor. More threads than processors share the
-    /// files of as many threads as there are processors. `fsync` creates enough files to fill the
-    /// list of its log.
+    /// Number of files per thread, if there are at most as many threads as processors. If there are
+    /// more threads, the number of all files does not grow any more. `fsync` creates as many files
+    /// as its log needs.
     pub files: u64,
-    /// The number of repetitions of every measurement. The shortest time counts.
+    /// Number of repetitions of every measurement. The shortest time counts.
     pub runs: u32,
-    /// Whether each workload also runs with single design decisions reverted.
+    /// Whether each workload also runs on variants of the library with one design decision
+    /// reverted.
     pub before: bool,
-    /// Subdirectories per thread, over which its files are distributed in turn. With 0 there are no
-    /// subdirectories, except in `fsmark`, which then has one per ten files.
+    /// Number of subdirectories per thread, over which the thread's files are distributed in turn.
+    /// With 0 there are no subdirectories, except that `fsmark` then has one per ten files.
     pub directories: u64,
-    /// Inodes of the volume of `stream`.
+    /// Number of inodes of the volume of `stream`.
     pub inodes: u64,
-    /// Allocation groups of our volumes.
+    /// Number of allocation groups of each volume that is created for ferroxfs.
     pub groups: u64,
-    /// Log size of our volumes, in bytes.
+    /// Log size in bytes of each volume that is created for ferroxfs.
     pub log_bytes: u64,
     /// The folder for the volumes. `None` puts them in memory.
     pub folder: Option<PathBuf>,
@@ -162,7 +164,7 @@ impl Plan {
         }
     }
 
-    /// Returns the files per thread for this many threads and processors.
+    /// Returns the number of files per thread for this many threads and processors.
     #[must_use]
     pub fn files_of(&self, threads: usize, processors: usize) -> u64 {
         match threads > processors {
@@ -175,8 +177,8 @@ impl Plan {
         self.workloads.iter().any(|workload| workload.has(step))
     }
 
-    /// Returns the variants to run: ours, those of `others` that the plan allows, and the kernel if
-    /// requested.
+    /// Returns the variants to run: ferroxfs, those of `others` that the plan permits, and the
+    /// kernel if the plan includes it.
     pub(crate) fn variants(&self, others: &[Variant]) -> Vec<Variant> {
         let mut variants = vec![Variant::Ours];
         variants.extend(others.iter().filter(|other| self.before || !other.is_before()));
@@ -185,5 +187,6 @@ impl Plan {
     }
 }
 
-/// The number of processors of the machines in the original publications.
+/// The usual plan also runs with this many threads, if it is more than twice the number of
+/// processors. The machines in the original publications have this many processors.
 const MANY_THREADS: usize = 64;

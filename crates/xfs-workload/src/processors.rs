@@ -1,10 +1,10 @@
-//! The processors on which a workload runs.
+//! The processors that the threads of a workload may use.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::WorkloadError;
 
-/// The processors that this process may use.
+/// A set of processors that this process may use.
 pub struct Processors(CpuSet);
 
 impl Processors {
@@ -23,7 +23,8 @@ impl Processors {
         self.0.count() as usize
     }
 
-    /// Confines this thread, and all threads that it starts later, to this many processors.
+    /// Confines this thread, and all threads that it starts later, to the first `count` of these
+    /// processors.
     ///
     /// # Errors
     ///

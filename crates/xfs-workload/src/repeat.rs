@@ -1,4 +1,4 @@
-//! Repetition of an action in all threads at once.
+//! Repeats an action in several threads at the same time.
 
 use std::time::Instant;
 
@@ -7,11 +7,11 @@ use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::target::Performed;
 
-/// Ratio of the measured repetitions to those of the warm-up.
+/// The measured repetitions are this many times as many as those of the warm-up.
 const WARM_UP: u64 = 10;
 
-/// Runs an action `times` times in each of `threads` threads, after a warm-up of a tenth as many
-/// repetitions.
+/// Performs an action `times` times in each of `threads` threads. Before that, a warm-up performs
+/// it a tenth as many times.
 ///
 /// # Errors
 ///

@@ -7,14 +7,14 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::variant::Variant;
 
-/// The version of the report's JSON. It changes if a key is removed or changes its meaning. New
-/// keys may appear at any time.
+/// The version of the report's JSON. It is raised if a key is removed or changes its meaning. New
+/// keys may be added without a new version.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA_VERSION`].
+    /// The version of the report's JSON: [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// The version of ferroxfs.
     pub version: String,
@@ -45,10 +45,10 @@ pub struct VolumeShape {
     pub log_bytes: u64,
 }
 
-/// One figure: the best of some runs.
+/// One figure: the best of several runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The section, whose figures share a table.
+    /// The name of the section. The figures of a section share a table.
     pub section: String,
     /// The name of the measured step.
     pub step: String,
@@ -58,11 +58,12 @@ pub struct Measurement {
     pub threads: usize,
     /// Number of processors.
     pub processors: usize,
-    /// Number of operations of all threads together.
+    /// Number of operations of all threads.
     pub operations: u64,
     /// Seconds until the last thread had finished.
     pub worked_seconds: f64,
-    /// Seconds until no deferred work was left. Rates are computed from this time.
+    /// Seconds until no deferred work was left, such as freeing inodes. Rates are computed from
+    /// this time.
     pub drained_seconds: f64,
     /// Number of runs of which this is the best.
     pub runs: u32,
@@ -74,43 +75,47 @@ pub struct Measurement {
     pub counted: Counted,
     /// Times of single operations, if the measurement is about them.
     pub latency: Option<Latency>,
-    /// Other changes that waited in the log, if the measurement is about them.
+    /// Changes of other files that waited in the log during the operation, if the measurement is
+    /// about them.
     pub behind: Option<PendingChanges>,
-    /// Memory that the inodes took or were limited to, in bytes, if the kernel was asked for that.
+    /// Bytes of memory that the inodes occupied or to which they were limited. `None` if that was
+    /// not measured.
     pub inodes_bytes: Option<u64>,
 }
 
 /// Times of single operations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The median: half of the operations took no longer.
+    /// The median: half of the operations took at most this time.
     pub median_seconds: f64,
     /// The longest time of an operation.
     pub worst_seconds: f64,
 }
 
-/// Changes that waited in the log together with the measured one.
+/// Changes of other files that waited in the log while the measured change was made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingChanges {
     /// Number of changes of other files.
     pub changes: u64,
-    /// Lower bound of the bytes in the log's list of commits, if known.
+    /// A lower bound of the number of bytes in the log's list of commits, if known.
     pub list_bytes: Option<u64>,
 }
 
 impl Measurement {
-    /// Returns operations per second.
+    /// Returns the number of operations per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.drained_seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Returns whether `other` is another run of the same measurement.
+    /// Returns whether `other` is a run of the same step, with the same variant and number of
+    /// threads.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.is_beside(other) && self.variant == other.variant
     }
 
-    /// Returns whether `other` must have done the same work.
+    /// Returns whether `other` is a run of the same step with the same number of threads, by any
+    /// variant. These runs must do the same work.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.section == other.section && self.step == other.step && self.threads == other.threads
     }
@@ -126,7 +131,7 @@ pub struct NotMeasured {
 }
 
 impl Report {
-    /// Returns the measurement of a step by a variant with this many threads, if there is one.
+    /// Returns the measurement of a step by a variant with this many threads, or `None`.
     #[must_use]
     pub fn find(
         &self,
@@ -161,7 +166,7 @@ impl Report {
         distinct(self.of_section(section).map(|one| one.variant))
     }
 
-    /// Returns the numbers of threads in a section.
+    /// Returns the numbers of threads with which a section ran.
     #[must_use]
     pub fn threads(&self, section: &str) -> Vec<usize> {
         distinct(self.of_section(section).map(|one| one.threads))
@@ -172,7 +177,7 @@ impl Report {
     }
 }
 
-/// Returns the distinct items, in the order of their first occurrence.
+/// Returns the items without repetitions, in the order of their first occurrence.
 fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for item in items {

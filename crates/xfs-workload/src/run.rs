@@ -1,5 +1,5 @@
-//! The order of a run. Variants that are compared take turns, so that other load on the machine
-//! affects all of them alike.
+//! Runs a plan. Variants that are compared take turns, so that other load on the machine affects
+//! all of them.
 
 mod commit;
 mod fsync;
@@ -26,28 +26,28 @@ use crate::work::{Work, WorkStep};
 use crate::{NewVolume, Store};
 use sequence::{FILES, MARKS};
 
-/// Receives the progress of a run.
+/// Observes a run, and can end it.
 pub trait Watcher {
-    /// Called when a part of the run begins.
+    /// Called when a part of the run begins. `what` describes the part.
     fn begin(&mut self, what: &str);
 
-    /// Returns whether the run must end, with [`WorkloadError::Interrupted`].
+    /// Returns whether the run must end. The run then fails with [`WorkloadError::Interrupted`].
     fn is_over(&self) -> bool;
 
-    /// Returns the command that starts a process calling [`serve`](crate::serve) with its standard
-    /// input and output. That process runs the kernel with little memory. `None` skips the
-    /// measurements that need this process.
+    /// Returns the command that starts a process which calls [`serve`](crate::serve) with its
+    /// standard input and output. That process looks files up through the kernel with little
+    /// memory. `None` skips the measurements that need this process.
     fn worker(&self) -> Option<Command> {
         None
     }
 }
 
-/// Runs the plan. Afterwards the calling thread may use all its processors again.
+/// Runs the plan. After that, the calling thread may use all its processors again.
 ///
 /// # Errors
 ///
-/// The first failure. Parts that this machine or this user cannot run are not errors: the report
-/// names them.
+/// The first failure. A part that this machine or this user cannot run is not an error: the report
+/// names it.
 pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
     let machine = Machine::this()?;
     let processors = Processors::available()?;
@@ -72,7 +72,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadErr
     })
 }
 
-/// A run in progress.
+/// A run of a plan in progress.
 struct Session<'a> {
     plan: &'a Plan,
     processors: Processors,
@@ -81,7 +81,7 @@ struct Session<'a> {
 }
 
 /// Returns the work with as many directories as fs_mark uses for its files, unless the plan sets
-/// their number.
+/// another number.
 fn in_many_directories(work: Work) -> Work {
     let directories = match work.directories {
         0 => (work.files / FILES_OF_A_DIRECTORY).max(1),
@@ -92,7 +92,7 @@ fn in_many_directories(work: Work) -> Work {
 
 const FILES_OF_A_DIRECTORY: u64 = 10;
 
-/// Identifies one figure.
+/// Section, step, variant and number of threads of one figure.
 struct MeasurementId<'a> {
     section: &'a str,
     step: &'a str,
@@ -133,7 +133,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Announces a part of the run, and confines it to as many processors as there are threads.
+    /// Announces a part of the run to the watcher, and confines the part to as many processors as
+    /// it has threads.
     fn begin(&mut self, what: &str, variant: Variant, threads: usize) -> Result<(), WorkloadError> {
         if self.watcher.is_over() {
             return Err(WorkloadError::Interrupted);
@@ -148,7 +149,7 @@ impl Session<'_> {
         Work { directories: self.plan.directories, ..Work::new(threads, files) }
     }
 
-    /// Creates a volume for this many files.
+    /// Creates the device of a volume with room for `files` files.
     fn store(&self, variant: Variant, files: u64) -> Result<Store, WorkloadError> {
         let Plan { groups, log_bytes, .. } = *self.plan;
         let volume = NewVolume { files, groups, log_bytes, parents: variant.has_parents() };
@@ -158,7 +159,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the target that does the work of a variant.
+    /// Returns the target on which a variant does its work.
     fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn WorkTarget>, WorkloadError> {
         match &self.plan.kernel {
             Some(path) if variant == Variant::Kernel => Ok(Box::new(KernelDirectory::open(path)?)),
@@ -170,12 +171,12 @@ impl Session<'_> {
         }
     }
 
-    /// Creates and opens a volume for this many files.
+    /// Creates and opens a volume of ferroxfs with room for `files` files.
     fn library(&self, variant: Variant, files: u64) -> Result<Library, WorkloadError> {
         Library::open(self.store(variant, files)?, variant.options())
     }
 
-    /// Adds the results of one run.
+    /// Adds the times and details of one run to the collected measurements.
     fn record(
         &mut self,
         id: &MeasurementId<'_>,
@@ -208,13 +209,13 @@ impl Session<'_> {
     }
 }
 
-/// Creates the files of a step, without measuring the time.
+/// Creates the directories and files that a measured step needs. Its time is not measured.
 fn fill(target: &mut dyn WorkTarget, work: &Work) -> Result<(), WorkloadError> {
     target.prepare(work)?;
     target.perform(WorkStep::Create, work).map(drop)
 }
 
-/// The results of a run other than its times.
+/// The results of a run in addition to its times.
 #[derive(Default)]
 struct RunDetails {
     counted: Counted,

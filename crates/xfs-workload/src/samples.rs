@@ -33,7 +33,7 @@ pub(crate) fn measurement(step: &str, variant: Variant, threads: usize) -> Measu
     }
 }
 
-/// Returns a report of two steps by three variants.
+/// Returns a report with measurements of two steps by three variants.
 pub(crate) fn report() -> Report {
     let mut measurements = Vec::new();
     for threads in [1, 2, 4, 64] {

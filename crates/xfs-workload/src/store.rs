@@ -1,4 +1,5 @@
-//! Volumes to work on, created by our own mkfs, in memory or in an unnamed file.
+//! The volumes on which workloads run. ferroxfs's own mkfs creates them in memory or in an unnamed
+//! file.
 //!
 //! A file loses its name as soon as it is open, so no file is left, however the run ends.
 
@@ -26,13 +27,14 @@ pub struct NewVolume {
     pub parents: bool,
 }
 
-/// Free space in addition to the files, so that the allocator does not run short.
+/// Free space in bytes in addition to that for the files, so that the allocator does not run short
+/// of space.
 const SPARE_BYTES: u64 = 2 << 30;
-/// Space per file: an inode, an entry in a directory, and a part of the metadata for both.
+/// Space per file in bytes: an inode, a directory entry, and a part of their metadata.
 const FILE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u32 = 512;
 
-/// The device of a volume.
+/// The device of a volume that was created for a run.
 #[derive(Clone)]
 pub struct Store {
     device: SharedDevice,
@@ -49,7 +51,7 @@ impl Store {
         Self::with_device(Arc::new(device), volume)
     }
 
-    /// Creates a volume in a file of this folder.
+    /// Creates a volume in an unnamed file in `folder`.
     ///
     /// # Errors
     ///
@@ -66,7 +68,7 @@ impl Store {
         Self::with_device(opened.device, volume)
     }
 
-    /// Opens the volume in an image.
+    /// Opens the image at `path`, which contains a volume.
     ///
     /// # Errors
     ///
@@ -83,7 +85,7 @@ impl Store {
         Ok(Self { device })
     }
 
-    /// Returns the device, from the first byte of the superblock on.
+    /// Returns the device. The volume starts at its first byte.
     pub(crate) fn device(&self) -> SharedDevice {
         Arc::clone(&self.device)
     }

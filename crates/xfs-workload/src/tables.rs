@@ -19,7 +19,7 @@ pub(crate) struct Table {
     pub(crate) is_detail: bool,
 }
 
-/// The text in place of a missing figure.
+/// The text of a cell without a figure.
 const NOTHING: &str = "–";
 
 /// Returns all tables of a section.
@@ -64,8 +64,8 @@ fn beside_kernel(report: &Report, section: &str) -> Table {
     Table { title: format!("{section}: ferroxfs / kernel, operations per second{warm}"), ..table }
 }
 
-/// Returns whether one measurement started with warm caches and the other with cold caches, which
-/// makes their ratio meaningless.
+/// Returns whether `one` started with warm caches and `other` with cold caches. The ratio of their
+/// figures then means nothing.
 pub(crate) fn is_warm_beside(one: &Measurement, other: &Measurement) -> bool {
     !one.is_cold && other.is_cold
 }
@@ -81,7 +81,8 @@ fn before_and_after(report: &Report, section: &str, before: Variant) -> Table {
     }
 }
 
-/// Returns a table with a row per number of threads, and a column per step that both variants have.
+/// Returns a table with a row per number of threads, and a column per step that was measured for
+/// `one` and `other`.
 fn by_threads(
     report: &Report,
     section: &str,
@@ -142,11 +143,11 @@ fn microseconds(seconds: f64) -> String {
     format!("{time:.digits$}")
 }
 
-/// Microseconds per second.
+/// Number of microseconds per second.
 pub(crate) const MICROSECONDS: f64 = 1e6;
 
-/// Returns the table of the speed-up by more threads, compared with one thread. If there are more
-/// threads than processors, the comparison is with as many threads as processors.
+/// Returns the table of the speed-up by more threads. It compares with one thread, or, if there are
+/// more threads than processors, with as many threads as processors.
 fn scaling(report: &Report, section: &str) -> Table {
     let steps = report.steps(section);
     let mut rows = Vec::new();
@@ -222,7 +223,7 @@ fn details(report: &Report, section: &str) -> Table {
     Table { title, head: head("step", &columns), rows: rows.collect(), is_detail: true }
 }
 
-/// Returns the table of writes to shared memory per operation.
+/// Returns the table with the numbers of writes to shared memory per operation.
 fn shared(report: &Report, section: &str) -> Table {
     let columns = [
         "variant",
@@ -268,7 +269,8 @@ fn head(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|name| (*name).to_owned()).collect()
 }
 
-/// Formats a number of threads, followed by the number of processors if that number is smaller.
+/// Returns the number of threads as text, followed by the number of processors if there are fewer
+/// of them.
 pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
     match report.machine.processors {
         processors if threads > processors => format!("{threads} on {processors}"),
@@ -276,7 +278,7 @@ pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
     }
 }
 
-/// Formats a rate with three digits and a unit prefix.
+/// Formats a number of operations per second, with three digits and a unit prefix.
 pub(crate) fn rate(rate: f64) -> String {
     let (scaled, unit) = match rate {
         rate if rate >= 1e6 => (rate / 1e6, " M"),

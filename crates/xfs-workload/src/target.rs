@@ -1,4 +1,4 @@
-//! The targets of a workload: a volume of ours, or a directory on the kernel's XFS.
+//! The targets of a workload: a volume of ferroxfs, or a directory on the kernel's XFS.
 
 pub(crate) mod kernel;
 pub(crate) mod library;
@@ -11,21 +11,23 @@ use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::work::{Work, WorkStep};
 
-/// The result of a step.
+/// The number of operations of a step and its times.
 #[derive(Clone, Copy, Debug)]
 pub struct Performed {
     /// Number of operations.
     pub operations: u64,
     /// Time until the last thread had finished.
     pub worked: Duration,
-    /// Time until no deferred work was left: the log forced, unlinked inodes freed (I2).
+    /// Time until no deferred work was left: the log was forced and the unlinked inodes were freed
+    /// (I2).
     pub drained: Duration,
-    /// Whether the end of deferred work was observed, and not hidden by the activity of other
-    /// programs.
+    /// Whether the end of deferred work was observed. It is `false` if the activity of other
+    /// programs hid it.
     pub is_certain: bool,
 }
 
-/// Checks that a walk has seen all files of a thread, each of which has one name.
+/// Checks that a walk has seen all files of one thread. Each file has one name, so `names` must be
+/// their number.
 fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
     if names == work.files {
         return Ok(());
@@ -35,7 +37,8 @@ fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
 }
 
 impl Performed {
-    /// Checks that the step reached the last file. A step that did not would look too fast (I1).
+    /// Checks that a step has processed at least `files` files. A step that ends early would look
+    /// too fast (I1).
     pub(crate) fn check_least(&self, files: u64, step: WorkStep) -> Result<(), WorkloadError> {
         if self.operations >= files {
             return Ok(());
@@ -46,56 +49,58 @@ impl Performed {
     }
 }
 
-/// Whether a step starts with cold caches.
+/// Whether the caches are cold at the start of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cold {
     /// The caches are cold.
     Yes,
-    /// The caches are not cold, for this reason.
+    /// The caches are not cold. The text gives the reason.
     No(String),
 }
 
-/// A target of workloads.
+/// A filesystem on which workloads run.
 pub trait WorkTarget {
     /// Creates the directories for the files.
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// The first error.
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError>;
 
-    /// Makes all changes durable and drops the caches.
+    /// Makes all changes durable and drops the caches. Returns `Cold::No` if the caches cannot be
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// The first failure. If caches cannot be dropped, that is not an error.
+    /// The first error.
     fn cool(&mut self) -> Result<Cold, WorkloadError>;
 
-    /// Runs one step, in as many threads as `work` says, until no deferred work is left.
+    /// Runs one step with the number of threads in `work`, until no deferred work is left.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unavailable`] if the step is not possible here, or the first failure.
+    /// [`WorkloadError::Unavailable`] if the step is not possible on this target, or the first
+    /// error.
     fn perform(&mut self, step: WorkStep, work: &Work) -> Result<Performed, WorkloadError>;
 
     /// Returns the counters of the target.
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// The first error.
     fn counted(&self) -> Result<Counted, WorkloadError>;
 
-    /// Returns the digest of the current files.
+    /// Returns the digest of all files as they are now.
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// The first error.
     fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError>;
 
-    /// Ends the target and removes its files.
+    /// Removes the files of the target and closes it.
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// The first error.
     fn close(&mut self) -> Result<(), WorkloadError>;
 }

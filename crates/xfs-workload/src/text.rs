@@ -6,7 +6,7 @@ use crate::facts::facts;
 use crate::report::Report;
 use crate::tables::{Table, tables};
 
-/// Returns the report as text. `with_details` adds the detailed tables.
+/// Returns the report as text. Tables with details are left out unless `with_details` is true.
 #[must_use]
 pub fn text(report: &Report, with_details: bool) -> String {
     let mut out = String::new();

@@ -1,4 +1,5 @@
-//! The variants that are compared: ours, ours with one design decision reverted, the kernel.
+//! The variants that are compared: ferroxfs, ferroxfs with one design decision reverted, and the
+//! kernel.
 
 use ferroxfs::OpenOptions;
 use ferroxfs::bench::{InodeIndex, LockCheck, ParentPath};
@@ -8,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
-    /// The library.
+    /// The library of ferroxfs as it is.
     Ours,
-    /// The library with one list of all cached inodes.
+    /// The library with all cached inodes in one list.
     OneList,
     /// The library with one list of all commits, which all threads share.
     OneSlot,
@@ -18,9 +19,9 @@ pub enum Variant {
     Intents,
     /// The library on a volume without parent pointers.
     NoParents,
-    /// The library with a read of the pointer to a file's locks at each open and close.
+    /// The library with a read of the pointer to the file's locks at each open and close.
     LockPointer,
-    /// The library with a volume per thread.
+    /// The library with a separate volume per thread.
     Apart,
     /// The kernel's XFS.
     Kernel,
@@ -42,13 +43,13 @@ impl Variant {
         }
     }
 
-    /// Returns whether the variant is the library with a design decision reverted.
+    /// Returns whether the variant is the library with one design decision reverted.
     #[must_use]
     pub const fn is_before(self) -> bool {
         !matches!(self, Self::Ours | Self::Apart | Self::Kernel)
     }
 
-    /// Returns whether a run with this many threads and processors is meaningful.
+    /// Returns whether the variant is worth measuring with this many threads and processors.
     #[must_use]
     pub(crate) const fn is_meaningful(self, threads: usize, processors: usize) -> bool {
         // One thread always has a volume of its own. Without a processor per thread, the volumes

@@ -1,8 +1,8 @@
-//! The steps of workloads, and their amount.
+//! The steps of workloads, and the number of threads, files and names of a step.
 
 use serde::{Deserialize, Serialize};
 
-/// Length of a name in bytes, unless the plan sets another.
+/// Length of a file name in bytes, unless the plan sets another length.
 pub const USUAL_NAME_BYTES: usize = 13;
 
 /// An operation on all files, which is timed.
@@ -18,11 +18,11 @@ pub enum WorkStep {
     WalkThrough,
     /// Looks each file up and changes its permissions.
     Change,
-    /// Looks each file up and reads its stat data, twice, in an order other than that of creation.
+    /// Looks each file up twice and reads its stat data, in an order other than that of creation.
     Visit,
     /// Lists all inodes, bypassing the inode cache.
     BulkstatPast,
-    /// Lists all inodes through the inode cache, and evicts each inode again.
+    /// Lists all inodes through the inode cache. Each inode is evicted after it was listed.
     Bulkstat,
     /// Removes the files with all their names.
     Remove,
@@ -51,22 +51,21 @@ impl WorkStep {
 pub struct Work {
     /// Number of threads, each in a directory of its own.
     pub threads: usize,
-    /// The index of the first thread. The directory of a thread is named after its index.
+    /// The index of the first thread. A thread's directory is named after the thread's index.
     pub first: usize,
-    /// Files per thread.
+    /// Number of files per thread.
     pub files: u64,
     /// Length of each name in bytes.
     pub name_bytes: usize,
     /// Whether each file has a second name.
     pub linked: bool,
-    /// Subdirectories per thread, over which its files are distributed in turn. With 0, the files
-    /// are in the thread's own directory.
+    /// Number of subdirectories per thread, over which the thread's files are distributed in turn.
+    /// With 0, all files are in the thread's own directory.
     pub directories: u64,
 }
 
 impl Work {
-    /// Returns the work of this many threads with this many files each, in one directory per
-    /// thread.
+    /// Returns the work of `threads` threads with `files` files each, without subdirectories.
     #[must_use]
     pub const fn new(threads: usize, files: u64) -> Self {
         Self {
@@ -79,13 +78,14 @@ impl Work {
         }
     }
 
-    /// Returns the number of files of all threads together.
+    /// Returns the number of files of all threads.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.files * self.threads as u64
     }
 
-    /// Returns the indexes of a thread's files, each index twice, in large strides.
+    /// Returns the indexes of a thread's files in the order of `WorkStep::Visit`. Each index
+    /// occurs twice. Successive indexes are far apart.
     pub(crate) fn visits(&self) -> impl Iterator<Item = u64> + use<> {
         // Primes: one that does not divide the number of files reaches all of them.
         const STRIDES: [u64; 2] = [7919, 104_729];
@@ -94,7 +94,7 @@ impl Work {
         (0..2 * files).map(move |visit| visit % files * stride % files)
     }
 
-    /// Returns the number of operations of a step.
+    /// Returns the number of operations of all threads in a step.
     pub(crate) const fn operations(&self, step: WorkStep) -> u64 {
         match step {
             WorkStep::Visit => 2 * self.total(),
@@ -102,25 +102,25 @@ impl Work {
         }
     }
 
-    /// Returns the name of a thread's directory.
+    /// Returns the name of the directory of the thread with index `thread`.
     pub(crate) fn folder(&self, thread: usize) -> String {
         format!("thread-{}", self.first + thread)
     }
 
-    /// Returns the name of a file. All names have the same length.
+    /// Returns the name of the file with index `number`. All names have the same length.
     pub(crate) fn name(&self, number: u64) -> String {
         let digits = self.name_bytes - "file-".len();
         format!("file-{number:0digits$}")
     }
 
-    /// Returns the second name of a file.
+    /// Returns the second name of the file with index `number`.
     pub(crate) fn second_name(&self, number: u64) -> String {
         let digits = self.name_bytes - "link-".len();
         format!("link-{number:0digits$}")
     }
 
-    /// Returns the names of the subdirectories of a thread's directory. Returns no names if the
-    /// files are in that directory itself.
+    /// Returns the names of the subdirectories of a thread's directory. The result is empty if the
+    /// files are in the thread's directory itself.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.directories).map(|number| format!("d{number}"))
     }

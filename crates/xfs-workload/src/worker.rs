@@ -12,10 +12,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The worker's own memory is allocated before it enters its group, and so does not count
-//!   there. Hardly anything except inodes is charged to the group.
-//! - **I2** Neither the worker process nor its group outlives the [`Worker`]. If its parent is
-//!   killed, it ends with its work.
+//! - **I1** The worker allocates its own memory before it enters its memory cgroup, so this memory
+//!   is not charged to the group. Hardly anything except inodes is charged to the group.
+//! - **I2** Neither the worker process nor its group outlives the [`Worker`]. If the parent process
+//!   is killed, the worker ends when its work is done.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -35,40 +35,40 @@ use crate::target::Performed;
 use crate::target::kernel::KernelDirectory;
 use crate::work::{Work, WorkStep};
 
-/// Files that each thread looks up before it is ready.
+/// Number of files that each thread looks up before it reports that it is ready.
 const FIRST_FILES: u64 = 8;
 
-/// Interval of the checks whether the run must end.
+/// Interval at which the parent checks whether the run must end.
 const TICK: Duration = Duration::from_millis(100);
-/// Least time limit of a worker, because a worker that gets no memory may wait for ever. The limit
-/// is this value, plus many times the usual duration of each lookup.
+/// The shortest time limit of a worker. A limit is needed because a worker that gets no memory may
+/// wait for ever. It is this time, plus many times the usual duration of each lookup.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 
-/// Returns the time limit of a worker for `work`.
+/// Returns the time limit for the lookups of `work`.
 fn patience(work: &Work) -> Duration {
     let operations = u32::try_from(work.operations(WorkStep::Visit)).unwrap_or(u32::MAX);
     LEAST_PATIENCE + PATIENCE_EACH.saturating_mul(operations)
 }
 
-/// A request to a worker.
+/// A request to a worker: the directory, and the lookups to perform in it.
 #[derive(Serialize, Deserialize)]
 struct WorkerRequest {
     path: PathBuf,
     work: Work,
 }
 
-/// A message of a worker.
+/// A message from a worker to its parent.
 #[derive(Debug, Serialize, Deserialize)]
 enum WorkerReply {
     Ready,
-    /// Time until the last thread had finished, and until no deferred work was left.
+    /// The time until the last thread had finished, and the time until no deferred work was left.
     Done(Duration, Duration),
     Failed(String),
 }
 
 /// Serves one request from `input` and writes its result to `output`. Returns at the end of
-/// `input`. This is for a process that [`Watcher::worker`](crate::Watcher::worker) starts.
+/// `input`. A process that [`Watcher::worker`](crate::Watcher::worker) starts calls this function.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ fn say(output: &mut impl Write, reply: &WorkerReply) -> io::Result<()> {
     output.flush()
 }
 
-/// Looks the files up, in threads that wait until `go` returns.
+/// Looks up the files of the request. The threads first wait until `go` returns.
 fn look_up(
     WorkerRequest { path, work }: &WorkerRequest,
     go: &mut dyn FnMut() -> io::Result<()>,
@@ -131,18 +131,19 @@ fn look_up(
     })
 }
 
-/// The result of the lookups.
+/// The times and the memory of the lookups.
 pub(crate) struct VisitOutcome {
     pub(crate) performed: Performed,
     pub(crate) footprint: MemoryFootprint,
 }
 
-/// The memory of a worker and of the inodes that it brought into memory.
+/// The memory that a worker uses, and the memory of the inodes that its lookups brought into
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryFootprint {
-    /// Bytes of the inodes, with all objects that belong to them.
+    /// Number of bytes of the inodes, with all objects that belong to them.
     pub(crate) inodes_bytes: u64,
-    /// Bytes of all other memory of the worker.
+    /// Number of bytes of all other memory of the worker.
     base_bytes: u64,
 }
 
@@ -152,12 +153,12 @@ impl MemoryFootprint {
         Self { inodes_bytes, base_bytes: after.total_bytes.saturating_sub(inodes_bytes) }
     }
 
-    /// Checks that inodes are charged at all. A kernel that does not charge kernel memory charges
-    /// no inodes.
+    /// Checks that the group was charged for inodes at all. Some kernels do not charge kernel
+    /// memory to groups.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unavailable`].
+    /// [`WorkloadError::Unavailable`] if it was not charged.
     pub(crate) fn check_counted(self, files: u64) -> Result<Self, WorkloadError> {
         if self.inodes_bytes >= files * LEAST_INODE_BYTES {
             return Ok(self);
@@ -168,21 +169,21 @@ impl MemoryFootprint {
         )))
     }
 
-    /// Returns the limit that leaves this many bytes for inodes.
+    /// Returns the memory limit in bytes that leaves `inodes_bytes` bytes for inodes.
     pub(crate) const fn limit(self, inodes_bytes: u64) -> u64 {
         self.base_bytes + inodes_bytes
     }
 }
 
-/// A lower bound of the memory of an XFS inode in any kernel.
+/// A lower bound of the memory of an XFS inode in any kernel, in bytes.
 const LEAST_INODE_BYTES: u64 = 512;
 
-/// Looks files up in a new process, in a new group. `limit`, if given, limits the memory of the
-/// group.
+/// Looks files up in a new process in a new memory cgroup. `limit` is the memory limit of the group
+/// in bytes, if any.
 ///
 /// # Errors
 ///
-/// [`WorkloadError::Unavailable`] if this machine cannot do that, or the first failure.
+/// [`WorkloadError::Unavailable`] if this machine cannot do that. Otherwise the first error.
 pub(crate) fn visit(
     command: Option<Command>,
     limit: Option<u64>,
@@ -216,9 +217,9 @@ fn unavailable(why: String) -> WorkloadError {
 
 struct Worker {
     child: Child,
-    /// The input of the worker. `Some` until the worker must end.
+    /// The standard input of the worker. It is `Some` until the worker must end.
     input: Option<ChildStdin>,
-    /// The output of the worker, line by line.
+    /// The lines that the worker writes to its standard output.
     replies: mpsc::Receiver<io::Result<String>>,
 }
 
@@ -236,7 +237,7 @@ impl Worker {
         Ok(Self { child, input, replies })
     }
 
-    /// Sends the request, and waits until the worker is ready.
+    /// Sends the request to the worker, and waits until the worker reports that it is ready.
     fn prepare(
         &mut self,
         path: &Path,
@@ -251,7 +252,7 @@ impl Worker {
         }
     }
 
-    /// Starts the work, and waits until it is done.
+    /// Starts the lookups, and waits until they are done.
     fn work(
         &mut self,
         work: &Work,
@@ -266,7 +267,7 @@ impl Worker {
         }
     }
 
-    /// Sends a line, and waits up to `patience` for the answer.
+    /// Sends a line to the worker, and waits up to `patience` for its answer.
     fn ask(
         &mut self,
         line: &str,
@@ -299,7 +300,7 @@ impl Worker {
         Err(ended(self.wait()?))
     }
 
-    /// Ends the worker.
+    /// Ends the worker and waits until its process has ended.
     fn end(mut self) -> Result<(), WorkloadError> {
         self.wait().map(drop)
     }
@@ -318,7 +319,7 @@ impl Drop for Worker {
     }
 }
 
-/// Returns the reason why a process with this status gave no answer.
+/// Returns the error for a worker that ended with this status without an answer.
 fn ended(status: ExitStatus) -> WorkloadError {
     match status.signal() {
         Some(signal) if signal == Signal::KILL.as_raw() => unavailable(

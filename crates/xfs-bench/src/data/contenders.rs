@@ -11,26 +11,26 @@ use xfs_oracle::{Mount, Xfsprogs};
 use super::Arguments;
 use crate::error::BenchError;
 
-/// Size of the writes that fill a file before the measurement.
+/// Size in bytes of the writes that fill a file before the measurement.
 const FILL_BYTES: usize = 1 << 20;
-/// Space of a volume in addition to its files.
+/// Space of a volume in bytes in addition to its files.
 const SPARE_BYTES: u64 = 512 << 20;
 
-/// The files of one contender, numbered from zero.
+/// A contender and its files, which are numbered from 0 on.
 pub(super) trait DataContender: Sync {
     fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError>;
     fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError>;
     fn sync(&self, file: usize) -> Result<(), BenchError>;
-    /// Closes the files and the volume, and opens them again with cold caches.
+    /// Closes the files and the volume, and opens them again so that the caches are cold.
     fn reopen(&mut self) -> Result<(), BenchError>;
     fn close(self: Box<Self>) -> Result<(), BenchError>;
 }
 
-/// The library on an image.
+/// The library on a volume in an image.
 pub(super) struct Library {
     image: PathBuf,
     count: usize,
-    /// Declared before the volume, so that the files are dropped first.
+    /// The files. They are declared before the volume, so that they are dropped first.
     files: Vec<ferroxfs::File>,
     volume: Option<Volume>,
 }
@@ -97,7 +97,7 @@ impl DataContender for Library {
     }
 }
 
-/// The bare device: a file like the images, with one part per thread.
+/// The bare device: a file of the size of the images, of which each thread uses one part.
 pub(super) struct Bare {
     path: PathBuf,
     part_bytes: u64,
@@ -140,8 +140,8 @@ impl DataContender for Bare {
     }
 }
 
-/// The kernel's XFS with direct I/O. The loop device of the image writes through the host's page
-/// cache, so bytes are copied once, as with the library.
+/// The kernel's XFS with direct I/O. The loop device writes the image through the host's page
+/// cache. So bytes are copied once, as in the library.
 pub(super) struct Kernel {
     mount: Mount,
     count: usize,
@@ -195,14 +195,14 @@ fn open(path: &Path, flags: OFlags) -> Result<File, BenchError> {
     options.open(path).map_err(BenchError::file(path))
 }
 
-/// Returns the size of an image.
+/// Returns the size of an image in bytes.
 const fn image_bytes(arguments: &Arguments) -> u64 {
     arguments.bytes() * arguments.threads as u64 + SPARE_BYTES
 }
 
-/// Makes files of the size of an image and fills them, unless filling is disabled. The files grow
-/// in turns, so that they get memory of the same kind. Two files that were filled one after the
-/// other differed by half in their read speed.
+/// Makes files of the size of an image and fills them, unless the arguments disable filling. All
+/// files grow in turns, so that they get memory of the same kind. Without turns, the read speed of
+/// two files differed by half.
 pub(super) fn fill(arguments: &Arguments, paths: &[PathBuf]) -> Result<(), BenchError> {
     let mut files = Vec::new();
     for path in paths {

@@ -1,4 +1,4 @@
-//! The kernel's XFS on an image. Mounting the image again makes the caches cold.
+//! The kernel's XFS on an image. Mounting the image again makes the kernel's caches cold.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xfs_workload::{
     Cold, Counted, Digest, KernelDirectory, Performed, Work, WorkStep, WorkTarget, WorkloadError,
 };
 
-/// The root of a mounted volume.
+/// The root of a mounted volume, as a target of the workload.
 pub(crate) struct Mounted {
     image: PathBuf,
     directory: KernelDirectory,
@@ -60,7 +60,7 @@ impl WorkTarget for Mounted {
         self.directory.digest(work)
     }
 
-    /// Unmounts the volume. The image is deleted as a whole, so its files need not be removed.
+    /// Unmounts the volume. Its files are not removed, because the whole image is deleted later.
     fn close(&mut self) -> Result<(), WorkloadError> {
         self.unmount()
     }

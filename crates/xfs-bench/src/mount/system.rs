@@ -12,19 +12,19 @@ use xfs_oracle::{FuseRings, LoopDevice, Xfsprogs};
 use super::Arguments;
 use crate::error::BenchError;
 
-/// Time limit for an unmounted server to end.
+/// The longest wait until the server process has ended after an unmount.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEGABYTE: u64 = 1 << 20;
-/// Space of an image in addition to the streamed data.
+/// Space of an image in bytes in addition to the data that clients write.
 const IMAGE_BYTES: u64 = 1 << 30;
-/// Size of the writes that touch memory.
+/// Size in bytes of the writes that allocate the memory of an image.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A filesystem that can be mounted repeatedly.
+/// A filesystem on an image, which can be mounted repeatedly.
 pub(super) trait System {
     fn name(&self) -> &'static str;
 
-    /// Makes a new volume in a folder.
+    /// Makes a new volume in `folder`.
     fn make(&mut self, folder: &Path) -> Result<(), BenchError>;
 
     fn mount(&mut self, root: &Path) -> Result<(), BenchError>;
@@ -33,7 +33,7 @@ pub(super) trait System {
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError>;
 }
 
-/// Returns the requested systems.
+/// Returns the systems that the arguments select.
 pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
     let image_bytes = IMAGE_BYTES + arguments.clients as u64 * arguments.megabytes * MEGABYTE;
     let image = TestImage { path: PathBuf::new(), bytes: image_bytes };
@@ -76,7 +76,8 @@ impl TestImage {
         run(mkfs.arg(&self.path))
     }
 
-    /// Allocates all memory of an image, including the parts that mkfs leaves out.
+    /// Writes all bytes of an image, so that its memory is allocated also where mkfs does not
+    /// write.
     fn fill(&self) -> std::io::Result<()> {
         let mut file = File::create(&self.path)?;
         let piece = vec![0; PIECE_BYTES];
@@ -98,8 +99,8 @@ struct FerroxfsMount {
     channel: ChannelKind,
 }
 
-/// Enables FUSE over io_uring in the kernel while a mount with that channel begins. Returns `None`
-/// for other channels.
+/// Enables FUSE over io_uring in the kernel until the returned guard is dropped. Returns `None` for
+/// a channel that does not need it.
 fn offered(channel: ChannelKind) -> Result<Option<FuseRings>, BenchError> {
     Ok(match channel {
         ChannelKind::Device => None,
@@ -134,7 +135,7 @@ impl System for FerroxfsMount {
     }
 }
 
-/// A server that answers at once.
+/// The mount of a FUSE server that answers at once.
 struct NullMount {
     clients: usize,
     server: Null,
@@ -216,7 +217,7 @@ impl System for KernelMount {
     }
 }
 
-/// fuse2fs of Debian, on an ext4 image.
+/// A mount of fuse2fs, as Debian has it, on an ext4 image.
 struct Fuse2fsMount {
     image: TestImage,
 }

@@ -11,21 +11,21 @@ use xfs_oracle::{Mount, Xfsprogs};
 use super::{Arguments, Cost, clear};
 use crate::error::BenchError;
 
-/// One program with one job.
+/// One job as one contender does it.
 pub(super) struct PopulateJob<'a> {
     pub(super) job: &'static str,
     pub(super) name: String,
     pub(super) run: Box<dyn FnMut() -> Result<Cost, BenchError> + 'a>,
 }
 
-/// The inputs that all contenders share.
+/// The inputs that are the same for all contenders.
 pub(super) struct PopulateInputs<'a> {
     arguments: &'a Arguments,
-    /// The image or tree that a contender creates.
+    /// The path of the image or tree that a contender creates.
     made: PathBuf,
-    /// A volume that contains the tree, for the jobs that extract it.
+    /// The path of a volume that contains the tree, for the jobs that extract it.
     filled: PathBuf,
-    /// The tree as an archive, plain and compressed.
+    /// The tree as archives, one plain and others compressed.
     archives: Vec<Archive>,
     mkfs: Xfsprogs,
 }
@@ -33,7 +33,7 @@ pub(super) struct PopulateInputs<'a> {
 struct Archive {
     job: &'static str,
     path: PathBuf,
-    /// The program that decompresses the archive. `None` for a plain archive.
+    /// The program that decompresses the archive. `None` for an archive that is not compressed.
     decompressor: Option<&'static str>,
 }
 
@@ -66,15 +66,15 @@ impl<'a> PopulateInputs<'a> {
         Ok(inputs)
     }
 
-    /// Makes an image and fills it from a tree or an archive, with ferroxfs.
+    /// Makes an image with ferroxfs, which fills it from a tree or an archive.
     fn fill(&self, ferroxfs: &Path, from: &Path, image: &Path) -> Result<Cost, BenchError> {
         let size = format!("size={}", self.arguments.size);
         let mut mkfs = Command::new(ferroxfs);
         measure(mkfs.args(["mkfs", "-q", "-d", &size, "--from"]).arg(from).arg(image))
     }
 
-    /// Makes a volume with the newest mkfs.xfs. If there is a prototype, mkfs.xfs fills the volume
-    /// from it.
+    /// Makes a volume with the newest mkfs.xfs. If there is a prototype file, mkfs.xfs fills the
+    /// volume from it.
     fn peer(&self, prototype: Option<&Path>) -> Result<Cost, BenchError> {
         let mut mkfs = self.mkfs.command("mkfs.xfs");
         mkfs.args(["-q", "-n", "parent=1", "-d"]);
@@ -104,14 +104,14 @@ impl<'a> PopulateInputs<'a> {
         Ok(Cost { wall: began.elapsed(), ..taken })
     }
 
-    /// Returns the ferroxfs binaries to measure.
+    /// Returns the ferroxfs binaries to measure, each with its name in the table.
     fn binaries(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let before = self.arguments.before.iter().map(|path| ("ferroxfs before", path.as_path()));
         std::iter::once(("ferroxfs", self.arguments.ferroxfs.as_path())).chain(before)
     }
 }
 
-/// Returns all contenders, ours first in each job.
+/// Returns all contenders of all jobs. In each job ferroxfs comes first.
 pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<'a>> {
     let mut all = Vec::new();
     filling(inputs, &mut all);
@@ -120,7 +120,7 @@ pub(super) fn contenders<'a>(inputs: &'a PopulateInputs<'a>) -> Vec<PopulateJob<
     all
 }
 
-/// Adds a contender, whose output is removed before each of its runs.
+/// Adds a contender to `all`. The image or tree that it creates is removed before each run.
 fn add<'a>(
     all: &mut Vec<PopulateJob<'a>>,
     inputs: &'a PopulateInputs<'a>,

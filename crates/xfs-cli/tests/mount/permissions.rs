@@ -261,7 +261,7 @@ fn guarded(options: &str) -> Result<Mounted, TrialError> {
 }
 
 /// Checks that a lookup by one user reveals nothing to another user, nor to the same user after the
-/// directory is closed.
+/// search permission on the directory was removed.
 fn lookup_of_one_user_is_not_reused_for_another() -> Result<(), TrialError> {
     let volume = guarded(CHECKED)?;
     let member = Actor { groups: vec![2000], ..Actor::plain() };

@@ -1,5 +1,5 @@
-//! Opening, locking and I/O on temporary files; block devices need privilege and are tested against
-//! the kernel elsewhere.
+//! Opening, locking and I/O on temporary files. Block devices need privilege; tests with the kernel
+//! cover them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -211,7 +211,7 @@ fn open_of_a_non_device_is_refused() {
     }
 }
 
-/// Reads `length` bytes from a pipe that holds that many, and returns the bytes.
+/// Reads `length` bytes, which a pipe must contain, and returns them.
 fn emptied(reader: std::os::fd::OwnedFd, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     std::fs::File::from(reader).read_exact(&mut bytes).unwrap();

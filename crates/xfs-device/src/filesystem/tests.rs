@@ -1,4 +1,4 @@
-//! Finding the one XFS volume of a device.
+//! Tests of finding the only XFS volume of a device.
 
 use std::sync::Arc;
 
@@ -97,8 +97,8 @@ fn offset_is_used_as_given() {
     }
 }
 
-/// Checks that such a volume is found. Opening it then reports the damaged superblock, which says
-/// more than "no volume".
+/// Checks that a volume with a damaged first sector is found. Opening it then reports the damaged
+/// superblock, which says more than "no volume".
 #[test]
 fn volume_with_a_damaged_first_sector_is_found() {
     let start = 100 * 512;

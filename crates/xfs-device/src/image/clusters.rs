@@ -27,15 +27,15 @@ use crate::file::FileDevice;
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
-/// Subclusters of a cluster with an extended entry.
+/// Number of subclusters of a cluster whose L2 entry is extended.
 const SUBCLUSTERS: u64 = 32;
-/// The largest cluster that qemu creates and reads.
+/// Base-2 logarithm of the largest cluster size that qemu supports, in bytes.
 const MAX_CLUSTER_LOG: u32 = 21;
 const MIN_CLUSTER_LOG: u32 = 9;
-/// A cluster with extended entries has at least 16 KiB.
+/// Base-2 logarithm of the smallest size of a cluster with an extended entry: 16 KiB.
 const MIN_EXTENDED_LOG: u32 = 14;
 
-/// The map of an image by its own L1 and L2 tables.
+/// The map of an image that is read through its L1 and L2 tables.
 pub(super) struct ClusterTables {
     header: ImageHeader,
     /// The index and the bytes of the cluster that was decompressed last.
@@ -43,7 +43,7 @@ pub(super) struct ClusterTables {
 }
 
 impl ClusterTables {
-    /// Creates the map. Returns `None` if the header is impossible.
+    /// Creates the map. Returns `None` if the header has impossible values.
     pub(super) fn new(header: ImageHeader) -> Option<Self> {
         let min = if header.has_extended_l2 { MIN_EXTENDED_LOG } else { MIN_CLUSTER_LOG };
         if !(min..=MAX_CLUSTER_LOG).contains(&header.cluster_log) {
@@ -55,12 +55,13 @@ impl ClusterTables {
         (needed <= header.l1_entries.into()).then_some(map)
     }
 
-    /// Returns the logarithm of the number of entries in an L2 table.
+    /// Returns the base-2 logarithm of the number of entries in an L2 table.
     fn entries_log(&self) -> u32 {
         self.header.cluster_log - if self.header.has_extended_l2 { 4 } else { 3 }
     }
 
-    /// Locates an offset as [`ClusterMap::find`] does, up to the end of the cluster or subcluster.
+    /// Returns the result of [`ClusterMap::find`], but at most up to the end of the cluster or
+    /// subcluster.
     fn locate(&self, file: &FileDevice, offset: u64) -> io::Result<(ClusterLocation, u64)> {
         let cluster_bytes = 1_u64 << self.header.cluster_log;
         let (cluster, within) = (offset >> self.header.cluster_log, offset % cluster_bytes);
@@ -130,7 +131,7 @@ impl ClusterMap for ClusterTables {
         self.locate(file, offset)
     }
 
-    /// Copies a part of a compressed cluster; `entry` is its L2 entry.
+    /// Copies a part of a compressed cluster into `piece`. `entry` is the cluster's L2 entry.
     fn read_encoded(
         &self,
         file: &FileDevice,
@@ -152,7 +153,7 @@ impl ClusterMap for ClusterTables {
     }
 }
 
-/// Reads an entry of a table.
+/// Reads the entry at `offset` of the table at byte `table` of the file.
 fn read_entry(file: &FileDevice, table: u64, offset: u64) -> io::Result<u64> {
     let mut bytes = [0; 8];
     let at = table.checked_add(offset).ok_or(io::ErrorKind::UnexpectedEof)?;

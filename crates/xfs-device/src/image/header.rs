@@ -1,4 +1,5 @@
-//! The header of a qcow2 image: its features, and the features that keep the image from being read.
+//! The header of a qcow2 image, with its fields by byte offset. An image with unsupported features
+//! is refused.
 //!
 //! ```text
 //!  0 "QFI\xfb"   4 version      8 backing file: offset, 16 its length
@@ -13,9 +14,9 @@ use std::io;
 use crate::device::BlockDevice;
 use crate::file::FileDevice;
 
-/// The longest part of a header that is used.
+/// Number of bytes of a header that are read at most.
 const HEADER_BYTES: usize = 112;
-/// The length of a version 2 header.
+/// The length of a version 2 header in bytes.
 const HEADER_BYTES_2: usize = 72;
 
 const DIRTY: u64 = 1 << 0;
@@ -24,13 +25,13 @@ const EXTERNAL_DATA: u64 = 1 << 2;
 const COMPRESSION: u64 = 1 << 3;
 const EXTENDED_L2: u64 = 1 << 4;
 
-/// A feature for which a disk image is refused by name.
+/// An unsupported feature of a disk image, because of which the image is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageRefusal {
-    /// The version of the format is unknown.
+    /// The image has this version of the format, which is unknown.
     Version(u32),
-    /// The image has a backing file, which holds the clusters that the image lacks.
+    /// The image depends on this backing file, which has the clusters that the image lacks.
     BackingFile(String),
     /// The clusters are in an external data file.
     ExternalData,
@@ -40,7 +41,8 @@ pub enum ImageRefusal {
     Compression(u8),
     /// The program that wrote the image has marked it as corrupt.
     MarkedCorrupt,
-    /// Incompatible features that are unknown here.
+    /// The image has incompatible features that ferroxfs does not know, given as the bits of the
+    /// header.
     Features(u64),
 }
 
@@ -62,7 +64,7 @@ impl fmt::Display for ImageRefusal {
 }
 
 impl ImageRefusal {
-    /// Returns a hint what the user can do about the refusal.
+    /// Returns advice for the user about the refused image.
     pub(crate) const fn hint(&self) -> &'static str {
         match self {
             Self::BackingFile(_) => {
@@ -81,7 +83,7 @@ impl ImageRefusal {
     }
 }
 
-/// The part of a header that locates the clusters.
+/// The fields of a header by which clusters are located.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImageHeader {
     pub(super) cluster_log: u32,
@@ -89,8 +91,8 @@ pub(super) struct ImageHeader {
     pub(super) l1_entries: u32,
     pub(super) l1_offset: u64,
     pub(super) has_extended_l2: bool,
-    /// Whether the image was not closed, so that its reference counts may be wrong. Reading does
-    /// not depend on them.
+    /// Whether the image was not closed properly, so that its reference counts may be wrong.
+    /// Reading the image does not use them.
     pub(super) is_dirty: bool,
 }
 
@@ -157,7 +159,7 @@ fn check_features(features: u64, compression: u8) -> Result<(), HeaderError> {
     Err(HeaderError::Refused(refusal))
 }
 
-/// Returns the name of the backing file, which has at most 1023 bytes.
+/// Returns the name of the backing file. At most 1023 bytes of it are read.
 fn backing(file: &FileDevice, header: &[u8]) -> io::Result<String> {
     let (start, length) = (number(header, 8, 8), number(header, 16, 4).min(1023));
     if start.saturating_add(length) > file.length_bytes() {
@@ -168,7 +170,7 @@ fn backing(file: &FileDevice, header: &[u8]) -> io::Result<String> {
     Ok(crate::text::printable(&String::from_utf8_lossy(&name)))
 }
 
-/// Decodes a big-endian number of up to 8 bytes. Bytes past the end count as 0.
+/// Decodes a big-endian number of up to 8 bytes at byte `at`. Missing bytes count as 0.
 pub(super) fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let bytes = bytes.get(at..).and_then(|rest| rest.get(..length)).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte))

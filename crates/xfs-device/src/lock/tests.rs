@@ -1,4 +1,4 @@
-//! Announcements of users of one file, each through a descriptor of its own.
+//! Tests of announcements by several users of one file, each through a descriptor of its own.
 
 use std::fs::File;
 
@@ -10,7 +10,7 @@ const FIRST: Span = Span { start: 1 << 20, end: 2 << 20 };
 const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
 const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
 
-/// Checks whether the second user may use its span while the first uses its own.
+/// Checks whether a second user may announce its span after the first one has announced its own.
 fn check_beside(first: (Span, Access), second: (Span, Access), expected: bool) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || File::open(file.path()).unwrap();

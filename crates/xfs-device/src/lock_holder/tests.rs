@@ -1,4 +1,4 @@
-//! Tests that find the process that holds a lock, with a lock of this process.
+//! Tests of finding the process that holds a lock. The test process itself holds the lock.
 
 use std::os::unix::fs::MetadataExt;
 

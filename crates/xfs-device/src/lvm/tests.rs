@@ -1,4 +1,4 @@
-//! Physical volumes made by hand, in the form that pvcreate and lvcreate write.
+//! Tests of physical volumes that the tests write in the form of pvcreate and lvcreate.
 #![allow(
     clippy::little_endian_bytes,
     reason = "the numbers of LVM, md and bcache are little-endian"
@@ -14,13 +14,13 @@ use crate::partition::tests::Gpt;
 
 const AREA: u64 = 4096;
 const AREA_BYTES: u64 = 1 << 20;
-/// Offset of the first extent, and the size of an extent, in bytes.
+/// Offset of the first extent of a physical volume, and size of an extent, in bytes.
 const FIRST: u64 = 1 << 20;
 const EXTENT: u64 = 4 << 20;
 const ID: &str = "0aAbBc-CdDe-EfFg-GhHi-IjJk-KlLm-MnNoO1";
 
-/// Returns the text of a logical volume of linear segments. Each segment has a physical volume, its
-/// first extent there, and its number of extents.
+/// Returns the metadata text of a logical volume with linear segments. Each segment has the name of
+/// a physical volume, the number of its first extent on it, and its number of extents.
 fn volume(name: &str, segments: &[(&str, u64, u64)]) -> String {
     let mut text = format!(
         "{name} {{\nid = \"x\"\nstatus = [\"READ\", \"WRITE\", \"VISIBLE\"]\nsegment_count = {}\n",
@@ -50,7 +50,8 @@ fn text(volumes: &str) -> String {
     )
 }
 
-/// Writes a physical volume with this text at `ring`, at byte `start` of the disk.
+/// Writes a physical volume at byte `start` of the disk. Its text starts at byte `ring` of the
+/// metadata area, and wraps around to the start of the ring.
 fn make(disk: &MemoryDevice, start: u64, text: &str, ring: u64) {
     let label = start + 512;
     write(disk, label, b"LABELONE\x01");

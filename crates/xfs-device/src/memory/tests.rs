@@ -1,4 +1,4 @@
-//! The device in memory: chunk boundaries, sparseness, concurrency.
+//! Tests of the device in memory: chunk boundaries, sparseness, concurrency.
 
 use std::io::ErrorKind;
 

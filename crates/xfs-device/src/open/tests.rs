@@ -1,4 +1,4 @@
-//! Opening paths; qcow2 compared with qemu-img, where it is installed.
+//! Tests of opening paths. A qcow2 image is compared with qemu-img, if that is installed.
 
 use std::io::Write;
 use std::path::Path;
@@ -60,7 +60,7 @@ mod qcow2 {
     use crate::file::OpenOptions;
     use crate::image::ImageRefusal;
 
-    /// Runs qemu-img. Returns `false` and prints a message if qemu-img is not installed.
+    /// Runs qemu-img. If qemu-img is not installed, prints a message and returns `false`.
     fn qemu_img(directory: &Path, arguments: &[&str]) -> bool {
         let mut command = Command::new("qemu-img");
         match command.current_dir(directory).args(arguments).output() {
@@ -75,8 +75,8 @@ mod qcow2 {
         }
     }
 
-    /// Returns bytes that alternate between runs of zeros and runs of noise. The length of a run is
-    /// no multiple of any cluster size.
+    /// Returns bytes in which runs of zeros and runs of noise alternate. The length of a run is not
+    /// a multiple of any cluster size.
     fn sample() -> Vec<u8> {
         let mut bytes = vec![0; (3 << 20) + 512];
         let mut state = 1_u32;

@@ -1,4 +1,5 @@
-//! Tests of the overlay: writes are read back, and reach the device below only in a write-back.
+//! Tests of the overlay. Reads must return written bytes, and only a write-back may change the
+//! device below.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -73,7 +74,7 @@ fn whole_ranges_are_written_by_one_write() {
     assert_eq!(writes, [(4096, 4096), (10240, 1024), (0, 1024), (8192, 512)]);
 }
 
-/// A device that records offset and length of every write.
+/// A device that records the offset and the length of every write.
 struct Counting {
     inner: Arc<MemoryDevice>,
     writes: Mutex<Vec<(u64, usize)>>,

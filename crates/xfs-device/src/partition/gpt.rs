@@ -21,11 +21,11 @@ const HEADER_CRC_OFFSET: usize = 16;
 const ENTRY_BYTES: usize = 128;
 const NAME_UNITS: usize = 36;
 
-/// The most bytes of entries that are read. The standard asks for 16 KiB.
+/// The most bytes of entries that are read. The standard requires 16 KiB.
 const MAX_TABLE_BYTES: usize = MAX_PARTITIONS * ENTRY_BYTES;
 
-/// Reads the first copy of the table, or the second if the first is not valid. Returns `None` if
-/// neither is.
+/// Reads the first copy of the table, or the second one if the first is invalid. Returns `None` if
+/// both are invalid.
 pub(super) fn read(
     device: &dyn BlockDevice,
     sector_size: u32,
@@ -58,7 +58,7 @@ fn read_copy(
     Ok(Some(decode_entries(&table, header.entry_bytes)))
 }
 
-/// Reads bytes from a sector on. Returns `None` if they are not all on the device.
+/// Reads `length` bytes from a sector on. Returns `None` if they reach past the end of the device.
 fn read_range(
     device: &dyn BlockDevice,
     sector: u64,
@@ -77,7 +77,7 @@ fn read_range(
 struct GptHeader {
     first_entry_sector: u64,
     entry_bytes: usize,
-    /// Bytes of all entries, at most [`MAX_TABLE_BYTES`].
+    /// Number of bytes of all entries, at most [`MAX_TABLE_BYTES`].
     bytes: usize,
     entries_crc: u32,
 }

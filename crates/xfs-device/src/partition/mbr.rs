@@ -1,12 +1,9 @@
 //! The master boot record and its chain of extended boot records.
 //!
-//! ```text
-//! record 446 four entries of 16 bytes  510 0x55 0xaa
-//! entry    0 boot flag  4 type  8 first sector  12 sectors
-//! ```
-//! Logical partitions are numbered from 5. Each extended boot record holds the partition, whose
-//! start counts from this record, and the location of the next record, which counts from the start
-//! of the whole extended partition.
+//! ```text record 446 four entries of 16 bytes 510 0x55 0xaa entry 0 boot flag 4 type 8 first
+//! sector 12 sectors ``` Logical partitions have numbers from 5 on. Each extended boot record has
+//! one partition and the location of the next record. The start of the partition is relative to the
+//! record. The location of the next record is relative to the start of the extended partition.
 #![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
 
 use std::io;
@@ -14,10 +11,10 @@ use std::io;
 use super::{MAX_PARTITIONS, Purpose, TableEntry};
 use crate::device::BlockDevice;
 
-/// Type of the one partition in the MBR of a disk with a GPT.
+/// Type of the only partition in the MBR of a disk with a GPT.
 pub(super) const PROTECTIVE: u8 = 0xee;
 
-/// The types of extended partitions: CHS, LBA, Linux.
+/// The type bytes of extended partitions: CHS, LBA, Linux.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
 
 const RECORD_BYTES: usize = 512;
@@ -53,7 +50,7 @@ impl RecordEntry {
     }
 }
 
-/// Reads the table. Returns `None` if there is no table.
+/// Reads the partition table. Returns `None` if the disk has no MBR.
 pub(super) fn read(
     device: &dyn BlockDevice,
     sector_size: u32,
@@ -70,8 +67,8 @@ pub(super) fn read(
     Ok((!entries.is_empty()).then_some(entries))
 }
 
-/// Follows the chain of extended boot records. The numbers of partitions and of records are
-/// bounded, so a cyclic chain ends.
+/// Follows the chain of extended boot records and adds their partitions. The numbers of partitions
+/// and of records are bounded, so a cyclic chain ends.
 fn read_logical(
     device: &dyn BlockDevice,
     sector_size: u32,
@@ -106,7 +103,8 @@ fn read_logical(
     Ok(())
 }
 
-/// Reads the four entries of the boot record at this byte. Returns `None` if there is no record.
+/// Reads the four entries of the boot record at byte `start`. Returns `None` if there is no boot
+/// record.
 fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[RecordEntry; 4]>> {
     let end = start.checked_add(RECORD_BYTES as u64);
     if end.is_none_or(|end| end > device.length_bytes()) {

@@ -1,4 +1,4 @@
-//! Partition tables, sound and hostile, built here byte by byte.
+//! Tests of valid and malicious partition tables, which the tests build byte by byte.
 #![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
 
 use crate::device::{BlockDevice, Durability};
@@ -10,12 +10,12 @@ use super::{MAX_PARTITIONS, PartitionError, TableKind, partitions};
 const DISK_BYTES: u64 = 8 << 20;
 const LINUX: u8 = 0x83;
 
-/// A GPT under construction: its entries and the distortions of a test.
+/// A GPT that a test builds: its entries and its deliberate errors.
 pub(crate) struct Gpt {
     pub(crate) sector_size: u64,
     pub(crate) entry_bytes: u32,
     pub(crate) entry_count: u32,
-    /// The entries: index, first sector, last sector.
+    /// The entries. Each has its index in the table, first sector and last sector.
     pub(crate) entries: Vec<(usize, u64, u64)>,
 }
 
@@ -69,7 +69,8 @@ pub(crate) fn write(disk: &MemoryDevice, offset: u64, bytes: &[u8]) {
     disk.write_at(offset, &bytes[..fits], Durability::Cached).unwrap();
 }
 
-/// Writes a boot record at a byte; each entry has type, first sector, sectors.
+/// Writes a boot record at byte `offset`. Each slot has the type, the first sector and the number
+/// of sectors.
 pub(crate) fn write_record(disk: &MemoryDevice, offset: u64, slots: &[(u8, u32, u32)]) {
     let mut record = [0; 512];
     record[510..].copy_from_slice(&[0x55, 0xaa]);
@@ -82,7 +83,7 @@ pub(crate) fn write_record(disk: &MemoryDevice, offset: u64, slots: &[(u8, u32, 
     write(disk, offset, &record);
 }
 
-/// Returns number, start and length of every partition.
+/// Returns number, start and length of every partition on the disk.
 fn ranges(disk: &MemoryDevice) -> Vec<(u32, u64, u64)> {
     let table = partitions(disk).unwrap().unwrap();
     table.partitions.iter().map(|part| (part.number, part.start, part.length_bytes)).collect()

@@ -1,8 +1,9 @@
 //! Loop devices: the files that they are made of.
 //!
 //! sysfs shows the present path of the backing file in this mount namespace. The path ends in `
-//! (deleted)` if the file has no name, and means another file in another mount namespace. The
-//! kernel reports the inode to a process that may open the device.
+//! (deleted)` if the file has no name any more. In another mount namespace the same path may lead
+//! to another file. The kernel reports the inode of the backing file to a process that may open the
+//! loop device.
 
 #![allow(unsafe_code, reason = "LOOP_GET_STATUS64, which no library wraps")]
 
@@ -38,10 +39,10 @@ pub(crate) struct LoopDevice {
     pub(crate) number: u64,
     /// The path of the backing file, as sysfs shows it in this mount namespace.
     pub(crate) backing: PathBuf,
-    /// The device and inode of the file (of the node, for a block device). `None` if this process
-    /// may not ask.
+    /// The device and inode number of the backing file (or of its node, if it is a block device).
+    /// `None` if this process may not ask the kernel.
     pub(crate) inode: Option<(u64, u64)>,
-    /// The bytes of the file that the loop device shows.
+    /// The bytes of the backing file that the loop device shows.
     pub(crate) window: Span,
 }
 
@@ -68,7 +69,7 @@ impl LoopDevice {
         Some(Self { number, backing, inode, window: Span::new(offset, limit) })
     }
 
-    /// Returns the identity of the backing file, or `None` if it is unknown.
+    /// Returns the identity of the backing file or block device, or `None` if it is unknown.
     pub(crate) fn identity(&self) -> Option<FileIdentity> {
         let found = fs::metadata(&self.backing).ok();
         match (found, self.inode) {

@@ -1,6 +1,6 @@
 //! Block devices in sysfs: numbers, nodes, partitions, slaves.
 //!
-//! Does **not** own: using the results.
+//! Does **not** own: the meaning of these facts for locking.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::Span;
 
-/// The unit in which sysfs counts, for any sector size of the device.
+/// The unit of sizes in sysfs in bytes, whatever the sector size of the device is.
 const SECTOR_BYTES: u64 = 512;
 
 /// Returns a device number in the text form of procfs and sysfs: `major:minor`.
@@ -16,13 +16,13 @@ pub(crate) fn device_name(number: u64) -> String {
     format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-/// Parses a device number of the form `major:minor`.
+/// Parses a device number in the text form `major:minor`. Returns `None` for other text.
 pub(super) fn parse_device_name(name: &str) -> Option<u64> {
     let (major, minor) = name.split_once(':')?;
     Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the first line of a file, without its newline.
+/// Returns the first line of a file, without its newline. `None` if the file cannot be read.
 pub(crate) fn read_line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim_end_matches('\n').to_owned())
@@ -37,12 +37,13 @@ pub(super) fn directory_of(number: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(device_name(number))
 }
 
-/// Returns the number of the block device whose sysfs directory is `directory`.
+/// Returns the device number of the block device whose directory in sysfs is `directory`.
 pub(super) fn number_in(directory: &Path) -> Option<u64> {
     parse_device_name(&read_line(&directory.join("dev"))?)
 }
 
-/// Returns the path of the device's node in /dev. Returns `None` if that node is another device.
+/// Returns the path of the device's node in /dev. Returns `None` if the node there is another
+/// device.
 pub(super) fn node_of(number: u64) -> Option<PathBuf> {
     let facts = fs::read_to_string(directory_of(number).join("uevent")).ok()?;
     let name = facts.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
@@ -74,7 +75,7 @@ pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the device numbers of the devices that a mapped or RAID device is made of, each with
+/// Returns the devices of which a mapped or RAID device is made. Each has its device number, and
 /// whether other devices also use it.
 pub(super) fn slaves_of(number: u64) -> Vec<(u64, bool)> {
     let Ok(entries) = fs::read_dir(directory_of(number).join("slaves")) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! Spans, and the levels below plain files. Loop devices need privilege; the tests of mounts use
-//! them.
+//! Tests of spans, and of the levels below plain files. Loop devices need privilege; the tests of
+//! mounts cover them.
 
 use rustix::fs::OFlags;
 

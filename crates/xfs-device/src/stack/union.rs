@@ -1,6 +1,6 @@
-//! Overlayfs: the file of a layer that holds the bytes of a merged file.
+//! Overlayfs: finds the file in a layer that contains the bytes of a merged file.
 //!
-//! A lock on the merged file does not reach the file of the layer, so both are locked.
+//! A lock on the merged file does not lock the file in the layer, so both files are locked.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use crate::usage::unescape;
 
-/// `OVERLAYFS_SUPER_MAGIC`.
+/// Type of an overlayfs filesystem in statfs(2): `OVERLAYFS_SUPER_MAGIC`.
 const OVERLAYFS: u64 = 0x794c_7630;
 
-/// Returns the layer's file that an open file of overlayfs shows. Returns `None` for files of other
-/// filesystems, and if the layer cannot be found from this process.
+/// Returns the path of the layer's file whose bytes an open file of overlayfs shows. Returns `None`
+/// for files of other filesystems, and if the layer cannot be found from this process.
 pub(super) fn file_below(file: &File) -> Option<PathBuf> {
     let facts = rustix::fs::fstatfs(file).ok()?;
     if u64::try_from(facts.f_type).ok()? & 0xffff_ffff != OVERLAYFS {
@@ -33,14 +33,15 @@ pub(super) fn file_below(file: &File) -> Option<PathBuf> {
 /// The directories that a mount of overlayfs merges, the uppermost first.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layers {
-    /// The mounted directory of the filesystem.
+    /// The directory that is the root of the mount within its filesystem.
     root: PathBuf,
     mount_point: PathBuf,
     directories: Vec<PathBuf>,
 }
 
 impl Layers {
-    /// Parses the line of mountinfo of this mount.
+    /// Parses a line of mountinfo. Returns `None` unless the line belongs to the mount with the ID
+    /// `mount`.
     pub(super) fn parse(line: &[u8], mount: &[u8]) -> Option<Self> {
         let mut words = line.split(|byte| *byte == b' ');
         if words.next()? != mount {
@@ -66,7 +67,8 @@ impl Layers {
         Some(Self { root, mount_point, directories: upper })
     }
 
-    /// Returns the path of the file `path` in the first layer that has it.
+    /// Returns the path of the file `path` in the first layer that has it with this length, or
+    /// `None`.
     fn find(&self, path: &Path, length: u64) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.mount_point).ok()?;
         let root = self.root.strip_prefix("/").unwrap_or(&self.root);
@@ -78,7 +80,7 @@ impl Layers {
     }
 }
 
-/// Splits at each separator that has no backslash before it.
+/// Splits text at each `separator` that does not follow a backslash.
 fn split_unescaped(text: &[u8], separator: u8) -> Vec<&[u8]> {
     let mut is_escaped = false;
     text.split(|&byte| {

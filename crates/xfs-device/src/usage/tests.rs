@@ -1,4 +1,4 @@
-//! Tests of parsing procfs. Real mounts need privilege.
+//! Tests of parsing text in the form of procfs. Real mounts need privilege and are not tested here.
 
 use std::path::{Path, PathBuf};
 

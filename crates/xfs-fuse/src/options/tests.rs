@@ -16,8 +16,8 @@ fn mount_is_nosuid_and_nodev_by_default() {
     assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (true, true, false, true));
 }
 
-/// Checks our own option words, which mount(8) passes on. mount(8) does not pass `suid` or `dev`
-/// on.
+/// Checks option words that only ferroxfs has, which mount(8) passes to it. mount(8) does not pass
+/// `suid` and `dev`.
 #[test]
 fn allow_suid_and_allow_dev_survive_mount() {
     for (list, expected) in [

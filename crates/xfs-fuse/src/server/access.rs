@@ -1,9 +1,9 @@
 //! The policy for access times, and the times at which they are written.
 //!
-//! With `lazytime`, access times wait here per inode. A waiting time is written when its inode is
-//! synced, when the kernel forgets the inode, after a day when another file is read, or when the
-//! volume is closed. A crash loses waiting times. Change times never wait: they are part of the
-//! transactions of the changes.
+//! With `lazytime`, access times wait in `LazyTimes`, one per inode. A waiting time is written
+//! when its inode is synced, when the kernel forgets the inode, or when the volume is closed. A
+//! time that has waited for a day is written when another file is read. A crash loses waiting
+//! times. Change times never wait: they are part of the transactions of the changes.
 //!
 //! Owns: [`LazyTimes`], and which access time is shown. Does **not** own: an access time that a
 //! program sets ([`attributes`](super::attributes)), which replaces a waiting one.
@@ -18,11 +18,11 @@ use rustix::fs::OFlags;
 use super::shards::Shards;
 use super::{AccessTimes, Server, now};
 
-/// Age from which an access time is updated in any case.
+/// Age in seconds from which on an access time is updated, whatever the other times are.
 const STALE_SECONDS: i64 = 24 * 3600;
-/// The longest time for which an access time waits to be written.
+/// The time after which a waiting access time is written.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-/// The most waiting times per shard: some 64,000 in all. Further times are written at once.
+/// The most waiting times per shard: some 64,000 in all shards. Further times are written at once.
 const MOST_IN_SHARD: usize = 1000;
 
 /// Access times that are not written yet, by inode number.
@@ -32,7 +32,8 @@ pub(super) struct LazyTimes(Shards<BTreeMap<u64, WaitingTime>>);
 /// An access time that waits to be written.
 #[derive(Clone, Copy)]
 pub(super) struct WaitingTime {
-    /// Generation of the inode, as the inode number may have been reused since.
+    /// Generation of the inode. The inode number may belong to a newer inode by the time of the
+    /// write.
     generation: u32,
     accessed: Timestamp,
     since: Instant,
@@ -45,8 +46,8 @@ impl LazyTimes {
         (waiting.generation == metadata.generation).then_some(waiting.accessed)
     }
 
-    /// Adds a waiting time. Returns the times that must be written now: due times of other inodes,
-    /// and the given time if there is no room for it.
+    /// Adds a waiting time. Returns the times that must be written now: times of other inodes that
+    /// have waited for a day, and the given time if its shard is full.
     pub(super) fn add(&self, metadata: &Metadata, accessed: Timestamp) -> Vec<(u64, WaitingTime)> {
         let number = metadata.number.0;
         let mut shard = self.0.of(number).lock();
@@ -78,7 +79,8 @@ impl LazyTimes {
 }
 
 impl Server {
-    /// Updates the access time if an update is due.
+    /// Updates the access time of a node that is read, if the settings and its times require an
+    /// update.
     pub(super) fn note_access(&self, node: &Node, flags: OFlags) {
         if flags.contains(OFlags::NOATIME) {
             return;
@@ -111,35 +113,35 @@ impl Server {
         }
     }
 
-    /// Returns the access time to show: the waiting one, or else that of `metadata`.
+    /// Returns the access time to show: the waiting time of the inode, or the time in `metadata`.
     pub(super) fn accessed(&self, metadata: &Metadata) -> Timestamp {
         let waiting = self.lazy_times.as_ref().and_then(|times| times.of(metadata));
         waiting.unwrap_or(metadata.accessed)
     }
 
-    /// Writes the waiting time of an inode, if there is one.
+    /// Writes the waiting access time of an inode, if there is one.
     pub(super) fn write_waiting_time(&self, number: InodeNumber) {
         if let Some(waiting) = self.lazy_times.as_ref().and_then(|times| times.take(number)) {
             self.write_time(number, waiting);
         }
     }
 
-    /// Discards the waiting time of an inode, because another one is being set.
+    /// Discards the waiting access time of an inode, because a program sets another one.
     pub(super) fn forget_time(&self, number: InodeNumber) {
         if let Some(times) = &self.lazy_times {
             times.take(number);
         }
     }
 
-    /// Writes all waiting times.
+    /// Writes all waiting access times.
     pub(super) fn write_waiting_times(&self) {
         for (number, waiting) in self.lazy_times.iter().flat_map(LazyTimes::take_all) {
             self.write_time(InodeNumber(number), waiting);
         }
     }
 
-    /// Writes a time if its inode still exists and the mount has not been made read-only. As
-    /// without `lazytime`, a write error is not reported.
+    /// Writes an access time if its inode still exists and the mount has not been made read-only. A
+    /// write error is not reported, as it is not reported without `lazytime`.
     fn write_time(&self, number: InodeNumber, waiting: WaitingTime) {
         if self.is_mounted_read_only() {
             return;

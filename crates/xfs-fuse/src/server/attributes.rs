@@ -11,9 +11,9 @@ use crate::transport::wire::{
 };
 use crate::transport::{Reply, Request};
 
-/// Mask of statx: the basic fields and the birth time.
+/// Mask for statx: the fields of stat and the birth time.
 const STATX_BASIC_AND_BIRTH: u32 = 0xfff;
-/// Attributes of statx, and the inode flags that they show.
+/// Attribute bits of statx, each with the inode flag that it shows.
 const STATX_ATTRIBUTES: [(u64, ExtendedFlags); 3] = [
     (0x10, ExtendedFlags::IMMUTABLE),
     (0x20, ExtendedFlags::APPEND),
@@ -31,7 +31,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves STATX: the attributes of GETATTR, with the fields that only statx shows.
+    /// Serves STATX: the attributes that GETATTR gives, and the fields that only statx shows.
     pub(super) fn get_statx(
         &self,
         request: &Request<'_>,
@@ -72,8 +72,8 @@ impl Server {
         Ok(())
     }
 
-    /// Serves SETATTR. Removes privileges before the file gets contents or an owner of another
-    /// user: capabilities always, set-ID bits if the kernel says so.
+    /// Serves SETATTR. Removes the privileges of a file whose length, owner or group changes:
+    /// capabilities always, set-ID bits if the kernel requests it.
     #[doc(alias = "FUSE_HANDLE_KILLPRIV_V2")]
     pub(super) fn set_attributes(
         &self,
@@ -129,7 +129,7 @@ impl Server {
         Ok(())
     }
 
-    /// Sets the length of a file. With a handle, permission was checked when the file was opened.
+    /// Sets the length of a file. If the request has a handle, permission was checked at the open.
     fn set_length(&self, node: &Node, wanted: &SetAttrIn) -> Result<(), Errno> {
         // ftruncate(2) to the same length is a change and sends times; truncate(2) is none and does
         // not.
@@ -160,12 +160,13 @@ impl Server {
         AttrOut { valid, attributes, ..AttrOut::default() }
     }
 
-    /// Returns a node and its attributes, as an answer that makes the kernel know the node.
+    /// Returns the answer that gives the kernel a node and its attributes.
     pub(super) fn entry_out(&self, node: &Node) -> EntryOut {
         self.entry_of(&node.metadata())
     }
 
-    /// Returns the answer of `entry_out` from known metadata.
+    /// Returns the answer that gives the kernel a node and its attributes, from metadata that is
+    /// known.
     pub(super) fn entry_of(&self, metadata: &Metadata) -> EntryOut {
         EntryOut {
             node: self.node_of(metadata.number),
@@ -200,8 +201,8 @@ impl Server {
     }
 }
 
-/// Returns the owner or group to write. If all files are shown with one owner, no other owner is
-/// accepted, and the owner on the volume stays.
+/// Returns the owner or group to write, or `None` to leave it unchanged. If the mount shows all
+/// files with one owner, setting that owner changes nothing, and setting another one is an error.
 fn new_owner(wanted: Option<u32>, shown: Option<u32>) -> Result<Option<u32>, Errno> {
     match (wanted, shown) {
         (Some(wanted), Some(shown)) if wanted == shown => Ok(None),
@@ -214,13 +215,13 @@ fn is_append_only(node: &Node) -> bool {
     node.metadata().xflags.contains(ExtendedFlags::APPEND)
 }
 
-/// Packs a device number as the kernel does for user space.
+/// Packs a device number in the form in which the kernel gives it to programs.
 #[doc(alias = "new_encode_dev")]
 const fn encode_device(device: DeviceNumber) -> u32 {
     (device.minor & 0xff) | (device.major << 8) | ((device.minor & !0xff) << 12)
 }
 
-/// Unpacks a device number.
+/// Unpacks a device number from the form in which the kernel gives it to programs.
 #[doc(alias = "new_decode_dev")]
 pub(super) const fn decode_device(packed: u32) -> DeviceNumber {
     let minor = (packed & 0xff) | ((packed >> 12) & 0xf_ff00);

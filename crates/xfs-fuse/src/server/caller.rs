@@ -1,7 +1,7 @@
 //! The groups and capabilities of a caller, as /proc shows them.
 //!
-//! A request gives the user, group and thread of its caller, and nothing else. The rest is read
-//! while the caller waits for the answer.
+//! A request names the user, group and thread of its caller, and nothing else. The server reads the
+//! caller's other groups and its capabilities from /proc while the caller waits for the answer.
 //!
 //! Owns: which data of /proc is trusted. Does **not** own: the permission checks
 //! ([`checks`](super::checks)).
@@ -9,18 +9,18 @@
 //! # Invariants
 //!
 //! - **I1** The thread of a checked request waits for the answer, and nothing wakes it once the
-//!   request has been read. Meanwhile its ID means no other thread and its credentials do not
-//!   change. The reader never becomes the last holder of that thread's memory.
+//!   request has been read. While it waits, its ID belongs to no other thread and its credentials
+//!   do not change. The reader never becomes the last holder of that thread's memory.
 //! - **I2** Unknown rights count as none: no groups, no capabilities. This applies to a caller of
 //!   another process namespace (whose thread ID is 0), and to a thread that /proc does not show.
-//! - **I3** A thread's rights count only if /proc shows the user and group of the request. A thread
-//!   may act with borrowed credentials, as overlayfs does for all of its callers, and its own
-//!   rights do not apply then.
+//! - **I3** A thread's rights count only if /proc shows the user and group that the request names.
+//!   A thread may act with the credentials of another user, as overlayfs does for all of its
+//!   callers. Its own rights do not apply then.
 //! - **I4** Capabilities belong to a user namespace. Those of another namespace than the server's
 //!   do not count, nor those of a namespace that the server may not identify.
-//! - **I5** IDs are those of the server's namespaces. /proc belongs to its process namespace. The
-//!   overflow group of its user namespace, which stands for all groups without an ID, grants
-//!   nothing.
+//! - **I5** IDs are those of the server's namespaces. The server's /proc belongs to the server's
+//!   process namespace. The overflow group of the server's user namespace stands for all groups
+//!   that have no ID in it, and grants nothing.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -36,25 +36,25 @@ use rustix::io::Errno;
 
 use crate::transport::Request;
 
-/// File that shows a thread's credentials, beneath its folder in /proc.
+/// Name of the file with a thread's credentials, in the thread's folder in /proc.
 const STATUS: &str = "status";
-/// Link that names a thread's user namespace, beneath the same folder.
+/// Name of the link that identifies a thread's user namespace, in the thread's folder in /proc.
 const NAMESPACE: &str = "ns/user";
-/// Size of most status files.
+/// Size of the buffer for a status file in bytes. Most status files are smaller.
 const STATUS_BYTES: usize = 4 << 10;
-/// Sum of the ranges of an ID map without gaps.
+/// Number of IDs that an ID map without gaps maps.
 const ALL_IDS: u64 = u32::MAX as u64;
-/// The default overflow group.
+/// The overflow group of a kernel with default settings.
 const OVERFLOW_GROUP: u32 = 65534;
 
-/// The rights of a caller beyond those of its user and group.
+/// The groups and capabilities that a caller has in addition to its user and group ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CallerRights {
     pub(super) groups: Vec<u32>,
     pub(super) capabilities: Capabilities,
 }
 
-/// The caller that a request names.
+/// The user, group and thread that a request names as its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CallerId {
     uid: u32,
@@ -62,10 +62,10 @@ struct CallerId {
     thread: u32,
 }
 
-/// The relevant fields of a thread's status file.
+/// The needed fields of a thread's status file in /proc.
 #[derive(Debug, PartialEq, Eq)]
 struct Status {
-    /// The filesystem user ID; `gid` is the filesystem group ID.
+    /// The filesystem user ID. The field `gid` is the filesystem group ID.
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
@@ -74,8 +74,8 @@ struct Status {
 }
 
 impl Status {
-    /// Parses the file that proc(5) calls `status`. Returns `None` if a field is missing or
-    /// malformed.
+    /// Parses the status file of a thread in /proc (see proc(5)). Returns `None` if a field is
+    /// missing or malformed.
     fn parse(text: &[u8]) -> Option<Self> {
         let field = |name: &str| {
             let line = text
@@ -102,7 +102,8 @@ impl Status {
     }
 }
 
-/// Returns the number of process namespaces of a thread, from the namespace of this /proc inwards.
+/// Returns the number of nested process namespaces in which a thread has an ID. The outermost one
+/// is that of this /proc.
 fn namespaces(status: &[u8]) -> usize {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
     let words =
@@ -111,7 +112,7 @@ fn namespaces(status: &[u8]) -> usize {
     words.map_or(1, Iterator::count)
 }
 
-/// Returns whether an ID map (user_namespaces(7)) has no gaps.
+/// Returns whether an ID map (see user_namespaces(7)) covers all IDs.
 fn maps_all(map: &str) -> bool {
     let counts =
         map.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)?.parse::<u64>().ok());
@@ -122,13 +123,15 @@ fn maps_all(map: &str) -> bool {
 #[derive(Debug)]
 struct Proc {
     root: OwnedFd,
-    /// The user namespace of this process.
+    /// The identity of this process's user namespace, as its link in /proc shows it.
     namespace: CString,
-    /// The overflow group, or `None` if the namespace maps all groups.
+    /// The overflow group, which grants nothing. `None` if the user namespace maps all groups.
     nobodys: Option<u32>,
 }
 
 impl Proc {
+    /// Opens /proc.
+    ///
     /// # Errors
     ///
     /// The error of the system, or `ENODEV` if /proc is missing or shows another process namespace.
@@ -174,7 +177,8 @@ impl Proc {
         CallerRights { groups, capabilities }
     }
 
-    /// Returns the status of the thread, or `None` if the thread is not the caller (I2, I3).
+    /// Returns the status of the caller's thread, or `None` if the thread's rights do not count:
+    /// /proc does not show it (I2), or shows another user or group (I3).
     fn status(&self, asked: CallerId) -> Option<Status> {
         if asked.thread == 0 {
             return None;
@@ -190,17 +194,17 @@ impl Proc {
     }
 }
 
-/// A request to the helper thread.
+/// A request to the helper thread for the rights of one caller.
 struct RightsRequest {
     asked: CallerId,
     answer: SyncSender<CallerRights>,
 }
 
-/// A helper thread that reads /proc for workers whose sandbox forbids it. The helper accepts only
-/// IDs from the workers.
+/// A helper thread that reads /proc for workers whose sandbox forbids it. The workers can pass only
+/// IDs to the helper, no paths.
 #[derive(Debug)]
 struct ProcReader {
-    /// The sender of requests. `Some` until this reader is dropped.
+    /// The sender of requests to the helper. It is `Some` until this reader is dropped.
     questions: Option<Sender<RightsRequest>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -257,6 +261,8 @@ pub(super) struct Callers {
 }
 
 impl Callers {
+    /// Opens /proc and starts the helper thread if there is one.
+    ///
     /// # Errors
     ///
     /// The error of opening /proc or of starting a thread.
@@ -269,7 +275,7 @@ impl Callers {
         Ok(Self { proc, reader })
     }
 
-    /// Returns the rights of a request's caller beyond those of its user and group.
+    /// Returns the groups and capabilities of a request's caller.
     pub(super) fn rights(&self, request: &Request<'_>) -> CallerRights {
         let asked = CallerId { uid: request.uid(), gid: request.gid(), thread: request.thread() };
         match &self.reader {
@@ -278,8 +284,8 @@ impl Callers {
         }
     }
 
-    /// Returns whether this machine restricts hard links to files of other users. Not callable in a
-    /// sandbox.
+    /// Returns whether this machine restricts hard links to files of other users. Must not be
+    /// called in a sandbox.
     #[doc(alias = "fs.protected_hardlinks")]
     pub(super) fn protects_hard_links(&self) -> bool {
         // If the setting cannot be read, it counts as set.

@@ -1,8 +1,9 @@
 //! Permission checks in place of the kernel's (`nodefault_permissions`).
 //!
 //! Each request that depends on permissions acts on the volume as its caller
-//! ([`Volume::as_user`](ferroxfs::Volume::as_user)). A request on an open file or directory does
-//! not: the check was made at the open. docs/internals/mount.md has a table of requests.
+//! ([`Volume::as_user`](ferroxfs::Volume::as_user)). A request on an open file or directory acts
+//! with all rights, because the caller was checked at the open. docs/internals/mount.md has a table
+//! of requests.
 //!
 //! Owns: the identity under which a request acts, the checks of open(2) and access(2), and checks
 //! for objects that the kernel opens without asking. Does **not** own: the rules, which are the
@@ -29,47 +30,50 @@ use super::{Server, VALID, errno};
 use crate::transport::wire::{AccessIn, OpenOut};
 use crate::transport::{Reply, Request};
 
-/// Most users whose view of the volume one slot caches. Most mounts have one user.
+/// The most users for whom one per-CPU slot caches a view of the volume. Most mounts have one user.
 const MOST_USERS: usize = 4;
-/// Flag of OPEN: the file is to be executed.
+/// Flag of OPEN: the caller is about to execute the file.
 #[doc(alias = "__FMODE_EXEC")]
 const OPEN_TO_EXECUTE: u32 = 0x20;
 
 /// The side that checks permissions: the kernel or the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checks {
-    /// The kernel checks, by the owners, modes and access control lists that the server reports.
+    /// The kernel checks permissions, by the owners, modes and access control lists that the server
+    /// reports.
     #[default]
     #[doc(alias = "default_permissions")]
     Kernel,
-    /// The server checks each request for its caller.
+    /// The server checks the permissions of each request's caller.
     #[doc(alias = "nodefault_permissions")]
     Server,
 }
 
-/// The volume as seen by one user.
+/// A view of the volume with the permissions of one user.
 struct UserVolume {
     credentials: Credentials,
     volume: Volume,
 }
 
-/// The state of a server that checks permissions.
+/// The state that a server needs to check permissions itself.
 pub(super) struct Checker {
     callers: Callers,
-    /// The views of the latest users, newest first.
+    /// The views of the users that were checked last, the newest first, per per-CPU slot.
     users: Slots<Mutex<Vec<UserVolume>, Slot>>,
 }
 
 impl Checker {
+    /// Creates the checker.
+    ///
     /// # Errors
     ///
-    /// The error that keeps this process from looking up callers.
+    /// The error that prevents this process from looking up callers.
     pub(super) fn new(by: ProcAccess) -> io::Result<Self> {
         let users = Slots::new(|| Mutex::new(Vec::new()));
         Ok(Self { callers: Callers::new(by)?, users })
     }
 
-    /// Returns the volume as seen by a user.
+    /// Returns a view of the volume with the permissions of a user.
     fn volume_as(&self, volume: &Volume, credentials: Credentials) -> Volume {
         let mut users = self.users.mine().lock();
         let place = users.iter().position(|user| user.credentials == credentials);
@@ -87,10 +91,10 @@ impl Checker {
     }
 }
 
-/// A request's view of the server, with the rights of its caller.
+/// The server as one request uses it, with the permissions of the request's caller.
 pub(super) struct RequestContext<'a> {
     server: &'a Server,
-    /// The caller to check. `None` if the kernel has checked permissions.
+    /// The caller whose permissions are checked. `None` if the kernel has checked them.
     caller: Option<CheckedCaller>,
 }
 
@@ -101,12 +105,12 @@ struct CheckedCaller {
 }
 
 impl RequestContext<'_> {
-    /// Returns the volume as seen by the caller.
+    /// Returns the volume with the permissions of the caller.
     pub(super) fn volume(&self) -> &Volume {
         self.caller.as_ref().map_or(&self.server.volume, |caller| &caller.volume)
     }
 
-    /// Returns the inode of a node, with the rights of the caller.
+    /// Returns the inode of a node, with the permissions of the caller.
     pub(super) fn node(&self, node: u64) -> Result<Node, Errno> {
         let node = self.server.node(node)?;
         match &self.caller {
@@ -115,14 +119,14 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Returns whether the caller has a capability, or `None` if only the kernel knows.
+    /// Returns whether the caller has all of these capabilities. `None` if only the kernel knows.
     pub(super) fn has(&self, capability: Capabilities) -> Option<bool> {
         self.caller.as_ref().map(|caller| caller.capabilities.contains(capability))
     }
 
-    /// Checks whether the caller may learn of a file that it has looked up. The kernel opens pipes
-    /// and connects to sockets without asking the server, so they are visible only to callers that
-    /// may open or connect to them.
+    /// Returns an error if the caller must not learn of a file that it has looked up. The kernel
+    /// opens pipes and connects to sockets without asking the server. So only callers that may open
+    /// or connect to them can see pipes and sockets.
     pub(super) fn check_found(&self, node: &Node) -> Result<(), Errno> {
         let wanted = match node.file_type() {
             _ if self.caller.is_none() => return Ok(()),
@@ -140,7 +144,8 @@ impl Server {
         self.checker.is_some()
     }
 
-    /// Returns the context of a request.
+    /// Returns the context in which a request is served: its caller's permissions, if they are
+    /// checked.
     pub(super) fn context(&self, request: &Request<'_>) -> RequestContext<'_> {
         let caller = self.checker.as_ref().map(|checker| {
             let rights = checker.callers.rights(request);
@@ -149,7 +154,7 @@ impl Server {
         RequestContext { server: self, caller }
     }
 
-    /// Returns the context of a request that adds a hard link.
+    /// Returns the context of a request that adds a hard link, for which more is checked.
     pub(super) fn context_for_link(&self, request: &Request<'_>) -> RequestContext<'_> {
         let caller = self.checker.as_ref().map(|checker| {
             let rights = checker.callers.rights(request);
@@ -169,17 +174,18 @@ impl Server {
         CheckedCaller { volume: checker.volume_as(&self.volume, credentials), capabilities }
     }
 
-    /// Returns the same file with all rights, as handles and kept nodes need it (I3).
+    /// Returns the same file with all rights. Handles and nodes that the server keeps need it (I3).
     pub(super) fn with_all_rights(&self, node: Node) -> Result<Node, Errno> {
         if self.is_checking() { node.acting_as(&self.volume).map_err(errno) } else { Ok(node) }
     }
 
-    /// Returns how long the kernel may cache a name, in seconds (I1).
+    /// Returns how many seconds the kernel may cache a name. It is 0 if the server checks
+    /// permissions (I1).
     pub(super) fn name_valid_seconds(&self) -> u64 {
         if self.is_checking() { 0 } else { VALID.as_secs() }
     }
 
-    /// Checks whether a file may be opened with these flags.
+    /// Returns an error if the caller may not open the file with these flags.
     pub(super) fn check_open(&self, request: &Request<'_>, flags: u32) -> Result<(), Errno> {
         if !self.is_checking() {
             return Ok(());
@@ -189,8 +195,8 @@ impl Server {
     }
 
     /// Serves OPENDIR. The server keeps nothing for an open directory. If the kernel checks
-    /// permissions, and only then, the answer is ENOSYS, after which the kernel does not ask again
-    /// (I2).
+    /// permissions, the answer is ENOSYS, and the kernel sends no further OPENDIR. If the server
+    /// checks them, it must receive every OPENDIR, so it never answers ENOSYS (I2).
     pub(super) fn open_directory(
         &self,
         request: &Request<'_>,
@@ -206,9 +212,9 @@ impl Server {
         Ok(())
     }
 
-    /// Serves access(2), and the check when a process changes its directory. The request does not
-    /// say which of the two it is. It does not give the real IDs for access(2), so the check uses
-    /// the effective IDs.
+    /// Serves ACCESS, which stands for access(2) or for chdir(2). The request does not say for
+    /// which of the two. It does not have the real IDs that access(2) uses, so the check uses the
+    /// effective IDs.
     pub(super) fn access(&self, request: &Request<'_>) -> Result<(), Errno> {
         if !self.is_checking() {
             return Err(Errno::NOSYS);
@@ -219,7 +225,7 @@ impl Server {
     }
 }
 
-/// Returns the credentials for which permissions are checked.
+/// Returns the credentials of a request's caller.
 fn credentials(request: &Request<'_>, rights: &CallerRights) -> Credentials {
     Credentials::new(request.uid(), request.gid())
         .groups(rights.groups.iter().copied())

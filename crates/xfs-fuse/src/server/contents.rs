@@ -1,4 +1,4 @@
-//! Requests on the contents of files.
+//! Serves requests about the contents of files: read, write, seek, copy, allocate, sync.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::transport::wire::{
 };
 use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 
-/// O_SYNC has one more bit. `OFlags::DSYNC` is O_SYNC.
+/// O_DSYNC. O_SYNC is this bit and one more, and `OFlags::DSYNC` is O_SYNC.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-/// Arguments of lseek.
+/// Values of the argument `whence` of lseek.
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
-/// Modes of fallocate.
+/// Bits of the argument `mode` of fallocate.
 const KEEP_SIZE: u32 = 0x01;
 const PUNCH_HOLE: u32 = 0x02;
 const COLLAPSE_RANGE: u32 = 0x08;
@@ -31,10 +31,10 @@ const INSERT_RANGE: u32 = 0x20;
 const UNSHARE_RANGE: u32 = 0x40;
 /// The set-ID bits of a mode.
 const SET_IDS: u16 = 0o6000;
-/// The most bytes copied at a time if blocks cannot be shared.
+/// The most bytes copied at a time if the files cannot share blocks.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Returns whether a file that is opened with these flags is written to.
+/// Returns whether a file that is opened with these flags may be written to.
 fn writes(flags: u32) -> bool {
     matches!(flags_of(flags) & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR)
 }
@@ -43,9 +43,9 @@ fn flags_of(flags: u32) -> OFlags {
     OFlags::from_bits_retain(flags)
 }
 
-/// Returns whether another handle has the file open for writing. Its program may have mapped the
-/// file, and the kernel sends changes of a mapped page only when it writes the page. Until then a
-/// hole on the volume may have data.
+/// Returns whether the file is also open for writing through another handle. That handle's program
+/// may have mapped the file, and the kernel sends changes of a mapped page only when it writes the
+/// page. Until then, a range that is a hole on the volume may have data.
 fn others_write(file: &File) -> bool {
     file.opens().is_ok_and(|opens| opens.writes > u64::from(file.is_writable()))
 }
@@ -80,13 +80,13 @@ impl Server {
         Ok(())
     }
 
-    /// Opens a node with these flags and returns the handle.
+    /// Opens a node with these flags of open(2) and returns the handle.
     pub(super) fn opened(&self, node: &Node, flags: u32) -> Result<u64, Errno> {
         let file = if writes(flags) { node.open() } else { node.open_read_only() };
         Ok(self.handles.open(file.map_err(errno)?))
     }
 
-    /// Returns the file of a handle, or of the node if no handle was opened. Without a handle
+    /// Returns the file of a handle. If the kernel has opened no handle, opens the node: then
     /// nothing is written, and the kernel has checked permissions.
     fn file(&self, node: u64, handle: u64) -> Result<Arc<File>, Errno> {
         match self.handles.file(handle) {
@@ -152,7 +152,8 @@ impl Server {
         Ok(())
     }
 
-    /// Drops privileges before the contents of a file change.
+    /// Removes privileges of a file before its contents change: its capabilities, and its set-ID
+    /// bits if `set_ids` is true.
     fn drop_privileges(
         &self,
         file: &File,
@@ -165,8 +166,8 @@ impl Server {
         Ok(())
     }
 
-    /// Returns whether a request without the flag to remove set-ID bits removes them nevertheless.
-    /// The kernel's rule depends on `CAP_FSETID`, which requests do not carry.
+    /// Returns whether a request must remove set-ID bits although it lacks the flag for that. The
+    /// kernel's rule depends on `CAP_FSETID`, and requests do not tell whether the caller has it.
     fn loses_set_ids(&self, request: &Request<'_>, file: &File) -> bool {
         if !self.is_checking() {
             return request.uid() != 0;
@@ -257,7 +258,7 @@ impl Server {
         Ok(())
     }
 
-    /// Copies a range between files. Shares whole blocks if the volume supports that, and otherwise
+    /// Serves COPY_FILE_RANGE. Shares whole blocks if the volume supports that, and otherwise
     /// copies bytes.
     pub(super) fn copy_range(
         &self,
@@ -287,7 +288,7 @@ impl Server {
     }
 }
 
-/// A position in an open file.
+/// An offset in an open file.
 #[derive(Clone, Copy)]
 struct FilePosition<'a> {
     file: &'a File,
@@ -295,8 +296,8 @@ struct FilePosition<'a> {
 }
 
 /// Copies a range by sharing its blocks, or else copies some of its bytes. Returns the number of
-/// bytes copied. Calls `note_part` if more bytes may have been copied, because the kernel drops
-/// only as many pages as the answer names.
+/// bytes copied. Calls `note_part` if more bytes may have been copied than the answer says, because
+/// the kernel drops only as many cached pages as the answer says.
 fn copy(
     from: FilePosition<'_>,
     to: FilePosition<'_>,
@@ -311,8 +312,8 @@ fn copy(
     copy_bytes(from, to, length.min(COPY_BYTES))
 }
 
-/// Returns whether an error of [`File::clone_range`] means that nothing was done: the files cannot
-/// share blocks, or the range is not one of whole blocks.
+/// Returns whether an error of [`File::clone_range`] means that nothing was done, because the files
+/// cannot share blocks or the range does not consist of whole blocks.
 fn is_refused(error: &Error) -> bool {
     use PosixError::{BadDescriptor, CrossDevice, InvalidArgument, NotPermitted, NotSupported};
     let refusals = [BadDescriptor, CrossDevice, InvalidArgument, NotPermitted, NotSupported];
@@ -323,11 +324,11 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// Answers a READ with data of the image, without a copy in this process. Returns the length of the
-/// data, or `None` if the request is still unanswered.
+/// Answers a READ through a pipe with data of the image, without a copy in this process. Returns
+/// the length of the data in bytes, or `None` if the request is not answered yet.
 ///
-/// The blocks are on loan until the kernel has its copy. Meanwhile no later write to the file, or
-/// to another file that gets its blocks, shows in the answer.
+/// The blocks are on loan until the kernel has its own copy. Until then, no later write to the
+/// file, or to another file that gets its blocks, can change the answer.
 fn send_from_image(
     file: &File,
     offset: u64,
@@ -343,7 +344,8 @@ fn send_from_image(
     file.lend_at(offset, most, send).map(Option::flatten).map_err(errno)
 }
 
-/// Copies bytes, at most as many as fit in memory. Returns the number of bytes copied.
+/// Copies bytes from file to file, at most as many as fit in memory. Returns the number of bytes
+/// copied.
 fn copy_bytes(from: FilePosition<'_>, to: FilePosition<'_>, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
     let read = from.file.read_at(&mut bytes, from.offset).map_err(errno)?;

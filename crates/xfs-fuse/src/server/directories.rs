@@ -1,7 +1,7 @@
 //! Listing directories.
 //!
-//! A cookie of the kernel is the position after an entry: 1 after `.`, 2 after `..`, and then the
-//! directory's own position after each entry, plus 2.
+//! For each entry the kernel gets a cookie with which it continues the listing after the entry: 1
+//! after `.`, 2 after `..`, and for other entries the cookie of the library plus 2.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -15,28 +15,29 @@ use super::{Server, errno};
 use crate::transport::wire::{DirEntry, EntryOut, ReadIn};
 use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
 
-/// Number of cookies for `.` and `..`.
+/// Number of cookies that `.` and `..` use.
 const DOTS: u64 = 2;
 /// Alignment of entries, in bytes.
 const ALIGNMENT: usize = 8;
-/// Position of the type bits in a mode. An entry has these bits shifted down by this number.
+/// Number of the lowest type bit in a mode. The type in an entry is the mode shifted down by this
+/// number.
 const TYPE_SHIFT: u16 = 12;
 
-/// The kind of listing.
+/// The kind of listing: names only, or names with attributes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listing {
     Names,
     NamesAndAttributes,
 }
 
-/// An entry to append.
+/// An entry to append to a listing.
 struct ListedEntry<'a> {
     name: &'a [u8],
     inode: u64,
     file_type: Option<FileType>,
     next: u64,
-    /// Metadata of the node, which makes the kernel know it. `None` for `.` and `..`, and for an
-    /// unreadable inode, whose error a later lookup reports.
+    /// Metadata of the entry's node, which the kernel then knows. `None` for `.` and `..`, and for
+    /// an unreadable inode, whose error a later lookup reports.
     metadata: Option<&'a Metadata>,
 }
 
@@ -115,7 +116,8 @@ impl Server {
         Ok(())
     }
 
-    /// Appends an entry. Returns `false` if it does not fit.
+    /// Appends an entry to the answer. Returns `false`, and appends nothing, if the answer would
+    /// exceed `most` bytes.
     fn add(
         &self,
         listing: Listing,

@@ -1,8 +1,8 @@
 //! Open files.
 //!
 //! The library may buffer written data until the [`File`] is dropped, and frees an unlinked file
-//! only then. So a `File` lives here from OPEN to RELEASE. Its lifetime does not depend on FORGET:
-//! the kernel may send a late FORGET, for an earlier incarnation of the inode.
+//! only then. So `Handles` keeps a `File` from OPEN to RELEASE. FORGET does not end it, because a
+//! FORGET may come late and mean an earlier inode with the same number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use ferroxfs::{File, InodeNumber};
 
 use super::shards::{SHARDS, Shards};
 
-/// The open files.
+/// The open files of a mount, by handle.
 #[derive(Default)]
 pub(super) struct Handles(Shards<Shard>);
 
 #[derive(Default)]
 struct Shard {
     files: HashMap<u64, Arc<File>>,
-    /// Number of files that were opened so far.
+    /// Number of files that this shard has opened since the mount began.
     count: u64,
 }
 
 impl Handles {
-    /// Stores a file under a new handle.
+    /// Stores a file and returns its new handle.
     pub(super) fn open(&self, file: File) -> u64 {
         let number = file.node().number().0;
         let mut shard = self.0.of(number).lock();
@@ -35,7 +35,7 @@ impl Handles {
         handle
     }
 
-    /// Returns the file of a handle.
+    /// Returns the file of a handle, or `None` if there is no such handle.
     pub(super) fn file(&self, handle: u64) -> Option<Arc<File>> {
         self.0.of(handle).lock().files.get(&handle).cloned()
     }
@@ -53,7 +53,7 @@ impl Handles {
         numbers
     }
 
-    /// Removes a handle.
+    /// Removes a handle and returns its file, or `None` if there is no such handle.
     pub(super) fn close(&self, handle: u64) -> Option<Arc<File>> {
         self.0.of(handle).lock().files.remove(&handle)
     }

@@ -1,4 +1,4 @@
-//! The mount's description of itself: extended attributes of its root. They are in no namespace of
+//! Extended attributes of the root with which a mount describes itself. They are in no namespace of
 //! XFS, are never listed and cannot be set, so that no program copies them.
 //!
 //! Owns: the names and values of these attributes. Does **not** own: the programs that read them,
@@ -9,17 +9,18 @@ use std::path::Path;
 
 use super::Server;
 
-/// The statistics of the mount.
+/// Name of the attribute with the statistics of the mount.
 pub const FIGURES_ATTRIBUTE: &str = "ferroxfs.stats";
-/// The ID of the serving process, in its own PID namespace.
+/// Name of the attribute with the ID of the serving process, in its own PID namespace.
 pub const PROCESS_ATTRIBUTE: &str = "ferroxfs.pid";
-/// The inode number of the PID namespace of the serving process, as of `/proc/self/ns/pid`. Empty
-/// if unknown.
+/// Name of the attribute with the inode number of the serving process's PID namespace, as
+/// `/proc/self/ns/pid` shows it. The value is empty if the number is unknown.
 pub const NAMESPACE_ATTRIBUTE: &str = "ferroxfs.pid_namespace";
-/// The file that holds the volume: its device number and its inode number, separated by a colon.
-/// Empty if unknown.
+/// Name of the attribute with the file that contains the volume: its device number and its inode
+/// number, separated by a colon. The value is empty if the file is unknown.
 pub const IMAGE_ATTRIBUTE: &str = "ferroxfs.image";
-/// The server's access to the volume: `ro`, `rw`, or `down` after a shutdown on request.
+/// Name of the attribute with the server's access to the volume: `ro`, `rw`, or `down` after a
+/// requested shutdown.
 pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 
 /// The serving process and the file that it serves.
@@ -43,7 +44,8 @@ impl Identity {
 }
 
 impl Server {
-    /// Returns the value of an attribute of the mount, or `None` if `name` is another attribute.
+    /// Returns the value of an attribute with which the mount describes itself. `None` if `name` is
+    /// not one.
     pub(super) fn own_attribute(&self, name: &str) -> Option<Vec<u8>> {
         let Identity { namespace, image } = self.identity;
         let value = match name {

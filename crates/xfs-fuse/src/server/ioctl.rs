@@ -1,5 +1,5 @@
-//! The ioctl calls that the kernel passes on: flags of files, trimming, the label, shutting the
-//! volume down.
+//! The ioctl calls that the kernel passes to the server: flags of files, trimming, the label,
+//! shutting the volume down.
 
 use ferroxfs::admin::Label;
 use ferroxfs::admin::Shutdown;
@@ -12,7 +12,7 @@ use super::{Server, errno};
 use crate::transport::wire::{IoctlIn, IoctlOut};
 use crate::transport::{Reply, Request, split_argument};
 
-/// Numbers of `linux/fs.h`.
+/// Numbers of ioctl calls, from `linux/fs.h`.
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_GETVERSION: u32 = 0x8008_7601;
@@ -22,14 +22,14 @@ const FITRIM: u32 = 0xc018_5879;
 const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
 const FS_IOC_SETFSLABEL: u32 = 0x4100_9432;
 /// Shuts down XFS and some other filesystems. The argument says what is written before the
-/// shutdown. The ioctl number declares that the call returns data, so the kernel does not pass the
-/// argument on.
+/// shutdown. The number of the ioctl declares that the call returns data, so the kernel does not
+/// pass the argument to the server.
 #[doc(alias = "XFS_IOC_GOINGDOWN")]
 const GOING_DOWN: u32 = 0x8004_587d;
-/// Length of a label padded with zeros, for any filesystem.
+/// Length in bytes of a label padded with zeros, in the ioctl for all filesystems.
 const LABEL_BYTES: usize = 256;
 
-/// The flags of `chattr`, each with our flag.
+/// The flags of `chattr`, each with the corresponding flag of ferroxfs.
 const FLAGS: [(u32, ExtendedFlags); 7] = [
     (0x0000_0008, ExtendedFlags::SYNC),
     (0x0000_0010, ExtendedFlags::IMMUTABLE),
@@ -40,7 +40,7 @@ const FLAGS: [(u32, ExtendedFlags); 7] = [
     (0x2000_0000, ExtendedFlags::PROJINHERIT),
 ];
 
-/// Flags, hints and project (`fsxattr`).
+/// Flags, extent size hints and project of a file (`struct fsxattr`).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct FileFlags {
@@ -130,7 +130,7 @@ impl Server {
         if may.unwrap_or(request.uid() == 0) { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// Trims free space. Returns how many bytes the device need not keep.
+    /// Trims free space. Returns the number of trimmed bytes.
     fn trim(&self, request: &Request<'_>, range: &TrimRange) -> Result<u64, Errno> {
         self.check_root(request)?;
         let geometry = self.volume.geometry();
@@ -170,7 +170,8 @@ fn flags(metadata: &Metadata) -> u32 {
     set.fold(0, |flags, (bit, _)| flags | bit)
 }
 
-/// Returns the flags of a file with those of `chattr` replaced. Other flags stay.
+/// Returns the flags of a file with the flags of `chattr` replaced by `wanted`. All other flags
+/// stay.
 fn to_xflags(metadata: &Metadata, wanted: u32) -> Result<ExtendedFlags, Errno> {
     let known = FLAGS.iter().fold(0, |known, (bit, _)| known | bit);
     if wanted & !known != 0 {
@@ -194,8 +195,9 @@ fn file_flags(metadata: &Metadata) -> FileFlags {
     }
 }
 
-/// Returns the fields that differ, so that an unchanged field is never refused. A hint needs its
-/// flag.
+/// Returns the settings to change: the flags, and the fields that differ from `metadata`. So a
+/// request is never refused because of a field that it does not change. Returns EINVAL for a hint
+/// without its flag.
 fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<SetAttributes, Errno> {
     let xflags = ExtendedFlags::from_bits_retain(wanted.xflags);
     let hint = |flags, bytes: u32| match xflags.intersects(flags) || bytes == 0 {

@@ -19,20 +19,20 @@ use crate::transport::{Reply, Request};
 const RENAME_NOREPLACE: u32 = 1 << 0;
 const RENAME_EXCHANGE: u32 = 1 << 1;
 const RENAME_WHITEOUT: u32 = 1 << 2;
-/// The permission bits of a mode.
+/// The bits of a mode that a program can set: permissions, set-ID bits, sticky bit.
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// The mode that a program asks for, and the file mode creation mask of the program.
+/// The mode that a program requests for a new file, and the program's umask.
 #[derive(Clone, Copy)]
 struct RequestedMode {
     mode: u32,
     umask: u32,
 }
 
-/// The new name of a rename.
+/// The target of a rename: a directory and a name in it.
 #[derive(Clone, Copy)]
 struct NewName<'a> {
-    /// The node of the directory.
+    /// The kernel's node number of the directory.
     directory: u64,
     name: &'a OsStr,
 }
@@ -140,7 +140,7 @@ impl Server {
         Ok(())
     }
 
-    /// Answers with a node and a new handle of that node.
+    /// Answers with a node and a new handle of this node.
     fn answer_opened(&self, node: &Node, flags: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let handle = self.opened(node, flags)?;
         reply.add(&self.entry_out(node));
@@ -200,7 +200,7 @@ impl Server {
         self.sync_if_required(&directory)
     }
 
-    /// Keeps a file that may have lost its last name, for programs that have the file open.
+    /// Keeps a file whose last name may have been removed, for programs that have the file open.
     fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
             self.unlinked.keep(self.node_of(node.number()), self.with_all_rights(node)?);

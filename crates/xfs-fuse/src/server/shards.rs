@@ -1,11 +1,12 @@
-//! State that many threads change, sharded by an integer key.
+//! State that many threads change, divided into shards by an integer key. Each shard has its own
+//! lock.
 
 use xfs_sync::{CachePadded, Group, Mutex};
 
 /// The number of shards.
 pub(super) const SHARDS: u64 = 64;
 
-/// One `T` for each remainder of a key divided by the number of shards.
+/// An array with one `T` per shard. The shard of a key is the key modulo `SHARDS`.
 pub(super) struct Shards<T>(Box<[CachePadded<Mutex<T, Group>>]>);
 
 impl<T: Default> Default for Shards<T> {
@@ -20,7 +21,7 @@ impl<T> Shards<T> {
         self.0.iter().map(|shard| &**shard)
     }
 
-    /// Returns the shard of a key.
+    /// Returns the shard of the key `number`.
     #[expect(clippy::indexing_slicing, reason = "a remainder is less than the number of shards")]
     pub(super) fn of(&self, number: u64) -> &Mutex<T, Group> {
         &self.0[(number % SHARDS) as usize]

@@ -31,7 +31,7 @@ fn server_with(device: SharedDevice, settings: Settings) -> Server {
     Server::new(options.open().unwrap(), settings).unwrap()
 }
 
-/// Creates a file with this text in the root.
+/// Creates a file with these contents in the root.
 pub(super) fn put(server: &Server, name: &str, contents: &str) {
     let root = server.volume.root().unwrap();
     let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
@@ -46,7 +46,7 @@ fn request(opcode: Opcode, node: u64, body: &[u8]) -> Vec<u8> {
     [header.as_bytes(), body].concat()
 }
 
-/// Sends a request and returns the body of the answer.
+/// Serves a request and returns the body of the answer.
 pub(super) fn ask(
     server: &Server,
     opcode: Opcode,
@@ -86,7 +86,8 @@ fn forgotten_small_file_is_freed_at_once() {
     assert_eq!(freed(), before + 1);
 }
 
-/// Creates and removes `count` files that the kernel knows. Returns their nodes.
+/// Creates and removes `count` files, which the kernel has looked up and not forgotten. Returns
+/// their nodes.
 fn remove_known(server: &Server, count: usize) -> Vec<u64> {
     let remove = |index| {
         let name = format!("known{index}");
@@ -156,8 +157,8 @@ fn open_file_survives_a_late_forget() {
     server.close().unwrap();
 }
 
-/// Checks that ASYNC_DIO is not offered. Linux 6.18 keeps pages in its cache that were read during
-/// an asynchronous direct write.
+/// Checks that the server does not request ASYNC_DIO. With it, Linux 6.18 keeps pages in its cache
+/// that were read during an asynchronous direct write.
 #[test]
 fn writable_mount_does_not_offer_async_dio() {
     let server = server(make_with("-l size=16m"));
@@ -251,7 +252,8 @@ fn listing_shows_the_attributes_of_a_lookup() {
     server.close().unwrap();
 }
 
-/// Reads a file through a new handle. Returns the access time that is shown afterwards.
+/// Opens and reads a file. Returns the access time that stat shows afterwards: seconds and
+/// nanoseconds.
 fn read_and_stat(server: &Server, node: u64) -> (i64, u32) {
     let open = OpenIn { flags: 0, open_flags: 0 };
     let opened = ask(server, Opcode::Open, node, open.as_bytes()).unwrap();
@@ -373,8 +375,8 @@ fn full_shard_writes_access_times_at_once() {
     server.close().unwrap();
 }
 
-/// Checks a caller with thread ID 0, which means another process namespace. Its user 0 has no
-/// privileges.
+/// Checks a caller with thread ID 0, which means that it is in another process namespace. Its user
+/// 0 must have no privileges.
 #[test]
 fn unknown_caller_has_ordinary_permissions() {
     const TO_WRITE: u32 = 1;
@@ -434,8 +436,8 @@ fn checking_server_declines_kernel_checks() {
     }
 }
 
-/// Copies a range between two files. Returns the number of bytes copied, and the node whose pages
-/// the kernel must drop.
+/// Copies `length` bytes between two files. Returns the number of bytes copied, and the node whose
+/// pages the kernel must drop, if any.
 fn copy(server: &Server, length: u64) -> (u32, Option<u64>) {
     let [source, target] =
         ["source", "target"].map(|name| server.volume.lookup(format!("/{name}")).unwrap());
@@ -490,8 +492,8 @@ fn lookup(server: &Server, name: &str) -> EntryOut {
     EntryOut::read_from_bytes(&ask(server, Opcode::Lookup, ROOT_NODE, &name).unwrap()).unwrap()
 }
 
-/// Checks that no hole is reported while another handle is open for writing. A program may have
-/// changed a mapped page, which the server does not know yet.
+/// Checks that a seek reports no hole while another handle is open for writing. A program may have
+/// changed a mapped page, and the server does not know of that change yet.
 #[test]
 fn seek_reports_no_holes_while_another_handle_writes() {
     const SIZE: u64 = 1 << 20;
@@ -519,8 +521,8 @@ fn seek_reports_no_holes_while_another_handle_writes() {
     server.close().unwrap();
 }
 
-/// Checks that fdatasync of an overwritten file does not write its times, which stay in the
-/// committed item list.
+/// Checks that fdatasync of an overwritten file does not write its times to the log. They stay in
+/// the committed item list.
 #[test]
 fn fdatasync_of_an_overwrite_writes_no_log_record() {
     // The background threads make nothing durable during the test.
@@ -555,8 +557,8 @@ fn fdatasync_of_an_overwrite_writes_no_log_record() {
     server.close().unwrap();
 }
 
-/// Checks that the kernel can write a page although the file has become immutable. A program
-/// changed the page before that.
+/// Checks that the kernel can write a page of a file that has become immutable after a program
+/// changed the page.
 #[test]
 fn page_write_succeeds_whatever_happened_since() {
     let server = server(make_with("-l size=16m"));
@@ -594,7 +596,8 @@ fn append_only_file_cannot_be_mapped_shared() {
     assert!(!is_direct(OFlags::RDONLY));
 }
 
-/// Checks both forms of the request: truncate(2) sends no time, ftruncate(2) does.
+/// Checks SETATTR in the forms of truncate(2), which has no time, and of ftruncate(2), which has
+/// one.
 #[test]
 fn truncate_to_the_same_length_changes_times_only_if_given() {
     let server = server(make_with("-l size=16m"));

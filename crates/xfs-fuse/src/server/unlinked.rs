@@ -1,8 +1,8 @@
 //! Files without a name that the kernel still knows.
 //!
-//! Programs may have them open, or refer to them without opening them (`O_PATH`). The kernel
-//! forgets a node when no program uses it. The FORGET drops the reference kept here, and the
-//! library frees the file once it is not open either.
+//! Programs may have such a file open, or refer to it without opening it (`O_PATH`). The kernel
+//! forgets a node when no program uses it. Its FORGET drops the reference in `UnlinkedNodes`, and
+//! the library frees the file when it is not open any more.
 
 use std::collections::HashMap;
 
@@ -10,29 +10,29 @@ use ferroxfs::Node;
 
 use super::shards::Shards;
 
-/// Most extents of a small file. A file with more extents takes many transactions to free.
+/// The most extents of a small file. Freeing a file with more extents takes many transactions.
 const FEW_EXTENTS: u64 = 8;
 
-/// The nodes without a name.
+/// The nodes that have no name any more, by node number.
 #[derive(Default)]
 pub(super) struct UnlinkedNodes(Shards<HashMap<u64, Node>>);
 
 impl UnlinkedNodes {
-    /// Keeps a file until its node is forgotten.
+    /// Keeps a file without a name until the kernel forgets its node.
     pub(super) fn keep(&self, id: u64, node: Node) {
         self.0.of(id).lock().insert(id, node);
     }
 
-    /// Drops the reference, because the kernel has forgotten the node or the file has a name again.
-    /// The kernel forgets a node as a whole, however often it was looked up.
+    /// Drops the reference to a file, because the kernel has forgotten its node or it has a name
+    /// again. One FORGET ends all lookups of a node.
     ///
-    /// A FORGET may also be for a lookup whose result the kernel dropped at once, or be late, for
-    /// an earlier incarnation of its inode. Such a FORGET affects only a file that was looked up
-    /// just before it lost its last name. A program that refers to this file without having it open
-    /// then loses it.
+    /// A FORGET may also be for a lookup whose result the kernel dropped at once, or it may be
+    /// late, for an earlier inode with the same number. Such a FORGET affects only a file that was
+    /// looked up just before it lost its last name. A program that refers to this file without
+    /// having it open then loses it.
     ///
-    /// A small file is freed before this function returns, if `room` is above 0. Each such file
-    /// takes one from `room`.
+    /// A small file is freed before this function returns if `room` is greater than 0, which then
+    /// decreases by 1.
     pub(super) fn forget(&self, id: u64, room: &mut usize) {
         // Freeing the file takes a transaction, so not under the lock.
         let Some(node) = self.0.of(id).lock().remove(&id) else { return };

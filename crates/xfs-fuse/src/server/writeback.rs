@@ -1,9 +1,9 @@
 //! The rules that differ if the kernel buffers writes in its page cache (`writeback_cache`).
 //!
-//! The kernel then maintains the size and the change times of every regular file that it knows,
-//! whatever the answers of the server say, and sends the times when it writes an inode back. It
-//! acknowledges a write before the server sees it. The write carries no time. A restriction that
-//! was put on the file after the acknowledgement cannot undo the write.
+//! The kernel then maintains the size and the change times of every regular file that it knows, and
+//! ignores those in the server's answers. It sends the times to the server when it writes an inode
+//! back. It acknowledges a write before the server sees it. The write carries no time. A
+//! restriction that was put on the file after the acknowledgement cannot undo the write.
 //!
 //! Owns: which times count, and the attributes shown for files of which the kernel may hold unsent
 //! data. Does **not** own: writing itself ([`contents`](super::contents)).
@@ -17,37 +17,38 @@ use super::{Server, VALID, errno};
 use crate::transport::Reply;
 use crate::transport::wire::{OPEN_DIRECT_IO, OPEN_KEEP_CACHE, SetAttrIn, set};
 
-/// Validity of a regular file's attributes, in seconds. The block count changes when the kernel
-/// writes, and the kernel does not ask for the new count then.
+/// How many seconds the kernel may cache a regular file's attributes. The block count changes when
+/// the kernel writes data, and the kernel does not request the new count then.
 const VALID_SECONDS: u64 = 1;
-/// The longest tick of the kernel's coarse clock, which gives its times. Ours is finer, so a time
-/// that is later by less than a tick belongs to the same change.
+/// The longest tick of the kernel's coarse clock, from which its times come. ferroxfs's clock is
+/// finer, so a time that is later by less than a tick belongs to the same change.
 const TICK_NS: i128 = 10_000_000;
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
-/// The unit of a file's block count.
+/// The unit of a file's block count in bytes.
 const BASIC_BLOCK_BYTES: u32 = 512;
 
 impl Server {
-    /// Returns the flags of a file that is being opened or created. Append-only files bypass the
-    /// page cache, with and without `writeback_cache`. So the server checks each write, and no
-    /// program can map such a file to write elsewhere in it.
+    /// Returns the flags with which OPEN or CREATE is answered. Append-only files always bypass the
+    /// page cache. So the server checks each write, and no program can map such a file to overwrite
+    /// its contents.
     pub(super) fn open_flags(&self, node: &Node, writes: bool) -> u32 {
         let is_guarded = writes && node.metadata().xflags.contains(ExtendedFlags::APPEND);
         if is_guarded { OPEN_DIRECT_IO } else { OPEN_KEEP_CACHE }
     }
 
-    /// Returns whether the kernel maintains the size and times of a file.
+    /// Returns whether the kernel, not the server, maintains the size and the times of a file.
     fn is_kept(&self, metadata: &Metadata) -> bool {
         self.settings.writeback && metadata.file_type == FileType::Regular
     }
 
-    /// Returns how long the attributes of a file are valid, in seconds.
+    /// Returns how many seconds the kernel may cache the attributes of a file.
     pub(super) fn valid_seconds(&self, metadata: &Metadata) -> u64 {
         if self.is_kept(metadata) { VALID_SECONDS } else { VALID.as_secs() }
     }
 
-    /// Returns the block count to show. Programs that copy files take a file without blocks for all
-    /// zeros, so a file whose data the kernel has not sent yet must show some.
+    /// Returns the block count to show. Programs that copy files assume that a file without blocks
+    /// is all zeros. So a file whose data the kernel may not have sent yet shows at least one
+    /// block.
     pub(super) fn shown_blocks(&self, metadata: &Metadata) -> u64 {
         let least = if self.is_kept(metadata) {
             self.volume.geometry().block_size / BASIC_BLOCK_BYTES
@@ -57,8 +58,8 @@ impl Server {
         metadata.blocks.max(least.into())
     }
 
-    /// Invalidates the attributes of a file whose block count may have changed. The caller has the
-    /// file open, so the kernel is not about to drop it.
+    /// Makes the kernel drop the cached attributes of a file whose block count may have changed.
+    /// The caller has the file open, so the kernel is not about to drop the inode.
     pub(super) fn note_written(&self, node: &Node, reply: &mut Reply<'_>) {
         if self.is_kept(&node.metadata()) {
             reply.invalidate_attributes(self.node_of(node.number()));
@@ -66,7 +67,7 @@ impl Server {
     }
 
     /// Returns the change time that the kernel sends, or `None` if it sends none. A later change
-    /// time on the volume stays. It belongs to a change that the kernel does not know as such, for
+    /// time on the volume is kept: it belongs to a change of which the kernel has no time, for
     /// example of flags.
     pub(super) fn given_change(
         &self,
@@ -82,9 +83,10 @@ impl Server {
         Ok(Some(if is_other { known } else { given }))
     }
 
-    /// Takes the times that the kernel sends when it writes an inode back. Returns `false` if the
-    /// request is of another kind. The file may have become immutable since it was written to. A
-    /// program can make the same request only if it has the file open for writing.
+    /// Sets the times that the kernel sends when it writes an inode back. Returns `false`, and does
+    /// nothing, if the request is of another kind. The file may have become immutable since a
+    /// program wrote to it. A program can make the same request only if it has the file open for
+    /// writing.
     pub(super) fn take_times(&self, wanted: &SetAttrIn, node: &Node) -> Result<bool, Errno> {
         const TOLD: u32 = set::MTIME | set::CTIME | set::HANDLE;
         if wanted.valid & (TOLD | set::ALL | set::KILL_SET_IDS) != TOLD {
@@ -99,7 +101,7 @@ impl Server {
         Ok(writes)
     }
 
-    /// Returns whether the times in the request stand for "now".
+    /// Returns whether a request sets both times to the current time.
     pub(super) fn is_touched(&self, wanted: &SetAttrIn) -> bool {
         let times = wanted.valid & set::ALL;
         if !self.settings.writeback {

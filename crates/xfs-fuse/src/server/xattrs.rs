@@ -1,4 +1,4 @@
-//! Extended attributes.
+//! Serves requests about extended attributes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,13 +11,13 @@ use super::{Server, errno};
 use crate::transport::wire::{ROOT_NODE, SetXattrIn, XATTR_KILL_SET_GROUP_ID, XattrSize};
 use crate::transport::{Reply, Request};
 
-/// The privileges that programs gain by executing the file.
+/// Name of the attribute with the capabilities that a program gains when it executes the file.
 const CAPABILITIES: &str = "security.capability";
-/// Prefix of the attributes that only root sees.
+/// Prefix of the names of attributes that only root sees.
 const HIDDEN_PREFIX: &[u8] = b"trusted.";
-/// Prefix of the attributes that hold access control lists.
+/// Prefix of the names of attributes that contain access control lists.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
-/// The most bytes of a value, or of a list of names.
+/// The most bytes of an attribute's value, or of a list of names.
 const MOST_BYTES: usize = 64 << 10;
 /// Flags of setxattr.
 const CREATE: u32 = 1;
@@ -118,9 +118,9 @@ impl Server {
         self.sync_if_required(&node)
     }
 
-    /// Invalidates the kernel's attributes of the node after an access control list was set, which
-    /// changes the mode. A kernel that does not check by access control lists does not expect that
-    /// change.
+    /// Makes the kernel drop the cached attributes of a node after an access control list was set,
+    /// because that changes the mode. A kernel that does not check permissions itself does not
+    /// expect this change.
     fn note_list(&self, request: &Request<'_>, name: &OsStr, reply: &mut Reply<'_>) {
         if self.is_checking() && name.as_bytes().starts_with(LIST_PREFIX) {
             reply.invalidate_attributes(request.node());
@@ -128,7 +128,8 @@ impl Server {
     }
 }
 
-/// Answers with a value, or only with its length if the caller gave no buffer.
+/// Answers with a value, or only with its length if `room` is 0. Returns ERANGE if the value is
+/// longer than `room` bytes.
 fn answer_sized(value: &[u8], room: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
     if room == 0 {
         reply.add(&XattrSize { size: value.len() as u32, padding: 0 });

@@ -20,28 +20,28 @@ use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
 use super::worker_gate::WorkerGate;
 use crate::MountError;
 
-/// Room for the header and the arguments before the data of a WRITE.
+/// Number of bytes in a buffer before the data of a WRITE, for the header and the arguments.
 const ARGUMENT_BYTES: usize = 4096;
 
-/// The source of a worker's requests.
+/// The channel from which a worker receives its requests.
 pub(super) enum Channel {
     Device(Device),
     Ring(Box<Ring>),
 }
 
-/// Opens one ring per thread, and at least one per kernel queue.
+/// Opens one ring per thread, and at least one per queue of the kernel.
 ///
 /// # Errors
 ///
-/// [`MountError::Rings`].
+/// [`MountError::Rings`] if a ring cannot be opened.
 pub(crate) fn rings(threads: usize) -> Result<Vec<IdleRing>, MountError> {
     let failed = |source| MountError::Rings { source };
     let queues = queues().map_err(failed)?;
     (0..threads.max(queues)).map(|_| IdleRing::open().map_err(failed)).collect()
 }
 
-/// Returns the channels of a connection, and how many of them, from the first on, are
-/// indispensable.
+/// Returns the channels of a connection. Also returns how many of them, counted from the first,
+/// must work: the mount fails if one of these has no worker.
 pub(super) fn channels(
     device: Device,
     threads: usize,
@@ -70,8 +70,8 @@ pub(super) fn channels(
 }
 
 impl Channel {
-    /// Prepares the channel in its worker's thread. The worker enters its sandbox by calling
-    /// `enter`.
+    /// Prepares the channel. Must be called in the worker's thread, which enters its sandbox when
+    /// this function calls `enter`.
     pub(super) fn begin(&mut self, enter: impl FnOnce()) -> io::Result<()> {
         match self {
             Self::Device(_) => {
@@ -87,7 +87,7 @@ impl Channel {
         }
     }
 
-    /// Serves requests until the connection ends or the handler is gone.
+    /// Serves requests until the connection ends or the session has taken the handler away.
     pub(super) fn serve<H: Handler>(
         &mut self,
         slot: &HandlerSlot<H>,
@@ -105,21 +105,22 @@ impl Channel {
     }
 }
 
-/// Allocates a buffer for the largest request. The data of a WRITE starts at a page boundary in it.
+/// Allocates a buffer that can hold the largest request. In it, the data of a WRITE starts at a
+/// page boundary.
 pub(super) fn request_pages() -> Pages {
     let before = size_of::<InHeader>() + size_of::<WriteIn>();
     Pages::new(MAX_WRITE_BYTES as usize + ARGUMENT_BYTES, before)
 }
 
-/// Sends the answers of a worker that serves the device.
+/// Sends the answers of a worker that reads requests from the device.
 struct Dispatcher<'a> {
     device: &'a Device,
     reports: &'a Reports,
 }
 
 impl Dispatcher<'_> {
-    /// Sends an answer. If the kernel rejects the answer, the request gets an error instead. The
-    /// mount is then made to end, because it may not serve correctly any more.
+    /// Sends an answer. If the kernel rejects it, answers the request with an error instead. The
+    /// session then ends the mount, which may not serve correctly any more.
     fn answer(
         &self,
         request: &Request<'_>,
@@ -136,8 +137,8 @@ impl Dispatcher<'_> {
     }
 }
 
-/// Serves requests until the session takes the handler away. The worker notices the missing handler
-/// when the next request arrives.
+/// Serves requests from the device until the session takes the handler away. A waiting worker
+/// notices that only when the next request arrives.
 fn serve_device<H: Handler>(
     dispatcher: &Dispatcher<'_>,
     slot: &HandlerSlot<H>,
@@ -196,7 +197,7 @@ fn serve_ring<H: Handler>(
     Ok(())
 }
 
-/// Notifications that accompany an answer.
+/// The notifications that must be sent with an answer.
 struct Invalidations {
     before: Option<StaleInode>,
     /// The node whose contents the kernel must drop after the answer.
@@ -209,8 +210,8 @@ impl Invalidations {
     }
 }
 
-/// Handles a request and writes its answer into `contents`. Returns the header of the answer and
-/// the notifications that accompany it.
+/// Handles a request of a ring and writes the body of its answer into `contents`. Returns the
+/// header of the answer, and the notifications that must be sent with it.
 fn answer<H: Handler>(
     handler: &H,
     message: &RingHeader,
@@ -236,7 +237,7 @@ fn answer<H: Handler>(
     }
 }
 
-/// Copies an answer to the memory from which the kernel takes it.
+/// Copies an answer to `contents`, the memory from which the kernel takes it. Returns its header.
 fn put(
     reply: &mut Reply<'_>,
     unique: u64,

@@ -1,4 +1,4 @@
-//! `/dev/fuse`: one connection to the kernel, and further descriptors of it.
+//! `/dev/fuse`: a connection to the kernel, which may have several descriptors.
 
 #![allow(
     unsafe_code,
@@ -16,19 +16,20 @@ use crate::MountError;
 
 /// Path of the kernel's FUSE device.
 const PATH: &str = "/dev/fuse";
-/// Opens one more queue of the given connection.
+/// The ioctl that connects a descriptor of the device to an existing connection, with a queue of
+/// its own.
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
-/// A descriptor of a connection.
+/// A descriptor of `/dev/fuse`.
 #[derive(Debug)]
 pub(crate) struct Device(File);
 
 impl Device {
-    /// Opens the device. The descriptor belongs to no connection yet.
+    /// Opens `/dev/fuse`. The descriptor does not belong to a connection yet.
     ///
     /// # Errors
     ///
-    /// [`MountError::NoDevice`] if the machine has no FUSE device or denies access.
+    /// [`MountError::NoDevice`] if the machine has no FUSE device or denies access to it.
     pub(crate) fn open() -> Result<Self, MountError> {
         OpenOptions::new()
             .read(true)
@@ -38,7 +39,7 @@ impl Device {
             .map_err(|source| MountError::NoDevice { source })
     }
 
-    /// Takes over the descriptor that the parent process has opened and mounted.
+    /// Takes over a descriptor that the parent process has opened and with which it has mounted.
     ///
     /// # Errors
     ///
@@ -60,8 +61,8 @@ impl Device {
         Self(File::from(descriptor))
     }
 
-    /// Opens one more descriptor of the same connection, whose answers the kernel matches
-    /// separately.
+    /// Opens one more descriptor of the same connection. A worker answers a request on the
+    /// descriptor from which it read the request.
     pub(crate) fn another(&self) -> Result<Self, MountError> {
         let other = Self::open()?;
         let number = self.0.as_raw_fd() as u32;
@@ -74,12 +75,13 @@ impl Device {
         Ok(other)
     }
 
-    /// Duplicates the descriptor, for the case that no further one can be opened.
+    /// Duplicates the descriptor. The caller uses this if `another` fails.
     pub(crate) fn shared(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Waits for a request. Returns `None` when the connection has ended.
+    /// Waits for a request and reads it into `buffer`. Returns its length in bytes, or `None` when
+    /// the connection has ended.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let error = match (&self.0).read(buffer) {
@@ -98,7 +100,7 @@ impl Device {
         }
     }
 
-    /// Sends an answer. It is no error if no caller waits for the answer any more.
+    /// Sends an answer. If its request does not wait for an answer any more, that is not an error.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match (&self.0).write(bytes) {
             Err(error) if Errno::from_io_error(&error) != Some(Errno::NOENT) => Err(error),

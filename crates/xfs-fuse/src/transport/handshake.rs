@@ -14,10 +14,10 @@ use super::session::MAX_WRITE_BYTES;
 use super::wire::{InitFlags, InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, Opcode};
 use crate::MountError;
 
-/// Number of requests that the kernel may send without a waiting program, mostly readahead.
+/// The most background requests, mostly readahead, that the kernel may have sent at a time.
 const MAX_BACKGROUND: u16 = 64;
 
-/// Answers the kernel's first request.
+/// Answers the kernel's first request. `wishes` are the features that the server wants.
 pub(super) fn handshake(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
     let failed = |source| MountError::Failed { what: "the first exchange".to_owned(), source };
     let mut buffer = request_pages();
@@ -67,8 +67,9 @@ pub(super) fn handshake(device: &Device, wishes: InitFlags) -> Result<(), MountE
     }
 }
 
-/// Returns the number of system pages in the largest read or write. With more pages, the kernel
-/// would ask for more bytes than we answer, and take the end of the answer for the end of the file.
+/// Returns the number of memory pages in the largest read or write. With more pages, the kernel
+/// would request more bytes than the server answers, and take the end of the answer for the end of
+/// the file.
 fn most_pages(page_bytes: usize) -> u16 {
     (MAX_WRITE_BYTES as usize / page_bytes).max(1) as u16
 }

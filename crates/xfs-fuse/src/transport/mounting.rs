@@ -1,6 +1,7 @@
 //! Mounting and unmounting: by the system call as root, otherwise through fusermount3.
 //!
-//! Owns: creating a mounted connection, and removing the mount. Does **not** own: serving it.
+//! Owns: creating a mounted connection, and removing the mount. Does **not** own: serving the
+//! connection.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, IoSliceMut};
@@ -21,23 +22,25 @@ use rustix::net::{
 use super::device::Device;
 use crate::{Checks, MountError};
 
-/// The filesystem type that `mount` and /proc/mounts show, and its subtype.
+/// The filesystem type, with the subtype, that `mount` and /proc/mounts show.
 pub(super) const TYPE: &str = "fuse.ferroxfs";
 const SUBTYPE: &str = "ferroxfs";
-/// The set-user-ID program that mounts for ordinary users.
+/// The name of the set-user-ID program that mounts for ordinary users.
 const FUSERMOUNT: &str = "fusermount3";
 /// Environment variable that names the socket over which fusermount3 must send the connection.
 const FUSERMOUNT_SOCKET: &str = "_FUSE_COMMFD";
-/// A mount point of this form names a connection that is already open and mounted.
+/// Start of a mount point that is not a path: it names the descriptor of a connection that another
+/// program has opened and mounted.
 const DESCRIPTOR_PREFIX: &str = "/dev/fd/";
 
-/// Asks for a mount ID that is never reused (Linux 6.8). Older kernels ignore it.
+/// Flag of statx that requests a mount ID that is never reused (Linux 6.8). Older kernels ignore
+/// it.
 const STATX_MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
-/// The attributes of a mount that the kernel is given.
+/// The attributes of a mount that are passed to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountFacts {
-    /// The device that `df` shows.
+    /// The image or device that `df` shows as the source.
     pub source: PathBuf,
     /// Whether the mount is read-only.
     pub read_only: bool,
@@ -56,20 +59,21 @@ pub struct MountFacts {
 /// The mount point of a volume.
 #[derive(Debug)]
 pub(crate) struct MountPoint {
-    /// Our mount. `None` if another program has mounted the volume.
+    /// The folder on which this process has mounted the volume. `None` if another program has
+    /// mounted it.
     mounted: Option<MountedFolder>,
 }
 
-/// A folder, and the ID of our mount on it.
+/// A folder, and the ID of the mount that this process has made on it.
 #[derive(Clone, Debug)]
 struct MountedFolder {
     folder: PathBuf,
-    /// The ID of our mount, which distinguishes it from other mounts.
+    /// The ID of the mount, which distinguishes it from other mounts on the same folder.
     mount: u64,
 }
 
 impl MountPoint {
-    /// Mounts a new connection.
+    /// Opens a connection and mounts it on `folder`.
     pub(crate) fn mount(
         folder: &Path,
         facts: &MountFacts,
@@ -98,7 +102,7 @@ impl MountPoint {
     }
 
     /// Opens the root of the mount, which keeps the mount in use. Returns `None` if another program
-    /// has mounted the volume.
+    /// has made the mount.
     pub(crate) fn open(&self) -> io::Result<Option<OwnedFd>> {
         let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -108,7 +112,7 @@ impl MountPoint {
         if found.stx_mnt_id == *mount { Ok(Some(root)) } else { Err(Errno::INVAL.into()) }
     }
 
-    /// Returns whether the mount is still there.
+    /// Returns whether the mount still exists.
     pub(crate) fn is_mounted(&self) -> bool {
         let is_ours = |MountedFolder { folder, mount }: &MountedFolder| {
             mount_number(folder).ok() == Some(*mount)
@@ -116,8 +120,8 @@ impl MountPoint {
         self.mounted.as_ref().is_some_and(is_ours)
     }
 
-    /// Returns a function that lets another process unmount, for the case that this process ends at
-    /// once.
+    /// Returns a function that starts another process to unmount, for the case that this process
+    /// ends at once.
     pub(crate) fn cleaner(&self) -> Box<dyn Fn() + Send> {
         let mounted = self.mounted.clone();
         Box::new(move || {
@@ -127,8 +131,8 @@ impl MountPoint {
         })
     }
 
-    /// Unmounts our mount. If another filesystem has been mounted on the folder since, returns
-    /// EINVAL and leaves that filesystem mounted.
+    /// Unmounts the mount of this process. Returns EINVAL, and unmounts nothing, if another
+    /// filesystem has been mounted on the folder since.
     pub(crate) fn unmount(&self, when: Unmount) -> io::Result<()> {
         let Some(MountedFolder { folder, mount }) = &self.mounted else { return Ok(()) };
         if mount_number(folder)? != *mount {
@@ -140,7 +144,7 @@ impl MountPoint {
 
 impl MountedFolder {
     /// Starts another process that unmounts, and does not wait for that process. Unmounting waits
-    /// for the server, and the server is this process, which is ending.
+    /// for answers of the server, which is this process, and this process is ending.
     fn unmount_from_elsewhere(&self) {
         let Self { folder, mount } = self;
         if mount_number(folder).ok() != Some(*mount) {
@@ -164,12 +168,12 @@ impl MountedFolder {
     }
 }
 
-/// The treatment of a mount that is in use.
+/// How to unmount a mount that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
-    /// A mount in use stays mounted.
+    /// The mount stays, and unmounting returns an error.
     Now,
-    /// A mount in use leaves the directory tree at once, and ends when no program uses it any more.
+    /// The mount leaves the directory tree at once, and ends when no program uses it any more.
     WhenUnused,
 }
 
@@ -196,12 +200,12 @@ pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
 }
 
 /// Changes the flags of a mount: read-only, and the use of devices, programs and set-ID bits. The
-/// options of its server stay.
+/// options of the mount's server do not change.
 ///
 /// # Errors
 ///
-/// EPERM unless the caller is root, EBUSY if a mount with files open for writing is to become
-/// read-only.
+/// EPERM unless the caller is root. EBUSY if the mount is to become read-only and a file is open
+/// for writing.
 pub fn remount(folder: &Path, facts: &MountFacts) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(folder, flags(facts), c"")?)
 }
@@ -210,15 +214,16 @@ fn inherited_number(folder: &Path) -> Option<i32> {
     folder.to_str()?.strip_prefix(DESCRIPTOR_PREFIX)?.parse().ok()
 }
 
-/// Returns the ID of the mount on a folder. No other mount ever gets this ID. Before Linux 6.8,
-/// another mount may get the ID after this mount has ended. The server is not asked.
+/// Returns the ID of the mount on a folder, without a request to its server. The ID is never
+/// reused. Before Linux 6.8, it may be reused after the mount has ended.
 fn mount_number(folder: &Path) -> Result<u64, Errno> {
     let wanted = StatxFlags::MNT_ID | STATX_MNT_ID_UNIQUE;
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
     Ok(statx(CWD, folder, flags, wanted)?.stx_mnt_id)
 }
 
-/// Returns the absolute path of the folder, because the process leaves its current directory later.
+/// Returns the absolute path of a folder on which to mount. The path must be absolute because the
+/// process leaves its current directory later.
 fn check_folder(folder: &Path) -> Result<PathBuf, MountError> {
     let failed = |source| MountError::MountPoint { path: folder.to_owned(), source };
     let full = folder.canonicalize().map_err(failed)?;
@@ -229,8 +234,8 @@ fn check_folder(folder: &Path) -> Result<PathBuf, MountError> {
     Ok(full)
 }
 
-/// Returns whether a filesystem is already mounted on a folder, which another mount would hide. Its
-/// server is not asked.
+/// Returns whether a filesystem is mounted on the folder, so that another mount would hide it.
+/// Sends no request to the server of that filesystem.
 #[must_use]
 pub fn is_mount_point(folder: &Path) -> bool {
     let Ok(full) = folder.canonicalize() else { return false };
@@ -309,8 +314,8 @@ fn mount_through_helper(
     received.map(Device::received).map_err(failed)
 }
 
-/// Returns the option that makes the kernel check permissions, with a leading comma, or an empty
-/// string.
+/// Returns the mount option that makes the kernel check permissions, with a leading comma. The text
+/// is empty if the server checks them.
 fn option_of(checks: Checks) -> &'static str {
     match checks {
         Checks::Kernel => ",default_permissions",
@@ -354,7 +359,7 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     descriptor.ok_or_else(|| Errno::NOTCONN.into())
 }
 
-/// Returns the output of a program, on one line.
+/// Returns the output of a program as one line, for an error message.
 fn error_text(output: &[u8]) -> String {
     String::from_utf8_lossy(output).trim().replace('\n', "; ")
 }

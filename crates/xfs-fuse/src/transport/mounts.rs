@@ -1,4 +1,4 @@
-//! The system's mount table (`/proc/self/mountinfo`), as far as it concerns our mounts.
+//! The mounts of ferroxfs in the system's mount table (`/proc/self/mountinfo`).
 //!
 //! Owns: reading that table. Does **not** own: changing it ([`mounting`](super::mounting)).
 
@@ -13,24 +13,25 @@ use xfs_sync::{Mutex, Slot, Slots};
 
 use super::mounting::TYPE;
 
-/// The table, as this process sees it.
+/// Path of the mount table as this process sees it.
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// The time for which a snapshot is valid. The table reports a change of the mount itself, but not
-/// a change of its filesystem only.
+/// How long a snapshot of the mount table is valid. The kernel signals a change of the mount's
+/// flags, but not a change of the filesystem's flags.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Reports whether a mount has been made read-only, for callers that ask often.
 ///
-/// The kernel does not notify the server. A descriptor of the table can be polled for a change, and
-/// reports each change once. So each slot has its own descriptor, and no thread waits for another.
+/// The kernel does not notify the server. A descriptor of the mount table can be polled, and
+/// reports each change once. So each per-CPU slot has a descriptor of its own, and no thread waits
+/// for another.
 pub(crate) struct ReadOnlyProbe {
     /// The absolute path of the mount point.
     folder: PathBuf,
     snapshots: Slots<Mutex<Option<TableSnapshot>, Slot>>,
 }
 
-/// The state that was read, and the descriptor that reports changes.
+/// The state that was last read, and a descriptor of the mount table that reports changes.
 struct TableSnapshot {
     table: File,
     at: Instant,
@@ -42,8 +43,8 @@ impl ReadOnlyProbe {
         Self { folder, snapshots: Slots::new(|| Mutex::new(None)) }
     }
 
-    /// Returns whether the mount is read-only now. If the state is unknown, the mount counts as
-    /// writable.
+    /// Returns whether the mount is read-only now. Returns `false` if the mount table cannot be
+    /// read.
     pub(crate) fn is_read_only(&self) -> bool {
         let mut snapshot = self.snapshots.mine().lock();
         let current = snapshot
@@ -66,33 +67,34 @@ fn has_changed(table: &File) -> bool {
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
 }
 
-/// A row of one of our mounts.
+/// The row of a mount of ferroxfs in the mount table.
 struct MountRow<'a> {
-    /// The mount point, with the escapes of the table.
+    /// The mount point, with the escape sequences of the table.
     place: &'a str,
-    /// The options of the mount, and those of the filesystem.
+    /// The options of the mount, and the options of the filesystem.
     options: [&'a str; 2],
-    /// The source, with the escapes of the table.
+    /// The source, with the escape sequences of the table.
     source: &'a str,
 }
 
-/// Returns whether our mount on a folder, given by its absolute path, has been made read-only. The
-/// kernel does not notify the server. If the state is unknown, the mount counts as writable.
+/// Returns whether ferroxfs's mount on a folder has been made read-only. `folder` is an absolute
+/// path. Returns `false` if the mount table cannot be read.
 pub(crate) fn is_read_only(folder: &Path) -> bool {
     row(&table(), folder).is_some_and(|row| row.is_read_only())
 }
 
-/// Returns the absolute path, at the time of the mount, of the image that is mounted on a folder.
-/// The server is not asked. Returns `None` if the folder has none of our mounts.
+/// Returns the image that ferroxfs has mounted on a folder, by the absolute path that it had at the
+/// time of the mount. Sends no request to the server. Returns `None` if the folder has no mount of
+/// ferroxfs.
 #[must_use]
 pub fn source_of(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     row(&table(), &folder).map(|row| row.source())
 }
 
-/// Returns the images that a process sees mounted, by their absolute paths in its tree. `process`
-/// is the name of the process's folder beneath /proc. The list is empty if the mount table cannot
-/// be read.
+/// Returns the images that a process sees mounted by ferroxfs, by their absolute paths in the
+/// process's directory tree. `process` is the name of the process's folder in /proc. The list is
+/// empty if the mount table cannot be read.
 #[must_use]
 pub fn sources(process: &str) -> Vec<PathBuf> {
     let table = std::fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
@@ -110,7 +112,7 @@ pub struct MountedVolume {
     pub is_read_only: bool,
 }
 
-/// Returns our mounts that this process sees. Their servers are not asked.
+/// Returns the mounts of ferroxfs that this process sees. Sends no request to their servers.
 #[must_use]
 pub fn mounts() -> Vec<MountedVolume> {
     let mounted = |row: MountRow<'_>| MountedVolume {
@@ -125,8 +127,8 @@ fn table() -> String {
     String::from_utf8_lossy(&std::fs::read(TABLE).unwrap_or_default()).into_owned()
 }
 
-/// Returns the row of the mount on a folder, or `None` if the folder has none of our mounts. If two
-/// of our mounts are on one folder, the later one is visible.
+/// Returns the row of ferroxfs's mount on a folder, or `None` if there is none. If a folder has
+/// several such mounts, returns the latest one, which is the visible one.
 fn row<'a>(table: &'a str, folder: &Path) -> Option<MountRow<'a>> {
     let mut escaped = folder.to_string_lossy().replace('\\', "\\134");
     for (letter, code) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
@@ -135,7 +137,7 @@ fn row<'a>(table: &'a str, folder: &Path) -> Option<MountRow<'a>> {
     rows(table).filter(|row| row.place == escaped).last()
 }
 
-/// Returns the rows of our mounts.
+/// Returns the rows of all mounts of ferroxfs.
 fn rows(table: &str) -> impl Iterator<Item = MountRow<'_>> {
     table.lines().filter_map(|line| {
         let (mount, filesystem) = line.split_once(" - ")?;
@@ -157,7 +159,7 @@ impl MountRow<'_> {
     }
 }
 
-/// Undoes the escapes of the table: a backslash and three octal digits stand for a byte.
+/// Replaces the escape sequences of the table, a backslash and three octal digits, by their bytes.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,11 +1,12 @@
 //! A message buffer in which the contents of files start at a page boundary.
 //!
-//! The kernel copies page by page. If its pages and ours had different boundaries, it would copy
-//! two pieces for each page, and so would the host when it writes the bytes to the image.
+//! The kernel copies page by page. If the pages of the kernel and of the buffer had different
+//! boundaries, the kernel would copy two pieces for each page. The same holds for the host when it
+//! writes the bytes to the image.
 
 use super::session::PAGE_BYTES;
 
-/// A zero-initialised buffer in which one given byte starts a page.
+/// A zero-initialised buffer in which the byte at a given offset starts a page.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     memory: Vec<u8>,
@@ -13,7 +14,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Allocates `length` bytes, of which the byte at `offset` starts a page.
+    /// Allocates `length` bytes. The byte at `offset` starts a page.
     pub(super) fn new(length: usize, offset: usize) -> Self {
         let page = PAGE_BYTES as usize;
         let memory = vec![0; length + page];

@@ -1,4 +1,5 @@
-//! Pipes that carry contents from the image to the kernel without a copy through our memory.
+//! Pipes that carry file contents from the image to the kernel without a copy in this process's
+//! memory.
 //!
 //! Owns: the pipes of a mount, and sending their contents. Does **not** own: filling them.
 //!
@@ -12,8 +13,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A pipe is empty before an answer is put into it. A pipe that may not be empty is closed
-//!   and not replaced.
+//! - **I1** A pipe is empty before an answer is put into it. A pipe that may be non-empty is
+//!   closed, and its slot gets no other pipe.
 //! - **I2** No thread waits for a pipe.
 
 use std::io;
@@ -31,21 +32,23 @@ use zerocopy::IntoBytes;
 use super::session::MAX_WRITE_BYTES;
 use super::wire::OutHeader;
 
-/// The fewest bytes of contents that go through a pipe. For fewer bytes a copy is faster.
+/// The fewest bytes of contents that are sent through a pipe. For fewer bytes a copy is faster.
 const LEAST_BYTES: usize = 64 << 10;
 /// The most pipes of a mount. At 1 MiB each they take a sixteenth of a user's default limit.
 const MOST_PIPES: usize = 4;
-/// Pipes are closed after this time without an answer, or after twice this time.
+/// An open pipe that has not been used for this time is closed, at the latest after twice this
+/// time.
 pub(super) const REST: Duration = Duration::from_secs(10);
 
 /// The pipes of a mount.
 pub(super) struct Pipes {
     slots: Box<[CachePadded<Mutex<PipeSlot, Slot>>]>,
-    /// Called after each attempt to open a pipe, because [`rest`](Self::rest) has work after it.
+    /// The function to call after each attempt to open a pipe. From then on, [`rest`](Self::rest)
+    /// must be called regularly.
     on_open: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A slot for one pipe. The holder of the slot's lock may use the pipe.
+/// A slot for one pipe. A thread may use the pipe while it holds the lock of the slot.
 #[derive(Default)]
 struct PipeSlot {
     state: PipeState,
@@ -58,21 +61,23 @@ enum PipeState {
     #[default]
     Nothing,
     Open(Pipe),
-    /// The system refused a pipe of sufficient size. The next attempt follows after a [rest](REST).
+    /// The system refused a pipe of sufficient size. The next call of `Pipes::rest` permits
+    /// another attempt.
     Refused,
-    /// The pipe did not take or did not send a whole answer.
+    /// The pipe failed to take or to send a whole answer. The slot is never used again.
     Spoiled,
 }
 
-/// The pipes in the order in which one worker tries them.
+/// The pipes of a mount, in the order in which one worker tries them.
 #[derive(Clone, Copy)]
 pub(super) struct WorkerPipes<'a> {
     pipes: &'a Pipes,
-    /// The first slot that this worker tries, so that two workers seldom try the same slot.
+    /// Index of the slot that this worker tries first. Workers start at different slots, so that
+    /// they seldom try the same one.
     first: usize,
 }
 
-/// A locked slot, with or without a pipe, for one answer.
+/// A locked slot for one answer. It may have an open pipe or none yet.
 pub(crate) struct PipeLease<'a> {
     pipes: &'a Pipes,
     slot: MutexGuard<'a, PipeSlot>,
@@ -82,7 +87,7 @@ pub(crate) struct PipeLease<'a> {
 struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    /// The most bytes of contents that fit in the pipe.
+    /// Number of bytes of contents that fit in the pipe.
     most_bytes: usize,
 }
 
@@ -94,13 +99,13 @@ impl Pipes {
         Self { slots, on_open: Box::new(on_open) }
     }
 
-    /// Returns the pipes for the worker of this index.
+    /// Returns the pipes as the worker with this index uses them.
     pub(super) fn of(&self, index: usize) -> WorkerPipes<'_> {
         WorkerPipes { pipes: self, first: index }
     }
 
-    /// Closes pipes that were not used since the last call. Returns whether the next call may have
-    /// work.
+    /// Closes pipes that were not used since the previous call. Returns whether this function must
+    /// be called again later.
     pub(super) fn rest(&self) -> bool {
         let mut is_left = false;
         for slot in &self.slots {
@@ -123,8 +128,8 @@ impl Pipes {
 }
 
 impl<'a> WorkerPipes<'a> {
-    /// Returns a slot for an answer with `length` bytes of contents, preferably a slot with an open
-    /// pipe. Returns `None` if the caller must copy instead.
+    /// Returns a slot for an answer with `length` bytes of contents, preferably with an open pipe.
+    /// Returns `None` if the caller must copy the contents instead.
     pub(super) fn take(self, length: usize) -> Option<PipeLease<'a>> {
         let Self { pipes, first } = self;
         if length < LEAST_BYTES {
@@ -150,8 +155,8 @@ impl<'a> WorkerPipes<'a> {
 }
 
 impl PipeLease<'_> {
-    /// Sends an answer whose `length` bytes of contents `fill` puts into the pipe. Returns `false`
-    /// if the caller must copy instead.
+    /// Sends an answer. `fill` puts its `length` bytes of contents into the pipe. Returns `false`
+    /// if the caller must copy the contents instead.
     pub(super) fn send(
         mut self,
         length: usize,
@@ -181,7 +186,7 @@ impl PipeLease<'_> {
 }
 
 impl Pipe {
-    /// Opens a pipe with room for the longest answer, or as much as the system grants.
+    /// Opens a pipe that can hold the longest answer, or as much as the system permits.
     fn open() -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         // The header takes a buffer of one page, and so does each page that the contents touch.
@@ -199,9 +204,9 @@ impl Pipe {
         (LEAST_BYTES..=self.most_bytes).contains(&length)
     }
 
-    /// Sends an answer whose contents `fill` puts into the pipe. Returns `false` if `fill` did not
-    /// supply the whole contents or the kernel did not take the whole answer. Then the pipe must
-    /// not be used again (I1).
+    /// Sends an answer. `fill` puts its contents into the pipe. Returns `false` if `fill` did not
+    /// supply all contents or the kernel did not take the whole answer. Then the pipe must not be
+    /// used again (I1).
     fn send(
         &self,
         to: BorrowedFd<'_>,

@@ -12,36 +12,36 @@ use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
 /// An answer under construction. The body is empty until a handler adds bytes.
 ///
-/// The buffer only grows, and bytes past the end of the answer keep old values. Clearing a megabyte
-/// for each read would cost as much as the read.
+/// The buffer never shrinks, and bytes past the end of the answer keep their old values. Clearing a
+/// megabyte for each read would cost as much as the read.
 #[derive(Default)]
 pub struct Reply<'a> {
     buffer: Buffer<'a>,
-    /// Length of the body so far, in bytes.
+    /// Length in bytes of the body as it is now.
     length: usize,
-    /// The node whose cached attributes the kernel must drop before it gets the answer.
+    /// The node whose cached attributes the kernel must drop before it gets this answer, if any.
     stale_attributes: Option<u64>,
-    /// The node whose cached contents the kernel must drop after it has the answer.
+    /// The node whose cached contents the kernel must drop after it has got this answer, if any.
     stale_contents: Option<u64>,
-    /// The request and the pipes through which the answer can be sent before the handler returns.
-    /// `None` if the answer can only be sent afterwards.
+    /// The request and the pipes through which the answer can be sent while the handler runs.
+    /// `None` if the answer can be sent only after the handler has returned.
     target: Option<PipeTarget<'a>>,
     is_sent: bool,
 }
 
-/// A way to the kernel through a pipe.
+/// The pipes and the device with which the answer to one request can be sent.
 struct PipeTarget<'a> {
     unique: u64,
     pipes: WorkerPipes<'a>,
     to: BorrowedFd<'a>,
 }
 
-/// The memory of the body.
+/// The memory in which the body is built.
 #[derive(Debug)]
 enum Buffer<'a> {
-    /// Our own memory, with room for the header before the body.
+    /// Memory of this process, with room for the header before the body.
     Own(Pages),
-    /// Memory from which the kernel takes the answer.
+    /// Memory from which the kernel takes the answer directly.
     Lent(&'a mut [u8]),
 }
 
@@ -51,7 +51,7 @@ impl Default for Buffer<'_> {
     }
 }
 
-/// The header precedes the body.
+/// Length of the header in bytes. It precedes the body.
 const HEADER_BYTES: usize = size_of::<OutHeader>();
 
 impl Buffer<'_> {
@@ -71,17 +71,17 @@ impl Buffer<'_> {
 }
 
 impl<'a> Reply<'a> {
-    /// Creates an answer that uses `room` for its body as long as the body fits.
+    /// Creates an answer whose body is built in `room`. A body that does not fit gets other memory.
     pub(crate) fn into_room(room: &'a mut [u8]) -> Self {
         Self { buffer: Buffer::Lent(room), ..Self::default() }
     }
 
-    /// Creates an answer that can be sent to a device through one of these pipes.
+    /// Creates an answer that can be sent to the device `to` through one of these pipes.
     pub(super) fn through_pipes(pipes: WorkerPipes<'a>, to: BorrowedFd<'a>) -> Self {
         Self { target: Some(PipeTarget { unique: 0, pipes, to }), ..Self::default() }
     }
 
-    /// Discards the previous answer and starts one to the request `unique`.
+    /// Discards the previous answer and begins the answer to the request with the number `unique`.
     pub(super) fn begin(&mut self, unique: u64) {
         self.clear();
         if let Some(target) = &mut self.target {
@@ -94,8 +94,8 @@ impl<'a> Reply<'a> {
         self.is_sent
     }
 
-    /// Returns a pipe, or `None` if `length` bytes of contents are not best sent by
-    /// [`send_through_pipe`](Self::send_through_pipe).
+    /// Returns a pipe for [`send_through_pipe`](Self::send_through_pipe). Returns `None` if the
+    /// caller should copy the `length` bytes of contents instead.
     pub(crate) fn pipe_for(&self, length: usize) -> Option<PipeLease<'a>> {
         if self.is_new() { self.target.as_ref()?.pipes.take(length) } else { None }
     }
@@ -105,8 +105,8 @@ impl<'a> Reply<'a> {
     }
 
     /// Sends an answer that consists of `length` bytes of contents. `fill` puts them into the pipe
-    /// and returns how many it has put. Returns `true` if the request is answered, `false` if the
-    /// caller must copy instead.
+    /// and returns their number. Returns whether the request is answered. If not, the caller must
+    /// copy the contents instead.
     pub(crate) fn send_through_pipe(
         &mut self,
         pipe: PipeLease<'_>,
@@ -123,28 +123,28 @@ impl<'a> Reply<'a> {
         self.is_sent
     }
 
-    /// Discards the previous answer.
+    /// Empties the body and forgets which caches the kernel must drop.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
         (self.stale_attributes, self.stale_contents) = (None, None);
         self.is_sent = false;
     }
 
-    /// Makes the kernel drop the attributes of a node before it gets this answer, whether the
-    /// answer is an error or not. Needed where a request changes more than the kernel accounts for.
+    /// Makes the kernel drop the cached attributes of a node before it gets this answer, even if
+    /// the answer is an error. Needed if a request changes more than the kernel expects.
     pub(crate) fn invalidate_attributes(&mut self, node: u64) {
         self.stale_attributes = Some(node);
     }
 
-    /// Returns the notification that makes the kernel drop a node's attributes, which is sent
-    /// before the answer. The kernel accepts this notification without waiting, as it does not
-    /// concern contents.
+    /// Returns the notification that makes the kernel drop a node's cached attributes, or `None` if
+    /// there is none to send. It is sent before the answer. The kernel does not wait while it takes
+    /// this notification, because it does not concern contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
         Some(stale_inode(self.stale_attributes?, -1))
     }
 
-    /// Makes the kernel drop the contents of a file once it has this answer, whether the answer is
-    /// an error or not. Needed where a failed request has changed the contents. Another thread
+    /// Makes the kernel drop the cached contents of a file after it has got this answer, even if
+    /// the answer is an error. Needed if a failed request has changed the contents. Another thread
     /// sends the notification, because sending it may wait for pages that a worker must fill.
     pub(crate) fn invalidate_contents(&mut self, node: u64) {
         self.stale_contents = Some(node);
@@ -155,18 +155,18 @@ impl<'a> Reply<'a> {
         self.stale_contents
     }
 
-    /// Appends a structure.
+    /// Appends a structure to the body.
     pub(crate) fn add<T: IntoBytes + Immutable>(&mut self, part: &T) {
         self.add_bytes(part.as_bytes());
     }
 
-    /// Appends bytes.
+    /// Appends bytes to the body.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         self.room(bytes.len()).copy_from_slice(bytes);
         self.length += bytes.len();
     }
 
-    /// Returns the length of the body.
+    /// Returns the length of the body in bytes.
     pub(crate) fn body_length(&self) -> usize {
         self.length
     }
@@ -176,8 +176,8 @@ impl<'a> Reply<'a> {
         self.buffer.body().get(..self.length).unwrap_or_default()
     }
 
-    /// Returns the answer as `Ok` if it outgrew the borrowed memory, and otherwise `self` unchanged
-    /// as `Err`.
+    /// Returns `Ok` with the answer if its body has left the lent memory because it did not fit,
+    /// and otherwise `Err` with the answer unchanged.
     pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
         match self.buffer {
             Buffer::Own(pages) => Ok(Reply {
@@ -191,8 +191,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Appends up to `most` bytes. `fill` gets the room for them and returns how many it has
-    /// written.
+    /// Appends up to `most` bytes to the body. `fill` writes them into a slice of this length and
+    /// returns how many it has written.
     pub(crate) fn fill_with(
         &mut self,
         most: usize,
@@ -202,7 +202,7 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    /// Returns the next `length` bytes of the buffer.
+    /// Returns the `length` bytes of the buffer that follow the body.
     fn room(&mut self, length: usize) -> &mut [u8] {
         let end = self.length + length;
         if self.buffer.body().len() < end {
@@ -211,8 +211,8 @@ impl<'a> Reply<'a> {
         self.buffer.body_mut().get_mut(self.length..end).unwrap_or_default()
     }
 
-    /// Makes room for at least `end` bytes and keeps the bytes added so far. The body starts at a
-    /// page boundary, as it may be data read from a file.
+    /// Makes room for a body of at least `end` bytes, and keeps the present body. The body starts
+    /// at a page boundary, because it may be data read from a file.
     fn grow(&mut self, end: usize) {
         let larger = Pages::new(HEADER_BYTES + end.max(2 * self.length), HEADER_BYTES);
         let mut larger = Buffer::Own(larger);
@@ -223,7 +223,7 @@ impl<'a> Reply<'a> {
         self.buffer = larger;
     }
 
-    /// Returns the header. If `outcome` is an error, the body becomes empty.
+    /// Returns the header of the answer. If `outcome` is an error, empties the body first.
     pub(crate) fn header(&mut self, unique: u64, outcome: Result<(), Errno>) -> OutHeader {
         let error = match outcome {
             Ok(()) => 0,
@@ -235,7 +235,7 @@ impl<'a> Reply<'a> {
         OutHeader { length: (HEADER_BYTES + self.length) as u32, error, unique }
     }
 
-    /// Returns the bytes to send.
+    /// Returns the header and the body, ready to be sent.
     pub(crate) fn finish(&mut self, unique: u64, outcome: Result<(), Errno>) -> &[u8] {
         let header = self.header(unique, outcome);
         let has_place = matches!(&self.buffer, Buffer::Own(pages) if !pages.bytes().is_empty());
@@ -249,8 +249,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Returns the notification that the kernel's cached state of a node is out of date: its
-/// attributes, and its contents from `offset` on, unless `offset` is negative.
+/// Returns the notification that makes the kernel drop what it has cached of a node: its
+/// attributes, and its contents from `offset` on. A negative `offset` means attributes only.
 pub(super) fn stale_inode(node: u64, offset: i64) -> StaleInode {
     let length = size_of::<StaleInode>() as u32;
     let header = OutHeader { length, error: NOTICE_STALE_INODE, unique: 0 };

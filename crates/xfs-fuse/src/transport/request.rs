@@ -1,6 +1,7 @@
 //! A request of the kernel.
 //!
-//! Owns: parsing requests. A malformed request gets EIO. Only a broken kernel sends one.
+//! Owns: parsing requests. A malformed request is answered with EIO; only a broken kernel sends
+//! one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,11 +11,11 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::wire::{InHeader, Opcode, RingHeader};
 
-/// A request, in the buffer into which it was read.
+/// A request of the kernel, in the buffer into which it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     header: InHeader,
-    /// The arguments, if they are not in the same memory as the body.
+    /// The arguments, if they lie in other memory than the body. Otherwise empty.
     arguments: &'a [u8],
     body: &'a [u8],
 }
@@ -69,13 +70,14 @@ impl<'a> Request<'a> {
         self.header.gid
     }
 
-    /// Returns the thread that waits for the answer, by its ID in the process namespace of the
-    /// mounting program. It is 0 if the thread has no ID there.
+    /// Returns the ID of the thread that waits for the answer, in the process namespace of the
+    /// program that mounted. It is 0 if the thread has no ID in that namespace.
     pub(crate) fn thread(&self) -> u32 {
         self.header.pid
     }
 
-    /// Returns the arguments, and the bytes after them.
+    /// Returns the arguments of the request, and the bytes after them. EIO if the request is too
+    /// short.
     pub(crate) fn argument<T>(&self) -> Result<(T, &'a [u8]), Errno>
     where
         T: FromBytes + KnownLayout + Immutable,
@@ -87,16 +89,17 @@ impl<'a> Request<'a> {
         Ok((argument, self.body))
     }
 
-    /// Returns the body of the request, which is a name.
+    /// Returns the body of the request, which must be a name.
     ///
     /// # Errors
     ///
-    /// EIO if the name is not terminated.
+    /// EIO if the name does not end with NUL.
     pub fn name(&self) -> Result<&'a OsStr, Errno> {
         split_name(self.body).map(|(name, _)| name)
     }
 
-    /// Returns the arguments and the name after them.
+    /// Returns the arguments of the request and the name after them. EIO if the request is
+    /// malformed.
     pub(crate) fn argument_and_name<T>(&self) -> Result<(T, &'a OsStr), Errno>
     where
         T: FromBytes + KnownLayout + Immutable,
@@ -105,7 +108,8 @@ impl<'a> Request<'a> {
         Ok((argument, split_name(rest)?.0))
     }
 
-    /// Returns the arguments and two names.
+    /// Returns the arguments of the request and the two names after them. EIO if the request is
+    /// malformed.
     pub(crate) fn argument_and_names<T>(&self) -> Result<(T, &'a OsStr, &'a OsStr), Errno>
     where
         T: FromBytes + KnownLayout + Immutable,
@@ -115,14 +119,14 @@ impl<'a> Request<'a> {
         Ok((argument, first, split_name(rest)?.0))
     }
 
-    /// Returns the body of the request, which is two names.
+    /// Returns the body of the request, which must be two names. EIO if the request is malformed.
     pub(crate) fn names(&self) -> Result<(&'a OsStr, &'a OsStr), Errno> {
         let (first, rest) = split_name(self.body)?;
         Ok((first, split_name(rest)?.0))
     }
 }
 
-/// Splits a structure from the bytes after it.
+/// Splits off a structure at the start of `bytes`. Returns the structure and the other bytes.
 pub(crate) fn split_argument<T>(bytes: &[u8]) -> Result<(T, &[u8]), Errno>
 where
     T: FromBytes + KnownLayout + Immutable,
@@ -130,7 +134,8 @@ where
     T::read_from_prefix(bytes).map_err(|_| Errno::IO)
 }
 
-/// Splits a name at its NUL from the bytes after it.
+/// Splits off a name at the start of `bytes`, which ends with NUL. Returns the name and the bytes
+/// after it.
 pub(crate) fn split_name(bytes: &[u8]) -> Result<(&OsStr, &[u8]), Errno> {
     let end = bytes.iter().position(|byte| *byte == 0).ok_or(Errno::IO)?;
     let (name, rest) = bytes.split_at(end);

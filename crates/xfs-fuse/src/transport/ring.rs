@@ -2,24 +2,24 @@
 //!
 //! Owns: the ring, the memory that the ring shares with the kernel, and the rule which side may
 //! access that memory. Does **not** own: the meaning of requests, and the requests that bypass the
-//! ring. The first request, FORGET and INTERRUPT come through `/dev/fuse`, and notifications go
-//! there.
+//! ring. The first request, FORGET and INTERRUPT come through `/dev/fuse`, and notifications are
+//! sent to it.
 //!
 //! ```text
 //!   open            enable, begin          wait              answer
-//!  ─────► disabled ──────────────► kernel's ────► ours ─────────────┐
+//!  ─────► disabled ──────────────► kernel ──────► server ───────────┐
 //!                                     ▲                             │
 //!                                     └─────────────────────────────┘
 //! ```
 //!
-//! A ring holds one request. The kernel keeps a queue per processor, and puts a request into a ring
-//! of the processor on which it was made. Every queue needs a ring before any request arrives.
+//! A ring holds one request. The kernel has a queue per processor. It puts a request into a ring of
+//! the processor on which the caller runs. Every queue needs a ring before any request arrives.
 //!
 //! # Promises
 //!
-//! - **I1** The kernel writes to the memory only while this thread is in `wait` or `begin`. It does
-//!   its work for a ring as work of the thread that enabled the ring (`DEFER_TASKRUN`), and
-//!   discards the rest when that thread is gone.
+//! - **I1** The kernel writes to the memory only while this thread is in `wait` or `begin`. The
+//!   kernel does its work for a ring only in calls by the thread that enabled the ring
+//!   (`DEFER_TASKRUN`). It discards unfinished work when that thread has ended.
 //! - **I2** A ring can only give commands to open descriptors (`URING_CMD`), whatever is submitted.
 //!   So a sandbox that allows `io_uring_enter` but no new rings gives no access to files, sockets
 //!   or memory.
@@ -41,24 +41,25 @@ use super::pages::Pages;
 use super::session::{MAX_WRITE_BYTES, PAGE_BYTES};
 use super::wire::{OutHeader, RingCommand, RingHeader, ring};
 
-/// The file that lists the processors that the kernel may have. Each has one queue.
+/// Path of the file that lists the processors that the kernel may ever have. Each has one queue.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
-/// Pause before a retry while the kernel lacks memory.
+/// Pause before a retry when the kernel has no memory for the call.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Offset in the shared memory of the list of memory areas that the kernel is given.
+/// Offset in the shared memory of the list of memory areas, which `ring::REGISTER` passes to the
+/// kernel.
 const AREAS_OFFSET: usize = 2048;
-/// Offset of the contents.
+/// Offset of the contents area in the shared memory.
 const CONTENTS_OFFSET: usize = PAGE_BYTES as usize;
 /// Number of memory areas that [`ring::REGISTER`] names: the headers and the contents.
 const AREAS: u32 = 2;
-/// Offset of the number of memory areas in a submission entry, which is the offset of `len` for
-/// other operations.
+/// Offset of the number of memory areas in a submission queue entry. For most operations the field
+/// at this offset is `len`.
 const AREA_COUNT_OFFSET: usize = 24;
 
 const _: () = assert!(size_of::<RingHeader>() <= AREAS_OFFSET);
 const _: () = assert!(AREA_COUNT_OFFSET + size_of::<u32>() <= size_of::<Entry128>());
 
-/// A ring that belongs to no connection yet and does nothing.
+/// A ring that is not connected to a volume's mount yet and is disabled.
 pub(crate) struct IdleRing(IoUring<Entry128>);
 
 impl IdleRing {
@@ -77,7 +78,7 @@ impl IdleRing {
         Ok(Self(ring))
     }
 
-    /// Turns the ring into one for a queue of a connection.
+    /// Turns the ring into a ring of one queue of a connection.
     pub(crate) fn connect(self, device: Device, queue: u16) -> Ring {
         let length = CONTENTS_OFFSET + MAX_WRITE_BYTES as usize;
         Ring {
@@ -90,20 +91,21 @@ impl IdleRing {
     }
 }
 
-/// The side that may access the shared memory.
+/// The side that may access the memory that the ring shares with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemoryOwner {
     Nobody,
-    /// The kernel writes a request, or reads an answer.
+    /// The kernel, which writes a request or reads an answer.
     Kernel,
     Server,
-    /// No more requests will come: the volume has been unmounted.
+    /// The volume has been unmounted, and no more requests will come. The memory is not accessed
+    /// any more.
     Closed,
 }
 
-/// A ring of a connection.
+/// A ring that belongs to a connection.
 pub(crate) struct Ring {
-    /// Declared before the memory to which it refers, so that it is dropped first.
+    /// The ring. It is declared before the memory to which it refers, so that it is dropped first.
     ring: IoUring<Entry128>,
     device: Device,
     queue: u16,
@@ -112,17 +114,17 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Returns the device, for messages that do not go through the ring.
+    /// Returns the descriptor of `/dev/fuse`, for messages that do not go through the ring.
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Enables the ring for this thread only.
+    /// Enables the ring. From now on only the calling thread can use it.
     pub(crate) fn enable(&self) -> io::Result<()> {
         self.ring.submitter().register_enable_rings()
     }
 
-    /// Asks for the first request.
+    /// Requests the first request from the kernel.
     ///
     /// # Errors
     ///
@@ -159,7 +161,8 @@ impl Ring {
         Ok(self.owner == MemoryOwner::Server)
     }
 
-    /// Returns the request, and the contents area, which also takes the contents of the answer.
+    /// Returns the header of the request and the contents area. The contents of the answer must be
+    /// put into the same area. Returns `None` if there is no request.
     pub(crate) fn message(&mut self) -> Option<(RingHeader, &mut [u8])> {
         if self.owner != MemoryOwner::Server {
             return None;
@@ -169,7 +172,8 @@ impl Ring {
         Some((header, contents))
     }
 
-    /// Answers with the bytes in the contents area. The next `wait` submits the answer.
+    /// Sets the header of the answer, whose contents are in the contents area. The next `wait`
+    /// submits it.
     pub(crate) fn answer(&mut self, answer: OutHeader) -> io::Result<()> {
         let memory = self.memory.bytes_mut();
         let (mut header, _) = RingHeader::read_from_prefix(memory).map_err(|_| Errno::INVAL)?;
@@ -202,8 +206,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the completion of the previous command, if there is one. The completion means that a
-    /// request has arrived, or that no more will come.
+    /// Takes the completion of the previous command out of the ring, if the kernel has completed
+    /// it. A completion means that a request has arrived, or that no more requests will come.
     fn take(&mut self) -> io::Result<()> {
         let Some(said) = self.ring.completion().next() else { return Ok(()) };
         self.owner = match said.result() {
@@ -225,7 +229,7 @@ pub(crate) fn queues() -> io::Result<usize> {
     count(text.trim()).ok_or_else(|| Errno::INVAL.into())
 }
 
-/// Counts the numbers in a list such as `0-3,8`. Returns `None` if the list is malformed.
+/// Returns the number of processors in a list such as `0-3,8`, or `None` if the list is malformed.
 fn count(list: &str) -> Option<usize> {
     list.split(',')
         .map(|part| {

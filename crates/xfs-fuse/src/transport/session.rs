@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Each worker has a [`Channel`] of its own, so that the kernel finds the request of an answer
-//! without a lock that all workers share. Each worker also has a handler slot: the lock under which
-//! it handles a request. A thread that has emptied every slot knows that no request is being
-//! handled and none will be. The workers may still wait in the kernel for ever: only the end of the
-//! process wakes them.
+//! without a lock that all workers share. Each worker also has a handler slot, whose lock the
+//! worker holds while it handles a request. After a thread has emptied every handler slot, no
+//! request is being handled and none will be. The workers may still wait in the kernel for ever,
+//! because only the end of the process wakes them.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -38,14 +38,14 @@ use super::wire::{InitFlags, Opcode};
 use super::worker_gate::WorkerGate;
 use crate::{Checks, MountError, Service};
 
-/// The largest read or write in one request, in bytes: the kernel's own limit without further
+/// The largest read or write in one request, in bytes. The kernel allows no more without additional
 /// privilege.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// Answers requests.
+/// Answers the requests of a connection.
 pub trait Handler: Send + Sync + 'static {
-    /// Returns the features that the server wants, from those that the kernel may offer.
+    /// Returns the features that the server wants. The kernel may not offer all of them.
     fn wishes(&self) -> InitFlags;
 
     /// Returns whether the kernel or the server checks permissions.
@@ -53,20 +53,20 @@ pub trait Handler: Send + Sync + 'static {
         Checks::Kernel
     }
 
-    /// Called before the first request. The handler can keep the `Invalidator`, to make the kernel
-    /// drop cached attributes later.
+    /// Called before the first request. The handler can keep the `Invalidator`, with which it can
+    /// make the kernel drop cached attributes later.
     fn set_invalidator(&self, _: Invalidator) {}
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
 
-    /// Returns whether a request with this opcode waits for the volume's device. Meanwhile another
-    /// worker may wait for requests.
+    /// Returns whether a request with this opcode may wait for the volume's device. If so, another
+    /// worker may take requests in the meantime.
     fn waits(&self, _: Opcode) -> bool {
         false
     }
 
-    /// Returns the nodes of which the kernel may hold data that it has not sent yet.
+    /// Returns the nodes for which the kernel may hold written data that it has not sent yet.
     fn unwritten_nodes(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -75,13 +75,13 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The errno that the caller gets. ENOSYS means that the server does not support the request.
-    /// For most requests the kernel then does not send it again.
+    /// The errno that the calling program gets. ENOSYS means that the server does not support the
+    /// operation. For most operations the kernel then sends no more requests.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
-/// The handler of one worker, locked while the worker handles a request. `None` after the end of
-/// the session.
+/// The slot of a worker for the handler, locked while the worker handles a request. `None` after
+/// the end of the session.
 pub(super) type HandlerSlot<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
 /// An event that a worker or another thread sends to the thread that waits in [`Session::wait`].
@@ -92,7 +92,7 @@ enum SessionEvent {
     /// A worker is panicking.
     Panicked,
     Halt,
-    /// A pipe was opened. It must be closed once it has been idle.
+    /// A pipe was opened, which must be closed after it has been idle for some time.
     PipeOpened,
     /// The kernel's cached contents of this node are out of date.
     StaleContents(u64),
@@ -101,13 +101,13 @@ enum SessionEvent {
 }
 
 /// Makes the kernel drop cached attributes, from any thread and at any time. The call does not
-/// wait. The kernel may be about to drop the inode, and may need an answer from the server to do
-/// so.
+/// wait. Another thread sends the notification, because the kernel may need an answer from the
+/// server before it can take the notification.
 #[derive(Clone)]
 pub struct Invalidator(Sender<SessionEvent>);
 
 impl Invalidator {
-    /// Drops the cached attributes of a node.
+    /// Makes the kernel drop the cached attributes of a node.
     pub fn invalidate(&self, node: u64) {
         // The session may have ended, in which case the event is not needed.
         let _ = self.0.send(SessionEvent::StaleAttributes(node));
@@ -117,23 +117,23 @@ impl Invalidator {
 /// The failure of a worker.
 pub(super) struct Failure {
     error: io::Error,
-    /// Whether the worker has ended, so that a caller may wait for an answer for ever.
+    /// Whether the worker has ended. If so, the caller of its request may wait for ever.
     has_ended: bool,
 }
 
-/// A worker's way to report to the thread in [`Session::wait`].
+/// Sends a worker's reports to the thread in [`Session::wait`].
 pub(super) struct Reports(Sender<SessionEvent>);
 
 impl Reports {
-    /// Reports that a request got no correct answer, which makes the mount end. The worker
-    /// continues meanwhile.
+    /// Reports that a request got no correct answer. The session then ends the mount, while the
+    /// worker continues.
     pub(super) fn fail(&self, error: io::Error) {
         // The session may have ended by itself, in which case the event is not needed.
         let _ = self.0.send(SessionEvent::Failed(Failure { error, has_ended: false }));
     }
 
-    /// Reports that the contents of `node` have changed and the kernel may hold the old contents.
-    /// With `None`, reports nothing.
+    /// Reports that the contents of `node` have changed and that the kernel may have the old
+    /// contents in its cache. Does nothing if `node` is `None`.
     pub(super) fn stale(&self, node: Option<u64>) {
         if let Some(node) = node {
             let _ = self.0.send(SessionEvent::StaleContents(node));
@@ -153,11 +153,11 @@ pub struct Session<H: Handler> {
     failure: RefCell<Option<io::Error>>,
     /// Whether a worker has ended with an error.
     is_broken: Cell<bool>,
-    /// Called before a panic ends the process.
+    /// The function to call before a panic ends the process.
     before_abort: Box<dyn Fn() + Send>,
     halter: Halter,
     handler: Arc<H>,
-    /// The descriptor for notifications that the kernel has not asked for.
+    /// The descriptor through which notifications are sent.
     notifier: Device,
 }
 
@@ -173,7 +173,7 @@ impl Halter {
     }
 }
 
-/// The reason for which [`Session::wait`] returned.
+/// The reason why [`Session::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
     /// The volume was unmounted: no more requests will come.
@@ -187,9 +187,9 @@ pub enum WaitOutcome {
 }
 
 impl<H: Handler> Session<H> {
-    /// Performs the handshake and starts the workers. Without rings, the number of workers is the
-    /// one in `service`, or fewer if the system grants only some of them, but at least one. With
-    /// `rings` there is one worker per ring, and at least one per kernel queue.
+    /// Performs the handshake and starts the workers. Without rings, it starts as many workers as
+    /// `service` requests, or fewer, but at least one, if the system permits no more threads. With
+    /// `rings`, it starts one worker per ring, and at least one per queue of the kernel.
     pub(crate) fn start(
         device: Device,
         handler: H,
@@ -263,8 +263,8 @@ impl<H: Handler> Session<H> {
         self.halter.clone()
     }
 
-    /// Makes the kernel write its cached pages of files, and returns when it has. The workers must
-    /// serve those writes meanwhile, so no worker may call this.
+    /// Makes the kernel write its cached pages of files, and returns after that. Workers must serve
+    /// these writes in the meantime, so no worker may call this function.
     pub(crate) fn settle(&self) -> io::Result<()> {
         let mut settled = Ok(());
         for node in self.handler.unwritten_nodes() {
@@ -306,7 +306,8 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// Handles an event. Returns the outcome if the event ends the wait, and otherwise `None`.
+    /// Handles an event. Returns the result of `wait` if the event ends it, and
+    /// otherwise `None`.
     fn note(&self, notice: SessionEvent) -> Option<WaitOutcome> {
         match notice {
             // The thread is still about to exit when it sends this event, but its slot is already
@@ -349,8 +350,8 @@ impl<H: Handler> Session<H> {
         self.failure.take()
     }
 
-    /// Returns whether a caller may wait for an answer that no worker gives, until the connection
-    /// ends.
+    /// Returns whether a calling program may wait for an answer that no worker will give before the
+    /// connection ends.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.get()
     }
@@ -360,6 +361,7 @@ impl<H: Handler> Session<H> {
     }
 
     /// Waits until no request is being handled, prevents further requests, and returns the handler.
+    /// `None` if another reference to it still exists.
     pub fn finish(self) -> Option<H> {
         for slot in self.slots.iter() {
             slot.lock().take();
@@ -383,7 +385,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread. The thread reports to `begun` whether it can serve.
+    /// Starts the worker's thread, which sends on `begun` whether it can serve its channel.
     fn spawn<H: Handler>(
         self,
         slots: &Arc<[HandlerSlot<H>]>,
@@ -417,11 +419,13 @@ impl Worker {
     }
 }
 
-/// The time that the waiting thread has to run `before_abort` before a panic ends the process.
+/// How long a panicking worker waits for the other thread to run `before_abort`, before the process
+/// ends.
 const BEFORE_ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Ends the process when a worker panics. The caller of the worker's request would wait for ever,
-/// and the in-memory state of the volume may be inconsistent. The next mount recovers.
+/// Ends the process when a worker panics. The volume's state in memory may then be inconsistent,
+/// and the program whose request the worker handled would wait for ever. The next mount recovers
+/// the volume.
 struct EndWithPanic(Sender<SessionEvent>);
 
 impl Drop for EndWithPanic {

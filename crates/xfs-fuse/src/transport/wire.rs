@@ -2,25 +2,25 @@
 //! (protocol 7.45; the header may be used under BSD-2-Clause). All fields are in the machine's byte
 //! order.
 //!
-//! Owns: the structures, the opcodes, the flags. Does **not** own: their meaning.
+//! Owns: the structures, opcodes and flags. Does **not** own: serving the requests.
 
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The protocol's major version.
+/// The major version of the protocol.
 pub(crate) const MAJOR: u32 = 7;
-/// The minor version of these structures.
+/// The minor version of the protocol to which these structures belong.
 pub(crate) const MINOR: u32 = 45;
 /// The oldest minor version that the server supports. This version introduced `FUSE_INIT_EXT`
 /// (Linux 5.17).
 pub(crate) const OLDEST_MINOR: u32 = 36;
-/// The node of the root, independent of its inode number.
+/// The node number of the root directory, whatever its inode number is.
 pub const ROOT_NODE: u64 = 1;
 
-/// Declares the opcodes with the names that statistics show.
+/// Declares the opcodes, with the names under which statistics show them.
 macro_rules! opcodes {
     ($($variant:ident = $code:literal $name:literal,)*) => {
-        /// The operation of a request.
+        /// The operation that a request asks for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "each is a request of the protocol by its own name")]
         pub enum Opcode { $($variant,)* }
@@ -93,17 +93,17 @@ bitflags! {
     /// The features that kernel and server agree on in the handshake.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct InitFlags: u64 {
-        /// Reads of one file may overtake each other.
+        /// Several reads of one file may be in flight, in any order.
         const ASYNC_READ = 1 << 0;
-        /// The server can look up "." and ".." of every node.
+        /// The server can look up `.` and `..` of every node.
         const EXPORT_SUPPORT = 1 << 4;
         /// Writes may be larger than a page.
         const BIG_WRITES = 1 << 5;
         /// The server applies the umask.
         const DONT_MASK = 1 << 6;
-        /// ioctl is served on directories.
+        /// The server supports ioctl on directories.
         const IOCTL_DIR = 1 << 11;
-        /// READDIRPLUS is served.
+        /// The server supports READDIRPLUS.
         const DO_READDIRPLUS = 1 << 13;
         /// The kernel chooses between READDIRPLUS and READDIR.
         const READDIRPLUS_AUTO = 1 << 14;
@@ -112,30 +112,31 @@ bitflags! {
         /// Written data waits in the page cache. The kernel then maintains the size and times of
         /// the file.
         const WRITEBACK_CACHE = 1 << 16;
-        /// OPEN may be answered with ENOSYS, once for all.
+        /// The server may answer OPEN with ENOSYS, after which the kernel sends no more OPEN.
         const NO_OPEN_SUPPORT = 1 << 17;
         /// Lookups and listings of one directory may run in parallel.
         const PARALLEL_DIROPS = 1 << 18;
-        /// The kernel enforces access control lists, and all other permissions with them.
+        /// The kernel checks permissions by access control lists, which includes all other
+        /// permissions.
         const POSIX_ACL = 1 << 20;
-        /// The answer's `max_pages` is valid.
+        /// The field `max_pages` of the handshake's answer is valid.
         const MAX_PAGES = 1 << 22;
         /// Targets of symbolic links stay in the page cache.
         const CACHE_SYMLINKS = 1 << 23;
-        /// OPENDIR may be answered with ENOSYS, once for all.
+        /// The server may answer OPENDIR with ENOSYS, after which the kernel sends no more OPENDIR.
         const NO_OPENDIR_SUPPORT = 1 << 24;
         /// The server removes set-ID bits and capabilities.
         const HANDLE_KILLPRIV_V2 = 1 << 28;
-        /// SETXATTR has the longer form.
+        /// SETXATTR has the longer of its two forms.
         const SETXATTR_EXT = 1 << 29;
-        /// The field `flags2` is valid.
+        /// The field `flags2` of the handshake is valid.
         const INIT_EXT = 1 << 30;
         /// Requests and answers go through io_uring rings.
         const OVER_IO_URING = 1 << 41;
     }
 }
 
-/// Flags of SETATTR: the fields that are valid.
+/// Flags of SETATTR, which say which of its fields are valid.
 pub(crate) mod set {
     pub(crate) const MODE: u32 = 1 << 0;
     pub(crate) const UID: u32 = 1 << 1;
@@ -143,42 +144,42 @@ pub(crate) mod set {
     pub(crate) const SIZE: u32 = 1 << 3;
     pub(crate) const ATIME: u32 = 1 << 4;
     pub(crate) const MTIME: u32 = 1 << 5;
-    /// The request names an open file.
+    /// The field with the handle of an open file is valid.
     pub(crate) const HANDLE: u32 = 1 << 6;
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
-    /// The change time, from a kernel that maintains it.
+    /// The change time is valid. A kernel that maintains it sends it.
     pub(crate) const CTIME: u32 = 1 << 10;
     pub(crate) const KILL_SET_IDS: u32 = 1 << 11;
-    /// Both times are set to now, as by utime(2) without times.
+    /// Access and modification time are set to the current time, as by utime(2) without times.
     pub(crate) const TOUCH: u32 = ATIME | ATIME_NOW | MTIME | MTIME_NOW;
-    /// All fields that the server changes.
+    /// All attributes that the server can change.
     pub(crate) const ALL: u32 = MODE | UID | GID | SIZE | TOUCH;
 }
 
 /// Flag of an answer to OPEN: reads and writes bypass the page cache.
 pub(crate) const OPEN_DIRECT_IO: u32 = 1 << 0;
-/// Flag of an answer to OPEN: the page cache keeps what was read before.
+/// Flag of an answer to OPEN: the page cache keeps the contents that were read before the open.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
-/// Flag of WRITE: the data comes from the page cache and was acknowledged before.
+/// Flag of WRITE: the data comes from the page cache, and the kernel has already acknowledged it.
 pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 /// Flag of WRITE: set-ID bits must be removed.
 pub(crate) const WRITE_KILL_SET_IDS: u32 = 1 << 2;
-/// Flag of FSYNC: only data, and metadata that reading it needs.
+/// Flag of FSYNC: only the data, and the metadata that is needed to read it, must become durable.
 pub(crate) const FSYNC_DATA_ONLY: u32 = 1 << 0;
-/// Code of a notification, in place of an error: the kernel's cached state of an inode is out of
-/// date.
+/// Code of a notification, in the header's error field: the kernel must drop what it has cached of
+/// an inode.
 #[doc(alias = "FUSE_NOTIFY_INVAL_INODE")]
 pub(crate) const NOTICE_STALE_INODE: i32 = 2;
 /// Flag of SETXATTR of an access control list: the set-group-ID bit must be removed.
 pub(crate) const XATTR_KILL_SET_GROUP_ID: u32 = 1 << 0;
 
-/// Commands of a ring to the kernel's FUSE.
+/// Commands that a ring sends to the kernel's FUSE.
 pub(crate) mod ring {
-    /// Registers memory for requests and asks for the first one.
+    /// Registers the memory for requests and asks for the first request.
     #[doc(alias = "FUSE_IO_URING_CMD_REGISTER")]
     pub(crate) const REGISTER: u32 = 1;
-    /// Submits the answer, and asks for the next request in the same memory.
+    /// Submits an answer, and requests the next request in the same memory.
     #[doc(alias = "FUSE_IO_URING_CMD_COMMIT_AND_FETCH")]
     pub(crate) const ANSWER: u32 = 2;
 }
@@ -188,7 +189,7 @@ pub(crate) mod ring {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct RingHeader {
-    /// An [`InHeader`] first, later an [`OutHeader`].
+    /// The header of the request ([`InHeader`]), and later that of the answer ([`OutHeader`]).
     pub(crate) head: [u8; 128],
     /// The arguments of the request, which precede its contents.
     pub(crate) arguments: [u8; 128],
@@ -197,7 +198,7 @@ pub(crate) struct RingHeader {
 
 const _: () = assert!(size_of::<RingHeader>() == 288);
 
-/// Declares structures that consist only of their bytes, with their sizes.
+/// Declares structures with their sizes in bytes. They consist of plain bytes, without padding.
 macro_rules! wire {
     ($($(#[$meta:meta])* $name:ident: $size:literal { $($field:ident: $type:ty,)* })*) => {
         $(
@@ -214,18 +215,18 @@ macro_rules! wire {
 }
 
 wire! {
-    /// Precedes every request.
+    /// The header of every request.
     InHeader: 40 {
         length: u32, opcode: u32, unique: u64, node: u64, uid: u32, gid: u32, pid: u32,
         extensions: u16, padding: u16,
     }
-    /// Precedes every answer.
+    /// The header of every answer.
     OutHeader: 16 { length: u32, error: i32, unique: u64, }
-    /// The body of the notification [`NOTICE_STALE_INODE`]. A negative offset means attributes
-    /// only.
+    /// The body of the notification [`NOTICE_STALE_INODE`]. A negative offset means that only
+    /// attributes are out of date.
     StaleInode: 40 { header: OutHeader, node: u64, offset: i64, length: i64, }
-    /// Identifies the request, and gives the number of bytes of contents of the request or the
-    /// answer.
+    /// Identifies a request in a ring. `length` is the number of bytes of contents of the request
+    /// or answer.
     #[doc(alias = "fuse_uring_ent_in_out")]
     RingEntry: 32 { flags: u64, commit: u64, length: u32, padding: u32, reserved: u64, }
     /// Argument of [`ring::REGISTER`] and [`ring::ANSWER`].

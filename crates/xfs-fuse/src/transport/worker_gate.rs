@@ -1,28 +1,28 @@
 //! Limits how many workers wait at the device at a time.
 //!
 //! The kernel wakes waiting workers in turn. With more workers than processors, each request wakes
-//! a thread that has slept for long, and a worker that has just answered often takes the request
-//! for which another was woken. So the other workers wait here until a worker at the device waits
-//! for the volume's device instead.
+//! a thread that has slept for long. Then a worker that has just answered often takes the request
+//! for which the other thread was woken. So only some workers wait at `/dev/fuse`. The others wait
+//! at the gate until one of these must wait for the volume's device.
 
 use xfs_sync::{Condvar, Mutex, Volume};
 
-/// Holds the workers that may not wait at the device.
+/// The gate at which workers wait that may not wait at `/dev/fuse`.
 pub(super) struct WorkerGate {
     places: Mutex<usize, Volume>,
     left: Condvar<Volume>,
 }
 
-/// The right to wait at the device. Dropping the pass returns the right.
+/// The right of a worker to wait at `/dev/fuse`. Dropping the pass returns the right.
 pub(super) struct GatePass<'a>(&'a WorkerGate);
 
 impl WorkerGate {
-    /// Creates a gate that admits `places` workers.
+    /// Creates a gate through which `places` workers can pass at a time.
     pub(super) fn new(places: usize) -> Self {
         Self { places: Mutex::new(places), left: Condvar::new() }
     }
 
-    /// Waits for a pass.
+    /// Waits until a place is free, and returns the pass for it.
     pub(super) fn enter(&self) -> GatePass<'_> {
         let mut places = self.places.lock();
         while *places == 0 {

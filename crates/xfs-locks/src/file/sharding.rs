@@ -1,6 +1,6 @@
-//! Counting the opens of one file per slot.
+//! Counts the opens of one file in per-CPU slots instead of one counter.
 //!
-//! Owns: when a file changes to counting per slot, and when it stops. Does **not** own the tallies
+//! Owns: when a file begins to use per-CPU slots, and when it stops. Does **not** own the tallies
 //! of the slots ([`opens`](crate::opens)).
 
 use xfs_sync::Ordering;
@@ -8,15 +8,16 @@ use xfs_sync::Ordering;
 use super::FileLocks;
 use crate::opens::LockWord;
 
-/// The number of opens of a file by another thread than the last opener, after which the file's
-/// opens are counted per slot.
+/// Number of times that the per-CPU slot must change from one open of a file to the next, before
+/// the opens of the file are counted per slot.
 const SHARD_AFTER: u32 = 16;
-/// The bits of `LockState::opener` for the slot. The other bits hold the count.
+/// The bits of `LockState::opener` that hold the per-CPU slot. The other bits hold how often it
+/// changed.
 const SLOT_BITS: u32 = 0xff;
 
 impl FileLocks<'_> {
-    /// Records that a thread of this slot opens a file whose users are not counted per slot. Once
-    /// the slot has changed often enough from one open to the next, users are counted per slot.
+    /// Records that a thread on this per-CPU slot opens a file whose opens are not counted per
+    /// slot. After the slot has changed `SHARD_AFTER` times, they are.
     pub fn note_opener(self, slot: usize) {
         let slot = slot as u32 & SLOT_BITS;
         let before = self.state.opener.load(Ordering::Relaxed);
@@ -31,21 +32,21 @@ impl FileLocks<'_> {
         }
     }
 
-    /// Returns whether new users are counted per slot. They are not while the file is being
-    /// drained.
+    /// Returns whether new opens are counted per per-CPU slot. Returns `false` while the file is
+    /// being drained.
     #[must_use]
     pub fn is_sharded(self) -> bool {
         self.word.has(LockWord::SHARDED) && !self.word.has(LockWord::DRAINING)
     }
 
-    /// Returns whether users were ever counted per slot. A thread that drains the file then has to
-    /// visit the slots.
+    /// Returns whether opens were ever counted per per-CPU slot. If so, a thread that drains the
+    /// file must visit the slots.
     #[must_use]
     pub fn was_sharded(self) -> bool {
         self.word.has(LockWord::SHARDED)
     }
 
-    /// Stops counting users per slot, because the file is about to be freed.
+    /// Stops counting new opens per per-CPU slot, because the file is about to be freed.
     pub fn drain(self) {
         self.word.set(LockWord::DRAINING);
     }

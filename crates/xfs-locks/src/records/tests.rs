@@ -3,7 +3,7 @@ use xfs_testkit::Prng;
 use super::{HeldLock, LockMode, Owner, RecordLocks};
 use crate::range::LockRange;
 
-/// The number of bytes of the file in the model.
+/// Length of the file in the tests, in bytes.
 const BYTES: u64 = 12;
 const OWNERS: [Owner; 3] = [Owner::Process(1), Owner::Process(2), Owner::Description(1)];
 
@@ -53,7 +53,8 @@ fn neighbours_of_one_mode_are_joined() {
 /// The lock of each owner on each byte.
 type Model = [[Option<LockMode>; BYTES as usize]; OWNERS.len()];
 
-/// Checks that random locks give the same result as a table of the lock on each byte.
+/// Checks that random calls give the same locks as a table with the lock of each owner on each
+/// byte.
 #[test]
 fn random_locks_equal_a_table_of_bytes() {
     let mut random = Prng::new(0x10c4);

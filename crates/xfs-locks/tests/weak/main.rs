@@ -1,8 +1,9 @@
 //! Tests of counting opens on a machine where writes become visible late.
 //!
-//! The real source is compiled here against the atomics of loom. Loom explores everything that the
-//! memory model allows, not only what this processor does. With the full fences an open and a lease
-//! never miss each other. Without them loom finds the execution in which they do.
+//! The real source is compiled here against the atomics of loom. Loom explores every execution that
+//! the memory model allows, not only those of this processor. With the full fences, an open and a
+//! lease never miss each other. Without the fences, loom finds an execution in which they miss each
+//! other.
 
 #[path = "../../src/opens.rs"]
 #[expect(
@@ -12,7 +13,7 @@
 )]
 mod opens;
 
-/// The atomics of loom in the form of those of `xfs-sync`.
+/// The atomics of loom, with the interface of those of `xfs-sync`.
 mod sync {
     use core::marker::PhantomData;
 
@@ -69,7 +70,8 @@ use opens::{
     leave_before_look,
 };
 
-/// Checks an open through one of two slots while a lease is set: at least one sees the other.
+/// Checks an open through one of two per-CPU slots while a lease is set: at least one sees the
+/// other.
 fn open_against_lease(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new(), LockWord::new()));
@@ -96,8 +98,8 @@ fn open_and_lease_without_fences_can_miss_each_other() {
     open_against_lease(|| ());
 }
 
-/// Checks two slots with an open for writing each that are closed at once. The thread that finds no
-/// writer left returns the speculative preallocation.
+/// Checks two per-CPU slots, each with one open for writing, that are closed at the same time. A
+/// thread that finds no writer left returns the speculative preallocation.
 fn close_against_close(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new()));

@@ -1,4 +1,4 @@
-//! Tests of the groups of new volumes, block by block.
+//! Tests of the layout of allocation groups of new volumes, block by block.
 
 use xfs_format::free_space::FreeSpace;
 use xfs_format::rmap::RmapOwner;

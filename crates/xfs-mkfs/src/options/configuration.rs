@@ -5,7 +5,7 @@
 
 use super::{OptionError, Options};
 
-/// The names of the sections, and the letters of their options.
+/// The names of the sections, each with the letter of the option that it stands for.
 const SECTIONS: [(&str, char); 8] = [
     ("block", 'b'),
     ("data", 'd'),
@@ -23,8 +23,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Lines of another form, unknown sections, and the errors of [`Options::parse`]. An option
-    /// that was given before counts as given twice.
+    /// An error for a line of another form and for an unknown section, and the errors of
+    /// [`Options::parse`]. An option that `self` already has counts as given twice.
     pub fn parse_configuration(&mut self, text: &str) -> Result<(), OptionError> {
         let mut letter = None;
         for (number, line) in (1..).zip(text.lines()) {
@@ -56,7 +56,8 @@ impl Options {
     }
 }
 
-/// Returns a line without its comment: a `#` or `;` at the start or after a blank starts one.
+/// Returns a line without its comment. A comment starts with `#` or `;`, at the start of the line
+/// or after a blank.
 fn without_comment(line: &str) -> &str {
     let mut is_blank_before = true;
     for (at, byte) in line.bytes().enumerate() {

@@ -7,7 +7,7 @@ use xfs_format::superblock::Label;
 
 use super::{Autofsck, NotSupported, OptionError, Options, Size, Unit};
 
-/// A suboption of the form `name=value`.
+/// A suboption of the form `name=value`, or `name` alone.
 struct Suboption<'a> {
     letter: char,
     name: &'a str,
@@ -20,7 +20,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Invalid suboptions, and those that are refused by name.
+    /// The error of an invalid or unsupported suboption.
     pub fn parse(&mut self, letter: char, argument: &str) -> Result<(), OptionError> {
         for part in argument.split(',') {
             let (name, value) = match part.split_once('=') {
@@ -52,7 +52,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`OptionError::Label`] for more than twelve bytes.
+    /// [`OptionError::Label`] if the label is longer than twelve bytes.
     pub fn parse_label(&mut self, label: &[u8]) -> Result<(), OptionError> {
         self.label = Label::new(label).ok_or_else(|| OptionError::Label {
             label: String::from_utf8_lossy(label).into_owned(),
@@ -194,8 +194,8 @@ impl Options {
 }
 
 impl Options {
-    /// Parses the options of a realtime section. No realtime section is created, so options that
-    /// only describe one have no effect.
+    /// Parses the suboptions of `-r`, for a realtime section. No realtime section is created, so
+    /// suboptions that only describe one have no effect. Suboptions that request one are refused.
     fn parse_realtime(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
         match option.name {
             "extsize" => self.realtime_extent_size = Some(option.size()?),
@@ -231,7 +231,7 @@ impl Suboption<'_> {
         })
     }
 
-    /// Parses a number without a suffix, decimal or hexadecimal.
+    /// Parses a number without a suffix, decimal or hexadecimal, of at most `max`.
     fn plain_number(&self, max: u64) -> Result<u64, OptionError> {
         let value = self.value()?;
         let ends_in_digit = value.ends_with(|last: char| last.is_ascii_hexdigit());
@@ -247,8 +247,8 @@ impl Suboption<'_> {
         Ok(size.number)
     }
 
-    /// Parses a number of threads. Without a value, and for 1 and `nr_cpus`, mkfs.xfs takes the
-    /// number of the machine's processors. These are refused: a volume does not depend on the
+    /// Parses a number of threads. mkfs.xfs uses the machine's number of processors if the value is
+    /// missing, 1 or `nr_cpus`. Returns an error in these cases: a volume must not depend on the
     /// machine that makes it.
     fn concurrency(&self, what: &'static str) -> Result<u64, OptionError> {
         match self.value {
@@ -257,7 +257,7 @@ impl Suboption<'_> {
         }
     }
 
-    /// Parses a flag. A flag without a value is on.
+    /// Parses a flag: `0` or `1`. A flag without a value is on.
     fn flag(&self) -> Result<bool, OptionError> {
         match self.value {
             None | Some("1") => Ok(true),
@@ -293,7 +293,8 @@ impl Suboption<'_> {
         }
     }
 
-    /// Accepts the only value that version 5 allows, and refuses other values by name.
+    /// Accepts the only value that version 5 of the format allows. Returns an error that names the
+    /// unsupported feature for any other value.
     fn must_be(&self, expected: &str, otherwise: &'static str) -> Result<(), OptionError> {
         if self.value()? == expected { Ok(()) } else { Err(self.not_supported(otherwise)) }
     }

@@ -1,9 +1,9 @@
 //! Numbers with a unit.
 
-/// A number as written, with its unit. Other options may determine the number of bytes.
+/// A number with its unit, as the user wrote it. Its value in bytes may depend on other options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The number, multiplied by its suffix if the suffix is a power of 1024.
+    /// The number in units of `unit`. A suffix that is a power of 1024 is already multiplied in.
     pub number: u64,
     /// The unit.
     pub unit: Unit,
@@ -27,8 +27,8 @@ impl Size {
         Self { number, unit: Unit::One }
     }
 
-    /// Parses a number with at most one suffix: decimal, or hexadecimal after `0x`. A suffix may be
-    /// upper or lower case. In hexadecimal, b and e are digits. Returns `None` for other text.
+    /// Parses a number, decimal or hexadecimal after `0x`, with at most one suffix in upper or
+    /// lower case. In hexadecimal, b and e are digits. Returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (digits, radix) = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
@@ -60,7 +60,7 @@ impl Size {
         Some(Self { number: number.checked_mul(1 << shift)?, unit })
     }
 
-    /// Returns the number of bytes, or `None` if it exceeds 64 bits.
+    /// Returns the number of bytes that the number stands for, or `None` if it exceeds 64 bits.
     #[must_use]
     pub fn to_bytes(self, block_size: u32, sector_size: u32) -> Option<u64> {
         self.number.checked_mul(match self.unit {

@@ -1,10 +1,10 @@
-//! The reasons why there is no volume with these options on this device.
+//! The reasons why a volume with the given options is impossible on the given device.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A geometry that is impossible or unusable.
+/// The reason why the requested geometry is impossible or unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum GeometryError {
@@ -69,8 +69,8 @@ pub enum GeometryError {
     Time,
 }
 
-/// A number of bytes in readable form. The exact number is added unless it is a multiple of the
-/// unit.
+/// Displays a number of bytes in its largest unit. The exact number is added unless it is a
+/// multiple of the unit.
 struct ByteCount(u64);
 
 impl fmt::Display for ByteCount {

@@ -1,4 +1,4 @@
-//! Features: their defaults, and their dependencies.
+//! The features of a new volume: their defaults, and which features need others.
 
 use xfs_format::{IncompatFeatures, RoCompatFeatures};
 
@@ -42,7 +42,7 @@ impl Features {
         Ok(Self { incompat, ro_compat, autofsck })
     }
 
-    /// Returns whether an inode of the new volume has attributes, or every later inode will.
+    /// Returns whether the root directory or every later inode of the new volume has attributes.
     pub(super) fn has_attributes(&self) -> bool {
         self.incompat.contains(IncompatFeatures::PARENT) || self.autofsck != Autofsck::Unset
     }

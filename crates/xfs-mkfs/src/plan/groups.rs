@@ -22,7 +22,7 @@ pub(super) struct Groups {
 }
 
 const MIN_GROUP_BYTES: u64 = 16 << 20;
-/// The largest group is one block short of 1 TiB.
+/// Size limit of an allocation group in bytes. The largest group is one block shorter than 1 TiB.
 const MAX_GROUP_BYTES: u64 = (1 << 40) - 1;
 const MIN_VOLUME_BYTES: u64 = 300 << 20;
 const BASIC_BLOCK: u64 = 512;
@@ -131,8 +131,8 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Makes the group size a multiple of the stripe unit, but not of the width: otherwise the
-    /// headers of all groups would lie on the same disk.
+    /// Rounds the group size to a multiple of the stripe unit, but not of the stripe width:
+    /// otherwise the headers of all groups would lie on the same disk.
     fn align(
         self,
         options: &Options,
@@ -169,7 +169,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Drops the last group if it is too short for a group.
+    /// Leaves out the last group if it has fewer than `min` blocks.
     fn drop_short_last(&mut self, min: u64) {
         let last = self.data_blocks % self.blocks;
         if last != 0 && last < min && self.count > 1 {
@@ -231,8 +231,8 @@ fn data_blocks(
     Ok(bytes / block)
 }
 
-/// Returns the group size for the requested number of threads. There are at least as many groups as
-/// by default, and none is smaller than 4 GiB.
+/// Returns the group size in blocks for the requested number of threads. The number of groups is at
+/// least that of the default, and no group is smaller than 4 GiB.
 fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default: u64) -> u64 {
     let Some(threads) = threads else { return default };
     let count = threads.min(data_blocks * block / (4 * GIB));
@@ -242,8 +242,9 @@ fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default
     }
 }
 
-/// Returns the default group size: 4 groups on a single disk, and the largest groups from 4 TiB on.
-/// A stripe means several disks, so there are more and smaller groups.
+/// Returns the default group size in blocks. A volume without a stripe has 4 groups, fewer if it is
+/// small, and groups of the largest size from 4 TiB on. A stripe means several disks, so a volume
+/// with one has more and smaller groups.
 fn default_blocks(data_bytes: u64, is_striped: bool, block: u64) -> u64 {
     let largest = MAX_GROUP_BYTES / block;
     let data_blocks = data_bytes / block;

@@ -14,7 +14,7 @@ pub(crate) struct Inherited {
     pub(crate) dax: bool,
 }
 
-/// The most blocks of an extent: an extent has fewer than 2^21 blocks.
+/// Largest number of blocks of an extent. Its length has 21 bits on disk.
 const MAX_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
 
 impl Inherited {
@@ -36,8 +36,8 @@ impl Inherited {
     }
 }
 
-/// Checks an extent size hint. It is at most half a group: the kernel's inode verifier refuses
-/// longer hints.
+/// Checks an extent size hint in blocks and returns it. It may be at most half a group, because the
+/// kernel's inode verifier refuses longer hints.
 fn hint(option: &'static str, value: u64, geometry: &Geometry) -> Result<u32, GeometryError> {
     let max = u64::from(geometry.ag_blocks / 2).min(MAX_EXTENT_BLOCKS);
     match u32::try_from(value) {

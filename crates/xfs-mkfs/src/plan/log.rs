@@ -9,36 +9,36 @@ use super::{GeometryError, TargetDevice, Warning};
 use crate::layout::first_free_block;
 use crate::options::Options;
 
-/// The log in blocks.
+/// Size, location and stripe unit of the log, in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogPlan {
-    /// The start of the log inside the volume, or `None` for an external log.
+    /// The group and the block at which an internal log starts. `None` for an external log.
     pub(super) start: Option<(AgNumber, AgBlock)>,
     pub(super) blocks: u64,
     pub(super) sector: u32,
-    /// The stripe unit of the log; 0 if there is none.
+    /// The stripe unit of the log in blocks; 0 if there is none.
     pub(super) unit: u64,
 }
 
 const MIN_BLOCKS: u64 = 512;
 const MAX_BLOCKS: u64 = 1 << 20;
 const MAX_BYTES: u64 = (2 << 30) - (10 << 20);
-/// From this volume size on, the log is larger than the smallest possible.
+/// Volume size in bytes from which on the default log is larger than the smallest possible log.
 const MIN_VOLUME_BYTES: u64 = 300 << 20;
-/// The smallest default log of a volume of at least `MIN_VOLUME_BYTES`.
+/// The smallest default log, in bytes, of a volume of at least `MIN_VOLUME_BYTES`.
 const MIN_USEFUL_BYTES: u64 = 64 << 20;
-/// The smallest external log of a volume of 1 GiB or more.
+/// The smallest external log, in bytes, of a volume of 1 GiB or more.
 const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
-/// Ratio of the volume size to the default log size.
+/// The default log takes one part in this many of the volume.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
-/// The stripe unit that replaces one that is too large for the log.
+/// The stripe unit in bytes that is used if the requested one is too large for a log.
 const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
-/// The number of blocks of the free list that each group reserves.
+/// Number of blocks that each group reserves for its free list.
 #[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]
 const RESERVED_BLOCKS: u64 = 4;
 
-/// The data part of a volume, which is planned before its log.
+/// The parts of the plan that are known before the log is planned.
 pub(super) struct DataPlan<'a> {
     pub(super) sizes: &'a Sizes,
     pub(super) stripe: Stripe,
@@ -88,7 +88,7 @@ impl LogPlan {
         Ok(Self { start, blocks, sector, unit })
     }
 
-    /// Returns the stripe unit as the superblock holds it: 1 means none.
+    /// Returns the stripe unit in bytes as the superblock has it: 1 means no stripe unit.
     pub(super) fn unit_bytes(&self, block: u32) -> u32 {
         unit_bytes(self.unit, block)
     }
@@ -99,7 +99,7 @@ fn unit_bytes(unit: u64, block: u32) -> u32 {
     if unit == 0 { 1 } else { (unit * u64::from(block)) as u32 }
 }
 
-/// Returns whether the number or the size of groups was requested.
+/// Returns whether the options request a number or a size of groups.
 fn has_groups(options: &Options) -> bool {
     options.data.agcount.is_some() || options.data.agsize.is_some()
 }
@@ -134,7 +134,7 @@ fn sector_size(options: &Options, sizes: &Sizes, is_external: bool) -> Result<u3
     Ok(value as u32)
 }
 
-/// Returns the requested stripe unit of the log in blocks.
+/// Returns the requested stripe unit of the log in blocks, or `None` if none is requested.
 fn requested_unit(options: &Options, sizes: &Sizes) -> Result<Option<u64>, GeometryError> {
     let block = u64::from(sizes.block);
     let (option, value) = match (options.log.su, options.log.sunit) {
@@ -155,7 +155,8 @@ fn requested_unit(options: &Options, sizes: &Sizes) -> Result<Option<u64>, Geome
     Ok(Some(value / block))
 }
 
-/// Returns the stripe unit in blocks of an internal log without a requested one: that of the data.
+/// Returns the default stripe unit of an internal log in blocks: that of the data, or a smaller one
+/// if that is too large for a log.
 fn internal_unit(stripe: Stripe, block: u64, sector: u32, warnings: &mut Vec<Warning>) -> u64 {
     let bytes = stripe.unit * block;
     if bytes > MAX_UNIT_BYTES {
@@ -166,8 +167,8 @@ fn internal_unit(stripe: Stripe, block: u64, sector: u32, warnings: &mut Vec<War
     if stripe.unit == 0 { sector_unit(sector) } else { stripe.unit }
 }
 
-/// Returns the stripe unit in blocks of a log without a stripe. With large sectors it is one block,
-/// since a record must fill whole sectors.
+/// Returns the stripe unit in blocks of a log without a stripe. With sectors larger than 512 bytes
+/// it is one block, since a log record must fill whole sectors. Otherwise it is 0.
 fn sector_unit(sector: u32) -> u64 {
     u64::from(sector > 512)
 }
@@ -194,7 +195,7 @@ fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, Geometr
     }
 }
 
-/// The bounds of the log size.
+/// The facts that bound the size of the log.
 struct LogBounds<'a> {
     geometry: &'a Geometry,
     unit: u64,

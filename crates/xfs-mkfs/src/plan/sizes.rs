@@ -3,7 +3,7 @@
 use super::{GeometryError, TargetDevice};
 use crate::options::{Options, Size, Unit};
 
-/// The sizes, in bytes.
+/// Sizes of blocks, sectors, inodes and directory blocks in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) block: u32,
@@ -21,7 +21,7 @@ const MAX_SECTOR: u32 = 32 << 10;
 const MAX_INODE: u32 = 2048;
 const MIN_REALTIME_EXTENT: u32 = 4096;
 const MAX_REALTIME_EXTENT: u32 = 1 << 30;
-/// The fewest inodes in a block.
+/// The smallest number of inodes per block.
 const MIN_INODES_PER_BLOCK: u32 = 2;
 
 impl Sizes {
@@ -73,7 +73,7 @@ impl Sizes {
         }
     }
 
-    /// Returns the number of bytes that an option requests.
+    /// Returns the number of bytes that `size`, the value of an option, stands for.
     pub(super) fn bytes(&self, option: &'static str, size: Size) -> Result<u64, GeometryError> {
         size.to_bytes(self.block, self.sector).ok_or(GeometryError::Overflow { option })
     }
@@ -93,7 +93,8 @@ fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
     }
 }
 
-/// Parses a size that is itself a unit, so that it cannot be given in sectors or blocks.
+/// Returns the number of bytes of a block, sector or inode size, which must be a power of two from
+/// `min` to `max`. Returns an error if the size is given in sectors or blocks.
 fn power_of_two(
     option: &'static str,
     size: Size,

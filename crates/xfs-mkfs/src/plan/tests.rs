@@ -21,8 +21,8 @@ pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
     Plan::new(&options, &target, &Identity::reproducible(Timestamp::default(), b""))
 }
 
-/// Checks the plan for `data_bytes` and the options in `text`: groups, blocks of a group, data
-/// blocks and log blocks.
+/// Checks the plan for a device of `data_bytes` bytes and the options in `text`. `expected` has the
+/// number of groups, blocks of a group, data blocks and log blocks.
 #[track_caller]
 fn check(data_bytes: u64, text: &str, expected: (u32, u32, u64, u32)) {
     let plan = plan(data_bytes, text).unwrap();

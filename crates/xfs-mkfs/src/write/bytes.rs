@@ -1,4 +1,4 @@
-//! The bytes of a new volume.
+//! Encodes the structures of a new volume into bytes.
 
 use xfs_format::agf::{Agf, FreeListRange};
 use xfs_format::agi::{Agi, UNLINKED_BUCKETS};
@@ -21,17 +21,18 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::layout::{GroupLayout, VolumeLayout};
 use crate::plan::{Plan, USED_INODES};
 
-/// The LSN of all blocks: no change of a new volume has been logged.
+/// The LSN of all blocks. It is 0, since no change of a new volume has been logged.
 const LSN: Lsn = Lsn(0);
 
-/// The properties of the volume that the headers of a group contain.
+/// The volume's properties from which the headers of a group are encoded.
 #[derive(Clone, Copy)]
 pub(super) struct HeaderContext<'a> {
     pub(super) superblock: &'a Superblock,
     pub(super) layout: &'a VolumeLayout,
 }
 
-/// Encodes headers and roots of a group, from its first byte on.
+/// Encodes the headers and btree roots of a group into `bytes`, from the first byte of the group
+/// on.
 pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut Vec<u8>) {
     let geometry = &context.superblock.geometry;
     let block = geometry.block_size as usize;
@@ -59,7 +60,8 @@ pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, byte
     }
 }
 
-/// The length of a reference count record in bytes. A new volume has no such records.
+/// Length of a reference count record in bytes. It is needed for the header of the btree, which is
+/// empty on a new volume.
 const REFCOUNT_BYTES: usize = 12;
 
 struct LeafEncoder<'a> {
@@ -120,14 +122,15 @@ fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [
     BlockKind::Agfl.seal(sector, LSN);
 }
 
-/// Returns whether a superblock copy has the root directory. mkfs.xfs writes the root directory to
-/// the last copy and to one in the middle, for recovery if the first superblock is lost.
+/// Returns whether the superblock copy of a group has the number of the root directory. As mkfs.xfs
+/// does it, the last copy and one in the middle have it, for recovery if the first superblock is
+/// lost.
 const fn knows_root(geometry: &Geometry, group: AgNumber) -> bool {
     let last = geometry.ag_count - 1;
     group.0 == last || (geometry.ag_count > 2 && group.0 == last / 2)
 }
 
-/// Encodes the primary superblock in its final form.
+/// Encodes the primary superblock in its final form, without the "in progress" mark.
 pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     debug_assert_eq!(group, AgNumber(0));
     let mut sector = vec![0; plan.superblock.geometry.sector_size as usize];
@@ -136,7 +139,7 @@ pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     sector
 }
 
-/// The first slot of the ring that is filled: an empty list goes from slot 1 to slot 0.
+/// The first used slot of the free list's ring. A list without blocks goes from slot 1 to slot 0.
 const FREE_LIST_FIRST: u32 = 1;
 
 fn agf(context: HeaderContext<'_>, group: &GroupLayout) -> Agf {
@@ -180,7 +183,8 @@ fn agi(context: HeaderContext<'_>, group: &GroupLayout) -> Agi {
     }
 }
 
-/// Returns the chunks of the first inodes: one chunk, or all chunks of a block that holds more.
+/// Returns the chunks of the first inodes: one chunk, or, if a block holds several chunks, all
+/// chunks of that block.
 fn first_chunks(geometry: &Geometry, group: &GroupLayout) -> Vec<InodeChunk> {
     let Some(block) = group.inodes else { return Vec::new() };
     let first = block.0 << geometry.inodes_per_block_log;
@@ -198,7 +202,8 @@ fn first_chunks(geometry: &Geometry, group: &GroupLayout) -> Vec<InodeChunk> {
     (0..inodes / 64).map(chunk).collect()
 }
 
-/// Encodes the first inodes. Also returns their address on the device.
+/// Encodes the first inodes. Returns their address on the device and their bytes, or `None` if they
+/// cannot be encoded.
 pub(super) fn encode_inodes(plan: &Plan) -> Option<(DiskAddr, Vec<u8>)> {
     let geometry = &plan.superblock.geometry;
     let block = plan.group(AgNumber(0))?.inodes?;
@@ -235,7 +240,7 @@ fn encode_inode(plan: &Plan, core: &InodeCore, bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Encodes the attribute fork of the root directory. Returns `None` if there are no attributes.
+/// Encodes the attribute fork of the root directory. Returns `None` if it has no attributes.
 fn root_attributes(plan: &Plan) -> Option<Vec<u8>> {
     let value = plan.autofsck.value()?;
     attr_short_form::encode(&[AttrEntry {
@@ -336,15 +341,16 @@ fn with_inherited(plan: &Plan, mut core: InodeCore) -> InodeCore {
     core
 }
 
-/// Returns the start of the attribute fork, in units of 8 bytes. The fork has room for its
-/// attributes, and for the smallest btree root, which it may become.
+/// Returns the start of the attribute fork, in units of 8 bytes. The fork must have room for its
+/// attributes and for the smallest btree root, into which it may turn later.
 fn fork_offset(geometry: &Geometry, attribute_bytes: usize) -> u8 {
     let attribute_bytes = attribute_bytes.max(SMALLEST_ATTR_ROOT_BYTES);
     let data_bytes = geometry.inode_size as usize - CORE_BYTES - attribute_bytes;
     (data_bytes / FORK_OFFSET_BYTES) as u8
 }
 
-/// A header of 4 bytes, two keys and two pointers.
+/// Size of the smallest btree root of an attribute fork in bytes: a header of 4 bytes, two keys and
+/// two pointers.
 const SMALLEST_ATTR_ROOT_BYTES: usize = 4 + 2 * 16;
 
 /// Creates the bitmap or summary inode of an absent realtime device: an empty file without a name.

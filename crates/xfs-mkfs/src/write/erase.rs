@@ -7,12 +7,13 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 use super::Discard;
 
-/// The number of bytes at both ends in which other programs look for signatures.
+/// Number of bytes at the start and at the end of a device in which other programs look for
+/// signatures.
 const SIGNATURE_BYTES: u64 = 128 << 10;
-/// The largest sector size.
+/// The largest sector size in bytes.
 const SECTOR_BYTES: usize = 32 << 10;
 
-/// Erases everything on the device that a program could recognise.
+/// Erases everything on the device by which a program could recognise old contents.
 pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()> {
     let length = device.length_bytes();
     let ends = SIGNATURE_BYTES.min(length);

@@ -1,4 +1,4 @@
-//! The only record of a log that was never used: it says that the volume was unmounted.
+//! The single record of a new log, which states that the volume was unmounted.
 //!
 //! ```text
 //! record header | extended headers | unmount operation, padded to the log's stripe unit
@@ -14,16 +14,16 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::plan::Plan;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
-/// The first cycle of the log.
+/// The number of the log's first cycle.
 const CYCLE: u32 = 1;
 /// The ID of the unmount operation's transaction; mkfs.xfs uses the same ID.
 const TRANSACTION: u32 = 0xb0c0_d0d0;
-/// Little-endian, the byte order of the operation's payload.
+/// The mark of little-endian byte order, in which the payload of the unmount operation is written.
 const LITTLE_ENDIAN: u32 = 1;
-/// The payload of the unmount operation: a magic number, in that byte order.
+/// The payload of the unmount operation: a magic number in little-endian byte order.
 const UNMOUNT: [u8; 8] = [b'n', b'U', 0, 0, 0, 0, 0, 0];
 
-/// Encodes the whole record, from the first byte of the log on.
+/// Encodes the whole log record. It starts at the first byte of the log.
 pub(super) fn encode(plan: &Plan) -> Vec<u8> {
     let unit = match plan.superblock.log_stripe_unit_bytes {
         // The record fills whole sectors nevertheless.
@@ -74,7 +74,7 @@ pub(super) fn encode(plan: &Plan) -> Vec<u8> {
     record
 }
 
-/// Appends bytes, padded to a basic block.
+/// Appends bytes, and zeros up to a multiple of 512 bytes.
 fn append(record: &mut Vec<u8>, bytes: &[u8]) {
     record.extend(bytes);
     record.resize(record.len().next_multiple_of(BLOCK), 0);

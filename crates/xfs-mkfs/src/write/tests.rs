@@ -1,4 +1,4 @@
-//! Tests of the guarantees of the order of writes. The oracle tests check the bytes.
+//! Checks what the order of writes guarantees after a crash. The oracle tests check the bytes.
 
 use std::io;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ fn superblock(device: &dyn BlockDevice) -> Option<Superblock> {
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()
 }
 
-/// A device that fails from the n-th changing request on.
+/// A device on which every request from the n-th write, flush or discard on fails.
 struct FailingAfter {
     device: MemoryDevice,
     left: Mutex<usize>,

@@ -1,7 +1,7 @@
 //! Comparison of two sparse files that hold volumes.
 //!
 //! One difference is allowed: the bytes after the records of a btree block have no meaning.
-//! mkfs.xfs leaves remains of deleted records there, and we leave zeros.
+//! mkfs.xfs leaves remains of deleted records in these bytes, and ferroxfs leaves zeros.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Reports the first difference of two files.
+/// Compares two files. Returns an error with the first difference.
 pub(crate) fn compare(ours: &Path, theirs: &Path) -> Result<(), String> {
     let open = |path: &Path| File::open(path).map_err(|error| error.to_string());
     let (ours, theirs) = (open(ours)?, open(theirs)?);
@@ -28,7 +28,8 @@ pub(crate) fn compare(ours: &Path, theirs: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the next range of a file that is not a hole.
+/// Returns the next range of the file, from offset `at` on, that is not a hole. `None` if there is
+/// none.
 fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(start) => start,
@@ -70,8 +71,8 @@ fn compare_range(ours: &File, theirs: &File, (start, end): (u64, u64)) -> Result
     Ok(())
 }
 
-/// Returns the end of the btree block that holds a byte, if that block has the same records in both
-/// volumes.
+/// Compares the btree blocks that contain the byte at `place` in each of the files. Returns the
+/// offset after the block if both blocks have the same records, and otherwise `None`.
 fn same_records(files: (&File, &File), place: u64) -> Result<Option<u64>, String> {
     let read = |file: &File, at: u64, length: usize| {
         let mut bytes = vec![0; length];

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use xfs_oracle::Random;
 
-/// Options of mkfs.xfs on a device of some size.
+/// Options of mkfs.xfs, and the size of the device.
 pub(crate) struct Case {
     pub(crate) options: Cow<'static, str>,
     pub(crate) size_bytes: u64,
-    /// The size of an external log. `None` for an internal log.
+    /// The size of an external log in bytes. `None` for an internal log.
     pub(crate) log_bytes: Option<u64>,
 }
 
@@ -30,8 +30,8 @@ impl Case {
         format!("{} MiB{log} {}", self.size_bytes / MIB, self.options).trim().replace(' ', "_")
     }
 
-    /// Returns whether an older kernel may be unable to mount the volume: large blocks and sectors
-    /// need a new kernel, or large memory pages.
+    /// Returns whether some kernels are unable to mount the volume. Large blocks and sectors need a
+    /// new kernel, or large memory pages.
     pub(crate) fn kernel_may_refuse(&self) -> bool {
         let large = ["size=8", "size=16", "size=32", "size=64"];
         let block = self.options.contains("-b ") || self.options.contains("-s ");
@@ -41,7 +41,7 @@ impl Case {
     }
 }
 
-/// Cases in which both programs make the same volume.
+/// Cases in which mkfs.xfs and ferroxfs make the same volume.
 pub(crate) static SAME: [Case; 85] = [
     case(300 * MIB, ""),
     case(GIB, ""),
@@ -136,10 +136,10 @@ pub(crate) static SAME: [Case; 85] = [
     with_log(200 * MIB, "-l sectsize=4k"),
 ];
 
-/// A case that mkfs.xfs refuses, because its groups cannot hold a log of 64 MiB.
+/// A case that mkfs.xfs refuses, because no group has room for a log of 64 MiB.
 pub(crate) static SHORT_LOG: Case = case(GIB, "-d agcount=16");
 
-/// Cases that both programs refuse.
+/// Cases that both mkfs.xfs and ferroxfs refuse.
 pub(crate) static REFUSED: [Case; 49] = [
     case(15 * MIB, "--unsupported"),
     case(299 * MIB, ""),

@@ -1,8 +1,9 @@
-//! Tests that compare our volumes with those of mkfs.xfs, byte for byte, over all geometries.
+//! Compares volumes of ferroxfs with those of mkfs.xfs, byte for byte, for all geometries.
 //!
 //! mkfs.xfs takes its time from SOURCE_DATE_EPOCH and its inode generations from
-//! DETERMINISTIC_SEED. With a given UUID, two programs then have nothing left to differ in. Our
-//! volumes must also pass xfs_repair, and a kernel mount must be able to create files in them.
+//! DETERMINISTIC_SEED. With a given UUID, both programs then must write the same bytes. ferroxfs's
+//! volumes must also pass xfs_repair, and the kernel must be able to mount them and create files in
+//! them.
 
 mod bytes;
 mod cases;
@@ -21,9 +22,10 @@ use xfs_oracle::{Mount, OracleError, Xfsprogs, ready};
 use crate::cases::{Case, REFUSED, SAME};
 
 const UUID: &str = "7b8c2f0e-5a4d-4c3b-9a1f-0123456789ab";
-/// The time that mkfs.xfs gets: 2023-11-14.
+/// The time in seconds since 1970 that mkfs.xfs gets: 2023-11-14.
 const EPOCH: i64 = 1_700_000_000;
-/// "SEED": the generation of every inode that mkfs.xfs makes with DETERMINISTIC_SEED.
+/// The generation that mkfs.xfs gives to every inode if DETERMINISTIC_SEED is set: the bytes of
+/// "SEED".
 const GENERATION: u32 = 0x5345_4544;
 
 fn main() -> ExitCode {
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
     run(same.chain(random).chain(refused).chain(short).collect())
 }
 
-/// The files of a volume: the data, and an external log.
+/// The image files of a volume: the data, and an external log if there is one.
 struct Image {
     data: PathBuf,
     log: Option<PathBuf>,
@@ -75,7 +77,7 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// Creates a folder for sparse files that is not in memory.
+/// Creates a folder for sparse files on a disk, since /tmp may be in memory.
 fn folder() -> Result<tempfile::TempDir, TrialError> {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)
 }
@@ -93,7 +95,8 @@ fn check_same(case: &Case) -> Result<(), TrialError> {
     check_mount(case, &ours)
 }
 
-/// Checks random options: both programs make the same volume, or both refuse the options.
+/// Checks random options: mkfs.xfs and ferroxfs must make the same volume, or both refuse the
+/// options.
 fn check_either(case: &Case) -> Result<(), TrialError> {
     let folder = folder()?;
     let theirs = Image::new(folder.path(), "theirs", case)?;
@@ -138,7 +141,8 @@ fn compare(case: &Case, ours: &Image, theirs: &Image) -> Result<(), TrialError> 
     }
 }
 
-/// Makes the volume with mkfs.xfs. Returns the message of mkfs.xfs if it refused.
+/// Makes the volume with mkfs.xfs. The outer error is a failure of the test, the inner one the
+/// message with which mkfs.xfs refused the options.
 fn make_theirs(case: &Case, image: &Image) -> Result<Result<(), String>, TrialError> {
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
     mkfs.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("DETERMINISTIC_SEED", "1");
@@ -227,8 +231,8 @@ fn check_repair(image: &Image) -> Result<(), TrialError> {
     }
 }
 
-/// Checks that the kernel mounts the volume and creates a file that is still there after another
-/// mount.
+/// Checks that the kernel mounts the volume and creates a file, and that the file still exists
+/// after another mount.
 fn check_mount(case: &Case, image: &Image) -> Result<(), TrialError> {
     ready()?;
     let mount = || {

@@ -25,8 +25,8 @@ fn rename(from: &str, to: &str) -> Operation {
     Operation::Rename { from: from.to_owned(), to: to.to_owned(), mode: RenameMode::Replace }
 }
 
-/// Records a history in which each operation takes one request of the device. State n began at
-/// position n - 1 and returned at position n.
+/// Records a history in which each operation sends one request to the device. The operation that
+/// leads to state n began after n - 1 requests and returned after n requests.
 fn recorded(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     let mut model = Model::new(FEATURES);
     let (mut recorded, mut states) = (CrashHistory::new(model.clone()), vec![model.clone()]);
@@ -38,7 +38,7 @@ fn recorded(history: &[Operation]) -> (CrashHistory, Vec<Model>) {
     (recorded, states)
 }
 
-/// Returns the volume that contains exactly a model.
+/// Returns the tree of a volume whose state is that of `model`.
 fn tree(model: &Model) -> Tree {
     let mut nodes: BTreeMap<u64, InodeView> = BTreeMap::new();
     for (path, id) in model.paths() {
@@ -55,7 +55,8 @@ fn tree(model: &Model) -> Tree {
     Tree { nodes, root: 1 }
 }
 
-/// Judges a volume with the names of one state and the contents of another, and checks the verdict.
+/// Judges a volume with the names of state `names` and the contents of state `contents`, after a
+/// power cut at `position` requests. Checks that the verdict is `expected`.
 fn check(
     history: &[Operation],
     position: usize,
@@ -84,7 +85,7 @@ fn any_begun_state_is_accepted() {
     check(&history, 1, (3, 3), Err("no state from 0 to 2"));
 }
 
-/// Checks I2.
+/// Checks I2: a state that is older than a sync's promise is rejected.
 #[test]
 fn state_older_than_a_sync_is_rejected() {
     let history = [create("a"), fsync("a"), create("b")];
@@ -130,8 +131,8 @@ fn failed_operation_may_be_present_or_absent() {
     }
 }
 
-/// Checks a name that belonged to two files that look alike. Only the contents show which file has
-/// the name.
+/// Checks that a name may refer to its earlier file, of the same mode and owner. Only the contents
+/// show to which of the two files the name refers.
 #[test]
 fn name_may_refer_to_its_earlier_file() {
     let history = [create("a"), write("a", 7), create("b"), rename("b", "a")];

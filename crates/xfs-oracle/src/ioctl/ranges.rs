@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 
-/// A source range of one file, and its target offset in another.
+/// A range of one file, and the offset in another file at which the ioctl puts it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RangePair {
     pub(crate) from_offset: u64,
@@ -27,7 +27,7 @@ struct CloneRange {
 const _: () = assert!(size_of::<CloneRange>() == 32);
 const CLONE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 
-/// FICLONERANGE.
+/// Shares a range with another file by FICLONERANGE.
 pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<()> {
     let range = CloneRange {
         source: from.as_fd().as_raw_fd().into(),
@@ -55,11 +55,12 @@ struct DedupeRange {
 }
 
 const _: () = assert!(size_of::<DedupeRange>() == 24 + 32);
-/// FIDEDUPERANGE. Its number contains the size of the header only.
+/// The number of FIDEDUPERANGE. It contains only the size of the header, not of the ranges.
 const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 const DIFFERS: i32 = 1;
 
-/// Calls FIDEDUPERANGE for one range. Returns whether the bytes were equal.
+/// Shares one range by FIDEDUPERANGE if the bytes are equal in the files. Returns whether they are
+/// equal.
 pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<bool> {
     let mut range = DedupeRange {
         source_offset: span.from_offset,
@@ -97,7 +98,7 @@ struct ExchangeRange {
 const _: () = assert!(size_of::<ExchangeRange>() == 40);
 const EXCHANGE: Opcode = opcode::write::<ExchangeRange>(b'X', 129);
 
-/// XFS_IOC_EXCHANGE_RANGE.
+/// Exchanges ranges of two files by XFS_IOC_EXCHANGE_RANGE.
 pub(crate) fn exchange_range(from: impl AsFd, to: impl AsFd, span: RangePair) -> Result<()> {
     let range = ExchangeRange {
         file: from.as_fd().as_raw_fd(),

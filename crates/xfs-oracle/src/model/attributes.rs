@@ -9,9 +9,9 @@ use super::lists::{LIST_VERSION, LISTS};
 use super::operation::{Operation, Outcome, SetMode, pattern};
 use super::{Answer, Model, NodeId};
 
-/// The length of the longest value that is accepted.
+/// Length of the longest value that is accepted, in bytes.
 const VALUE_MAX: usize = 65536;
-/// The length of the longest name that is accepted, including its namespace.
+/// Length of the longest name that is accepted, in bytes, including its namespace.
 const NAME_MAX: usize = 255;
 
 impl Model {
@@ -49,7 +49,8 @@ impl Model {
         }
     }
 
-    /// Returns the ID of the node at `path` if its attribute `name` may be changed.
+    /// Returns the ID of the node at `path`, or an error if its attribute `name` must not be set to
+    /// a value of `length` bytes.
     fn attribute_place(&self, path: &str, name: &str, length: usize) -> Result<NodeId, Errno> {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(Errno::RANGE);

@@ -1,4 +1,4 @@
-//! Comparison of a model with a filesystem.
+//! Compares a model with a volume.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use crate::compare::Differences;
 use crate::ioctl::FileFlags;
 use crate::view::{self, Time, Tree};
 
-/// A flag that the kernel shows for any inode with an attribute fork.
+/// A flag that the kernel shows for every inode that has an attribute fork.
 const HAS_ATTRIBUTES: FileFlags = FileFlags::from_bits_retain(0x8000_0000);
 
 /// The part of a volume that is compared.
 #[derive(Clone, Copy)]
 enum ComparedPart {
     Everything {
-        /// The earliest time that the clock may have given.
+        /// The earliest time that an operation may have taken from the clock.
         since: Time,
     },
-    /// All attributes and names, but no contents and times, which a crash may leave older than
-    /// names.
+    /// Attributes and names, but neither contents nor times, which may be older than names after a
+    /// crash.
     Names,
 }
 
 impl Model {
     /// Returns the differences between a volume and this model. `folder` is the path in the tree
-    /// that corresponds to the model's root. `since` is the earliest time that the clock may have
-    /// given.
+    /// that corresponds to the model's root. `since` is the earliest time that an operation may
+    /// have taken from the clock.
     pub fn differences(&self, tree: &Tree, folder: &str, since: Time) -> Differences {
         self.compare(tree, folder, ComparedPart::Everything { since })
     }
@@ -123,7 +123,7 @@ fn compare_names(node: &Node, found: &view::InodeView, place: &str, differences:
     }
 }
 
-/// The path of a node, and a time before its creation.
+/// A path of a node, and a time at which the node did not exist yet.
 #[derive(Clone, Copy)]
 struct NodeOrigin<'a> {
     place: &'a str,

@@ -1,4 +1,4 @@
-//! The bytes of a file in memory: non-zero blocks, and zeros everywhere else.
+//! The bytes of a file in memory, of which only written blocks take space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::digest::{SECTOR_BYTES, SparseDigest};
 pub struct Bytes {
     block_bytes: u64,
     size: u64,
-    /// The blocks that were written, by their index. Every block is `block_bytes` long. Bytes past
-    /// the size are zero.
+    /// The blocks that were written, by their index in the file. Every block has `block_bytes`
+    /// bytes. The bytes past the size of the file are zero.
     blocks: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
@@ -26,7 +26,7 @@ impl Bytes {
         self.size
     }
 
-    /// Returns the bytes of a range, cut off at the size.
+    /// Returns the bytes of a range. The range is cut off at the end of the file.
     pub fn read(&self, offset: u64, length: u64) -> Vec<u8> {
         let end = offset.saturating_add(length).min(self.size);
         let mut bytes = vec![0; end.saturating_sub(offset) as usize];
@@ -58,7 +58,7 @@ impl Bytes {
         self.size = size;
     }
 
-    /// Zeros a range, up to the size.
+    /// Sets the bytes of a range to zero. The range is cut off at the end of the file.
     pub fn zero(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length);
         let (first, last) = (offset.div_ceil(self.block_bytes), end / self.block_bytes);
@@ -72,7 +72,7 @@ impl Bytes {
         }
     }
 
-    /// Removes whole blocks. The following blocks move down.
+    /// Removes whole blocks. All blocks after them move to lower offsets.
     pub fn collapse(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let mut rest = self.blocks.split_off(&first);
@@ -81,7 +81,7 @@ impl Bytes {
         self.size -= length;
     }
 
-    /// Inserts whole blocks of zeros. The following blocks move up.
+    /// Inserts whole blocks of zeros. All blocks from `offset` on move to higher offsets.
     pub fn insert(&mut self, offset: u64, length: u64) {
         let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
         let moved = self.blocks.split_off(&first);
@@ -89,7 +89,7 @@ impl Bytes {
         self.size += length;
     }
 
-    /// Returns a part of the file that starts at a block boundary.
+    /// Returns a part of the file as a file of its own. `offset` must be a block boundary.
     pub fn part(&self, offset: u64, length: u64) -> Self {
         let mut part = self.clone();
         part.resize(offset.saturating_add(length).min(self.size));
@@ -97,7 +97,8 @@ impl Bytes {
         part
     }
 
-    /// Writes a part at a block boundary. The rest of its last block becomes zeros.
+    /// Writes a part of another file at `offset`, a block boundary. The rest of the part's last
+    /// block becomes zeros.
     pub fn paste(&mut self, offset: u64, part: &Self) {
         self.zero(offset, part.size.next_multiple_of(self.block_bytes));
         let first = offset / self.block_bytes;
@@ -106,7 +107,7 @@ impl Bytes {
         self.size = self.size.max(offset + part.size);
     }
 
-    /// Returns a digest that is the same for holes and written zeros.
+    /// Returns a digest of the contents. It is the same whether zeros are a hole or written.
     pub fn digest(&self) -> SparseDigest {
         let mut digest = SparseDigest::default();
         for (index, block) in &self.blocks {
@@ -117,7 +118,7 @@ impl Bytes {
         digest
     }
 
-    /// Returns the sectors that are not all zeros, by their offset.
+    /// Returns the sectors that contain a byte other than zero, each with its offset.
     pub fn sectors(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.blocks.iter().flat_map(|(index, block)| {
             let start = index * self.block_bytes;
@@ -141,7 +142,8 @@ impl Bytes {
         }
     }
 
-    /// Zeros the bytes from `start` to `end`, both in one block, if the block exists.
+    /// Zeros the bytes from `start` to `end`, which must be in one block. Does nothing if the block
+    /// was not written.
     fn zero_within(&mut self, start: u64, end: u64) {
         let index = start / self.block_bytes;
         let within = (start % self.block_bytes) as usize;
@@ -154,7 +156,8 @@ impl Bytes {
         }
     }
 
-    /// Splits a range at block boundaries: block, range within it, range within the whole.
+    /// Splits a range of the file at block boundaries. Calls `take` for each piece with the index
+    /// of the block, the range within the block, and the range within `length`.
     fn pieces(
         &self,
         offset: u64,

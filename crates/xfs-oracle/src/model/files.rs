@@ -1,4 +1,4 @@
-//! The rules of contents: reading, writing, space, ranges of two files.
+//! The rules of file contents: opening, reading, writing, allocating, and ranges of two files.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::digest::{SECTOR_BYTES, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::model::operation::Abilities;
 
-/// The largest file size.
+/// The largest file size in bytes.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// The purpose of opening a file.
+/// Whether a file is opened for reading or for writing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,
@@ -124,7 +124,7 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns the ID of the file that a target names.
+    /// Returns the ID of the file that a target names, or an error if there is no such file.
     pub fn file(&self, target: &FileTarget) -> Result<NodeId, Errno> {
         self.target(target, FileAccess::Read)
     }
@@ -152,7 +152,8 @@ impl Model {
         self.node(id)?.contents().ok_or(Errno::ISDIR)
     }
 
-    /// Returns the contents of a file, for a change at the time of the clock.
+    /// Returns the contents of a file, to be changed now: its times become
+    /// `Stamp::Clock`.
     fn contents_mut(&mut self, id: NodeId) -> Result<&mut Bytes, Errno> {
         let node = self.modify(id)?;
         node.has_space = true;
@@ -230,7 +231,8 @@ impl Model {
         Ok(())
     }
 
-    /// Returns both files of an operation on ranges. Fails on a volume that lacks `ability`.
+    /// Returns the IDs of source and target of an operation on two files, or an error if the volume
+    /// lacks `ability`.
     fn both(&self, ranges: &FileRanges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
         let access =
             if ability == Abilities::EXCHANGE { FileAccess::Write } else { FileAccess::Read };
@@ -242,8 +244,7 @@ impl Model {
         Ok((from, to))
     }
 
-    /// Checks ranges as the kernel does before it shares blocks. Returns the length to share in
-    /// bytes.
+    /// Checks ranges as the kernel does before it shares blocks. Returns how many bytes to share.
     fn sharable(&self, ranges: &FileRanges, source: NodeId, target: NodeId) -> Result<u64, Errno> {
         let (from, to) = (ranges.from_offset, ranges.to_offset);
         let from_size = self.contents(source)?.size();
@@ -287,8 +288,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Passes on the copy-on-write hint of a file to another file that becomes its full clone and
-    /// has no such hint.
+    /// Copies the copy-on-write hint of the file `from` to the file `to`, if `to` becomes a clone
+    /// of the whole file and has no such hint.
     fn hand_on_hint(
         &mut self,
         from: NodeId,

@@ -1,8 +1,9 @@
 //! Seeded histories: the operations that a user, a program or a malicious test might perform next.
 //!
-//! A seed gives one history for one model. The seed also determines which operations are frequent
-//! in the history and which are missing, and how many names a directory gets. Such histories find
-//! errors that need many operations of one kind in a row, which an average mix would not.
+//! For a given model, a seed always gives the same history. The seed also determines which
+//! operations are frequent in the history and which are missing, and how many names a directory
+//! gets. Such histories find errors that need many operations of one kind in a row, which an equal
+//! mix would not find.
 
 mod files;
 mod lists;
@@ -13,10 +14,11 @@ use super::operation::{Features, Operation};
 use super::{Body, Model, NodeId, ROOT};
 use crate::populate::Random;
 
-/// A function that makes one operation, or returns `None` if the model allows none of its kind.
+/// A function that returns one operation of some kind, or `None` if the model allows none at
+/// present.
 type OperationMaker = fn(&mut Generator, &Model) -> Option<Operation>;
 
-/// The makers of operations, with their weights before the seed changes them.
+/// The functions that make operations, each with its weight before the seed changes the weights.
 const MAKERS: [(u64, OperationMaker); 31] = [
     (12, Generator::create),
     (6, Generator::make_directory),
@@ -51,31 +53,30 @@ const MAKERS: [(u64, OperationMaker); 31] = [
     (4, Generator::sync),
 ];
 
-/// The node to which a path should lead.
+/// The kind of node to which a generated path should lead.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WantedNode {
     Anything,
     File,
     Directory,
-    /// Any node that can be opened without waiting for another process, or whose opening is
-    /// refused.
+    /// A node whose opening does not wait for another process, or is refused at once.
     Openable,
 }
 
-/// Generates histories.
+/// Generates the operations of a history, one by one.
 #[derive(Debug, Clone)]
 pub struct Generator {
     random: Random,
     weights: [u64; MAKERS.len()],
-    /// The number of names that a directory may get.
+    /// The largest number of different names in a directory.
     names: u64,
-    /// The pattern number of the next write.
+    /// The number that determines the bytes of the next write (see `pattern`).
     number: u64,
     has_default_lists: bool,
 }
 
 impl Generator {
-    /// Creates the history of a seed.
+    /// Creates the generator of a seed's history.
     pub fn new(seed: u64, features: Features) -> Self {
         let mut random = Random::new(seed ^ features.block_bytes << 32);
         let names = [8, 40, 40, 300].get(random.below(4) as usize).copied().unwrap_or(8);
@@ -87,16 +88,16 @@ impl Generator {
         Self { random, weights, names, number: seed << 20, has_default_lists: true }
     }
 
-    /// Returns the generator without default access control lists. A crash can take a long access
-    /// control list from the file that was to inherit it.
+    /// Returns the generator, which now makes no default access control lists. After a crash, a
+    /// file may lack a long access control list that it was to inherit.
     #[must_use]
     pub fn without_default_lists(mut self) -> Self {
         self.has_default_lists = false;
         self
     }
 
-    /// Creates a history of contents only: a few files that are written, read, truncated, moved and
-    /// shared.
+    /// Creates the generator of a history about contents only: a few files are written, read,
+    /// truncated, moved and shared.
     pub fn of_contents(seed: u64, features: Features) -> Self {
         let mut generator = Self::new(seed, features);
         generator.names = 4;
@@ -123,7 +124,7 @@ impl Generator {
         generator
     }
 
-    /// Returns the next operation.
+    /// Returns the next operation of the history. `model` has the state before it.
     pub fn next(&mut self, model: &Model) -> Operation {
         loop {
             let mut left = self.random.below(self.weights.iter().sum());
@@ -187,7 +188,7 @@ impl Generator {
         (path, at)
     }
 
-    /// Returns a file that in most cases exists, sometimes by a slot.
+    /// Returns a file, by a path or sometimes by a slot. In most cases the file exists.
     fn target(&mut self, model: &Model) -> Option<super::FileTarget> {
         use super::{FileTarget, SLOTS};
         if self.chance(5) {
@@ -198,7 +199,8 @@ impl Generator {
         self.existing(model, want).map(FileTarget::Path)
     }
 
-    /// Returns a path for a new node. Sometimes the path exists already, or its parent is missing.
+    /// Returns a path for a new node. In a few cases the path exists already, or its parent is
+    /// missing.
     fn vacant(&mut self, model: &Model) -> Option<String> {
         let want = if self.chance(60) { WantedNode::Openable } else { WantedNode::Directory };
         let folder = self.existing(model, want)?;

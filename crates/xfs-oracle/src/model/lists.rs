@@ -1,7 +1,7 @@
 //! The rules of access control lists.
 //!
-//! An access control list is stored as two attributes, as Linux shows it: in the form for programs,
-//! and in the form of XFS.
+//! Linux shows each access control list as two attributes, and so does the model: one in the form
+//! for programs, and one in the form of XFS.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::operation::{ListEntry, ListKind, Outcome, list_value};
 use super::{Answer, Model, Node, NodeId};
 
 pub(super) const LISTS: [ListKind; 2] = [ListKind::Access, ListKind::Default];
-/// The version of access control lists in Linux.
+/// The version number with which Linux marks access control lists.
 pub(super) const LIST_VERSION: u32 = 2;
 /// The most entries that fit in an attribute.
 const ENTRIES_MAX: usize = (65_536 - 4) / 12;
-/// The ID in an entry that needs no ID.
+/// The ID in entries whose kind needs no ID.
 const NOBODY: u32 = u32::MAX;
 
 const OWNER: u16 = 0x01;
@@ -78,7 +78,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns a new node with the access control lists inherited from its directory.
+    /// Returns `node`, a new node, with the access control lists that it inherits from its
+    /// directory.
     pub(super) fn inherit_lists(&self, folder: NodeId, mut node: Node) -> Result<Node, Errno> {
         let Some(mut entries) = self.node(folder)?.list(ListKind::Default) else { return Ok(node) };
         if node.kind() == FileType::Symlink {
@@ -133,7 +134,7 @@ impl Node {
         self.attributes.insert(kind.kept_name().to_owned(), Arc::new(kept));
     }
 
-    /// Updates the access control list of the node to its permission bits.
+    /// Changes the access control list of the node to match the node's permission bits.
     pub(super) fn limit_list(&mut self) {
         let Some(mut entries) = self.list(ListKind::Access) else { return };
         for (shift, entry) in shown(&mut entries) {
@@ -143,7 +144,8 @@ impl Node {
     }
 }
 
-/// Returns whether an entry is well-formed.
+/// Returns whether the kernel can read an entry: its tag is known, and it has an ID if it needs
+/// one.
 fn is_readable(entry: &ListEntry) -> bool {
     match entry.tag {
         OWNER | OWNING_GROUP | MASK | OTHER => true,
@@ -152,8 +154,8 @@ fn is_readable(entry: &ListEntry) -> bool {
     }
 }
 
-/// Returns whether the required entries exist, in order. Entries for users and groups by ID need a
-/// mask.
+/// Returns whether a list has the required entries, in order. A list with entries for users or
+/// groups by ID needs a mask.
 fn is_valid(entries: &[ListEntry]) -> bool {
     let tags: Vec<u16> = entries.iter().map(|entry| entry.tag).collect();
     let count = |tag| tags.iter().filter(|found| **found == tag).count();
@@ -169,7 +171,8 @@ fn is_minimal(entries: &[ListEntry]) -> bool {
     entries.iter().all(|entry| matches!(entry.tag, OWNER | OWNING_GROUP | OTHER))
 }
 
-/// Returns the entries that the permission bits show, each with its shift.
+/// Returns the entries that correspond to permission bits, each with the shift of its bits in the
+/// mode.
 fn shown(entries: &mut [ListEntry]) -> impl Iterator<Item = (u32, &mut ListEntry)> {
     let has_mask = entries.iter().any(|entry| entry.tag == MASK);
     entries.iter_mut().filter_map(move |entry| {

@@ -10,9 +10,9 @@ use super::operation::{Operation, Outcome, RenameMode, names};
 use super::{Answer, Body, Model, Node, NodeId, NodeSettings, ROOT};
 use crate::ioctl::FileFlags;
 
-/// The length of the longest name that is accepted.
+/// Length of the longest name that is accepted, in bytes.
 const NAME_MAX: usize = 255;
-/// The length from which on a symlink target is refused.
+/// Length in bytes from which on a symlink target is refused.
 const TARGET_END: usize = 1024;
 
 const SET_GROUP_ID: u32 = 0o2000;
@@ -21,14 +21,14 @@ const SET_GROUP_ID: u32 = 0o2000;
 const INHERITED: FileFlags =
     FileFlags::SYNC.union(FileFlags::NOATIME).union(FileFlags::NODUMP).union(FileFlags::NODEFRAG);
 
-/// A directory and a name in it, which may refer to a node.
+/// A directory and a name in it. `node` is the node to which the name refers, if the name exists.
 struct EntryLocation {
     folder: NodeId,
     name: String,
     node: Option<NodeId>,
 }
 
-/// A name that exists, and the node that it refers to.
+/// An existing name, and the node to which it refers.
 #[derive(Clone, Copy)]
 struct PresentName<'a> {
     location: &'a EntryLocation,
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// Returns the node of a path. A symbolic link in the last component is not followed.
+    /// Returns the ID of the node at a path. A symbolic link in the last component is not followed.
     pub(super) fn lookup(&self, path: &str) -> Result<NodeId, Errno> {
         if path.is_empty() { Ok(ROOT) } else { self.location(path)?.existing() }
     }
@@ -102,20 +102,20 @@ impl Model {
         }
     }
 
-    /// Checks that a name may be added to a directory.
+    /// Returns an error if no name may be added to the directory.
     fn may_add(&self, folder: NodeId) -> Result<(), Errno> {
         let folder = self.node(folder)?;
         if folder.is_immutable() { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Checks that a name may be removed from a directory.
+    /// Returns an error if the name of `node` may not be removed from the directory.
     fn may_remove(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let is_fixed = self.node(folder)?.is_fixed() || self.node(node)?.is_fixed();
         if is_fixed { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Checks that a directory with an inherited project may contain a node. Special files that
-    /// never got a project may be in any directory.
+    /// Returns an error if `folder` passes its project on and `node` has another project. Special
+    /// files that never got a project are allowed in any directory.
     fn may_hold(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
         let (folder, node) = (&self.node(folder)?.settings, self.node(node)?);
         let project_id = node.settings.project_id;
@@ -166,7 +166,7 @@ impl Model {
         if is_refused { Err(Errno::PERM) } else { self.make(path, node) }
     }
 
-    /// Returns a new node with the attributes inherited from its directory.
+    /// Returns `node`, a new node, with the attributes that it inherits from its directory.
     fn inherit(&self, folder: NodeId, mut node: Node) -> Result<Node, Errno> {
         let parent = self.node(folder)?;
         if parent.mode & SET_GROUP_ID != 0 {
@@ -186,7 +186,7 @@ impl Model {
         Ok(node)
     }
 
-    /// Adds a node under an unused name.
+    /// Adds a name for a node. The name must be unused.
     fn enter(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = match &mut self.change(id)?.body {
             Body::Directory { parent, .. } => {
@@ -203,7 +203,7 @@ impl Model {
         Ok(())
     }
 
-    /// Removes a name. The link count of the node stays.
+    /// Removes a name. The link count of its node does not change.
     fn leave(&mut self, location: &EntryLocation, id: NodeId) -> Result<(), Errno> {
         let is_directory = self.node(id)?.is_directory();
         let folder = self.modify(location.folder)?;
@@ -350,7 +350,7 @@ impl Model {
         }
     }
 
-    /// Returns whether `above` is `below` or one of its ancestors.
+    /// Returns whether the directory `above` is `below` itself or one of its ancestors.
     fn holds(&self, above: NodeId, below: NodeId) -> Result<bool, Errno> {
         let mut at = below;
         loop {

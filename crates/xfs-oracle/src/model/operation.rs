@@ -1,7 +1,7 @@
 //! The operations on a filesystem, as values: a history is a list of them.
 //!
-//! Owns: the operations and their possible results. Does **not** own: their effect (the model) or
-//! how they are performed (a subject).
+//! Owns: the operations and their possible results. Does **not** own: the effect of an operation,
+//! which the model computes, or performing it, which a subject does.
 
 use bitflags::bitflags;
 
@@ -9,23 +9,24 @@ use crate::digest::{Digest, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::view::Time;
 
-/// A path from the root of the volume (or of the folder that replaces it), without a leading `/`.
+/// A path from the root of the volume, or from a folder that is used as the root. It has no leading
+/// `/`.
 pub type Path = String;
 
-/// The number of files that a history may hold open at once.
+/// Number of slots. In each slot a history may hold one file open.
 pub const SLOTS: usize = 4;
 
-/// A regular file, named by its path or by a slot that has it open.
+/// A regular file, named by its path or by the slot in which it is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileTarget {
-    /// The file at this path, opened for this operation only, and for writing if the operation
-    /// changes anything. A symbolic link in the last component is refused.
+    /// The file at this path. It is opened for this operation only, and for writing if the
+    /// operation changes it. A symbolic link in the last component is refused.
     Path(Path),
-    /// The file in this slot.
+    /// The file that is open in this slot.
     Slot(usize),
 }
 
-/// The treatment of the old and the new name in a rename.
+/// How a rename treats an existing target and the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
     /// An existing target is replaced.
@@ -34,7 +35,7 @@ pub enum RenameMode {
     NoReplace,
     /// The source and the target are exchanged.
     Exchange,
-    /// An existing target is replaced, and the source becomes a whiteout.
+    /// An existing target is replaced, and a whiteout device takes the source's name.
     Whiteout,
 }
 
@@ -52,10 +53,10 @@ pub enum AllocationMode {
     Unshare,
 }
 
-/// Whether an extended attribute must exist already.
+/// Whether setting an extended attribute requires that the attribute exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetMode {
-    /// The attribute may exist.
+    /// The attribute may exist or not.
     Either,
     /// The attribute must not exist.
     Create,
@@ -63,7 +64,7 @@ pub enum SetMode {
     Replace,
 }
 
-/// The scope of a sync.
+/// The scope of a sync operation, with its system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Durable {
     /// All changes of one file: fsync.
@@ -94,7 +95,7 @@ pub struct FileRanges {
 /// The settings of a node that FS_IOC_FSSETXATTR changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// The flags. Two of them say whether the two hints below are set.
+    /// The flags. Two of them say whether the extent size hints below are set.
     pub flags: FileFlags,
     /// Project ID.
     pub project_id: u32,
@@ -114,7 +115,7 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// Returns the name of the attribute with which programs access the list.
+    /// Returns the name of the attribute with which programs read and write the list.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Access => "system.posix_acl_access",
@@ -122,7 +123,7 @@ impl ListKind {
         }
     }
 
-    /// Returns the name of the attribute that stores the list on disk.
+    /// Returns the name of the attribute in which XFS stores the list on disk.
     pub const fn kept_name(self) -> &'static str {
         match self {
             Self::Access => "trusted.SGI_ACL_FILE",
@@ -138,11 +139,11 @@ pub struct ListEntry {
     pub tag: u16,
     /// The permissions: the sum of read 4, write 2 and execute 1.
     pub permissions: u16,
-    /// The user or group ID, if the tag needs one.
+    /// The user or group ID, for tags that need one.
     pub id: u32,
 }
 
-/// The I/O mode.
+/// How a read or a write uses the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoMode {
     /// Through the page cache.
@@ -151,7 +152,7 @@ pub enum IoMode {
     Direct,
 }
 
-/// One operation.
+/// One operation of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the arguments of the system calls")]
 pub enum Operation {
@@ -164,7 +165,7 @@ pub enum Operation {
         path: Path,
         mode: u32,
     },
-    /// Performs mknod. The mode contains the type.
+    /// Performs mknod. The mode contains the file type.
     MakeNode {
         path: Path,
         mode: u32,
@@ -189,18 +190,19 @@ pub enum Operation {
         to: Path,
         mode: RenameMode,
     },
-    /// Performs open(O_TMPFILE). The file takes the slot.
+    /// Performs open(O_TMPFILE) and keeps the file open in the slot.
     MakeTemporary {
         slot: usize,
         folder: Path,
         mode: u32,
     },
-    /// Performs linkat of an open file.
+    /// Performs linkat of the file that is open in the slot.
     LinkSlot {
         slot: usize,
         path: Path,
     },
-    /// Performs open for reading and writing. A file in the slot is closed first.
+    /// Performs open for reading and writing, and keeps the file open in the slot. Closes a file
+    /// that is open in the slot before.
     Open {
         slot: usize,
         path: Path,
@@ -208,7 +210,7 @@ pub enum Operation {
     Close {
         slot: usize,
     },
-    /// Writes the [`pattern`] of the number.
+    /// Performs pwrite of the [`pattern`] of this number.
     Write {
         file: FileTarget,
         offset: u64,
@@ -220,7 +222,8 @@ pub enum Operation {
         offset: u64,
         length: u64,
     },
-    /// Performs pwritev from buffers of these lengths, with the same bytes as `Write`.
+    /// Performs pwritev from buffers of these lengths. The bytes are those that `Write` would
+    /// write.
     WritePieces {
         file: FileTarget,
         offset: u64,
@@ -235,7 +238,8 @@ pub enum Operation {
         lengths: Vec<u64>,
         way: IoMode,
     },
-    /// Seeks with SEEK_DATA and SEEK_HOLE from a sector to the end, and reads only the data.
+    /// Seeks with SEEK_DATA and SEEK_HOLE from an offset to the end of the file, and reads only the
+    /// data.
     Scan {
         file: FileTarget,
         offset: u64,
@@ -250,13 +254,13 @@ pub enum Operation {
         offset: u64,
         length: u64,
     },
-    /// FICLONERANGE.
+    /// Performs FICLONERANGE.
     Clone(FileRanges),
-    /// FIDEDUPERANGE.
+    /// Performs FIDEDUPERANGE.
     Deduplicate(FileRanges),
-    /// XFS_IOC_EXCHANGE_RANGE of two files.
+    /// Performs XFS_IOC_EXCHANGE_RANGE.
     Exchange(FileRanges),
-    /// lsetxattr. The value is the [`pattern`] of the number.
+    /// Performs lsetxattr. The value is the [`pattern`] of the number.
     SetAttribute {
         path: Path,
         name: String,
@@ -268,7 +272,7 @@ pub enum Operation {
         path: Path,
         name: String,
     },
-    /// lsetxattr of an access control list.
+    /// Performs lsetxattr of an access control list.
     SetList {
         path: Path,
         kind: ListKind,
@@ -279,13 +283,13 @@ pub enum Operation {
         path: Path,
         mode: u32,
     },
-    /// lchown.
+    /// Performs lchown.
     ChangeOwner {
         path: Path,
         uid: u32,
         gid: u32,
     },
-    /// utimensat with AT_SYMLINK_NOFOLLOW: access and modification time.
+    /// Performs utimensat with AT_SYMLINK_NOFOLLOW. Sets access and modification time.
     SetTimes {
         path: Path,
         accessed: Option<Time>,
@@ -295,25 +299,25 @@ pub enum Operation {
         path: Path,
         settings: NodeSettings,
     },
-    /// readdir, without `.` and `..`.
+    /// Performs readdir. The result has neither `.` nor `..`.
     List {
         path: Path,
     },
     Sync(Durable),
 }
 
-/// The result of a successful operation.
+/// The result of an operation that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// No data.
+    /// Success, without a value.
     Done,
-    /// The bytes that were read.
+    /// The bytes that were read, as a digest.
     Bytes(Digest),
-    /// The number of names in a directory, and the digest of these names in byte order.
+    /// Number of names in a directory, and a digest of these names in byte order.
     Names(usize, Digest),
-    /// The non-zero data of a file.
+    /// The data of a file without its zeros, as a digest.
     Scanned(SparseDigest),
-    /// The result of a comparison: whether the ranges were equal.
+    /// Whether the compared ranges were equal.
     Compared(bool),
 }
 
@@ -322,7 +326,7 @@ pub enum Outcome {
 pub struct Features {
     /// Bytes per block.
     pub block_bytes: u64,
-    /// Bytes per inode, which determine how much data fits in the inode itself.
+    /// Inode size in bytes, which determines how much data fits in the inode itself.
     pub inode_bytes: u64,
     /// The optional operations that the volume supports.
     pub abilities: Abilities,
@@ -336,18 +340,18 @@ impl Features {
 }
 
 bitflags! {
-    /// Operations that not every volume supports.
+    /// Groups of operations that not every volume supports.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Abilities: u32 {
-        /// Extents can be shared.
+        /// Files can share extents.
         const REFLINK = 1;
-        /// Ranges can be exchanged.
+        /// The ranges of two files can be exchanged.
         const EXCHANGE = 2;
     }
 }
 
-/// Returns the bytes that a write with this number puts at an offset. Every eight bytes identify
-/// the write and their own position, so that a misplaced byte is detected.
+/// Returns the bytes that write number `number` puts at an offset. Every eight bytes identify the
+/// write and their own offset, so that a misplaced byte is detected.
 pub fn pattern(number: u64, offset: u64, length: usize) -> Vec<u8> {
     let start = offset / 8;
     let skip = (offset % 8) as usize;
@@ -370,7 +374,7 @@ pub fn list_value(version: u32, entries: &[ListEntry]) -> Vec<u8> {
     value
 }
 
-/// Returns the names of a directory, which are sorted in byte order, as [`Outcome::Names`].
+/// Returns the [`Outcome::Names`] of a directory's names, which must be sorted in byte order.
 pub fn names<'a>(sorted: impl Iterator<Item = &'a [u8]>) -> Outcome {
     let mut digest = Digest::default();
     let count = sorted
@@ -382,7 +386,7 @@ pub fn names<'a>(sorted: impl Iterator<Item = &'a [u8]>) -> Outcome {
     Outcome::Names(count, digest)
 }
 
-/// Returns bytes as [`Outcome::Bytes`].
+/// Returns the [`Outcome::Bytes`] of these bytes.
 pub fn bytes(bytes: &[u8]) -> Outcome {
     let mut digest = Digest::default();
     digest.update(bytes);

@@ -71,8 +71,8 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Returns the settings without hints whose flags are missing, or an error if the node may not
-    /// have them.
+    /// Returns the settings, with hints removed whose flags are missing. Returns an error if the
+    /// node may not have these settings.
     fn checked(
         &self,
         mut settings: NodeSettings,

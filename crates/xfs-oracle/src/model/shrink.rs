@@ -1,8 +1,7 @@
 //! Shortening a failing history to the operations that the failure needs.
 
-/// Returns the shortest history found that still fails. Leaves out parts of the history, first
-/// halves and finally single operations, as long as `fails` returns true for the rest. `fails` is
-/// called at most `trials` times.
+/// Returns the shortest history found for which `fails` returns true. Tries to leave out parts of
+/// the history, first halves and finally single operations. Calls `fails` at most `trials` times.
 pub fn shrink<T: Clone>(
     history: &[T],
     trials: usize,

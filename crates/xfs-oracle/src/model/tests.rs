@@ -20,7 +20,7 @@ fn rename(from: &str, to: &str, mode: RenameMode) -> Operation {
     Operation::Rename { from: from.to_owned(), to: to.to_owned(), mode }
 }
 
-/// Performs the history and checks the last answer.
+/// Performs the history on an empty model and checks the answer to the last operation.
 fn check(history: &[Operation], expected: Result<Outcome, Errno>) {
     let mut model = Model::new(FEATURES);
     let answers: Vec<_> = history.iter().map(|operation| model.perform(operation)).collect();
@@ -65,7 +65,7 @@ fn seed_determines_the_history() {
     assert_ne!(history(7), history(8));
 }
 
-/// Checks I1, without fallocate.
+/// Checks I1: a refused operation changes nothing. The test leaves out fallocate.
 #[test]
 fn refused_operation_changes_nothing() {
     let (mut model, mut generator) = (Model::new(FEATURES), Generator::new(3, FEATURES));
@@ -95,7 +95,8 @@ fn set_list(path: &str, kind: ListKind, entries: &[ListEntry]) -> Operation {
     Operation::SetList { path: path.to_owned(), kind, version: 2, entries: entries.to_vec() }
 }
 
-/// The tags and permissions of an access control list: owner, a user, the group, a mask, others.
+/// An access control list as pairs of tag and permissions: owner, a user, the group, a mask,
+/// others.
 const LIST: [(u16, u16); 5] = [(1, 7), (2, 6), (4, 5), (0x10, 4), (0x20, 1)];
 
 #[test]

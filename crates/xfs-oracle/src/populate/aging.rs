@@ -1,4 +1,4 @@
-//! Volumes after long use, and full volumes.
+//! Aging a volume, so that its free space is fragmented, and filling a volume completely.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -11,9 +11,9 @@ use super::{Populate, Random};
 use crate::error::{Context, OracleError};
 use crate::run::run;
 
-/// Files that exist at the same time while a volume is aged.
+/// Number of files that exist at the same time while a volume is aged.
 const ALIVE: u64 = 4000;
-/// Total number of created files.
+/// Number of files that are created in total.
 const MADE: u64 = 16_000;
 
 /// Creates and removes files of all sizes, so that inodes are freed and reused and the free space

@@ -1,4 +1,5 @@
-//! Extended attributes in every namespace and every format, reached by growing and by shrinking.
+//! Creates extended attributes in every namespace and every format. Each format is reached once by
+//! growing and once by shrinking.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +10,7 @@ use super::Populate;
 use crate::error::{Context, OracleError};
 use crate::run::run;
 
-/// The longest value that the kernel accepts.
+/// Length of the longest value that the kernel accepts, in bytes.
 const VALUE_BYTES_MAX: usize = 65536;
 
 pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
@@ -38,8 +39,8 @@ fn name(index: u32) -> String {
     format!("user.attribute {index}")
 }
 
-/// Adds `count` attributes. The names of a file's attributes may take 64 KiB together. More
-/// attributes could be set, but not listed.
+/// Adds `count` attributes to a file. The names of all attributes of a file must not exceed 64 KiB,
+/// because more could be set but not listed.
 fn add(path: &Path, count: u32, value_bytes: usize) -> Result<(), OracleError> {
     for index in 0..count {
         let value = vec![index.to_be_bytes()[3]; value_bytes];
@@ -53,7 +54,8 @@ fn set(path: &Path, name: &str, value: &[u8]) -> Result<(), OracleError> {
         .context(|| format!("{name} of {}", path.display()))
 }
 
-/// Values of lengths around every limit: the inode, the block, the longest.
+/// Creates values with lengths around every limit: those of the inode, the block and the longest
+/// value.
 fn values(here: &mut Populate) -> Result<(), OracleError> {
     let borders = [0, 1, 2, 63, 255, 256, 257, 750, 969, 1024, 2048, 3072, 4096, 16384, 65000];
     for border in borders {
@@ -71,7 +73,7 @@ fn values(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Values that were replaced by shorter and longer ones, from local to remote and back.
+/// Creates values that are replaced by shorter and longer ones, from local to remote and back.
 fn replaced(here: &mut Populate) -> Result<(), OracleError> {
     let path = here.touch("replaced")?;
     for index in 0..30 {
@@ -112,7 +114,7 @@ fn names(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Attributes of inodes other than regular files. They cannot have the namespace `user`.
+/// Creates attributes of inodes other than regular files, which cannot have the namespace `user`.
 fn on_others(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("folder")?;
     add(&folder.folder, 100, 60)?;
@@ -127,7 +129,8 @@ fn on_others(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Attributes and extents compete for the inode: the border between the forks moves.
+/// Creates attributes and extents that compete for space in the inode, so that the border between
+/// the forks moves.
 fn beside_extents(here: &mut Populate) -> Result<(), OracleError> {
     for count in [1, 4, 9, 18, 40] {
         let path = here.touch(format!("extents-{count}"))?;
@@ -138,8 +141,8 @@ fn beside_extents(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Two files allocate attribute blocks in turns, so that neither fork is one extent and both grow
-/// into an extent btree.
+/// Lets two files allocate attribute blocks in turns. So neither attribute fork is one extent, and
+/// each grows into an extent btree.
 fn scattered(here: &mut Populate) -> Result<(), OracleError> {
     let files = [here.touch("scattered-1")?, here.touch("scattered-2")?];
     let length = (here.block_bytes as usize).min(VALUE_BYTES_MAX) - 200;

@@ -1,17 +1,18 @@
-//! Directories in every format, reached by growing and by shrinking.
+//! Creates directories in every format. Each format is reached once by growing and once by
+//! shrinking.
 
 use std::fs;
 
 use super::Populate;
 use crate::error::{Context, OracleError};
 
-/// Numbers of entries that lead directories with 4 KiB blocks through all formats: in the inode,
-/// one block, blocks with one leaf, blocks with a tree of leaves. With larger blocks the changes
-/// come later.
+/// Numbers of entries with which directories of 4 KiB blocks have each format: in the inode, one
+/// block, blocks with one leaf, blocks with a tree of leaves. Larger blocks need more entries for
+/// each format.
 const SIZES: [u32; 9] = [0, 1, 3, 12, 60, 200, 700, 2500, 9000];
 
-/// With names of 250 bytes this many entries need a second free-space block for directory blocks of
-/// 1 KiB. They also need an extent btree for the directory, when other files allocate in between.
+/// Number of entries with names of 250 bytes that need a second free-space block if directory
+/// blocks have 1 KiB. If other files allocate in between, the directory also needs an extent btree.
 const LONG_NAMES: u32 = 3000;
 
 pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
@@ -30,8 +31,8 @@ pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
     renamed(here)
 }
 
-/// Directories that have been larger. A format reached by shrinking differs from one reached by
-/// growing, and XFS does not shrink all the way back.
+/// Creates directories and removes most of their entries. A format reached by shrinking differs
+/// from one reached by growing, and XFS does not return to the smallest format.
 fn shrunk(here: &mut Populate) -> Result<(), OracleError> {
     for (from, to) in [(60, 2), (700, 30), (2500, 300), (9000, 1), (9000, 0), (3, 0)] {
         let folder = here.inside(&format!("shrunk-{from}-{to}"))?;
@@ -45,7 +46,7 @@ fn shrunk(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// A large directory with free space everywhere, some of which is reused.
+/// Creates a large directory with free space in all blocks, and reuses some of that space.
 fn holes(here: &mut Populate) -> Result<(), OracleError> {
     let mut folder = here.inside("holes")?;
     for index in 0..4000 {
@@ -61,7 +62,7 @@ fn holes(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Names of every length, and of every allowed byte.
+/// Creates names of every length and of every allowed byte.
 fn names(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("names")?;
     for length in 1..=255 {
@@ -78,10 +79,10 @@ fn names(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Many names with the same hash, so that a lookup has to compare them all.
+/// Creates many names with the same hash, so that a lookup must compare all of them.
 ///
-/// The hash shifts by 7 bits per byte. So bit `b` of the fourth byte from the end of the first four
-/// and bit `b - 4` of the last byte cancel each other.
+/// The hash is rotated by 7 bits per byte. So bit `b` of the fourth byte from the end of the first
+/// four bytes and bit `b - 4` of the last byte cancel each other.
 fn collisions(here: &mut Populate) -> Result<(), OracleError> {
     let folder = here.inside("collisions")?;
     for prefix in 0..60 {
@@ -116,7 +117,8 @@ fn nested(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Hard links across directories, and renames that replace files or change directories.
+/// Creates hard links in several directories. Renames files to existing names and to other
+/// directories.
 fn renamed(here: &mut Populate) -> Result<(), OracleError> {
     let mut folder = here.inside("links")?;
     let others: Vec<_> =

@@ -1,4 +1,5 @@
-//! Regular files: sizes, holes, unwritten and shared extents, maps of every format.
+//! Creates regular files: all sizes, holes, unwritten and shared extents, extent maps of every
+//! format.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -47,7 +48,8 @@ fn sizes(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Holes at the start, in the middle and at the end, and sizes up to the largest.
+/// Creates holes at the start, in the middle and at the end of files, and files of the largest
+/// size.
 fn sparse(here: &mut Populate) -> Result<(), OracleError> {
     let sizes = [1 << 20, 1 << 31, (1 << 32) + 5, 1 << 40, 1 << 53, 1 << 62, i64::MAX as u64];
     for size in sizes {
@@ -68,7 +70,8 @@ fn sparse(here: &mut Populate) -> Result<(), OracleError> {
     file.set_len(60_000).context(|| path.display().to_string())
 }
 
-/// Allocated but unwritten space: alone, past the end, and with written parts.
+/// Allocates unwritten space: in a file without data, past the end of a file, and with written
+/// parts.
 fn preallocated(here: &mut Populate) -> Result<(), OracleError> {
     let block = here.block_bytes;
     let all = FallocateFlags::empty();
@@ -103,8 +106,8 @@ fn allocate(
     rustix::fs::fallocate(file, flags, offset, length).context(|| format!("fallocate {flags:?}"))
 }
 
-/// Maps in the inode, in a btree of one level, and of two levels (and, for blocks of 1 KiB, of
-/// three). One of them is grown and reduced to a few extents.
+/// Creates extent maps in the inode, in a btree of one level, and of two levels (with blocks of 1
+/// KiB also of three). Reduces one of the maps to a few extents.
 fn fragmented(here: &mut Populate) -> Result<(), OracleError> {
     let most = match here.block_bytes {
         0..=1024 => 4000,
@@ -133,7 +136,7 @@ fn fragmented(here: &mut Populate) -> Result<(), OracleError> {
     Ok(())
 }
 
-/// Extents that several files share, wholly and in part.
+/// Creates extents that several files share, wholly and in part.
 fn shared(here: &mut Populate) -> Result<(), OracleError> {
     let block = here.block_bytes as usize;
     let contents = here.random.bytes(200 * block);

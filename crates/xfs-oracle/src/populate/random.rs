@@ -1,4 +1,4 @@
-//! Seeded, repeatable randomness.
+//! Random numbers that are the same for the same seed.
 
 /// The random generator splitmix64.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a random number below `end`.
+    /// Returns a random number from 0 to `end - 1`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }

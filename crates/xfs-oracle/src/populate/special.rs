@@ -11,7 +11,7 @@ use super::Populate;
 use crate::error::{Context, OracleError};
 use crate::ioctl::{FileFlags, file_attributes, set_file_attributes};
 
-/// The longest symbolic link of XFS in bytes, without the closing zero.
+/// Length of the longest target of a symbolic link in XFS, in bytes.
 const TARGET_BYTES_MAX: usize = 1023;
 
 pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
@@ -74,7 +74,8 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), OracleError> {
     fs::set_permissions(path, Permissions::from_mode(mode)).context(|| path.display().to_string())
 }
 
-/// Times around every limit of both encodings. A volume without bigtime clamps them itself.
+/// Sets times around every limit of each of the two timestamp formats. A volume without bigtime
+/// clamps them itself.
 fn times(here: &mut Populate) -> Result<(), OracleError> {
     let first = i64::from(i32::MIN);
     let last = i64::from(i32::MAX);

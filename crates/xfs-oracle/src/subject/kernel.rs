@@ -22,14 +22,14 @@ use crate::model::{
 };
 use crate::view::Time;
 
-/// A folder of a mounted volume in the kernel, as a subject.
+/// A folder of a volume that is mounted in the kernel, as a subject.
 #[derive(Debug)]
 pub struct Kernel {
     root: PathBuf,
     slots: [Option<File>; SLOTS],
 }
 
-/// A file that an operation opened, or that is in a slot.
+/// A file that was opened for one operation, or that is open in a slot.
 enum FileHandle<'a> {
     Opened(File),
     Slot(&'a File),
@@ -45,7 +45,8 @@ impl FileHandle<'_> {
 }
 
 impl Kernel {
-    /// Uses the folder at `root` of a mounted volume. Sets the umask of this process to 0.
+    /// Creates a subject for the folder `root` of a mounted volume. Sets the umask of this process
+    /// to 0.
     pub fn new(root: &Path) -> Self {
         rustix::process::umask(Mode::empty());
         Self { root: root.to_owned(), slots: Default::default() }
@@ -91,8 +92,8 @@ impl Kernel {
         }
     }
 
-    /// Returns `error` if `path` is a device, a pipe or a socket. This filesystem does not decide
-    /// about opening them.
+    /// Returns `error` if `path` is a device, a pipe or a socket, since XFS does not decide about
+    /// opening these.
     fn refuse_special(&self, path: &str, error: Errno) -> Result<(), Errno> {
         match FileType::from_raw_mode(rustix::fs::lstat(self.path(path))?.st_mode) {
             FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
@@ -330,10 +331,10 @@ impl Subject for Kernel {
     }
 }
 
-/// Alignment of direct I/O that suits every device.
+/// Alignment in bytes that suits direct I/O on every device.
 const ALIGNMENT: usize = 4096;
 
-/// Aligned memory.
+/// Memory that is aligned for direct I/O.
 struct AlignedBuffer {
     buffer: Vec<u8>,
     start: usize,
@@ -397,11 +398,11 @@ fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
     scan(offset, size, seek, read)
 }
 
-/// Returns the offset at which data begins, at or after `at`, or `None` if no data follows.
+/// Returns the first offset at or after `at` where data begins, or `None` if no data follows.
 ///
 /// If a page is in memory and an unwritten block within it is not, the kernel returns the end of
-/// that block, even if a hole begins there (seen with 6.18 and blocks of 1 KiB). The search
-/// continues after such an offset.
+/// that block, even if a hole begins at that offset (seen with 6.18 and blocks of 1 KiB). The
+/// search continues after this offset.
 fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     let mut found = seek_to(file, SeekFrom::Data(at))?;
     while let Some(data) = found
@@ -417,7 +418,7 @@ fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     Ok(found)
 }
 
-/// Seeks and returns the new offset, or `None` for ENXIO.
+/// Seeks in a file. Returns the new offset, or `None` for ENXIO.
 fn seek_to(file: &File, to: SeekFrom) -> Result<Option<u64>, Errno> {
     match rustix::fs::seek(file, to) {
         Err(Errno::NXIO) => Ok(None),

@@ -1,9 +1,10 @@
 //! The kernel's operation counters compared with those of the library.
 //!
-//! Compared one operation at a time: names added and removed, attributes set and removed. Compared
-//! on a freshly mounted volume: names looked up, attributes read and listed.
+//! After each single operation, the test compares the names added and removed and the attributes
+//! set and removed. On a freshly mounted volume, it compares the names looked up and the attributes
+//! read and listed.
 //!
-//! Not compared, because they cannot agree:
+//! Some counters are not compared, because they cannot agree:
 //!
 //! - lookups by operations that change names (the kernel looks a name up before it creates one, and
 //!   the library discovers it during the creation)
@@ -25,7 +26,7 @@ use xfs_oracle::{Kernel, Mount, Subject, ready_with_programs};
 use crate::library::Library;
 use crate::{Volume, text};
 
-/// Names that are looked up on a freshly mounted volume. The first has attributes, and the last two
+/// Names that are looked up on a freshly mounted volume. The first one has attributes. The last two
 /// do not exist.
 const LOOKUPS: [&str; 7] = ["kept", "exchanged", "folder", "whiteout", "link", "gone", "never"];
 
@@ -170,7 +171,7 @@ fn difference<const N: usize>(now: [u64; N], was: [u64; N]) -> [u64; N] {
     })
 }
 
-/// Returns the file with the kernel's statistics of this mount only.
+/// Returns the path of the file with the kernel's statistics of this mount only.
 fn statistics_file(mount: &Mount) -> Result<PathBuf, TrialError> {
     let device = mount.path().metadata().map_err(text)?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -18,22 +18,23 @@ use xfs_oracle::{FileFlags, SeekKind, Subject, Time, scan};
 
 type Result<T> = std::result::Result<T, Errno>;
 
-/// A volume that is open for writing in the library.
+/// A writable volume of the library, as a subject.
 pub(crate) struct Library {
     volume: Volume,
-    /// The folder that corresponds to the root, with a trailing slash. Empty for the root.
+    /// The path of the folder that serves as the root, with a trailing slash. Empty for the
+    /// volume's root.
     folder: String,
     slots: [Option<File>; SLOTS],
 }
 
-/// The purpose of opening a file.
+/// The access for which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,
-    /// Writes, at least by appending. An append-only file allows appending, but open(2) refuses the
-    /// file.
+    /// Writing, or at least appending. An append-only file allows appending, but open(2) refuses
+    /// the file.
     Write,
-    /// A change that the library itself refuses if flags of the file forbid the change.
+    /// A change that the library itself refuses if the file's flags forbid it.
     Change,
 }
 
@@ -60,7 +61,7 @@ impl Library {
         self.volume.lookup_no_follow(format!("{}{path}", self.folder)).map_err(number)
     }
 
-    /// Returns the parent directory of a path, and the last name of the path.
+    /// Returns the parent directory of a path, and the last component of the path.
     fn place<'a>(&self, path: &'a str) -> Result<(Node, &'a str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.volume.lookup(format!("{}{folder}", self.folder)).map_err(number)?;
@@ -232,7 +233,7 @@ impl Library {
         }
     }
 
-    /// Returns the file of a target, for reads or writes with this I/O mode.
+    /// Returns the file of a target, opened for this access and I/O mode.
     fn file_for(&self, target: &FileTarget, access: FileAccess, way: IoMode) -> Result<File> {
         Ok(self.file(target, access)?.direct(way == IoMode::Direct))
     }
@@ -446,7 +447,7 @@ fn range_mode(mode: AllocationMode) -> RangeMode {
     }
 }
 
-/// Returns the errno of an error. Corruption is also printed, because no history may cause it.
+/// Returns the errno of an error. Prints corruption, because no history may cause it.
 fn number(error: Error) -> Errno {
     if !matches!(error, Error::Posix(_) | Error::Io(_) | Error::Shutdown) {
         eprintln!("the library says: {error}");

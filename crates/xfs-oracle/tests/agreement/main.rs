@@ -1,11 +1,11 @@
-//! Agreement: seeded histories of every operation, with each answer and each tree compared with the
-//! model.
+//! Performs seeded histories of every operation, and compares each answer and each resulting tree
+//! with the model.
 //!
 //! The model is checked first: the kernel's XFS must give the same answers as the model.
 //!
-//! `FERROXFS_SEED=N` repeats a trial, and `FERROXFS_SEED=N..M` repeats several. The seed also
-//! selects one of the volumes, unless `FERROXFS_GEOMETRY=NAME` does. `cargo xtask test --long`, or
-//! `FERROXFS_LONG=1`, runs longer histories of more seeds.
+//! `FERROXFS_SEED=N` runs the trials of one seed, and `FERROXFS_SEED=N..M` those of several. The
+//! seed also selects one of the volumes, unless `FERROXFS_GEOMETRY=NAME` does. `cargo xtask test
+//! --long`, or `FERROXFS_LONG=1`, runs longer histories of more seeds.
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
@@ -28,7 +28,7 @@ use xfs_oracle::{
 
 use library::Library;
 
-/// Geometries of the volumes on which every seed runs. The seed selects one more geometry.
+/// Geometries of volumes on which every seed runs. The seed selects a third geometry.
 const ALWAYS: [&str; 2] = ["default", "parent-exchange"];
 
 /// Number of operations after which the trees are compared.
@@ -168,7 +168,7 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Performs many operations on the contents of a few files, and compares each read with the model.
+/// Performs many operations on the contents of a few files. Compares each answer with the model.
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
     ready_with_programs()?;
@@ -185,7 +185,7 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
 }
 
-/// Checks one volume that the library and the kernel change in turns.
+/// Checks a volume that the library and the kernel change alternately.
 fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const ROUNDS_PER_STRETCH: usize = 2;
     const OPERATIONS: usize = 150;
@@ -219,7 +219,7 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks four threads on one volume, each in a directory of its own.
+/// Checks a volume that four threads change, each in a directory of its own.
 fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const THREADS: u64 = 4;
     const OPERATIONS_PER_STRETCH: usize = 100;
@@ -256,7 +256,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 }
 
 /// Closes the volume. Then checks that xfs_repair finds nothing, and that the kernel and the
-/// library show the state of the model.
+/// library show the state of `model`.
 fn inspect_library(
     library: Library,
     image: &Image,
@@ -267,8 +267,8 @@ fn inspect_library(
     model.differences(&judged_tree(image)?, "", since).into_result()
 }
 
-/// Returns the tree that the kernel shows of a closed volume. Fails if xfs_repair finds anything or
-/// the library shows another tree.
+/// Returns the tree that the kernel shows of a closed volume. Returns an error if xfs_repair finds
+/// anything, or if the library shows another tree.
 fn judged_tree(image: &Image) -> Result<Tree, String> {
     let words = |error: xfs_oracle::OracleError| error.to_string();
     if let Some(findings) = image.findings().map_err(words)? {

@@ -8,10 +8,10 @@ use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Abilities, Features};
 use xfs_oracle::{Geometry, GeometryFeature, Image};
 
-/// The smallest page size of a kernel, and so the largest block size that every kernel can mount.
+/// The smallest page size of a kernel in bytes. Every kernel can mount blocks of at most this size.
 const SMALLEST_PAGE_BYTES: u64 = 4096;
 
-/// Geometries that every seed uses, so no seed needs to select them.
+/// Geometries that every seed uses in any case, so that no seed selects them.
 const WITH_EVERY_SEED: [&str; 2] = ["default", "parent-exchange"];
 
 /// Returns the geometry with this name, if there is one.
@@ -20,8 +20,9 @@ pub(crate) fn named(name: &str) -> Option<Geometry> {
     all.find(|geometry| geometry.name == name)
 }
 
-/// Returns the geometry of a seed. Consecutive seeds rotate through all geometries that matter for
-/// an empty volume on one device. `FERROXFS_GEOMETRY` names one geometry for all seeds.
+/// Returns the geometry that a seed selects. Consecutive seeds select in turn all geometries that
+/// make a difference for an empty volume on one device. `FERROXFS_GEOMETRY` selects one geometry
+/// for all seeds. `None` if there is no geometry of that name.
 pub(crate) fn of_seed(seed: u64) -> Option<Geometry> {
     if let Ok(name) = std::env::var("FERROXFS_GEOMETRY") {
         return named(&name);
@@ -58,8 +59,8 @@ pub(crate) fn make(geometry: &Geometry, folder: &Path) -> Result<(Image, Feature
     Ok((image, features))
 }
 
-/// Checks that this kernel can mount the image. Older kernels cannot mount volumes with blocks
-/// larger than pages.
+/// Returns an error if this kernel cannot mount the image. Older kernels cannot mount volumes with
+/// blocks larger than pages.
 fn check_large_blocks(image: &Image, folder: &Path) -> Result<(), TrialError> {
     let mounted = folder.join("mounted");
     std::fs::create_dir(&mounted).map_err(|error| error.to_string())?;

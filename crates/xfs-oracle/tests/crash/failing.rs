@@ -1,9 +1,9 @@
 //! A device whose n-th request fails, for n = 1, 2, 3 and so on, during a script of every
 //! operation.
 //!
-//! The affected operation either fails and leaves nothing behind, or the volume shuts down. After a
-//! shutdown, the recovered volume is a state of the history that keeps every promise of the syncs
-//! that had returned. A failure in the background is reported by a later operation.
+//! The affected operation must fail without any effect, or the volume must shut down. After a
+//! shutdown, recovery must give a state of the history that keeps every promise of the syncs that
+//! had returned. A later operation must report a failure in the background.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::library::Library;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// In a short run, one request in this many fails.
+/// In a short run, only one in this many request numbers is made to fail.
 const SHORT_SHARE: u64 = 48;
-/// One in this many failures is checked by xfs_repair.
+/// xfs_repair checks the volume after one in this many failures.
 const REPAIRED_SHARE: u64 = 4;
 /// Number of operations in a script between two syncs.
 const SYNC_EVERY: usize = 12;
@@ -75,8 +75,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns every operation in random order, each on a tree that has been repaired before, with
-/// syncs in between.
+/// Returns every operation in random order, with syncs in between. Each operation is preceded by
+/// operations that restore the missing parts of the tree.
 fn script(model: &Model, seed: u64) -> Vec<Operation> {
     let mut prng = Prng::new(seed);
     let mut rest = script::operations(model.features());
@@ -96,7 +96,7 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
     script
 }
 
-/// The result of a script that was performed as far as possible.
+/// The result of performing a script until the device failed or the script ended.
 struct ScriptAttempt {
     states: CrashHistory,
     /// The final contents of the device.
@@ -133,7 +133,7 @@ impl ScriptAttempt {
     }
 }
 
-/// Performs operations until one of them fails because of the device.
+/// Performs operations until one of them fails because of the device. Records them in `states`.
 fn perform(
     library: &mut Library,
     mut model: Model,

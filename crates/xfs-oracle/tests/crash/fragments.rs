@@ -1,7 +1,7 @@
-//! Free space in small pieces, so that files and btrees have many extents.
+//! Fragments the free space of a volume, so that files and btrees get many extents.
 //!
-//! One file takes all blocks, and frees some of them at many offsets. It then stays unchanged: it
-//! is immutable, and empty in the model.
+//! One file allocates all blocks, and then frees some of them at many offsets. Afterwards the file
+//! is immutable, so that no operation changes it. In the model the file is empty.
 
 use ferroxfs::attr::ExtendedFlags;
 use ferroxfs::contents::{AllocateMode, RangeMode};
@@ -11,7 +11,8 @@ use xfs_oracle::model::{AllocationMode, FileTarget, Model, NodeSettings, Operati
 
 /// Number of pieces of free space.
 const PIECES: u64 = 1500;
-/// Size of a piece. Inode chunks are contiguous, so some of the pieces must have room for a chunk.
+/// Size of a piece in bytes. It is large enough that some pieces have room for an inode chunk,
+/// which must be contiguous.
 const PIECE_BYTES: u64 = 32 << 10;
 const BALLAST: &str = "ballast";
 const MODE: u32 = 0o600;
@@ -53,7 +54,7 @@ fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
     volume.close()
 }
 
-/// Allocates space to `file` until no space is left. Returns the number of allocated bytes.
+/// Allocates space to `file` until none is left. Returns the number of allocated bytes.
 fn take_all(file: &File, block_bytes: u64) -> ferroxfs::Result<u64> {
     const LARGEST_STEP_BYTES: u64 = 256 << 20;
     let (mut taken, mut step) = (0, LARGEST_STEP_BYTES);

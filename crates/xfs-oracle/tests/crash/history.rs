@@ -1,4 +1,5 @@
-//! Histories on a recording device, and the images that they and their cuts leave.
+//! Performs histories on a device that records its requests. Makes the images that a power cut
+//! leaves.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -17,8 +18,8 @@ use xfs_testkit::{Atomicity, CowDevice, JoinedDevice, Recording, RecordingDevice
 use crate::library::Library;
 use crate::{fragments, text};
 
-/// Returns the contents of an image as a base for devices in memory. A log on a device of its own
-/// comes after the data.
+/// Returns the contents of an image as the base of devices in memory. If the log has a device of
+/// its own, its contents follow those of the data.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     let open = |path: &Path| -> Result<SharedDevice, TrialError> {
         let file = patiently(|| FileDevice::open(path, xfs_device::OpenOptions::read_only()));
@@ -34,15 +35,15 @@ pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
 /// The data device of a volume, and its log device if it is separate.
 pub(crate) type VolumeDisks = (SharedDevice, Option<SharedDevice>);
 
-/// Returns the offset of the log device on a device that contains both the data and the log, or
-/// `None` without a separate log.
+/// Returns the offset in bytes at which the log starts on a device that holds data and log one
+/// after the other. `None` if the log is part of the data.
 fn boundary(whole: SharedDevice) -> Option<u64> {
     let described = ferroxfs::OpenOptions::new().with_devices(whole, None).describe().ok()?;
     let superblock = described.superblock;
     superblock.has_external_log().then(|| superblock.geometry.data_bytes())
 }
 
-/// Returns the devices of a recorded volume.
+/// Returns the data device and the log device of a volume whose requests are recorded.
 pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
     match boundary(whole.clone()) {
         Some(boundary) => {
@@ -53,7 +54,7 @@ pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
     }
 }
 
-/// Returns the units that a cut may tear.
+/// Returns the units of a write that a power cut may separate.
 pub(crate) fn atomicity(superblock: &Superblock) -> Atomicity {
     let atomicity = Atomicity::of(superblock);
     match superblock.has_external_log() {
@@ -73,12 +74,12 @@ fn open_writable(image: &Image) -> Result<Volume, TrialError> {
     devices.open().map_err(text)
 }
 
-/// Opens a volume in memory for writing. A volume with small blocks discards freed space.
+/// Opens a volume in memory for writing. If its blocks have 1 KiB, freed space is discarded.
 pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError> {
     writable_by(ferroxfs::OpenOptions::new(), disks)
 }
 
-/// Opens a volume in memory for writing, with further options.
+/// Opens a volume in memory for writing, with the given options.
 pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
     (data, log): VolumeDisks,
@@ -89,8 +90,8 @@ pub(crate) fn writable_by(
     options.discard(discards).with_devices(data, log).open()
 }
 
-/// Performs operations on the empty volume of an image and closes it. Returns the contents of the
-/// image, and the model.
+/// Performs operations on the empty volume of an image and closes the volume. Returns the contents
+/// of the image and the model.
 pub(crate) fn prepare(
     (geometry, image): (&Geometry, &Image),
     features: Features,
@@ -113,7 +114,7 @@ pub(crate) fn prepare(
     Ok((CowDevice::new(base(image)?), model))
 }
 
-/// A history that has been performed, and the recording of its device.
+/// A performed history, and the recorded requests of its device.
 pub(crate) struct RecordedHistory {
     pub(crate) states: CrashHistory,
     operations: Vec<Operation>,
@@ -167,14 +168,14 @@ impl RecordedHistory {
         Ok(Self { states, operations, recording, superblock })
     }
 
-    /// Returns the operations, each with the number of the state to which it leads.
+    /// Returns the operations as text, each with the number of the state to which it leads.
     pub(crate) fn operations_text(&self) -> String {
         let lines = (1..).zip(&self.operations);
         lines.map(|(state, operation)| format!("{state}: {operation:?}\n")).collect()
     }
 }
 
-/// Writes the contents of a device over a copy of its base image, into `folder`.
+/// Copies the base image into `folder`, and writes the contents of the device over the copy.
 pub(crate) fn materialise(
     image: &Image,
     device: &CowDevice,
@@ -199,8 +200,8 @@ pub(crate) fn materialise(
     Ok(copy)
 }
 
-/// Saves the contents of a device over a copy of its base image, and the operations. Returns a note
-/// with the paths of the saved files.
+/// Saves the contents of a device as an image, and `told`, the text of the operations. Returns a
+/// note with the path of the saved files.
 pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let saved = materialise(image, device, &folder)
@@ -209,8 +210,8 @@ pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str
     format!("kept as {}{}", folder.display(), unsaved.unwrap_or_default())
 }
 
-/// Recovers the contents of a device. The recovery is recorded, so that the recovery can be cut as
-/// well.
+/// Recovers the contents of a device. Returns the requests of the recovery, so that it can be cut
+/// as well.
 pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
     let options = ferroxfs::OpenOptions::new().write(true);
@@ -221,13 +222,13 @@ pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     Ok(device.recording())
 }
 
-/// Returns an error with its causes.
+/// Returns the text of an error and of its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(|error| error.to_string()).collect::<Vec<_>>().join(": ")
 }
 
-/// Opens a device, which must be clean, for reading.
+/// Opens a device for reading. The log of its volume must be clean.
 pub(crate) fn open(device: CowDevice) -> Result<Volume, String> {
     let whole: SharedDevice = Arc::new(device);
     let (data, log) = match boundary(Arc::clone(&whole)) {

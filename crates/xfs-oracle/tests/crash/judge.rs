@@ -1,5 +1,5 @@
-//! Checks that a recovered volume is a state of the history, according to us, xfs_repair and the
-//! kernel.
+//! Checks that a recovered volume has a state of its history, as ferroxfs, xfs_repair and the
+//! kernel see it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +15,20 @@ use crate::history::{materialise, open, recover};
 use crate::ours;
 use crate::resumed::resumed;
 
-/// A device after a cut, and the data with which it is compared.
+/// A power cut of a history, and the data with which its recovery is compared.
 pub(crate) struct CrashCase<'a> {
     pub(crate) states: &'a CrashHistory,
-    /// The position of the history's device at the power failure.
+    /// Number of requests that the device had recorded at the power failure.
     pub(crate) point: usize,
-    /// The image with which the history began.
+    /// The image from which the history started.
     pub(crate) image: &'a Image,
-    /// The folder for images.
+    /// The folder in which images are saved.
     pub(crate) folder: &'a Path,
 }
 
 impl CrashCase<'_> {
-    /// Judges a recovered device. Returns the index of its state in the history, and its tree.
+    /// Judges a recovered device by its history. Returns the index of the state that it has, and
+    /// its tree.
     pub(crate) fn state(&self, recovered: CowDevice) -> Result<(usize, Tree), String> {
         let volume = open(recovered)?;
         let tree = ours::walk(&volume).map_err(|error| format!("our tree: {error}"))?;
@@ -36,8 +37,9 @@ impl CrashCase<'_> {
         Ok((state, tree))
     }
 
-    /// Judges a recovered device with witnesses. xfs_repair must find nothing after our recovery.
-    /// The kernel must recover the cut device to the same tree.
+    /// Judges a recovered device by its history and by other programs. xfs_repair must find nothing
+    /// after ferroxfs's recovery. The kernel's recovery of `crashed` must give the same tree.
+    /// Returns the index of the state.
     pub(crate) fn with_witnesses(
         &self,
         crashed: &CowDevice,
@@ -50,12 +52,13 @@ impl CrashCase<'_> {
         Ok(state)
     }
 
-    /// Judges a recovered device with xfs_repair only.
+    /// Checks that xfs_repair finds nothing on a recovered device.
     pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
         self.witnesses().repair(recovered)
     }
 
-    /// Recovers a cut device, and judges it with all witnesses.
+    /// Recovers a device after a power cut, and judges the result by its history, xfs_repair and
+    /// the kernel. Returns the index of the state.
     pub(crate) fn recovers(&self, crashed: &CowDevice) -> Result<usize, String> {
         let recovery = recover(crashed.fork())?;
         self.with_witnesses(crashed, &recovery.replay(usize::MAX))
@@ -66,16 +69,16 @@ impl CrashCase<'_> {
     }
 }
 
-/// The programs that check devices as images.
+/// Checks of devices by xfs_repair and the kernel, for which the devices are saved as images.
 pub(crate) struct Witnesses<'a> {
-    /// The image with which the history began.
+    /// The image from which the history started.
     pub(crate) image: &'a Image,
-    /// The folder for images.
+    /// The folder in which images are saved.
     pub(crate) folder: &'a Path,
 }
 
 impl Witnesses<'_> {
-    /// Checks that xfs_repair finds nothing after our recovery.
+    /// Checks that xfs_repair finds nothing on a device that ferroxfs has recovered.
     pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
         match self.place(recovered, "ours")?.findings().map_err(words)? {
             Some(findings) => Err(format!("after our recovery xfs_repair -n says:\n{findings}")),
@@ -83,8 +86,8 @@ impl Witnesses<'_> {
         }
     }
 
-    /// Checks that the kernel recovers the cut device to the tree of our recovery, and that
-    /// xfs_repair finds nothing there either.
+    /// Checks that the kernel recovers `crashed` to the tree of ferroxfs's recovery, and that
+    /// xfs_repair finds nothing after the kernel's recovery.
     pub(crate) fn compare(&self, crashed: &CowDevice, ours: &Tree) -> Result<(), String> {
         let other = self.place(crashed, "kernel")?;
         let crashed: SharedDevice = Arc::new(crashed.fork());
@@ -115,7 +118,7 @@ fn recovered_by_kernel(image: &Image) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Reads a whole file, except its holes.
+/// Reads the whole contents of a file. Holes are skipped.
 fn contents(volume: &Volume, path: &str) -> Result<Bytes, String> {
     let words = |error: ferroxfs::Error| format!("{path}: {error}");
     let file = volume.lookup_no_follow(path).and_then(|node| node.open()).map_err(words)?;

@@ -1,11 +1,12 @@
-//! Power failures and device failures while the library works, at any moment, with any part of the
-//! unflushed data lost.
+//! Simulated power failures and device failures while the library works. They come at any request,
+//! and any part of the unflushed data is lost.
 //!
-//! A history of one thread, or of several, runs on a recording device. For each cut the image is
-//! recovered twice, by us and by the kernel. Then xfs_repair must find nothing in either image, and
-//! both must show the same inodes. Both must show a state of the history that keeps every promise
-//! of the syncs that had returned ([`CrashHistory`](xfs_oracle::CrashHistory)). Our recovery is
-//! also cut, and the result is judged in the same way.
+//! A history of one thread, or of several, runs on a device that records its requests. For each
+//! power cut the image is recovered twice, by ferroxfs and by the kernel. Then xfs_repair must find
+//! nothing in either image, and the two images must show the same inodes. They must show a state of
+//! the history that keeps every promise of the syncs that had returned
+//! ([`CrashHistory`](xfs_oracle::CrashHistory)). ferroxfs's recovery is also cut, and the result is
+//! judged in the same way.
 //!
 //! - [`random`]: long histories of all operations, cut anywhere.
 //! - [`single`]: one operation, one sync, and a cut, for every pair.
@@ -13,10 +14,10 @@
 //! - [`failing`]: the n-th request fails, in a script of every operation.
 //!
 //! `FERROXFS_SEED=N` runs the trials of one seed, and `FERROXFS_SEED=N..M` those of several. A seed
-//! selects one of the volumes; `FERROXFS_GEOMETRY=NAME` selects it for all. Threads write the log,
-//! so the requests come in another order each time. The image of a failing cut is kept, and named
-//! in the report. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs long histories of 2,000
-//! seeds. The first hundred of these also run all other trials, on more volumes.
+//! selects one of the volumes; `FERROXFS_GEOMETRY=NAME` selects it for all. Background threads
+//! write the log, so the order of requests differs from run to run. The image of a failing cut is
+//! kept, and named in the report. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs long
+//! histories of 2,000 seeds. The first hundred of these also run all other trials, on more volumes.
 
 mod failing;
 mod fragments;
@@ -41,14 +42,15 @@ use std::process::ExitCode;
 use xfs_oracle::Geometry;
 use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 
-/// The geometry for every seed: parent pointers, a reverse map, exchanged ranges.
+/// The geometry on which every seed runs. It has parent pointers, a reverse map and exchanged
+/// ranges.
 const ALWAYS: &str = "parent-exchange";
 
-/// The geometry whose data and log have separate devices with separate flushes, for long histories
-/// cut anywhere.
+/// The geometry with separate devices for data and log, each with flushes of its own. Long
+/// histories run on it and are cut anywhere.
 const TWO_DEVICES: &str = "external-log";
 
-/// One in this many seeds uses each of the fragmented volumes.
+/// Each of the fragmented volumes is used for one in this many seeds.
 const FRAGMENTED_SHARE: usize = 4;
 
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
@@ -60,7 +62,8 @@ const CHECKS: [(&str, Check); 4] = [
     ("a_failing_device_breaks_no_promise", failing::check),
 ];
 
-/// From this seed on, a long run has only long histories, each on the volume of its seed.
+/// In a long run, seeds from this one on run only one long history each, on the volume that the
+/// seed selects.
 const FIRST_ALONE: u64 = 100;
 
 fn main() -> ExitCode {

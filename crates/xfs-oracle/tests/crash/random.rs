@@ -1,4 +1,5 @@
-//! Long histories of every operation, cut at any point, and their recovery, also cut.
+//! Long histories of every operation, with power cuts at any request. Some recoveries are cut as
+//! well.
 
 use std::path::Path;
 
@@ -11,15 +12,15 @@ use crate::judge::CrashCase;
 use crate::text;
 use crate::volumes::make;
 
-/// Operations per history.
+/// Number of operations per history.
 const OPERATIONS: usize = 240;
 /// Number of operations between two syncs.
 const SYNC_EVERY: usize = 40;
-/// Cuts per history.
+/// Number of power cuts per history.
 const CUTS: u64 = 10;
-/// The recovery of one in this many cuts is also cut.
+/// The recovery after one in this many power cuts is also interrupted by power cuts.
 const RECOVERIES_EVERY: u64 = 5;
-/// Cuts per recovery, in ascending order.
+/// Number of power cuts per recovery. Each one interrupts the recovery after the previous one.
 const RECOVERY_CUTS: u64 = 2;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
@@ -53,7 +54,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Cuts a recovery, and the recovery after that cut. Judges both results.
+/// Cuts a recovery, and then the recovery after that cut. Judges the result of each.
 fn check_recovery(
     history: &RecordedHistory,
     judge: &CrashCase<'_>,
@@ -74,9 +75,9 @@ fn check_recovery(
     Ok(())
 }
 
-/// Checks that the judge can find errors. The device is as it was before the last change of names
-/// that a sync promised, and every sync counts as returned. If the names later returned to an
-/// earlier state, the judge may rightly find nothing. Then an earlier position is tried.
+/// Checks that the judge finds errors. The device has the contents before the last change of names
+/// that a sync promised, while the judge is told that every sync had returned. If later names equal
+/// the earlier ones, the judge may rightly accept the device. Then the test tries fewer requests.
 fn check_judge(history: &RecordedHistory, image: &Image, folder: &Path) -> Result<(), TrialError> {
     let states = &history.states;
     let judge = CrashCase { states, point: usize::MAX, image, folder };

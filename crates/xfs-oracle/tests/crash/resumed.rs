@@ -1,4 +1,4 @@
-//! The work that the log of a crashed volume leaves to its recovery.
+//! Finds the attribute changes that a dirty log leaves to recovery.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,8 +6,8 @@ use ferroxfs::device::SharedDevice;
 use xfs_oracle::{Resumed, Time};
 use xfs_trans::{IntentPayload, testing};
 
-/// Returns the inodes with a pending attribute change in the log of a device. The recoveries must
-/// begin after this call.
+/// Returns the inodes with a pending attribute change in the log of a device. Call this before the
+/// recoveries, because the result also has the current time.
 pub(crate) fn resumed(device: &SharedDevice) -> Resumed {
     if testing::superblock(device).has_external_log() {
         // Only parent pointers leave pending attributes, and these tests make no such volume.

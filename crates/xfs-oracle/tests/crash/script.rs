@@ -9,7 +9,7 @@ use xfs_oracle::model::{
 };
 use xfs_oracle::{FileFlags, Time};
 
-/// Files with contents.
+/// Paths of the files that have contents.
 const FILES: [&str; 4] = ["foo", "bar", "A/foo", "B/foo"];
 /// Paths that may exist before or after an operation.
 const PATHS: [&str; 6] = ["foo", "bar", "new", "A/foo", "A/new", "B/foo"];
@@ -43,7 +43,7 @@ pub(crate) fn preparation(features: Features) -> Vec<Operation> {
     folders.into_iter().chain(files).chain(links).collect()
 }
 
-/// Returns the operations that restore the missing parts of the tree.
+/// Returns the operations that recreate what is missing of the prepared tree.
 pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     let paths = model.paths();
     let mut operations = preparation(model.features());
@@ -62,12 +62,13 @@ pub(crate) fn repair(model: &Model) -> Vec<Operation> {
     operations
 }
 
-/// Returns every operation. They can be performed separately on the prepared tree, or in sequence.
+/// Returns every operation. Each one can be performed alone on the prepared tree, or all in
+/// sequence.
 pub(crate) fn operations(features: Features) -> Vec<Operation> {
     [names(), renames(), contents(features), shared(features), settings()].concat()
 }
 
-/// Returns every sync that makes a part of a tree durable, and also `None` for no sync.
+/// Returns every sync that makes a part of the tree durable, and `None`, which stands for no sync.
 pub(crate) fn syncs(model: &Model) -> Vec<Option<Operation>> {
     let targets = PATHS.map(|path| FileTarget::Path(path.to_owned()));
     let is_file = |target: &FileTarget| model.file(target).is_ok();

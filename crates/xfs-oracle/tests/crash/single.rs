@@ -1,8 +1,9 @@
-//! One operation on a prepared tree, one sync or none, and a cut, for every pair.
+//! One operation on a prepared tree, then one sync or none, then a power cut, for every pair of
+//! operation and sync.
 //!
-//! These are the one-operation workloads of ACE. The cut drops everything after the sync, or
-//! nothing, or a random part. So every promise is checked separately, without other operations that
-//! might have kept it. Each recovery is also cut once.
+//! These are the one-operation workloads of ACE. The power cut drops all requests after the sync,
+//! or none, or a random part. So every promise is checked separately, without other operations that
+//! might have kept it. Each recovery is also interrupted by one power cut.
 
 use std::path::Path;
 
@@ -16,11 +17,11 @@ use crate::judge::CrashCase;
 use crate::volumes::make;
 use crate::{is_long, script, text};
 
-/// In a short run, one in this many pairs is tried.
+/// In a short run, only one in this many pairs of operation and sync is tried.
 const SHORT_SHARE: usize = 40;
-/// One in this many tried pairs is also checked by xfs_repair and the kernel.
+/// Of the tried pairs, xfs_repair and the kernel also check one in this many.
 const WITNESSED_SHARE: usize = 8;
-/// Cuts per pair at random points.
+/// Number of random power cuts per pair.
 const CUTS: u64 = 4;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
@@ -47,7 +48,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The prepared volume of a pair.
+/// A prepared volume on which one pair of operation and sync is tried.
 struct PairTrial<'a> {
     image: &'a Image,
     folder: &'a Path,
@@ -87,8 +88,8 @@ impl PairTrial<'_> {
     }
 }
 
-/// Returns the cuts of a recording: after the last request with none and with all of the unflushed
-/// data, and at random points.
+/// Returns the power cuts to try: after the last request, with none of the unflushed data and with
+/// all of it, and at random requests.
 fn chosen(cuts: &PowerCuts<'_>, recording: &Recording, seed: u64) -> Vec<Cut> {
     let end = recording.requests().len();
     let at_the_end = cuts.at(end, 2).take(2);

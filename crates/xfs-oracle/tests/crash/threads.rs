@@ -1,15 +1,15 @@
-//! Threads that work on the same directories and files, cut at any point.
+//! Threads that change the same directories and files, with power cuts at any request.
 //!
-//! Changes of one thread to one item go through one slot of the log. Changes of several threads
-//! move from slot to slot, through a checkpoint that other threads close meanwhile. Histories of
-//! one thread do not test that. So here four threads change shared directories and files
-//! ([`shared`]), and a fifth thread syncs.
+//! All changes of one thread to a log item go through one per-CPU slot of the log. If several
+//! threads change the item, it moves from slot to slot, while other threads close the checkpoint.
+//! Histories of one thread do not test that. So here four threads change shared directories and
+//! files ([`shared`]), and a fifth thread syncs.
 //!
-//! No model predicts the final shared names. Our recovery and the kernel's must show the same
-//! names, and xfs_repair must find nothing in either. Every promise is judged ([`life`]) for files
-//! that only one thread changes in the shared directories ([`own`]).
+//! No model predicts the final shared names. ferroxfs's recovery and the kernel's must show the
+//! same names, and xfs_repair must find nothing in either. Every promise is judged ([`life`]) for
+//! files that only one thread changes in the shared directories ([`own`]).
 //!
-//! A seed gives the same operations of each thread, but never the same order between threads.
+//! A seed always gives the same operations of each thread, but the order between threads differs.
 
 mod life;
 mod own;
@@ -36,26 +36,26 @@ use life::{ThreadLife, VolumeSync};
 use own::OwnFiles;
 
 const THREADS: u64 = 4;
-/// Slots of the log, for any number of processors. There are more slots than threads, so that each
-/// thread usually has its own.
+/// Number of per-CPU slots of the log, for any number of processors. There are more slots than
+/// threads, so that each thread usually has a slot of its own.
 const LOG_SLOTS: usize = 8;
-/// Operations per thread.
+/// Number of operations per thread.
 const OPERATIONS: u64 = 600;
-/// One in this many operations of a thread uses the thread's own files.
+/// One in this many operations of a thread changes the thread's own files.
 const OWN_SHARE: usize = 3;
 /// Number of operations of one thread between two syncs.
 const SYNC_EVERY: u64 = 150;
-/// Number of files that a thread only touches, and number of these that it touches with each
+/// Number of files per thread whose modes it changes in turn, `TOUCHED_AT_ONCE` before each
 /// operation. Closing a checkpoint with many of them takes a while, during which other threads
 /// continue.
 const TOUCHED_FILES: usize = 500;
 const TOUCHED_AT_ONCE: usize = 8;
-/// Histories of a short run.
+/// Number of histories of a short run.
 const SHORT_HISTORIES: u64 = 2;
-/// Cuts per history.
+/// Number of power cuts per history of a short run.
 const SHORT_CUTS: u64 = 32;
 const CUTS: u64 = 64;
-/// One in this many cuts is also checked by xfs_repair and the kernel.
+/// One in this many power cuts is also checked by xfs_repair and the kernel.
 const WITNESSED_SHARE: u64 = 8;
 /// The shared directories with few names, and those with many. The root is another directory with
 /// many names.
@@ -84,21 +84,21 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// The state that all threads use.
+/// The volume, its device and the clock, which all threads use.
 struct SharedVolume {
     volume: Volume,
     device: Arc<RecordingDevice>,
-    /// Orders the threads' operations relative to syncs.
+    /// A counter that orders the operations of threads and the syncs in time.
     clock: AtomicU64,
 }
 
 impl SharedVolume {
-    /// Returns a time later than all earlier ones.
+    /// Returns a time that is later than all earlier results.
     fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Syncs the volume, and returns the promise of that sync.
+    /// Syncs the volume. Returns the times and the request at which this sync makes its promise.
     fn sync(&self) -> Result<VolumeSync, String> {
         let began = self.tick();
         self.volume.sync().map_err(|error| format!("sync: {error}"))?;
@@ -106,9 +106,9 @@ impl SharedVolume {
     }
 }
 
-/// The operations of the threads on a device.
+/// The performed operations of all threads, and the requests of the device.
 struct ThreadHistory {
-    /// One record per thread.
+    /// The steps and promises of each thread.
     lives: Vec<ThreadLife>,
     syncs: Vec<VolumeSync>,
     recording: Recording,
@@ -160,7 +160,8 @@ impl ThreadHistory {
         Ok(())
     }
 
-    /// Recovers a cut device and judges the result, optionally with witnesses.
+    /// Recovers a device after a power cut at `point` requests, and judges the result. With
+    /// `witnesses`, xfs_repair and the kernel judge it, too.
     fn recovers(
         &self,
         crashed: &CowDevice,
@@ -176,8 +177,8 @@ impl ThreadHistory {
         witnesses.compare(crashed, &tree)
     }
 
-    /// Checks that the judge can find errors: half of the requests are present, and all of them
-    /// count as durable.
+    /// Checks that the judge finds errors. The device has only half of the requests, while the
+    /// judge is told that all of them are durable.
     fn check_judge(&self) -> Result<(), String> {
         let position = self.recording.requests().len() / 2;
         let recovered = recover(self.recording.replay(position))?.replay(usize::MAX);
@@ -191,7 +192,7 @@ impl ThreadHistory {
         }
     }
 
-    /// Returns the operations of threads on their own files.
+    /// Returns the operations of all threads on their own files, and the syncs, as text.
     fn operations_text(&self) -> String {
         let mut told = String::new();
         for life in &self.lives {
@@ -210,7 +211,7 @@ fn sync_when_due(stage: &SharedVolume, dues: &Receiver<()>) -> Result<Vec<Volume
     dues.iter().map(|()| stage.sync()).collect()
 }
 
-/// Runs one thread.
+/// Performs the operations of one thread. Sends on `due` when the volume should be synced.
 fn work(
     stage: &SharedVolume,
     features: Features,
@@ -246,7 +247,7 @@ fn work(
     Ok(owner.into_life())
 }
 
-/// Creates the files that a thread touches.
+/// Creates the files whose modes a thread changes.
 fn touched_files(stage: &SharedVolume, thread: u64) -> ferroxfs::Result<Vec<Node>> {
     let creation = CreateOptions::new(0o700);
     let root = stage.volume.root()?;

@@ -1,5 +1,5 @@
-//! Formats that a comparison has seen. A volume that lacks a format proves nothing about that
-//! format.
+//! Checks which formats a compared volume contains. A volume that lacks a format proves nothing
+//! about that format.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_inode::Fork;
 use xfs_oracle::{Differences, Geometry, GeometryFeature, Tree};
 
-/// Formats that every volume has.
+/// Names of the formats that every volume must contain.
 const ALWAYS: [&str; 15] = [
     "attributes in the inode",
     "attributes in one leaf",
@@ -28,8 +28,8 @@ const ALWAYS: [&str; 15] = [
     "unwritten extents",
 ];
 
-/// Checks the formats of a volume. Adds a difference for each format that this kind of volume
-/// should have and lacks.
+/// Looks for all formats on a volume. Adds a difference for each format that this kind of volume
+/// should contain and does not.
 pub(crate) fn check(
     geometry: &Geometry,
     volume: &Volume,
@@ -128,7 +128,7 @@ fn attributes(volume: &Volume, node: &Node) -> Result<&'static str> {
     })
 }
 
-/// Returns the magic number of a directory or attribute block.
+/// Returns the magic number of the directory or attribute block at filesystem block `at`.
 fn magic(volume: &Volume, at: u64) -> [u8; 2] {
     let mut magic = [0; 2];
     let read = volume.device().read_at(at + 8, &mut magic);

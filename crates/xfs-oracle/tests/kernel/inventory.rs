@@ -1,4 +1,4 @@
-//! The rows of a scan compared with the kernel's tree: every inode once, every field, every path.
+//! Compares the rows of a scan with the kernel's tree: every inode once, every field, every path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use xfs_oracle::{Differences, InodeView, Time, Tree};
 use xfs_scan::{Field, Fields, Format, Header, Output, ScanOptions, ScanSource, scan};
 
-/// A memory limit that makes rows go to the spill file, for two threads.
+/// A memory limit in bytes that is so low that two threads spill rows.
 const SPILLING_BYTES: u64 = 49 << 20;
 
 pub(crate) fn check(
@@ -47,7 +47,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Returns all lines of a scan with every field.
+/// Returns all lines of a scan in NDJSON with every field.
 fn rows(volume: &Volume, options: ScanOptions) -> Result<String, String> {
     let fields = Field::ALL.into_iter().fold(Fields::EMPTY, Fields::with);
     let options = ScanOptions { fields, ..options };
@@ -112,8 +112,8 @@ fn integer(value: Option<&Value>) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
-/// Returns the strings of a row in a readable form: the string or list under `key`, and the strings
-/// under `key_bytes`, which are not UTF-8.
+/// Returns all strings of a row: the string or list under `key`, and the strings under `key_bytes`
+/// that are not UTF-8.
 fn strings(row: &Value, key: &str) -> BTreeSet<String> {
     let list = |key: &str| match row.get(key) {
         None => Vec::new(),

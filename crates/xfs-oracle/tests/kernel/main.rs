@@ -1,8 +1,8 @@
 //! Comparison with the kernel: volumes of every geometry, made by mkfs.xfs and filled through the
 //! kernel, are compared inode by inode.
 //!
-//! The kernel's view comes from a read-only mount, and ours from the image after a clean unmount.
-//! No difference is allowed in anything that the kernel shows.
+//! The kernel's view comes from a read-only mount, and ferroxfs's view from the image after a clean
+//! unmount. No difference is allowed in anything that the kernel shows.
 
 mod coverage;
 mod inventory;

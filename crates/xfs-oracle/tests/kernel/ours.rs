@@ -1,4 +1,4 @@
-//! Our view of a volume, in the form of the kernel's view.
+//! ferroxfs's view of a volume, in the form of the kernel's view.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use xfs_oracle::{
     Contents, DirectoryEntry, ExtentFlags, FileExtent, FileFlags, OpenAttributes, Time, Tree,
 };
 
-/// Walks the whole volume from its root.
+/// Walks a volume from its root, and returns all of its inodes.
 pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
     let root = volume.root()?;
     let number = root.number().0;
@@ -40,8 +40,8 @@ pub(crate) fn walk(volume: &Volume) -> Result<Tree> {
     Ok(tree)
 }
 
-/// Records one inode under one of its paths. Returns the inode if it is a directory, and otherwise
-/// `None`.
+/// Records the inode of `child` with one of its paths. Returns `child` if it is a directory, and
+/// otherwise `None`.
 fn visit(tree: &mut Tree, child: &Node, path: &[u8]) -> Result<Option<Node>> {
     match tree.nodes.get_mut(&child.number().0) {
         Some(known) => known.paths.push(path.to_vec()),
@@ -165,7 +165,7 @@ fn file_type(kind: FileType) -> rustix::fs::FileType {
     }
 }
 
-/// Returns a name of the kernel's tree in the form that programs pass.
+/// Returns a name from the kernel's tree as the string that programs pass to calls.
 pub(crate) fn name(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }

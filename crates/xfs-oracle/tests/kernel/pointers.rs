@@ -1,5 +1,5 @@
-//! Every way from one inode to another, compared with the kernel's tree: names by lookup, parents
-//! by `..`, by parent pointers and by search.
+//! Compares every reference between inodes with the kernel's tree: names by lookup, and parents by
+//! `..`, by parent pointers and by search.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -11,8 +11,8 @@ use xfs_oracle::{Differences, Tree};
 
 use crate::ours::name;
 
-/// Number of inodes whose paths are searched for on volumes without parent pointers. Each search
-/// reads every directory.
+/// Number of inodes whose paths are searched for on volumes without parent pointers. It is small
+/// because each search reads every directory.
 const SEARCHED: usize = 12;
 
 pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Differences) {
@@ -38,8 +38,8 @@ pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Difference
     }
 }
 
-/// Checks that the inode btrees have the inodes that the kernel shows, and the hidden inodes: the
-/// realtime bitmap and summary, which every volume has.
+/// Checks that the inode btrees have exactly the inodes that the kernel shows and two hidden
+/// inodes: the realtime bitmap and summary, which every volume has.
 fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) -> Result<()> {
     let superblock = volume.superblock();
     let mut expected: BTreeSet<u64> = kernel.nodes.keys().copied().collect();
@@ -58,8 +58,8 @@ fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) 
     Ok(())
 }
 
-/// Checks that each name of a directory leads to its inode, that no other name exists, and that
-/// `..` leads back.
+/// Checks that each name of a directory leads to its inode, that some unknown names are not found,
+/// and that `..` leads to the parent.
 fn check_inode(
     volume: &Volume,
     kernel: &Tree,
@@ -136,7 +136,7 @@ fn check_paths(volume: &Volume, kernel: &Tree, number: u64, differences: &mut Di
     }
 }
 
-/// Returns the paths of an inode with the leading `/`.
+/// Returns the paths of an inode in the kernel's tree, each with a leading `/`.
 fn paths(kernel: &Tree, number: u64) -> Vec<Vec<u8>> {
     let node = kernel.nodes.get(&number);
     let absolute = |path: &Vec<u8>| [b"/", path.as_slice()].concat();

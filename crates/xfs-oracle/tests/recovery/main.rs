@@ -1,10 +1,10 @@
-//! Comparison with the kernel's recovery: one copy of a dirty volume is recovered by a kernel
-//! mount, another one by us.
+//! Comparison with the kernel's recovery. A mount in the kernel recovers one copy of a volume with
+//! a dirty log, and ferroxfs another copy.
 //!
 //! Before that, the log is decoded to its last item, and xfs_logprint must find as many items.
-//! After our recovery, xfs_repair must find nothing, and the trees must be equal inode by inode.
-//! Reading without recovery must show the same tree, because it replays in memory. A recovery that
-//! a failing device interrupts, and that is repeated, must end in the same tree.
+//! After ferroxfs's recovery, xfs_repair must find nothing, and the trees must be equal inode by
+//! inode. A read-only open must show the same tree, because it replays the log in memory. A
+//! recovery that a failing device interrupts, and that is repeated, must end in the same tree.
 //!
 //! `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs ten times as many seeds.
 
@@ -76,8 +76,8 @@ const CRASHES: [CrashRecipe; 5] = [
     },
 ];
 
-/// Recipes with every operation. Their logs have open intents, unlinked files, and blocks for
-/// copy-on-write.
+/// Recipes of volumes to which operations of every kind were applied. Their logs have open intents,
+/// unlinked files, and blocks for copy-on-write.
 const EVERYTHING: [CrashRecipe; 3] = [
     CrashRecipe {
         name: "everything",
@@ -148,7 +148,7 @@ fn check_crash(crash: &CrashRecipe, seed: u64) -> Result<(), TrialError> {
     })
 }
 
-/// Decodes the log to its last item. Returns the numbers of transactions and of items.
+/// Decodes all items of the log. Returns the number of transactions and the number of items.
 fn decode(image: &Image) -> Result<(usize, usize), TrialError> {
     let devices = options(image).open_devices(&image.data).map_err(text)?;
     let superblock = devices.describe().map_err(text)?.superblock;
@@ -166,8 +166,8 @@ fn decode(image: &Image) -> Result<(usize, usize), TrialError> {
     Ok((transactions, items))
 }
 
-/// Checks the recovery of an image against the kernel's. `shown` is the tree that the dirty image
-/// shows.
+/// Checks that ferroxfs recovers an image as the kernel does. `shown` is the tree that a read-only
+/// open of the image shows. If `interrupts` is true, also checks interrupted recoveries.
 fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), TrialError> {
     let kernel = {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
@@ -213,9 +213,9 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
     }
 }
 
-/// Returns whether xfs_repair objects to the result of the kernel's own recovery. If the power
-/// fails while the kernel frees the attributes of a deleted file, its log may leave an attribute
-/// node that does not verify. The file then stays unlinked but not freed, after any recovery.
+/// Returns whether xfs_repair finds damage after the kernel's own recovery. If the power fails
+/// while the kernel frees the attributes of a deleted file, its log may leave an attribute node
+/// that does not verify. The file then stays unlinked but not freed, after any recovery.
 fn is_left_damaged(image: &Image) -> Result<bool, TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let copy = image.copy(folder.path())?;
@@ -223,7 +223,7 @@ fn is_left_damaged(image: &Image) -> Result<bool, TrialError> {
     Ok(copy.findings()?.is_some())
 }
 
-/// Checks that an interrupted and repeated recovery gives the result of an uninterrupted one.
+/// Checks that an interrupted and repeated recovery has the result of an uninterrupted one.
 fn check_interrupted(image: &Image, recovered: &Tree) -> Result<(), TrialError> {
     let faults = [1, 2, 3, 7, 20].map(|nth| (RequestKind::Write, nth));
     for (kind, nth) in faults.into_iter().chain([1, 2, 3].map(|nth| (RequestKind::Flush, nth))) {
@@ -252,7 +252,7 @@ fn check_interrupted(image: &Image, recovered: &Tree) -> Result<(), TrialError> 
     Ok(())
 }
 
-/// Returns a device in memory over a file that stays unchanged.
+/// Returns a failing device in memory with the contents of a file. The file is not changed.
 fn failing(path: &Path) -> Result<Arc<FailingDevice>, TrialError> {
     let file = FileDevice::open(path, xfs_device::OpenOptions::read_only()).map_err(text)?;
     Ok(Arc::new(FailingDevice::new(Arc::new(CowDevice::new(Arc::new(file))), 1)))

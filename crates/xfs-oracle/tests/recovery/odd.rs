@@ -1,5 +1,5 @@
-//! Logs with an odd record, with a right or wrong checksum. We refuse them, or show at least what
-//! the kernel shows.
+//! Logs with one changed record, with a right or a wrong checksum. ferroxfs must refuse such a log,
+//! or show at least what the kernel shows.
 
 #![allow(clippy::indexing_slicing, reason = "an index that fails here fails the test")]
 
@@ -18,10 +18,10 @@ use super::text;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CRC: usize = 32;
-/// Number of files. Each is made durable separately, so that it has a record of its own.
+/// Number of files. Each is made durable separately, so that each has a log record of its own.
 const FILES: usize = 60;
 
-/// A change of a log record, and whether the record's checksum is updated.
+/// A change to a log record, and whether the record's checksum is updated afterwards.
 struct RecordChange {
     name: &'static str,
     is_sealed: bool,
@@ -61,7 +61,8 @@ const CHANGES: [RecordChange; 14] = [
     },
 ];
 
-/// Checks every change of the record that precedes the last one by `before_last`.
+/// Checks every change, each applied to the log record that is `before_last` records before the
+/// last one.
 pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
@@ -106,7 +107,7 @@ pub(crate) fn check(before_last: usize) -> Result<(), TrialError> {
     if failures.is_empty() { Ok(()) } else { Err(text(failures.join("; "))) }
 }
 
-/// Makes a volume with a dirty log, in which each file has a record.
+/// Makes a volume with a dirty log. Each of its files has a log record of its own.
 fn make(folder: &Path) -> Result<Image, TrialError> {
     let data = folder.join("odd.xfs");
     File::create(&data).and_then(|file| file.set_len(320 << 20)).map_err(text)?;
@@ -127,7 +128,8 @@ fn make(folder: &Path) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Returns the byte offset in the image and the length of each record from tail to head.
+/// Returns the byte offset in the image and the length in bytes of each log record, from tail to
+/// head.
 fn records(image: &Image) -> Result<Vec<(u64, usize)>, TrialError> {
     let devices = OpenOptions::new().open_devices(&image.data).map_err(text)?;
     let superblock = devices.describe().map_err(text)?.superblock;
@@ -147,7 +149,7 @@ fn records(image: &Image) -> Result<Vec<(u64, usize)>, TrialError> {
     Ok(records)
 }
 
-/// Updates the checksum of a record with one header.
+/// Updates the checksum of a log record that has only one header block.
 fn seal(record: &mut [u8]) {
     let length = u32::from_be_bytes([record[12], record[13], record[14], record[15]]) as usize;
     let header = record.get(..328).expect("a record has a header");

@@ -1,12 +1,14 @@
-//! The kernel replays our log: volumes that we make and change are cut at a random request.
+//! The kernel replays ferroxfs's log. ferroxfs makes and changes volumes, and the power fails at a
+//! random request.
 //!
-//! Every kind of transaction takes part, because the operations start at the top: buffers of all
-//! types, inodes, inode creation, ordered and cancelled buffers, intents with their completions.
-//! The kernel mounts the volume after a power cut. Then `xfs_repair -n` must find nothing. The
-//! names, owners, attributes and targets must be those after some operation, which is not before
-//! the last synced operation. Contents, sizes and times may change in several transactions, and the
-//! crash tests judge them. Before the mount, the newest `xfs_logprint` must read the log without a
-//! complaint. Our own recovery of another copy must give the same volume, inode by inode.
+//! The log has every kind of item, because the operations are those of the library's API: buffers
+//! of all types, inodes, inode creation, ordered and cancelled buffers, intents with their
+//! completions. The kernel mounts the volume after a power cut. Then `xfs_repair -n` must find
+//! nothing. The names, owners, attributes and targets must be those after some operation, at least
+//! as late as the last synced operation. An operation may change contents, sizes and times in
+//! several transactions; the crash tests judge them. Before the mount, the newest `xfs_logprint`
+//! must read the log without a complaint. ferroxfs's own recovery of another copy must give the
+//! same volume, inode by inode.
 //!
 //! A trial prints the seed of its operations and its cut. The log's threads write at any time, and
 //! another thread forces the log all the time. So a seed gives the same operations, and about the
@@ -45,25 +47,26 @@ use workload::{NamesState, every_kind, names, prepare, step};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
-/// Cuts per history.
+/// Number of power cuts per history.
 const CUTS: u64 = 2;
-/// Histories of a short run, and of a long one. Every eighth has the same layout.
+/// Number of histories of a short run, and of a long one. Every eighth history has the same layout.
 const SEEDS: [u64; 2] = [16, 2000];
 
 /// The `xfs_logprint` names of the items that every history leaves in the log.
 const ITEMS: [&str; 3] = ["BUF:", "INODE:", "ICR:"];
 
-/// The names of intents. An intent is logged only if a checkpoint ends before its completion.
+/// The `xfs_logprint` names of intents and their completions. An intent is logged only if a
+/// checkpoint ends between it and its completion.
 const INTENTS: [&str; 12] = [
     "EFI:", "EFD:", "RUI:", "RUD:", "CUI:", "CUD:", "BUI:", "BUD:", "ATTRI:", "ATTRD:", "XMI:",
     "XMD:",
 ];
-/// Options of mkfs with which all of these intents are written.
+/// Options of mkfs for a volume on which all of these intents can occur.
 const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
-/// The most rounds of attempts to log all intents.
+/// The most attempts to bring all intents into the log.
 const MOST_ROUNDS: u32 = 40;
 
-/// Options of mkfs.
+/// mkfs options of the volumes: a name and the options of each layout.
 const LAYOUTS: [(&str, &str); 8] = [
     ("default", "-l size=16m"),
     ("parent", "-l size=16m -n parent=1 -m rmapbt=1"),
@@ -93,7 +96,8 @@ fn layout_of(seed: u64) -> (&'static str, &'static str) {
     LAYOUTS.get(number as usize).copied().unwrap_or(first)
 }
 
-/// The state of a volume after each operation, and the requests at which states became durable.
+/// The names of a volume after each operation, and pairs of a number of requests and the number of
+/// operations that were durable after these requests.
 struct ReplayHistory {
     states: Vec<NamesState>,
     durable: Vec<(usize, usize)>,
@@ -122,8 +126,9 @@ fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that `xfs_logprint` reads every record, in the order of their blocks, and knows the
-/// items. This check is not possible after a power cut, whose holes would count as faults.
+/// Checks that `xfs_logprint` reads all log records, in the order of their blocks, and knows the
+/// items. This check is not possible after a power cut, because `xfs_logprint` would complain about
+/// lost blocks.
 fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = save(&**device, &folder.path().join("whole"))?;
@@ -135,8 +140,8 @@ fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     }
 }
 
-/// Checks that `xfs_logprint` knows every intent that we write, with its completion. Every history
-/// has the other items.
+/// Checks that `xfs_logprint` knows every kind of intent that ferroxfs writes, with its completion.
+/// The items of other kinds are in every history.
 fn check_every_item() -> Result<(), TrialError> {
     ready()?;
     let device: SharedDevice = make_sized(VOLUME_BYTES, EVERY_FEATURE);
@@ -163,7 +168,7 @@ fn open(device: SharedDevice) -> Result<Volume, TrialError> {
 }
 
 /// Performs random operations on the volume, and sometimes closes and reopens it. Returns the
-/// history.
+/// states.
 fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, TrialError> {
     let mut prng = Prng::new(seed);
     let mut volume = open(device.clone())?;
@@ -188,7 +193,7 @@ fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, Trial
 }
 
 /// Performs an operation while another thread forces the log, so that checkpoints end in the middle
-/// of chains. An intent that is completed within its checkpoint is not written.
+/// of transaction chains. An intent is not written if its completion is in the same checkpoint.
 fn while_syncing(
     volume: &Volume,
     act: impl FnOnce() -> Result<(), ferroxfs::Error>,
@@ -253,8 +258,8 @@ fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
     Ok(tree)
 }
 
-/// Recovers a device with the library, in memory, and checks the result. Only `xfs_repair` needs a
-/// file.
+/// Recovers a device with the library, in memory, and checks the result. Saves it to a file at
+/// `path` for `xfs_repair`. Returns the tree.
 fn recover_by_us(device: SharedDevice, path: &Path) -> Result<Tree, TrialError> {
     open(Arc::clone(&device))?.close().map_err(text)?;
     check_repair(&save(&*device, path)?, "our recovery")?;
@@ -269,8 +274,8 @@ fn check_repair(image: &Image, after: &str) -> Result<(), TrialError> {
     }
 }
 
-/// Checks that the names of a recovered volume are those after an operation, and not after one
-/// before `least`.
+/// Checks that the names of a recovered volume are those after operation number `least` or a later
+/// one.
 fn check_prefix(
     history: &ReplayHistory,
     least: usize,
@@ -300,7 +305,7 @@ fn check_prefix(
     )))
 }
 
-/// Writes a device to a file, with holes for zeros.
+/// Writes the contents of a device to a file. Blocks of zeros become holes.
 fn save(device: &dyn ferroxfs::device::BlockDevice, path: &Path) -> Result<Image, TrialError> {
     const STEP: usize = 64 << 10;
     let file = Open::new().write(true).create_new(true).open(path).map_err(text)?;

@@ -1,4 +1,4 @@
-//! Operations of every kind on a volume, and the names of the volume after each operation.
+//! Operations of every kind on a volume, and the names that the volume has after each operation.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use ferroxfs::{
 use xfs_oracle::Tree;
 use xfs_testkit::Prng;
 
-/// Names per directory. There are few, so that operations meet.
+/// Number of names per directory. It is small, so that operations often use the same name.
 const NAMES: usize = 12;
 const DIRECTORIES: usize = 4;
-/// The longest write.
+/// The longest write in bytes.
 const MOST_BYTES: usize = 200_000;
 
-/// The state that must match one operation: everything except contents, sizes and times, which an
-/// operation may change in several transactions.
+/// The part of a volume's state that must be that after one operation. It has everything except
+/// contents, sizes and times, which an operation may change in several transactions.
 pub(crate) type NamesState = BTreeMap<Vec<u8>, NamedInode>;
 
 /// The attributes of the inode at a path.
@@ -31,7 +31,7 @@ pub(crate) struct NamedInode {
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Returns the names of a tree.
+/// Returns the names of a tree, with the attributes of their inodes.
 pub(crate) fn names(tree: &Tree) -> NamesState {
     let mut names = NamesState::new();
     for node in tree.nodes.values() {
@@ -56,8 +56,8 @@ struct EntryLocation {
     name: String,
 }
 
-/// Creates the directories for all operations. A step is one operation, so that a cut in its middle
-/// leaves the state before or after it.
+/// Creates the directories for all operations of `step`. Each step is one operation, so that a
+/// power cut during the step leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
     let creation = CreateOptions::new(0o755);
     for number in 1..=DIRECTORIES {
@@ -78,7 +78,8 @@ fn location(volume: &Volume, prng: &mut Prng) -> Result<EntryLocation, Error> {
     Ok(EntryLocation { directory, name: format!("{number:0length$}") })
 }
 
-/// Performs one operation. The seed determines the operation and whether it is refused.
+/// Performs one random operation, which may be refused. Returns an error only if the device fails
+/// or the volume is corrupt.
 pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
     let outcome = match prng.within(0..16) {
         0..=3 => create(volume, prng, number),
@@ -176,7 +177,7 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
     }
 }
 
-/// Performs operations that together log every kind of intent, many times.
+/// Performs operations that together log every kind of intent, each many times.
 pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
     let root = volume.root()?;
     let creation = CreateOptions::new(0o640);

@@ -17,9 +17,9 @@ use crate::ScanError;
 use crate::reader::{UnitRows, note_part};
 use crate::{Finding, FindingCode};
 
-/// Adjacent directory blocks are read together up to this size.
+/// Largest read of adjacent directory blocks, in bytes.
 const READ_BYTES: usize = 512 << 10;
-/// Blocks that are sorted at a time.
+/// Most directory blocks that are listed and sorted at a time.
 const BLOCKS_PER_ROUND: usize = 1 << 16;
 /// Number of unreadable blocks of one directory after which the rest of the directory is skipped.
 const MOST_FAILURES: u32 = 16;
@@ -29,12 +29,12 @@ const MOST_FAILURES: u32 = 16;
 struct DirectoryBlock {
     at: DiskAddr,
     file_block: FileBlock,
-    /// Position of the directory among the pending inodes.
+    /// Index of the directory among the pending inodes.
     owner: usize,
 }
 
 impl PendingInode {
-    /// Counts an entry. Fails if another entry has the same name.
+    /// Counts an entry of the directory. Returns an error if an earlier entry has the same name.
     fn check_entry(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
         let check = self.audit.as_mut().and_then(|audit| audit.see(entry.name, entry.cookie));
         check.map_or(Ok(()), |check| Err(duplicate_name(&self.inode, check)))
@@ -74,8 +74,8 @@ impl OutOfLineReader<'_> {
         Ok(())
     }
 
-    /// Reads the index of a directory if the index has blocks of its own (**I2**). A live volume
-    /// may change between the reads, so it is not audited.
+    /// Reads the index of a directory if the index has blocks of its own (**I2**: duplicate names
+    /// are findings). Skips a live volume, which may change between the reads of index and entries.
     fn begin_audit(&self, part: &mut PendingInode, out: &mut UnitRows) {
         let cache = &self.scope.source.cache;
         let Ok(directory) = Directory::new(cache, &part.inode) else { return };
@@ -90,7 +90,8 @@ impl OutOfLineReader<'_> {
         part.audit = Some(audit);
     }
 
-    /// Lists the data blocks of a directory. Blocks that are split over extents go to `scattered`.
+    /// Lists the data blocks of a directory in `blocks`. A block that consists of several extents
+    /// goes to `scattered` instead. Returns the error that ended the list, or `None`.
     fn list_blocks(
         &mut self,
         owner: usize,
@@ -137,7 +138,8 @@ impl OutOfLineReader<'_> {
         None
     }
 
-    /// Counts one more directory block and returns whether it may be read (**I1**).
+    /// Counts one more directory block. Returns `false` if the directory, or all directories
+    /// together, would have more blocks than possible (**I1**).
     fn may_list(&self, part: &PendingInode, listed: &mut u64) -> bool {
         let geometry = self.scope.source.geometry();
         let step = 1_u64 << geometry.directory_block_log;
@@ -224,7 +226,7 @@ impl OutOfLineReader<'_> {
         self.buffer = buffer;
     }
 
-    /// Reads one block again, after the large read that contained it has failed.
+    /// Reads one block by itself, after a large read that contained the block has failed.
     fn read_one(
         &mut self,
         bytes: &mut [u8],
@@ -250,7 +252,7 @@ impl OutOfLineReader<'_> {
         self.add_block(bytes, block.file_block, part)
     }
 
-    /// Adds the entries of a verified block.
+    /// Adds the entries of a verified directory block.
     fn add_block(
         &mut self,
         bytes: &[u8],
@@ -282,7 +284,8 @@ impl OutOfLineReader<'_> {
     }
 }
 
-/// Returns how many blocks, from the first on, are adjacent and fit one read.
+/// Returns the number of blocks, counted from the first, that are adjacent on disk and fit one
+/// read.
 fn adjacent(blocks: &[DirectoryBlock], block_bytes: usize) -> usize {
     let step = (block_bytes / 512) as u64;
     let most = (READ_BYTES / block_bytes).max(1);

@@ -15,7 +15,8 @@ use crate::accounting::Account;
 use crate::row::{ByteList, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Returns the columns of a field.
+/// Returns the names of a field's columns if it has several. The result is empty for a field with
+/// one column, which has the name of the field.
 const fn columns(field: Field) -> &'static [&'static str] {
     match field {
         Field::Symlink => &["symlink", "symlink_bytes"],
@@ -25,7 +26,7 @@ const fn columns(field: Field) -> &'static [&'static str] {
     }
 }
 
-/// Returns the header line.
+/// Returns the first line, which has the names of the columns.
 pub(super) fn head(fields: Fields) -> Vec<u8> {
     let mut names = Vec::new();
     for field in fields.iter() {
@@ -43,7 +44,7 @@ pub(super) struct CsvEncoder {
     out: Vec<u8>,
     facts: Vec<Fact>,
     uuid: String,
-    /// The cell of the label.
+    /// The cell that contains the label of the volume.
     label: Vec<u8>,
 }
 
@@ -70,7 +71,7 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Appends a JSON array, or nothing if there are no items.
+/// Appends items as a JSON array. Appends nothing if there are no items.
 fn push_array<T>(
     out: &mut Vec<u8>,
     items: impl Iterator<Item = T>,
@@ -91,7 +92,7 @@ fn texts(list: &ByteList) -> impl Iterator<Item = &str> {
     list.iter().filter_map(|item| std::str::from_utf8(item).ok())
 }
 
-/// Appends the cell of strings that are not UTF-8.
+/// Appends the cell with the strings of `list` that are not UTF-8.
 fn push_others(out: &mut Vec<u8>, list: &ByteList) {
     let others = list.iter().filter(|item| std::str::from_utf8(item).is_err());
     push_array(out, others, json::push_base64);

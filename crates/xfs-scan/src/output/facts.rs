@@ -1,4 +1,5 @@
-//! Facts of a scan, for formats whose rows are inodes only.
+//! The facts of a scan (volumes, findings, accounts, totals), for formats that have only rows of
+//! inodes.
 //!
 //! CSV and Parquet are read into tables, where each row must be of the same kind. Volumes,
 //! findings, accounts and totals go to a side output. The metadata of a Parquet file also contains
@@ -29,7 +30,7 @@ pub enum FactsFormat {
     Text,
 }
 
-/// A fact that an encoder of inode rows sets aside.
+/// A fact that an encoder keeps apart from its rows of inodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Fact {
     Finding(Finding),
@@ -42,7 +43,7 @@ pub(crate) struct Facts<'w> {
     /// The side output. Without it, the facts of a CSV output appear only in the report of the
     /// scan.
     side: Option<SideOutput<'w>>,
-    /// The same facts for the metadata of the file, if the format has metadata.
+    /// The same facts for the metadata of the file. `None` if the format has no metadata.
     metadata: Option<MetadataFacts>,
     volume: Option<VolumeLabel>,
 }
@@ -59,7 +60,7 @@ pub(crate) struct MetadataFacts {
     pub(super) lines: Vec<u8>,
     /// Number of lines that did not fit in the metadata.
     pub(super) omitted: u64,
-    /// The rows of volumes, which are kept without a limit.
+    /// The rows about volumes. There is no limit on their size.
     pub(super) volumes: Vec<u8>,
 }
 
@@ -69,7 +70,7 @@ impl<'w> Facts<'w> {
         Self { header, side: None, metadata, volume: None }
     }
 
-    /// Starts the side output.
+    /// Sets `writer` as the side output and writes its first line.
     pub(super) fn write_to(
         &mut self,
         format: FactsFormat,
@@ -79,7 +80,7 @@ impl<'w> Facts<'w> {
         side.row(&ndjson::head(self.header))
     }
 
-    /// Starts the facts of a volume.
+    /// Writes the row about a volume, before its other facts.
     pub(super) fn begin_volume(&mut self, volume: &VolumeLabel) -> Result<(), ScanError> {
         let row = ndjson::volume(volume);
         if let Some(metadata) = &mut self.metadata {
@@ -115,7 +116,8 @@ impl<'w> Facts<'w> {
         }
     }
 
-    /// Completes the side output, and returns the facts for the metadata of the file.
+    /// Writes the end of the side output. Returns the facts for the metadata of the file, or `None`
+    /// if the format has no metadata.
     pub(super) fn finish(self, trailer: Trailer) -> Result<Option<MetadataFacts>, ScanError> {
         if let Some(mut side) = self.side {
             side.row(&ndjson::tail(trailer))?;
@@ -126,7 +128,7 @@ impl<'w> Facts<'w> {
 }
 
 impl SideOutput<'_> {
-    /// Writes a row of NDJSON, unless the format is text for people.
+    /// Writes a row of NDJSON. Does nothing if the facts are text for people.
     fn row(&mut self, row: &[u8]) -> Result<(), ScanError> {
         match self.format {
             FactsFormat::Ndjson => self.write(row),
@@ -153,7 +155,7 @@ fn encode(mut encoder: Box<dyn RowEncoder + '_>, facts: &[Fact]) -> Result<Vec<u
 }
 
 impl MetadataFacts {
-    /// Adds whole lines as far as they fit.
+    /// Adds whole lines of facts, as many as fit, and counts the others.
     fn append(&mut self, lines: &[u8]) {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             // After the first line that does not fit, none is added, so the metadata has the

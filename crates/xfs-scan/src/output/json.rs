@@ -1,4 +1,4 @@
-//! JSON fragments, written directly into the output's buffer.
+//! Writes fragments of JSON directly into the buffer of the output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -79,7 +79,7 @@ fn push_others(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
 pub(super) struct ListKeys {
     /// The key of the array of strings that are UTF-8.
     pub(super) text: &'static [u8],
-    /// The key of the array of the other strings, in base64.
+    /// The key of the array of the strings that are not UTF-8, which are in base64.
     pub(super) bytes: &'static [u8],
 }
 

@@ -6,14 +6,14 @@ use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Returns the first line.
+/// Returns the first line of the output.
 pub(super) fn head(header: Header) -> Vec<u8> {
     let Header { scan_time } = header;
     format!("{{\"row\":\"scan\",\"schema_version\":{SCHEMA_VERSION},\"scan_time\":{scan_time}}}\n")
         .into_bytes()
 }
 
-/// Returns the last line.
+/// Returns the last line of the output.
 pub(super) fn tail(trailer: Trailer) -> Vec<u8> {
     let Trailer { inodes, findings, missing_inodes } = trailer;
     format!(
@@ -22,7 +22,7 @@ pub(super) fn tail(trailer: Trailer) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Returns the line before the rows of a volume.
+/// Returns the line that precedes the rows of a volume.
 pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
     let mut out = b"{\"row\":\"volume\",\"volume_uuid\":".to_vec();
     push_string(&mut out, &volume.uuid.to_string());
@@ -36,9 +36,9 @@ pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
 pub(super) struct NdjsonEncoder {
     fields: Fields,
     out: Vec<u8>,
-    /// `,"volume_uuid":…,"volume_label":…`, as far as requested.
+    /// `,"volume_uuid":…,"volume_label":…`, or only the requested ones of these two.
     volume: Vec<u8>,
-    /// `{"row":"inode"` and the volume.
+    /// `{"row":"inode"` and the volume: the part with which every row of an inode starts.
     inode_start: Vec<u8>,
 }
 

@@ -32,10 +32,10 @@ use crate::accounting::Account;
 use crate::row::{ByteList, Row, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Rows that are collected before their columns are encoded.
+/// Number of rows that are collected before their columns are encoded.
 const ROWS_PER_STEP: usize = 4096;
-/// Bytes of names that are collected before their columns are encoded. An Arrow list holds less
-/// than 2 GiB.
+/// Number of bytes of names that are collected before their columns are encoded. An Arrow list
+/// holds less than 2 GiB.
 const NAME_BYTES_PER_STEP: usize = 8 << 20;
 
 type Writer<'w> = Box<dyn Write + Send + 'w>;
@@ -54,7 +54,7 @@ pub(crate) struct ParquetEncoding {
 /// The file to which row groups are appended.
 pub(crate) struct ParquetAppender<'w>(SerializedFileWriter<Writer<'w>>);
 
-/// Returns the host's error unchanged, and other errors of the crate in our words.
+/// Returns the I/O error inside `error` unchanged, and other errors as a failure to encode rows.
 fn output_error(error: ParquetError) -> ScanError {
     if let ParquetError::External(source) = error
         && let Ok(error) = source.downcast::<std::io::Error>()
@@ -157,13 +157,13 @@ pub(super) struct ParquetEncoder<'a> {
     symlinks: Symlinks,
     facts: Vec<Fact>,
     has_rows: bool,
-    /// Bytes of names in the waiting rows.
+    /// Number of bytes of names in the rows that wait to be encoded.
     name_bytes: usize,
-    /// Bytes of names that were encoded, before compression.
+    /// Number of bytes of names that were encoded, before compression.
     encoded_bytes: usize,
 }
 
-/// Rows that wait until their columns are encoded.
+/// The collected rows of inodes, column by column, before they are encoded.
 #[derive(Default)]
 struct InodeRows {
     rows: Vec<Row>,
@@ -202,14 +202,15 @@ impl Lists {
         }
     }
 
-    /// Adds empty lists for the rows up to `count` that have no non-UTF-8 strings.
+    /// Appends empty lists of non-UTF-8 strings until there is one for each of the first `count`
+    /// rows.
     fn fill_up(&mut self, count: usize) {
         while self.bytes.len() < count {
             self.bytes.append(false);
         }
     }
 
-    /// Returns the column of strings that are not UTF-8, null for rows that have none.
+    /// Returns the column of strings that are not UTF-8. Rows without any have null in it.
     fn take_bytes(&mut self, column: ParquetColumn, count: usize) -> ArrayRef {
         if self.bytes.is_empty() {
             return new_null_array(&column.data_type(), count);

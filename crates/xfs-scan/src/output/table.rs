@@ -16,8 +16,8 @@ struct TableColumn {
     is_number: bool,
 }
 
-/// Returns the columns, except the names, which come last because of their width. The volume is
-/// left out: the user knows which volume was scanned.
+/// Returns the columns before the names, which come last because of their width. The columns of the
+/// volume are left out: the user knows which volume was scanned.
 fn columns(fields: Fields) -> impl Iterator<Item = TableColumn> {
     let shown = fields.without(Field::VolumeUuid).without(Field::VolumeLabel);
     let shown = shown.without(Field::Paths).without(Field::Symlink).without(Field::Xattrs);
@@ -91,7 +91,8 @@ fn push_list(out: &mut Vec<u8>, list: &ByteList) {
     }
 }
 
-/// Formats `2026-11-21T23:15:49Z`, with the civil calendar counted from 1 March of year 0.
+/// Formats a time such as `2026-11-21T23:15:49Z`. The calendar is computed in years that begin on 1
+/// March, from year 0 on.
 fn moment_text(moment: Moment) -> String {
     let seconds = moment.seconds();
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

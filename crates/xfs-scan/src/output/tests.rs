@@ -58,7 +58,7 @@ fn push_inode(encoder: &mut dyn RowEncoder, row: &Row, paths: &[&[u8]], symlink:
     encoder.inode(&view).unwrap();
 }
 
-/// Returns one row of every kind in `format`.
+/// Returns the output in `format` of one row of every kind.
 fn write(format: Format, fields: Fields) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_into(Output::begin(format, fields, HEADER, Box::new(&mut bytes)).unwrap());
@@ -179,7 +179,8 @@ fn csv_has_one_line_per_inode_and_no_others() {
     );
 }
 
-/// Reads CSV as data frame libraries do: it must be UTF-8, and every row must have every column.
+/// Returns the header and the rows of a CSV output. Panics unless the output is UTF-8 and every row
+/// has every column, as data frame libraries require.
 fn read_csv(fields: Fields) -> (csv::StringRecord, Vec<csv::StringRecord>) {
     let bytes = write(Format::Csv, fields);
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(bytes.as_slice());
@@ -228,7 +229,7 @@ fn csv_keeps_a_row_whose_only_cell_is_empty() {
     assert!(matches!(piece.rows, Some(Rows::Lines(lines)) if lines == b"\"\"\n"));
 }
 
-/// Returns the facts of an output whose rows are inodes only.
+/// Returns the side output of facts for `format`, whose rows are inodes only.
 fn facts(format: Format, facts: FactsFormat) -> String {
     let (mut rows, mut side) = (Vec::new(), Vec::new());
     let output = Output::begin(format, Fields::default(), HEADER, Box::new(&mut rows)).unwrap();

@@ -9,7 +9,7 @@ fn share(share: InodeTotals) -> Value {
     json!({"inodes": inodes, "size": size, "allocated": allocated})
 }
 
-/// Returns the classes of powers of two as JSON, each with its lower bound.
+/// Returns the totals of all classes as JSON, each class with its lower bound.
 fn classes(all: &[InodeTotals]) -> Value {
     let used = all.iter().enumerate().filter(|(_, share)| share.inodes != 0);
     used.map(|(class, share)| {
@@ -19,7 +19,7 @@ fn classes(all: &[InodeTotals]) -> Value {
     .collect()
 }
 
-/// Returns the lower bound of a class.
+/// Returns the smallest value that belongs to a class.
 fn least(class: usize) -> u64 {
     let shift = class.checked_sub(1).and_then(|shift| u32::try_from(shift).ok());
     shift.and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)

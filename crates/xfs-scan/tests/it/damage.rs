@@ -1,4 +1,5 @@
-//! Scans of damaged images: checks that lost data is reported, and that all other rows are present.
+//! Scans damaged images. Checks that each scan reports lost data, and that all other rows are
+//! present.
 
 use serde_json::Value;
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
@@ -19,7 +20,8 @@ fn ino_of(path: &str) -> u64 {
     *found.unwrap_or_else(|| panic!("no {path}")).0
 }
 
-/// Returns the golden image with the inode at `path` changed and its checksum fixed.
+/// Returns the golden image after `change` has changed the inode at `path`. The inode's checksum is
+/// right.
 fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Image {
     let mut image = golden();
     let at = place(&image.geometry(), ino_of(path));
@@ -27,8 +29,8 @@ fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Image {
     image
 }
 
-/// Returns the golden image after the parent pointer of `path` was set to `new_parent`, and to the
-/// generation of `new_parent` plus `generation_change`.
+/// Returns the golden image after the parent pointer of `path` was set to `new_parent`. The
+/// generation in the pointer is that of `new_parent` plus `generation_change`.
 fn reparented(path: &str, new_parent: &str, generation_change: u32) -> Image {
     let old = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
     let old_parent = ino_of(if old.is_empty() { "/" } else { old }).to_be_bytes();
@@ -148,7 +150,7 @@ fn group_with_a_lost_header_is_a_finding() {
     assert!(scanned.report.inodes > 0);
 }
 
-/// Changes a few bytes of one structure, mostly an inode, and fixes its checksum.
+/// Changes a few random bytes of one structure, mostly an inode, and updates its checksum.
 fn mutate(image: &mut Image, prng: &mut Prng, inos: &[u64]) {
     let geometry = image.geometry();
     let (at, length, kind) = match prng.within(0..4) {

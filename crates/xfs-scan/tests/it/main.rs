@@ -1,4 +1,4 @@
-//! Scans of the golden image, intact, rearranged and damaged.
+//! Scans of the golden image: intact, without parent pointers, and damaged.
 
 #[cfg(test)]
 mod damage;

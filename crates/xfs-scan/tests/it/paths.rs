@@ -1,4 +1,4 @@
-//! Checks that parent pointers, directory blocks and a walk give the same paths.
+//! Checks that parent pointers, directory blocks and a walk of the directories give the same paths.
 
 use xfs_format::{BlockKind, DiskAddr, IncompatFeatures};
 use xfs_scan::{AccountBy, Field, ScanError, ScanOptions, scan};
@@ -6,7 +6,8 @@ use xfs_testkit::{Image, golden};
 
 use crate::support::{Scanned, options, scan_image, source};
 
-/// Returns the golden image without the feature bit of parent pointers.
+/// Returns the golden image without the feature bit of parent pointers, so that a scan reads
+/// directory blocks.
 fn without_parents() -> Image {
     let mut image = golden();
     image.edit(DiskAddr(0), 512, BlockKind::Superblock, |sector| {

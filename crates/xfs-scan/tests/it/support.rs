@@ -1,4 +1,4 @@
-//! Scans of an image in memory, and the same result from walking its directories.
+//! Scans an image in memory, and walks its directories for the expected result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,12 +41,12 @@ pub(crate) fn options(threads: usize) -> ScanOptions {
 }
 
 impl Scanned {
-    /// Returns the rows of one kind.
+    /// Returns the rows whose `row` key is `kind`.
     pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
         self.rows.iter().filter(move |row| row["row"] == kind)
     }
 
-    /// Returns the UTF-8 paths by inode, sorted.
+    /// Returns the paths that are UTF-8 by inode number, sorted.
     pub(crate) fn paths(&self) -> BTreeMap<u64, Vec<String>> {
         let mut all = BTreeMap::new();
         for row in self.of_kind("inode") {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use ferroxfs::raw::log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicU64, ExclusiveLatch, Latch, Object as OfObject, Ordering};
 
-/// Bytes of an inode's format and core.
+/// Lengths of the logged parts of an inode in bytes: its format and its core.
 const INODE: [usize; 2] = [56, 176];
 
-/// Bytes of a buffer's format and one dirty chunk.
+/// Lengths of the logged parts of a buffer in bytes: its format and one dirty chunk.
 const BUFFER: [usize; 2] = [24, 128];
 
-/// A logged object.
+/// An object that transactions log, in place of an inode or a buffer.
 pub(super) struct LoggedObject {
     state: ItemState,
     latch: Latch<OfObject>,

@@ -1,11 +1,11 @@
 //! One line chart as SVG: a measurement over the positions of the horizontal axis, mostly numbers
 //! of threads, with one line per variant.
 //!
-//! Owns: the layout. Does **not** own: colours. Those are classes in the style sheet of the page,
-//! so that they follow its light or dark scheme.
+//! Owns: the layout. Does **not** own: colours. The style sheet of the page defines a class for
+//! each colour, so that colours follow the light or dark scheme.
 //!
 //! Lines also differ by their dashes and marks, and each is named at its end, so that readers do
-//! not need the colours. All numbers are in the units of the view box.
+//! not need the colours. All coordinates are in units of the SVG view box.
 
 use std::fmt::Write;
 
@@ -16,15 +16,17 @@ pub(crate) const WIDTH: f64 = 560.0;
 pub(crate) const HEIGHT: f64 = 300.0;
 
 const LEFT: f64 = 62.0;
-/// The right edge of the plot. The names of lines are to the right of this edge.
+/// The x coordinate of the right edge of the plot. The names of lines are to the right of this
+/// edge.
 const RIGHT: f64 = WIDTH - 150.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 46.0;
-/// Distance between an edge of the plot and the first or last position on the horizontal axis.
+/// Distance between the left or right edge of the plot and the nearest position on the horizontal
+/// axis.
 const INSET: f64 = 18.0;
-/// Height of a line of small text.
+/// Height of a line of small text, in units of the view box.
 const TEXT_HEIGHT: f64 = 14.0;
-/// Width of an average letter of small text, with a margin.
+/// Estimated width of a letter of small text with its margin, in units of the view box.
 const LETTER_WIDTH: f64 = 6.6;
 const TICKS: f64 = 4.0;
 
@@ -34,7 +36,7 @@ pub(crate) struct Chart<'a> {
     pub(crate) title: &'a str,
     /// The unit of the vertical axis.
     pub(crate) unit: &'a str,
-    /// The label of the horizontal axis.
+    /// The label of the horizontal axis, which says what its positions are.
     pub(crate) places_are: &'a str,
     /// The labels of the positions on the horizontal axis, from left to right.
     pub(crate) places: Vec<String>,
@@ -56,11 +58,12 @@ pub(crate) struct ChartLine<'a> {
 pub(crate) struct Drawing {
     /// The text of the SVG element.
     pub(crate) svg: String,
-    /// The areas of the texts in the chart. They are estimates, as the font is unknown.
+    /// The rectangles that the texts of the chart cover. They are estimates, because the font is
+    /// unknown.
     pub(crate) words: Vec<TextArea>,
 }
 
-/// A rectangle of the view box that a text covers.
+/// A rectangle that a text covers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TextArea {
     pub(crate) left: f64,
@@ -69,14 +72,14 @@ pub(crate) struct TextArea {
     pub(crate) bottom: f64,
 }
 
-/// A point of the view box.
+/// A point of the chart.
 #[derive(Clone, Copy)]
 struct Point {
     x: f64,
     y: f64,
 }
 
-/// The end at which a text is anchored.
+/// The point of a text that is put at a given coordinate: its start, middle or end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextAnchor {
     Start,
@@ -188,7 +191,7 @@ impl Drawing {
     }
 }
 
-/// The vertical axis, from zero to a round number.
+/// The vertical axis. It extends from zero to a round number.
 struct AxisScale {
     step: f64,
     steps: f64,
@@ -215,8 +218,8 @@ impl AxisScale {
     }
 }
 
-/// Returns the x coordinate of the position with this index on the horizontal axis. Positions are
-/// equidistant, whatever their labels.
+/// Returns the x coordinate of the position with index `number` on the horizontal axis, which has
+/// `count` positions. Positions have equal distances, whatever their labels are.
 fn x_of(number: usize, count: usize) -> f64 {
     let (first, last) = (LEFT + INSET, RIGHT - INSET);
     match count {
@@ -225,13 +228,14 @@ fn x_of(number: usize, count: usize) -> f64 {
     }
 }
 
-/// Returns the y coordinate at which a line ends. A line without values counts as ending at zero.
+/// Returns the y coordinate of a line's right end, where its name is put. A line without values
+/// counts as ending at zero.
 fn end(line: &ChartLine<'_>, scale: &AxisScale) -> f64 {
     scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
 }
 
-/// Moves values that are closer than `gap` apart, keeping their order. Values move no further than
-/// needed, and stay between `top` and `bottom`.
+/// Returns the values of `wanted`, moved so that neighbours are at least `gap` apart and keep their
+/// order. Values move no further than needed, and stay between `top` and `bottom`.
 fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();
@@ -255,7 +259,7 @@ fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
     places
 }
 
-/// Formats a number for the label of an axis.
+/// Formats a number in few characters for the label of an axis.
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         value if value >= 1e6 => (value / 1e6, "M"),

@@ -60,7 +60,7 @@ fn page_has_every_series_and_figure() {
     }
 }
 
-/// Checks that the page is self-contained.
+/// Checks that the page loads no resources and has no scripts.
 #[test]
 fn page_loads_and_runs_nothing() {
     let page = html(&report());
@@ -76,7 +76,7 @@ fn text_of_the_machine_is_escaped() {
     assert!(page.contains("A &lt;fast&gt; one") && !page.contains("<fast>"));
 }
 
-/// Checks that every class of a line has a colour in both schemes.
+/// Checks that the class of every variant's line has a colour in the light and in the dark scheme.
 #[test]
 fn variant_has_a_colour_in_both_schemes() {
     for class in ["ours", "kernel", "one-list", "one-slot", "intents", "no-parents", "lock-pointer"]

@@ -59,8 +59,8 @@ fn missing_cgroups_yield_no_places() {
     check_places("", &[TWO], &[]);
 }
 
-/// Checks that version 2 skips a group without a memory limit for its children. In both versions, a
-/// directory that is not a cgroup is left unchanged.
+/// Checks that version 2 skips a group that offers no memory limit to its children. With either
+/// version, a directory that is not a cgroup must be left unchanged.
 #[test]
 fn directory_that_is_no_cgroup_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Small transactions, on objects of each thread, and with some objects shared by all threads.
+//! Measures small transactions, once with objects of each thread only, and once with some objects
+//! that all threads share.
 
 use super::{MeasurementId, RunDetails, Session};
 use crate::commit::CommitLoad;
@@ -6,11 +7,12 @@ use crate::error::WorkloadError;
 use crate::variant::Variant;
 
 const SECTION: &str = "commit";
-/// Commits per file of other workloads, because a commit is faster than a file creation.
+/// Number of commits per file of other workloads. It is large because a commit is faster than
+/// creating a file.
 const COMMITS: u64 = 20;
-/// Pairs of objects of all threads together.
+/// Number of pairs of an inode and a buffer, for all threads together.
 const OBJECTS: u64 = 1 << 16;
-/// Slots per processor, as for the log of a volume.
+/// Number of per-CPU slots per processor, as in the log of a volume.
 const SLOTS: usize = 2;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {

@@ -1,5 +1,6 @@
-//! The time to make one change durable: with an empty list of commits, with a partly filled one,
-//! and with as much in it as it holds before the log writes it by itself.
+//! Measures the time to make one change durable while other changes wait in the log's list of
+//! commits. The list is empty, partly filled, or nearly as long as it can be before the log writes
+//! it by itself.
 //!
 //! ```text
 //!  changes of other files ──► list of commits ─── limit reached ──► written unasked
@@ -8,9 +9,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A time counts only if no part of the list was written before the fsync. Our statistics
-//!   show that. For the kernel, the amount written to the log shows it. The kernel does not report
-//!   how full its list is.
+//! - **I1** A time counts only if no part of the list was written before the fsync. ferroxfs's
+//!   statistics show whether that is so. For the kernel, the amount written to the log shows it.
+//!   The kernel does not report how full its list is.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -31,30 +32,30 @@ use crate::work::Work;
 
 const SECTION: &str = "fsync";
 
-/// The changes of other files before each fsync, and the number of repetitions.
+/// The number of changes of other files before each fsync, and the number of repetitions.
 struct FsyncLoad {
     step: &'static str,
     others: u64,
     times: usize,
 }
 
-/// Number of other changes in the middle case.
+/// Number of changes of other files in the case of a partly filled list.
 const SOME: u64 = 5000;
 
-/// Files for measuring how much one change adds to the list.
+/// Number of files with which the space of one change in the list is measured.
 const PROBES: u64 = 500;
 
-/// The divisor of the log size: the log writes the list when it takes this part of the log, and at
+/// The log writes its list of commits when the list takes one part in this many of the log, and at
 /// [`MOST_LIST_BYTES`] at the latest (docs/internals/log.md).
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
 
-/// The list counts as full at this many tenths of its limit.
+/// The case of a full list fills it to this many tenths of its limit.
 const FULL_TENTHS: u64 = 9;
 
 impl FsyncLoad {
     /// Returns the loads for an empty, a partly filled and a nearly full list. `full` is the number
-    /// of changes in the last one.
+    /// of other changes in the last case.
     fn all(full: u64) -> [Self; 3] {
         [
             Self { step: "list empty", others: 0, times: 200 },
@@ -64,20 +65,20 @@ impl FsyncLoad {
     }
 }
 
-/// The state of the list of commits.
+/// The state of the log's list of commits.
 struct CommitList {
-    /// Bytes in the list, if known.
+    /// Number of bytes in the list, if known.
     bytes: Option<u64>,
-    /// Amount written of the list so far, in an arbitrary unit, if known.
+    /// How much of the list has been written since the start, in an arbitrary unit, if known.
     written: Option<u64>,
 }
 
-/// The files of one target.
+/// The files of one target whose changes are made durable.
 trait FsyncFiles {
-    /// Changes the permissions of a file.
+    /// Changes the permissions of the file with index `number`.
     fn change(&self, number: u64, mode: u16) -> Result<(), WorkloadError>;
 
-    /// Makes the changes of a file durable, with fsync.
+    /// Makes all changes of the file with index `number` durable, by fsync.
     fn sync(&self, number: u64) -> Result<(), WorkloadError>;
 
     /// Returns the state of the list of commits.
@@ -122,13 +123,13 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Returns the options of our volume. No background force empties the list while it fills (I1),
-/// although the kernel forces its log every thirty seconds.
+/// Returns the options for opening the volume of ferroxfs. They turn off the background force,
+/// which would empty the list while it fills (I1). The kernel forces its log every thirty seconds.
 fn options(variant: Variant) -> OpenOptions {
     variant.options().upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST))
 }
 
-/// Returns how many changes of different files nearly fill the list.
+/// Returns the number of changes of different files that nearly fill the list.
 fn changes_of_full_list(session: &Session<'_>) -> Result<u64, WorkloadError> {
     let work = Work::new(1, PROBES);
     let store = session.store(Variant::Ours, PROBES)?;
@@ -172,11 +173,11 @@ fn time_all(
 struct FsyncTimes {
     /// The duration of each fsync.
     durations: Vec<Duration>,
-    /// Lower bound of the bytes in the list.
+    /// A lower bound of the number of bytes in the list.
     list_bytes: Option<u64>,
 }
 
-/// Measures a load. Returns `None` if in every attempt a part of the list was written too early
+/// Measures a load. Returns `None` if a part of the list was written too early in every attempt
 /// (I1).
 fn time(
     session: &Session<'_>,

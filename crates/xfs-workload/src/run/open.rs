@@ -1,20 +1,20 @@
-//! One file, opened for reading and closed by all threads at once.
+//! Measures how fast all threads open one file for reading and close it.
 //!
-//! Owns: the choice of files, and where their inodes lie in memory. Each open uses a path of two
-//! components, and is visible to unlinks and leases.
+//! Owns: the choice of files by the addresses of their inodes in memory. Each open uses a path of
+//! two components, and is visible to unlinks and leases.
 //!
-//! Each open reads one cache line of the inode. The position within the line is the same for all
-//! files. The position of the line in memory is not the same: processors fetch lines in pairs, and
-//! the other line of the pair may be written by changes of the inode. So three files are tried
-//! whose lines lie at different positions within two such pairs. If the allocator has just
-//! allocated memory of the same size for another purpose, the following inodes take all positions
-//! in turn. Otherwise nearly all inodes lie alike. The positions of the kernel's inodes are not
-//! visible, so its three files are arbitrary.
+//! Each open reads one cache line of the inode. Processors fetch cache lines in pairs, and changes
+//! of the inode may write the other line of the pair. So the time depends on the address of the
+//! inode within two pairs of lines (256 bytes). Three files are measured whose inodes have
+//! different addresses in this sense. If the allocator has just allocated memory of the same size
+//! for another purpose, the following inodes take all addresses in turn. Otherwise nearly all
+//! inodes have the same one. The addresses of the kernel's inodes are not visible, so its three
+//! files are arbitrary.
 //!
 //! # Invariants
 //!
-//! - **I1** A figure of ours is for a file whose inode lies where the figure's name says. The inode
-//!   stays in memory as long as the file is being opened.
+//! - **I1** A figure of ferroxfs is for a file whose inode has the address that the figure's name
+//!   says. The inode stays in memory while the figure is measured.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -32,20 +32,22 @@ use crate::work::Work;
 
 const SECTION: &str = "open";
 
-/// The span within which the position of an inode matters: two pairs of cache lines.
+/// The number of bytes by which an address is taken modulo: two pairs of cache lines.
 const SPAN_BYTES: usize = 256;
 
-/// The positions of inodes that are tried, in bytes from the start of such a span, and their names.
+/// The measured addresses of inodes modulo `SPAN_BYTES`, with their names.
 const PLACES: [(usize, &str); 3] =
     [(0, "inode at 0 of 256 bytes"), (64, "at 64 of 256"), (128, "at 128 of 256")];
 
-/// Bytes that the allocator spends on an inode. The allocations between two inodes have this size.
+/// Number of bytes that the allocator uses for an inode. The allocations between two inodes have
+/// this size.
 const INODE_BYTES: usize = 192;
 
-/// Number of files, among which there is one for each position.
+/// Number of files that are created, so that one of them has each measured address.
 const CANDIDATES: u64 = 256;
 
-/// Opens per file of other workloads, because an open is faster than a creation.
+/// Number of opens per file of other workloads. It is large because an open is faster than creating
+/// a file.
 const OPENS: u64 = 20;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
@@ -74,12 +76,12 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Opens to measure.
+/// The parameters of a measurement of opens.
 #[derive(Clone, Copy)]
 struct Opening {
     variant: Variant,
     threads: usize,
-    /// The number of opens of each thread.
+    /// Number of opens by each thread.
     opens: u64,
 }
 
@@ -118,8 +120,8 @@ fn by_library(
     library.close()
 }
 
-/// Returns a file for each position of an inode in memory. The inode stays at that position as long
-/// as its node is held (I1). None of the files is in memory yet.
+/// Returns one file for each measured address. The inode keeps its address as long as its node is
+/// held (I1). `None` if no inode has that address.
 fn files_at_places(
     volume: &Volume,
     work: &Work,
@@ -146,7 +148,7 @@ fn path_of(above: &Path, work: &Work, number: u64) -> PathBuf {
     above.join(work.folder(0)).join(work.name(number))
 }
 
-/// Opens a file `opens` times in each thread.
+/// Measures how fast each thread opens a file `opens` times, and records the result.
 fn each(
     session: &mut Session<'_>,
     Opening { variant, threads, opens }: Opening,

@@ -1,9 +1,10 @@
-//! Lookups in an order that defeats caching, with room for all inodes and for a tenth of them.
+//! Measures lookups in an order in which caching does not help, with memory for all inodes and for
+//! a tenth of them.
 //!
-//! Our library is told how many inodes it may cache. The kernel has no such setting, so a separate
-//! process does its lookups in a memory cgroup. The first pass has no limit, and shows how much
-//! memory the inodes take. The second pass has a limit that leaves a tenth of that, in addition to
-//! the memory of the process itself.
+//! An option limits how many inodes the library caches. The kernel has no such setting, so a
+//! separate process looks files up through the kernel in a memory cgroup. The first pass has no
+//! limit, and shows how much memory the inodes take. The limit of the second pass leaves a tenth of
+//! this memory for inodes, in addition to the memory of the process itself.
 
 use std::path::Path;
 
@@ -18,18 +19,18 @@ use crate::worker::{self, MemoryFootprint};
 
 const SECTION: &str = "pressure";
 
-/// The divisor: one in this many inodes fits in memory.
+/// In the second pass, one in this many inodes fits in memory.
 const SHARE: u64 = 10;
 
-/// The least number of inodes that count as room for all.
+/// The smallest inode cache, in inodes, that counts as having room for all inodes.
 const LEAST_ROOM: u64 = 1 << 16;
 
-/// Bytes of the buffer cache per file. This suffices for all files in both steps, so that only
-/// inodes are short of room. It is twice the disk space of an inode, its names and its index
+/// Number of bytes of the buffer cache per file. It suffices for all files in either pass, so that
+/// only room for inodes is short. It is twice the disk space of an inode, its names and its index
 /// entries.
 const BUFFER_BYTES: u64 = 2 << 10;
 
-/// The amount of memory for inodes.
+/// How many of the inodes fit in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InodeRoom {
     All,
@@ -87,8 +88,9 @@ fn by_library(
     Ok(())
 }
 
-/// Measures the lookups of the kernel. Returns whether memory can be limited for them. A failed
-/// attempt is not repeated with as many threads, because it may have used up the whole time limit.
+/// Measures lookups through the kernel. Returns whether their memory can be limited. If not, the
+/// caller makes no further attempt with as many threads, because an attempt may last for the whole
+/// time limit.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
@@ -112,8 +114,8 @@ fn by_kernel(
 }
 
 /// Runs the lookups in a process in a memory cgroup, with memory for all inodes, or for a tenth of
-/// the memory that they took before. Returns the memory that they take, or `None` if the lookups
-/// are not possible. The reason is then noted.
+/// the memory that they took before. Returns the memory that the inodes take. Returns `None`, and
+/// records the reason, if this machine cannot do it.
 fn bounded(
     session: &mut Session<'_>,
     path: &Path,
@@ -153,15 +155,15 @@ fn bounded(
     }
 }
 
-/// Lookups to measure.
+/// The variant whose lookups are measured, and how many inodes fit in memory.
 #[derive(Clone, Copy)]
 struct Visit {
     variant: Variant,
     room: InodeRoom,
 }
 
-/// Creates the files, runs `look` with cold caches, and records the result. `look` also returns the
-/// memory for inodes, if known.
+/// Creates the files, runs `look` with cold caches, and records the result. `look` looks the files
+/// up. Its result also has the memory for inodes in bytes, if known.
 fn visit<T: WorkTarget>(
     session: &mut Session<'_>,
     target: &mut T,

@@ -1,4 +1,4 @@
-//! Steps over files, one after the other, as in the original benchmarks.
+//! Runs sequences of steps over the same files, as the original benchmarks do.
 
 use super::{MeasurementId, RunDetails, Session};
 use crate::error::WorkloadError;
@@ -10,9 +10,10 @@ use crate::work::{Work, WorkStep};
 pub(super) struct Sequence {
     pub(super) section: &'static str,
     pub(super) steps: &'static [WorkStep],
-    /// The other variants of the library that also run.
+    /// The variants of the library that run in addition to the library itself.
     pub(super) others: &'static [Variant],
-    /// Selects the steps that are reported. Other steps run only because a later step needs them.
+    /// Returns whether a step is reported. The other steps run only because a later step needs
+    /// them.
     pub(super) wants: fn(&Session<'_>, WorkStep) -> bool,
 }
 
@@ -41,7 +42,7 @@ pub(super) const MARKS: Sequence = Sequence {
     wants: |_, _| true,
 };
 
-/// A step of a variant.
+/// A step and the variant that performs it.
 #[derive(Clone, Copy)]
 struct MeasuredStep {
     variant: Variant,
@@ -125,7 +126,7 @@ impl Sequence {
     }
 }
 
-/// Returns whether a reverted decision affects a step.
+/// Returns whether the difference between this variant and the library affects a step.
 fn concerns(variant: Variant, step: WorkStep) -> bool {
     match variant {
         Variant::OneList => !matches!(step, WorkStep::Walk | WorkStep::BulkstatPast),
@@ -136,7 +137,8 @@ fn concerns(variant: Variant, step: WorkStep) -> bool {
 }
 
 impl Session<'_> {
-    /// Drops the caches of a target if the run is to continue. Notes a failure.
+    /// Drops the caches of a target. Returns whether the caches are cold, and records the reason if
+    /// not. Returns an error if the run must end.
     pub(super) fn cool(
         &mut self,
         target: &mut dyn WorkTarget,

@@ -1,4 +1,4 @@
-//! Repeated listing of all inodes of one large volume, which is filled once.
+//! Measures listings of all inodes of one large volume, which is filled only once.
 
 use super::{MeasurementId, RunDetails, Session, fill};
 use crate::error::WorkloadError;
@@ -11,7 +11,8 @@ use crate::work::{Work, WorkStep};
 
 const SECTION: &str = "stream";
 
-/// Files per directory. Listing is about inodes, not about long directories.
+/// Number of files per directory. It is moderate, because the workload is about inodes and not
+/// about long directories.
 const DIRECTORY_FILES: u64 = 1000;
 
 const STEPS: [WorkStep; 2] = [WorkStep::BulkstatPast, WorkStep::Bulkstat];

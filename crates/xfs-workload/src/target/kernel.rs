@@ -21,33 +21,33 @@ use crate::parallel::in_parallel;
 use crate::report::VolumeShape;
 use crate::work::{Work, WorkStep};
 
-/// Mode of created files. It is the same as on our volumes.
+/// Mode of created files. It is the same as on volumes of ferroxfs.
 const MODE: u32 = 0o600;
 const CHANGED_MODE: u32 = 0o400;
 const FOLDER_MODE: u32 = 0o700;
 
 const NO_PROGRESS: Duration = Duration::from_secs(1);
 
-/// Indexes in the line `ig` of the kernel's statistics: xs_ig_missed and xs_ig_reclaims.
+/// Indexes in the line `ig` of the kernel's statistics: xs_ig_missed, and below xs_ig_reclaims.
 const INODES_MISSED: usize = 3;
 const INODES_RECLAIMED: usize = 5;
 
-/// Number of attempts to drop the caches, and the pause between them.
+/// Number of attempts to drop the caches, and below the pause between two attempts.
 const DROPS: u32 = 25;
 const DROP_INTERVAL: Duration = Duration::from_millis(20);
-/// The longest wait for one attempt. On a machine where an unmount hangs, the attempt never
-/// returns.
+/// The longest wait for one attempt to drop the caches. On a machine where an unmount hangs, the
+/// attempt never returns.
 const DROP_PATIENCE: Duration = Duration::from_secs(10);
-/// Number of cached inodes of an idle volume: its root, and internal files.
+/// The most inodes that are cached on an idle volume: its root, and internal files.
 const FEW_INODES: u64 = 16;
 
-/// XFS_SUPER_MAGIC, "XFSB".
+/// Type of an XFS filesystem in statfs(2): XFS_SUPER_MAGIC, "XFSB".
 const MAGIC: i64 = 0x5846_5342;
 
 /// A directory on the kernel's XFS. Dropping this value removes the contents of the directory.
 pub struct KernelDirectory {
     path: PathBuf,
-    /// Used inodes of the volume before any file was created.
+    /// Number of used inodes of the volume before any file was created.
     used: u64,
     made: Vec<PathBuf>,
 }
@@ -70,14 +70,14 @@ impl KernelDirectory {
         Ok(Self { path: path.to_owned(), used: 0, made: Vec::new() })
     }
 
-    /// Sets a new path, after the volume has been mounted elsewhere.
+    /// Sets the new path of the directory, after its volume was mounted at another mount point.
     pub fn relocate(&mut self, path: &Path) {
         let names = self.made.iter().filter_map(|made| made.file_name());
         self.made = names.map(|name| path.join(name)).collect();
         self.path = path.to_owned();
     }
 
-    /// Returns the shape of the directory's volume.
+    /// Returns parent pointers, number of groups and log size of the directory's volume.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl KernelDirectory {
         WorkloadError::file(&self.path)
     }
 
-    /// Returns the directories that contain the files of a thread.
+    /// Returns the directories that contain the files of the thread with index `thread`.
     fn leaves(&self, thread: usize, work: &Work) -> Vec<PathBuf> {
         let top = self.path.join(work.folder(thread));
         match work.directories {
@@ -111,17 +111,17 @@ impl KernelDirectory {
         }
     }
 
-    /// Looks up the files of one thread, as in [`WorkStep::Visit`].
+    /// Looks up the files of the thread with index `thread`, as [`WorkStep::Visit`] does.
     pub(crate) fn visit(&self, thread: usize, work: &Work) -> Result<(), WorkloadError> {
         perform(WorkStep::Visit, &self.leaves(thread, work), work).map_err(self.failed())
     }
 
-    /// Returns how many inodes the kernel's bulkstat lists on the volume, with this many threads.
-    /// Each thread lists whole groups until no group is left.
+    /// Lists the inodes of the volume with the kernel's bulkstat, and returns their number. Each of
+    /// `threads` threads lists whole allocation groups until no group is left.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unavailable`] unless the caller is root, or the kernel's error.
+    /// [`WorkloadError::Unavailable`] if the caller is not root. Otherwise the kernel's error.
     pub fn bulkstat(&self, threads: usize) -> Result<u64, WorkloadError> {
         let directory = File::open(&self.path).map_err(self.failed())?;
         let next = AtomicU32::<OfVolume>::new(0);
@@ -145,7 +145,8 @@ impl KernelDirectory {
         }
     }
 
-    /// Returns a line of the kernel's statistics of this volume.
+    /// Returns the numbers in the line `kind` of the kernel's statistics of this volume. `None` if
+    /// they are not available.
     fn statistic(&self, kind: &str) -> Option<Vec<u64>> {
         let device = fs::metadata(&self.path).ok()?.dev();
         let device = format!("{}:{}", major(device), minor(device));
@@ -281,17 +282,18 @@ impl Drop for KernelDirectory {
     }
 }
 
-/// The result of waiting for background freeing.
+/// The result of waiting until the kernel has freed inodes in the background.
 #[derive(Debug, PartialEq, Eq)]
 struct FreeingWait {
-    /// The time at the end of the wait that passed without any progress.
+    /// How long the wait lasted at its end without any progress.
     in_vain: Duration,
-    /// Whether exactly the expected inodes were freed.
+    /// Whether as many inodes are used as before. If not, other programs have created or removed
+    /// files.
     is_certain: bool,
 }
 
-/// Waits until as many inodes are in use as before. If other programs create files on the volume
-/// meanwhile, that state is never reached. So a period without progress ends the wait.
+/// Waits until only `before` inodes are used again. If other programs create files on the volume,
+/// that may never happen. So the wait also ends after a period of `patience` without progress.
 fn wait_for_freeing(
     before: u64,
     patience: Duration,
@@ -314,7 +316,8 @@ fn wait_for_freeing(
     }
 }
 
-/// Lists directories. Returns the number of names of their files.
+/// Lists directories with the stat data of each file. Returns the sum of the link counts of the
+/// files.
 fn walk(leaves: &[PathBuf]) -> io::Result<u64> {
     let mut count = 0;
     for leaf in leaves {
@@ -330,8 +333,8 @@ fn look_at(path: &Path) -> io::Result<()> {
     until_there_is_memory(|| fs::symlink_metadata(path)).map(drop)
 }
 
-/// Retries as long as the system is out of memory. A process with little memory gets that error
-/// until the kernel has freed the evicted objects.
+/// Repeats `attempt` as long as it fails for lack of memory. A process with a memory limit gets
+/// this error until the kernel has freed evicted objects.
 fn until_there_is_memory<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {
@@ -374,7 +377,7 @@ fn perform(step: WorkStep, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
 }
 
 /// Drops the caches of the whole machine. A separate process makes the call, because the call may
-/// never return and its process cannot be killed then.
+/// never return and cannot be killed then.
 fn drop_caches() -> io::Result<()> {
     let mut shell = Command::new("sh");
     shell.args(["-c", "echo 3 > /proc/sys/vm/drop_caches"]);

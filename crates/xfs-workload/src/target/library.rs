@@ -1,4 +1,4 @@
-//! A volume of ours, through the library.
+//! A volume of ferroxfs, used through the library.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -18,15 +18,15 @@ use crate::parallel::in_parallel;
 use crate::store::Store;
 use crate::work::{Work, WorkStep};
 
-/// Permissions of created files, which no usual umask restricts. The kernel applies the umask of
+/// Permissions of created files. No usual umask restricts them; the kernel applies the umask of
 /// this process.
 const MODE: u16 = 0o600;
-/// The permissions after a change.
+/// The permissions that `WorkStep::Change` sets.
 const CHANGED_MODE: u16 = 0o400;
 const CREATION: CreateOptions = CreateOptions::new(MODE);
 const FOLDER: CreateOptions = CreateOptions::new(0o700);
 
-/// A volume of ours.
+/// A volume of ferroxfs as a target.
 pub struct Library {
     store: Store,
     options: OpenOptions,
@@ -61,7 +61,7 @@ impl Library {
         Ok(())
     }
 
-    /// Returns the directories that contain the files of a thread.
+    /// Returns the directories that contain the files of the thread with index `thread`.
     fn leaves(&self, thread: usize, work: &Work) -> ferroxfs::Result<Vec<Node>> {
         let top = self.volume().lookup(Path::new("/").join(work.folder(thread)))?;
         if work.directories == 0 {
@@ -154,8 +154,8 @@ impl WorkTarget for Library {
     }
 }
 
-/// Lists all inodes with this many threads, each of which lists whole groups until no group is
-/// left. Returns the number of inodes.
+/// Lists all inodes and returns their number. Each of `threads` threads lists whole allocation
+/// groups until no group is left.
 ///
 /// # Errors
 ///
@@ -176,7 +176,7 @@ pub fn bulkstat(volume: &Volume, threads: usize, path: BulkPath) -> ferroxfs::Re
     Ok(counts.into_iter().sum())
 }
 
-/// Lists the inodes of a group. Returns their number.
+/// Lists the inodes of an allocation group. Returns their number.
 fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs::Result<u64> {
     let (mut count, mut failure) = (0, None);
     let _ = volume.bulkstat_group(group, AgInode(0), path, |_, metadata| match metadata {
@@ -192,7 +192,8 @@ fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs:
     failure.map_or(Ok(count), Err)
 }
 
-/// Lists directories together with stat data. Returns the number of names of their files.
+/// Lists directories with the stat data of each file. Returns the sum of the link counts of the
+/// files.
 fn walk(leaves: &[Node]) -> ferroxfs::Result<u64> {
     let mut count = 0;
     for leaf in leaves {
@@ -204,7 +205,7 @@ fn walk(leaves: &[Node]) -> ferroxfs::Result<u64> {
     Ok(count)
 }
 
-/// Lists directories, and looks up each file. Returns the number of names.
+/// Lists directories and looks up each file. Returns the sum of the link counts of the files.
 fn walk_through(leaves: &[Node]) -> ferroxfs::Result<u64> {
     let mut count = 0;
     for leaf in leaves {

@@ -1,4 +1,5 @@
-//! A volume of ours per thread: the speed of threads that share only the machine.
+//! A target with one volume of ferroxfs per thread. It shows the speed of threads that share only
+//! the machine.
 //!
 //! The difference to one volume for all threads is the cost of the state that the threads share in
 //! that volume. The remaining loss with more threads is due to the machine.
@@ -14,7 +15,7 @@ use crate::error::WorkloadError;
 use crate::parallel::join;
 use crate::work::{Work, WorkStep};
 
-/// One volume per thread.
+/// One volume of ferroxfs per thread, as a target.
 pub(crate) struct SeparateVolumes {
     volumes: Vec<Library>,
 }
@@ -25,7 +26,7 @@ impl SeparateVolumes {
         Self { volumes }
     }
 
-    /// Returns each volume with its part of the work: the work of the thread with the same index.
+    /// Returns each volume with the work of the thread of the same index.
     fn parts(&mut self, work: &Work) -> impl Iterator<Item = (&mut Library, Work)> {
         assert_eq!(self.volumes.len(), work.threads, "each thread must have one volume");
         let part = |thread| Work { threads: 1, first: work.first + thread, ..*work };

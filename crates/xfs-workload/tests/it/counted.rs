@@ -7,15 +7,16 @@ use xfs_workload::{Measurement, Plan, Report, Variant, Workload, text};
 
 use crate::{report_of, small};
 
-/// The budget: at most one write of volume-wide memory in this many operations.
+/// At most one write of volume-wide memory is permitted in this many operations.
 const BUDGET: u64 = 64;
 
-/// Enough files per thread that the fixed cost per volume does not matter, and a log that they do
-/// not fill.
+/// Number of files per thread. It is so large that the fixed cost per volume does not matter, and
+/// so small that the files do not fill the log.
 const FILES: u64 = 10_000;
 const LOG_BYTES: u64 = 256 << 20;
 
-/// Returns a lock that only the one run whose writes are counted holds.
+/// Returns a lock under which a test counts the writes of this process. No other run is active
+/// meanwhile.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

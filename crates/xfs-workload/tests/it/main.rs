@@ -1,4 +1,4 @@
-//! Small complete runs. No test here depends on speed.
+//! Small complete runs of plans. No test depends on speed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, text};
 
-/// A watcher that ends the run after this number of parts has begun.
+/// A watcher that ends the run after this many parts have begun.
 struct Until(usize);
 
 impl Watcher for Until {
@@ -24,11 +24,11 @@ impl Watcher for Until {
 
 const FILES: u64 = 30;
 
-/// The smallest log of a volume.
+/// The smallest log of a volume in bytes.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// Returns all workloads except `fsync`, which needs many files to fill the list of a log and has a
-/// test of its own.
+/// Returns all workloads except `fsync`, which needs many files to fill the log's list of commits
+/// and has a test of its own.
 fn all_but_fsync() -> Vec<Workload> {
     Workload::ALL.into_iter().filter(|workload| *workload != Workload::Fsync).collect()
 }
@@ -45,7 +45,7 @@ fn small(workloads: &[Workload]) -> Plan {
     }
 }
 
-/// Runs a plan. The counters are those of the whole process, so only one run may be active at a
+/// Runs a plan. Its counters are those of the whole process, so only one run may be active at a
 /// time.
 fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
     #[cfg(feature = "count")]
@@ -88,8 +88,8 @@ fn file_step_starts_with_cold_caches() {
     assert!(report.measurements.iter().all(|one| one.is_cold));
 }
 
-/// Checks that the run with a volume per thread ends without an error. The run itself compares the
-/// resulting files.
+/// Checks that a run with one volume per thread ends without an error. The run itself compares the
+/// resulting files with those of the other variants.
 #[test]
 fn volume_per_thread_does_the_same_work() {
     let workloads = [Workload::Create, Workload::Bulkstat];
@@ -110,8 +110,8 @@ fn volume_per_thread_does_the_same_work() {
     assert!(text(&report, false).contains("a volume for each thread: 2 vs 1"));
 }
 
-/// Checks that a listing through the inode cache brings each inode in and evicts it. A listing that
-/// bypasses the cache brings in no inode.
+/// Checks that a listing through the inode cache brings each inode into memory and evicts it, and
+/// that a listing that bypasses the cache brings no inode into memory.
 #[test]
 fn bulkstat_evicts_the_inodes_that_it_brings_in() {
     let report = report_of(&small(&[Workload::Stream]));
@@ -122,8 +122,8 @@ fn bulkstat_evicts_the_inodes_that_it_brings_in() {
     }
 }
 
-/// Checks that a combined listing brings no inodes into memory. A listing file by file brings in
-/// all inodes.
+/// Checks that a listing with stat data brings no inode into memory, and that a listing file by
+/// file brings in all inodes.
 #[test]
 fn walk_through_memory_brings_each_inode_in() {
     let report = report_of(&small(&[Workload::Walk]));
@@ -151,8 +151,8 @@ fn little_memory_evicts_inodes() {
     assert!(went("visit, room for a tenth") > 1000);
 }
 
-/// Checks the load before an fsync. No part of the list was written early, and the full list is at
-/// nine tenths of its capacity, which is an eighth of the log.
+/// Checks the full list of commits before an fsync: no part of it was written early, and it takes
+/// nine tenths of its limit, which is an eighth of the log.
 #[test]
 fn full_list_is_nearly_full() {
     let report = report_of(&small(&[Workload::Fsync]));
@@ -178,7 +178,8 @@ fn full_list_is_nearly_full() {
     assert!(median("list nearly full") > median("list empty"));
 }
 
-/// Checks that direct updates save the transactions that the report shows.
+/// Checks that the report shows fewer transactions for direct updates of parent pointers than for
+/// intents.
 #[test]
 fn parents_by_intents_take_one_more_transaction() {
     let report = report_of(&small(&[Workload::Fsmark]));
@@ -223,7 +224,7 @@ fn cancelled_run_ends() {
     assert!(is_empty(folder.path()));
 }
 
-/// Checks that a directory of another filesystem is refused as the kernel's XFS.
+/// Checks that a directory that is not on XFS is refused as a target of the kernel.
 #[test]
 fn directory_of_another_filesystem_is_refused() {
     let plan = Plan { kernel: Some("/proc".into()), ..small(&[Workload::Create]) };

@@ -102,9 +102,10 @@ fn old(archive: &mut ArchiveInput, header: &Header) -> Result<(u64, Vec<u64>), F
     pushed.map(|()| (size, numbers)).ok_or_else(|| wrong(archive))
 }
 
-/// Reads the numbers at the beginning of the contents ("GNU sparse format 1.0"). These are the
-/// number of pairs, and then the pairs, one number per line, padded to a block. Returns `None` if a
-/// line is no number.
+/// Reads the sparse map at the beginning of a file's contents ("GNU sparse format 1.0"). On disk it
+/// is the number of pairs, then offset and length of each pair, one number per line, padded to a
+/// tar block. Returns the offsets and lengths without the number of pairs, or `None` if a line is
+/// not a number.
 fn in_front(archive: &mut ArchiveInput) -> Result<Option<Vec<u64>>, Failure> {
     let mut numbers = Vec::new();
     let mut line = Vec::new();

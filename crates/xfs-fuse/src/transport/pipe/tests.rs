@@ -9,10 +9,10 @@ use super::{LEAST_BYTES, MOST_PIPES, PipeState, Pipes};
 use crate::transport::reply::Reply;
 use crate::transport::wire::OutHeader;
 
-/// Length of the contents.
+/// Length of the contents in bytes.
 const LENGTH: usize = 200_000;
 
-/// Creates a file that takes answers as the FUSE device does.
+/// Creates a file that stands for the FUSE device and takes answers.
 fn target() -> std::fs::File {
     tempfile::tempfile().expect("a file")
 }
@@ -34,14 +34,14 @@ fn pipes() -> Pipes {
     Pipes::new(|| {})
 }
 
-/// Sends an answer with `length` bytes of contents through a pipe if possible. Returns whether it
-/// was sent.
+/// Sends an answer with `length` bytes of contents through a pipe. Returns `false` if that was not
+/// possible.
 fn send(reply: &mut Reply<'_>, length: usize) -> bool {
     let Some(pipe) = reply.pipe_for(length) else { return false };
     reply.send_through_pipe(pipe, length, |pipe| put(pipe, length))
 }
 
-/// Returns how many of the pipes are open.
+/// Returns the number of open pipes.
 fn open(pipes: &Pipes) -> usize {
     pipes.slots.iter().filter(|slot| matches!(slot.lock().state, PipeState::Open(_))).count()
 }

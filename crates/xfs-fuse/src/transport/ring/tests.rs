@@ -19,7 +19,7 @@ fn processor_list_is_counted() {
     }
 }
 
-/// Checks that a compromised worker gets no other system call through its ring (I2).
+/// Checks that a compromised worker cannot start other operations through its ring (I2).
 #[test]
 fn ring_refuses_everything_but_fuse_commands() {
     let IdleRing(mut ring) = match IdleRing::open() {
@@ -41,8 +41,8 @@ fn ring_refuses_everything_but_fuse_commands() {
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
 }
 
-/// Checks that a ring that the kernel refuses at once does not wait. A connection can end before
-/// its rings exist.
+/// Checks that a ring that the kernel refuses at once does not wait. This happens if a connection
+/// ends before its rings are registered.
 #[test]
 fn ring_that_is_refused_at_once_does_not_wait() {
     const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,9 +1,9 @@
-//! Tests that record locks are linearizable: some order of the calls explains all results, and in
-//! that order each call lies between its start and its end.
+//! Tests that record locks are linearizable. There must be an order of the calls that explains all
+//! results, in which each call takes effect between its start and its end.
 //!
 //! Threads try locks on one file, each as a process of its own, and record with one clock when each
-//! call began and ended. A search (Wing and Gong's) then looks for an order of the calls in which a
-//! table of bytes gives the same results.
+//! call began and ended. A search (the algorithm of Wing and Gong) then looks for an order of the
+//! calls in which a table of the lock on each byte gives the same results.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ const BYTES: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 struct Call {
     thread: u64,
-    /// The mode of the lock. `None` unlocks.
+    /// The mode of the lock. `None` for a call that unlocks.
     mode: Option<LockMode>,
     range: LockRange,
     succeeded: bool,
@@ -30,7 +30,7 @@ struct Call {
     ended: u64,
 }
 
-/// The lock level of each thread on each byte: none, shared, exclusive.
+/// The lock of each thread on each byte: 0 for none, 1 for shared, 2 for exclusive.
 type Table = [[u8; BYTES as usize]; THREADS as usize];
 
 /// Applies a call to the table. Returns the next table, or `None` if the call had the wrong result.
@@ -125,7 +125,8 @@ fn results_of_concurrent_locks_are_linearizable() {
     assert!(refused > 0, "some calls conflict");
 }
 
-/// Checks that the search detects a wrong result: a flipped result is not explained.
+/// Checks that the search detects a wrong result: no order explains the calls after one result was
+/// changed.
 #[test]
 fn flipped_result_is_not_linearizable() {
     let (word, state) = (LockWord::new(), LockState::new());

@@ -1,4 +1,4 @@
-//! Tests that explore schedules of the real code.
+//! Tests that run the real code under many schedules of its threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{
     LockState, LockWord, OpenMode, Owner, SlotTally, Wait, WaitGraph, Waiter,
 };
 
-/// The number of schedules of each kind.
+/// Number of schedules that each test tries.
 const SCHEDULES: usize = 1000;
 const GRACE: Duration = Duration::from_secs(45);
 
@@ -38,8 +38,8 @@ fn byte(process: u64, at: u64) -> HeldLock {
     HeldLock { owner: Owner::Process(process), range, mode: LockMode::Exclusive }
 }
 
-/// Checks that every waiter is woken. A lost wakeup would leave a task asleep, which the explorer
-/// reports as a deadlock.
+/// Checks that every waiter is woken. A lost wakeup would leave a task asleep, which the scheduler
+/// of the test reports as a deadlock.
 #[test]
 fn every_waiter_is_woken() {
     explore(|| {
@@ -60,8 +60,8 @@ fn every_waiter_is_woken() {
     });
 }
 
-/// Checks two processes that lock two bytes in opposite order. They never both sleep, and at most
-/// one is refused.
+/// Checks two processes that lock two bytes in opposite order. At most one of them gets
+/// `LockError::Deadlock`, and they never both sleep.
 #[test]
 fn deadlock_is_reported_to_one_process_at_most() {
     explore(|| {
@@ -86,8 +86,8 @@ fn deadlock_is_reported_to_one_process_at_most() {
     });
 }
 
-/// Checks that a wait that is cancelled while it is woken neither keeps the lock nor leaves an
-/// entry.
+/// Checks that a wait that is cancelled while it is woken neither keeps the lock nor stays in the
+/// list of waiters.
 #[test]
 fn cancelled_wait_ends_without_a_trace() {
     explore(|| {
@@ -108,8 +108,8 @@ fn cancelled_wait_ends_without_a_trace() {
     });
 }
 
-/// Checks that a write lease and an open cannot miss each other: two readers open through slots
-/// while another thread requests the lease.
+/// Checks that a write lease and an open cannot miss each other. Two readers open the file through
+/// per-CPU slots while another thread requests the lease.
 fn opens_against_a_lease(open: fn(&File, &SlotTally) -> Result<(), LockError>) {
     explore(move || {
         let file = Arc::new(File::default());
@@ -142,8 +142,8 @@ fn open_and_lease_see_each_other() {
     });
 }
 
-/// Performs an open as a processor may reorder it without the fence: the open checks for leases
-/// before it is counted.
+/// Checks that the test finds an open without its fence. That open checks for leases before it is
+/// counted, as a processor could reorder it.
 #[test]
 #[should_panic(expected = "a lease for writing beside an open")]
 fn open_that_checks_before_it_counts_is_detected() {
@@ -155,7 +155,7 @@ fn open_that_checks_before_it_counts_is_detected() {
     });
 }
 
-/// Checks that no lock and no open is left at the end, in whatever order the threads run.
+/// Checks that after all closes no lock and no open is left, in whatever order the threads run.
 #[test]
 fn closes_release_all_locks_and_opens() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! Tests with operating system threads.
+//! Tests of waiting and waking with threads of the operating system.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -115,7 +115,7 @@ fn one_of_two_processes_in_a_cycle_is_refused() {
     });
 }
 
-/// Checks that process 2 may wait for process 1, once 2 has released the lock that 1 waits for.
+/// Checks that process 2 may wait for process 1 after 2 has released the lock for which 1 waited.
 #[test]
 fn released_lock_removes_its_edge_from_the_graph() {
     let file = File::default();
@@ -141,7 +141,8 @@ fn released_lock_removes_its_edge_from_the_graph() {
     });
 }
 
-/// Checks that a conversion releases the old lock first, even if the new one fails: see flock(2).
+/// Checks that a `flock` in another mode releases the old lock first, even if the new one fails:
+/// see flock(2).
 #[test]
 fn flock_conversion_releases_the_old_lock_first() {
     let file = File::default();
@@ -227,7 +228,7 @@ fn file_opened_by_many_threads_is_counted_per_slot() {
     assert!(file.locks().was_sharded());
 }
 
-/// Checks that many threads that lock random ranges never hold the same byte exclusively at once.
+/// Checks many threads that lock random ranges: two of them never hold the same byte exclusively.
 #[test]
 fn exclusive_locks_exclude_other_threads() {
     const BYTES: usize = 8;

@@ -1,4 +1,4 @@
-//! Operations on contents.
+//! Generation of operations on contents.
 
 use super::{Generator, WantedNode};
 use crate::model::Model;
@@ -6,9 +6,10 @@ use crate::model::operation::{
     Abilities, AllocationMode, FileRanges, FileTarget, IoMode, Operation, SLOTS,
 };
 
-/// Most files stay smaller than this.
+/// The size in bytes below which most files stay.
 const USUAL_BYTES: u64 = 1 << 20;
-/// The longest range of an operation, because the model stores shared data twice.
+/// The longest range of an operation in bytes. It is small because the model stores shared data
+/// twice.
 const RANGE_MAX: u64 = 4 << 20;
 
 impl Generator {
@@ -22,13 +23,13 @@ impl Generator {
         Some(Operation::Close { slot: self.random.below(SLOTS as u64) as usize })
     }
 
-    /// Returns the size of a file.
+    /// Returns the size of a file in bytes, or 0 if it does not exist.
     fn size(model: &Model, file: &FileTarget) -> u64 {
         let node = model.file(file).and_then(|id| model.node(id));
         node.ok().and_then(|node| node.contents()).map_or(0, |contents| contents.size())
     }
 
-    /// Returns an offset in a file or past its end.
+    /// Returns a random offset in a file, or past its end.
     fn offset(&mut self, model: &Model, file: &FileTarget) -> u64 {
         let (size, block) = (Self::size(model, file), model.features().block_bytes);
         match self.random.below(10) {
@@ -64,7 +65,8 @@ impl Generator {
         Some(Operation::Read { file, offset, length: self.length(model) })
     }
 
-    /// Returns the buffers of one call and its offset. Direct I/O uses whole blocks.
+    /// Returns the I/O mode, the offset and the buffer lengths of one call. Direct I/O uses whole
+    /// blocks.
     fn pieces(&mut self, model: &Model, file: &FileTarget) -> (IoMode, u64, Vec<u64>) {
         let block = model.features().block_bytes;
         let (way, unit) = match self.chance(2) {
@@ -144,7 +146,7 @@ impl Generator {
         Some(Operation::Allocate { file, mode, offset, length })
     }
 
-    /// Returns ranges of two files. In most cases the ranges can share blocks.
+    /// Returns ranges of two files for an operation. In most cases the ranges can share blocks.
     fn ranges(&mut self, model: &Model) -> Option<FileRanges> {
         let block = model.features().block_bytes;
         let (from, to) = (self.target(model)?, self.target(model)?);

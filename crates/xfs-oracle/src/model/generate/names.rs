@@ -144,7 +144,7 @@ impl Generator {
         Some(format!("{namespace}{number}{rest}"))
     }
 
-    /// Returns a path to a node other than a symbolic link. Symbolic links have no mode and cannot
+    /// Returns a path to a node that is not a symbolic link. Symbolic links have no mode and cannot
     /// be opened.
     fn no_link(&mut self, model: &Model) -> Option<String> {
         let path = self.existing(model, WantedNode::Anything)?;

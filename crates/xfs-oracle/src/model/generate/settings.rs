@@ -61,7 +61,7 @@ impl Generator {
         Some(Operation::SetFlags { path, settings })
     }
 
-    /// Returns a hint, in most cases of whole blocks.
+    /// Returns an extent size hint in bytes. In most cases it is a multiple of the block size.
     fn hint(&mut self, model: &Model, blocks: u64) -> u32 {
         let hint = self.random.below(blocks) * model.features().block_bytes;
         if self.chance(15) { hint as u32 + 1 } else { hint as u32 }

@@ -1,12 +1,14 @@
-//! The operations of a thread on files of its own, and their required state after a cut.
+//! The operations of a thread on files of its own, and the states of these files that are allowed
+//! after a power cut.
 //!
 //! # Rules
 //!
-//! - **I1** The names of a thread's files are those after one of its steps, the same step for all.
-//!   A renamed file has one of its names, and no step is present without all earlier steps.
-//! - **I2** That step is not older than the promise of any sync that returned before the cut. It is
-//!   not newer than the steps that had begun by then.
-//! - **I3** A file whose contents a sync covered has these contents.
+//! - **I1** The names of a thread's files are those after one of its steps, the same step for all
+//!   files. A renamed file has either its old or its new name, and no step is present without all
+//!   earlier steps.
+//! - **I2** That step is not older than the promise of any sync that returned before the power cut.
+//!   It is not newer than the steps that had begun before the power cut.
+//! - **I3** A file whose contents a sync has made durable has these contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,54 +19,55 @@ use xfs_oracle::{Contents, DirectoryEntry, InodeView, Tree};
 /// The identity of a file: the user ID of its owner, which is set when the file is created.
 pub(super) type FileIdentity = u32;
 
-/// Size of a thread's range of identities, larger than the number of its files.
+/// Number of identities reserved for each thread, more than it has files.
 const FILES: u32 = 1 << 20;
 
-/// The names of each file. A removed file has no names.
+/// The names of each file. A removed file has an empty set.
 type FileNames = BTreeMap<FileIdentity, BTreeSet<String>>;
 
-/// The record of a thread.
+/// The steps of a thread and the promises of its syncs.
 #[derive(Debug)]
 pub(super) struct ThreadLife {
-    /// The first identity of the thread's files.
+    /// The identity of the thread's first file.
     first: FileIdentity,
     pub(super) steps: Vec<ThreadStep>,
     promises: Vec<FsyncPromise>,
 }
 
-/// One change.
+/// One change by a thread to the names of its files.
 #[derive(Debug)]
 pub(super) struct ThreadStep {
-    /// Position of the device when the step began.
+    /// Number of requests that the device had recorded when the step began.
     pub(super) began: usize,
-    /// Time after the step returned.
+    /// The time, as a count of events, after the step had returned.
     pub(super) returned: u64,
-    /// All paths of the affected files after the step.
+    /// The changed files, each with all of its paths after the step.
     pub(super) changes: Vec<(FileIdentity, Vec<String>)>,
-    /// The file that the step wrote, if any.
+    /// The file whose contents the step wrote, if any.
     pub(super) written: Option<FileIdentity>,
 }
 
-/// An fsync of a file that had been written.
+/// An fsync of a file whose contents had been written.
 #[derive(Debug)]
 struct FsyncPromise {
     file: FileIdentity,
-    /// Number of covered steps.
+    /// Number of the thread's steps that the fsync has made durable.
     steps: usize,
-    /// Position of the device when the fsync returned.
+    /// Number of requests that the device had recorded when the fsync returned.
     position: usize,
 }
 
 /// A sync of the volume.
 #[derive(Debug)]
 pub(super) struct VolumeSync {
-    /// Time of the call. The sync covers all steps that had returned before.
+    /// The time of the call, as a count of events. The sync covers all steps that had returned
+    /// before.
     pub(super) began: u64,
-    /// Position of the device when the sync returned.
+    /// Number of requests that the device had recorded when the sync returned.
     pub(super) position: usize,
 }
 
-/// Returns the length of a file.
+/// Returns the length that a file must have, in bytes.
 pub(super) fn length_bytes(file: FileIdentity) -> u64 {
     const MOST: u64 = 9000;
     u64::from(file) * 977 % MOST + 1
@@ -82,14 +85,16 @@ impl ThreadLife {
         self.first + number
     }
 
-    /// Records an fsync that has just returned: the file's names are no older than its last step.
+    /// Records an fsync of `file` that has just returned. It makes the last step that changed the
+    /// file's names durable, with all earlier steps.
     pub(super) fn promise(&mut self, file: FileIdentity, position: usize) {
         let changes = |step: &ThreadStep| step.changes.iter().any(|(changed, _)| *changed == file);
         let steps = self.steps.iter().rposition(changes).map_or(0, |last| last + 1);
         self.promises.push(FsyncPromise { file, steps, position });
     }
 
-    /// Judges the recovered volume after a cut at a position of the device.
+    /// Judges a volume that was recovered after a power cut. The device had recorded `point`
+    /// requests.
     pub(super) fn judge(
         &self,
         tree: &Tree,
@@ -111,7 +116,7 @@ impl ThreadLife {
         tree.nodes.values().filter(is_covered).try_for_each(check_contents)
     }
 
-    /// Returns the names of the thread's files in a tree.
+    /// Returns the names that `tree` shows for the thread's files.
     fn shown(&self, tree: &Tree) -> Result<FileNames, String> {
         let mut shown = FileNames::new();
         let is_own = |node: &&InodeView| (self.first..self.first + FILES).contains(&node.uid);
@@ -138,7 +143,7 @@ impl ThreadLife {
         Err(format!("found no step of a thread from {floor} to {begun}; the closest: {closest}"))
     }
 
-    /// Returns the names before the first step, after it, after the next one and so on.
+    /// Returns the names of all files before the first step, and then after each step.
     fn states(&self) -> impl Iterator<Item = FileNames> {
         let mut names = FileNames::new();
         let after = self.steps.iter().map(move |step| {
@@ -154,8 +159,8 @@ impl ThreadLife {
     }
 }
 
-/// Checks the link counts of a tree: each inode must have as many links as names, and a directory
-/// also one per subdirectory.
+/// Checks the link counts of a tree. Each inode must have as many links as names, and a directory
+/// one more per subdirectory.
 pub(super) fn check_links(tree: &Tree) -> Result<(), String> {
     for (number, node) in &tree.nodes {
         let is_folder = |entry: &&DirectoryEntry| entry.kind == FileType::Directory;

@@ -12,22 +12,22 @@ use super::life::{FileIdentity, ThreadLife, ThreadStep, length_bytes};
 use super::shared::{folder, is_narrow, wide_folder, within};
 use crate::library::Library;
 
-/// The most files that change their names. The number is small, so that the narrow directories stay
-/// narrow.
+/// The most files that get new names later. The number is small, so that the directories with few
+/// names keep few names.
 const MOST_MOVING: usize = 3;
-/// Length of long names, which move directories out of their inodes.
+/// Length of long names in bytes. Directories with such names need blocks outside of their inodes.
 const LONG_NAME_BYTES: usize = 150;
 
-/// A thread, and its files.
+/// A thread's own files, and the record of its operations on them.
 pub(super) struct OwnFiles<'a> {
     stage: &'a SharedVolume,
     thread: u64,
     subject: Library,
     life: ThreadLife,
-    /// The paths of the files that change their names. All other files stay unchanged.
+    /// The paths of the files that get new names later. All other files keep their names.
     moving: BTreeMap<FileIdentity, Vec<String>>,
     files: u32,
-    /// Counter that keeps names from being reused.
+    /// Number of the next name. It grows, so that no name is used twice.
     names: u32,
 }
 
@@ -42,7 +42,7 @@ impl<'a> OwnFiles<'a> {
         self.life
     }
 
-    /// Performs one operation on one or two files.
+    /// Performs one operation on one or two of the thread's files.
     pub(super) fn step(&mut self, prng: &mut Prng) -> Result<(), String> {
         let (one, other) = (self.any(prng), self.any(prng));
         match (prng.within(0..10), one, other) {
@@ -73,7 +73,8 @@ impl<'a> OwnFiles<'a> {
         within(folder, &format!("{}-{}{tail}", self.thread, self.names))
     }
 
-    /// Performs an operation that leaves these files under these paths.
+    /// Performs an operation and records it. `changes` has the paths of the affected files after
+    /// it.
     fn perform(
         &mut self,
         operation: &Operation,
@@ -98,7 +99,7 @@ impl<'a> OwnFiles<'a> {
         Ok(())
     }
 
-    /// Creates and writes a file. Some files are then made durable and stay unchanged.
+    /// Creates and writes a file. Makes some files durable at once; these are never changed again.
     fn make(&mut self, prng: &mut Prng) -> Result<(), String> {
         self.files += 1;
         let file = self.life.identity(self.files);
@@ -141,7 +142,7 @@ impl<'a> OwnFiles<'a> {
         self.perform(&Operation::Rename { from, to, mode }, vec![(file, paths)])
     }
 
-    /// Renames one file to a name of the other file, which loses that name.
+    /// Renames `file` to a name of `other`, which `other` loses.
     fn replace(&mut self, file: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(file), self.path(other));
         let mut changes = Vec::new();
@@ -156,7 +157,7 @@ impl<'a> OwnFiles<'a> {
         self.perform(&Operation::Rename { from, to, mode: RenameMode::Replace }, changes)
     }
 
-    /// Exchanges a name of two files.
+    /// Exchanges a name of `one` with a name of `other`.
     fn exchange(&mut self, one: FileIdentity, other: FileIdentity) -> Result<(), String> {
         let (from, to) = (self.path(one), self.path(other));
         let changes = [(one, &to), (other, &from)].map(|(file, name)| {

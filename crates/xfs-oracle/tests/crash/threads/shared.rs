@@ -1,7 +1,7 @@
 //! The threads' operations on shared names.
 //!
-//! There are few names, so that threads meet. Most operations fail sometimes because another thread
-//! was faster, which does not matter.
+//! There are few names, so that threads often use the same name. Most operations fail sometimes
+//! because another thread was faster, which does not matter.
 
 use rustix::io::Errno;
 use xfs_oracle::model::{
@@ -11,12 +11,12 @@ use xfs_testkit::Prng;
 
 use super::{NARROW, WIDE};
 
-/// Names per directory.
+/// Number of names per directory.
 const NAMES: usize = 16;
-/// Names per narrow directory, which usually stays in its inode, so that one log item contains all
-/// of it.
+/// Number of names per directory with few names. Its entries usually fit in its inode, so that one
+/// log item contains all of them.
 const NARROW_NAMES: usize = 6;
-/// Length of long names, which move directories out of their inodes.
+/// Length of long names in bytes. Directories with such names need blocks outside of their inodes.
 const LONG_NAME_BYTES: usize = 180;
 const ATTRIBUTES: usize = 6;
 const MOST_BLOCKS: usize = 20;
@@ -32,7 +32,7 @@ pub(super) fn operation(prng: &mut Prng, features: Features) -> Operation {
     }
 }
 
-/// Returns whether this error must not occur in any history.
+/// Returns whether an error must never occur in a history.
 pub(super) fn is_fatal(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::UCLEAN | Errno::ROFS)
 }
@@ -118,7 +118,7 @@ fn on_settings(prng: &mut Prng) -> Operation {
     }
 }
 
-/// Returns a shared directory, in half of the cases a narrow one.
+/// Returns a shared directory. In half of the cases it is one with few names.
 pub(super) fn folder(prng: &mut Prng) -> &'static str {
     if prng.within(0..2) == 0 {
         wide_folder(prng)
@@ -132,12 +132,12 @@ pub(super) fn wide_folder(prng: &mut Prng) -> &'static str {
     WIDE.get(prng.within(0..WIDE.len() + 1)).copied().unwrap_or("")
 }
 
-/// Returns whether a directory must have few names.
+/// Returns whether the directory is one of those that must have few names.
 pub(super) fn is_narrow(folder: &str) -> bool {
     NARROW.contains(&folder)
 }
 
-/// Returns a path in a shared directory, or in a directory that a thread has created there.
+/// Returns a path in a shared directory, or in a subdirectory that a thread may have created.
 fn path(prng: &mut Prng) -> String {
     let folder = folder(prng);
     let mut name = || {

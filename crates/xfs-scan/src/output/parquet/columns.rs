@@ -21,7 +21,7 @@ pub(super) enum ParquetColumn {
     Orphan,
 }
 
-/// Returns the columns for a selection of fields.
+/// Returns the columns of the file for the selected fields.
 pub(super) fn columns(fields: Fields) -> Vec<ParquetColumn> {
     let mut columns = Vec::new();
     for field in fields.iter() {
@@ -69,8 +69,8 @@ impl ParquetColumn {
         }
     }
 
-    /// Returns whether a row can lack a value of this column. It can for times that Arrow cannot
-    /// hold, for targets, and for names that are not UTF-8.
+    /// Returns whether a row can be without a value in this column. That holds for times that Arrow
+    /// cannot hold, for symlink targets, and for names that are not UTF-8.
     pub(super) fn is_nullable(self) -> bool {
         match self {
             Self::Inode(Field::Atime | Field::Mtime | Field::Ctime | Field::Btime)

@@ -6,8 +6,8 @@ use crate::variant::Variant;
 use crate::work::Work;
 use crate::{NewVolume, Store};
 
-/// Checks that the inodes of the opened files lie where their columns say, also after the files
-/// were opened.
+/// Checks that the inodes of the measured files have the addresses that their columns name, before
+/// and after the files were opened.
 #[test]
 fn inodes_lie_at_the_stated_positions() {
     let work = Work::new(1, CANDIDATES);

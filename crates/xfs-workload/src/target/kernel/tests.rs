@@ -9,7 +9,7 @@ use crate::WorkloadError;
 use crate::target::WorkTarget;
 use crate::work::{Work, WorkStep};
 
-/// Returns a target for a `path` that is not on XFS.
+/// Returns a target for a directory that need not be on XFS.
 fn directory(path: &Path) -> KernelDirectory {
     KernelDirectory { path: path.to_owned(), used: 0, made: Vec::new() }
 }
