@@ -13,7 +13,7 @@ use crate::code::Code;
 use crate::dabtree::{self, DaBlock, DaFork, LeafVisitor};
 use crate::facts::{Facts, Gap, ParentPointer};
 use crate::finding::Finding;
-use crate::fork::ForkMap;
+use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::inode::{Inode, Pass};
 
 /// Checks the attributes of an inode and reports its parent pointers. `map` is absent if the map of
@@ -216,8 +216,9 @@ impl AttrLeaves<'_> {
         let mut offset = 0;
         let mut block = first;
         while offset < length_bytes {
-            let fork = (inode, ForkKind::Attr);
-            let read = self.fork.map.read(pass, fork, (block, 1), BlockKind::AttrRemote);
+            let fork = OpenFork { inode, kind: ForkKind::Attr };
+            let run = BlockRun { block, count: 1 };
+            let read = self.fork.map.read(pass, fork, run, BlockKind::AttrRemote);
             let Some((bytes, ..)) = read else {
                 if self.fork.map.find(block).is_none() {
                     problem(pass, block, format!("block {} is not mapped", block.0));

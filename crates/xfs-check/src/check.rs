@@ -145,7 +145,7 @@ struct Run<'a> {
     progress: &'a dyn Progress,
 }
 
-/// What one thread has found.
+/// The facts and findings of one thread.
 struct Share<T> {
     facts: T,
     findings: Findings,

@@ -15,7 +15,7 @@ use xfs_format::{BlockKind, FileBlock, StructureAddress};
 use crate::code::Code;
 use crate::facts::Facts;
 use crate::finding::{Finding, Place};
-use crate::fork::ForkMap;
+use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::inode::{Inode, Pass};
 
 /// A block of the btree.
@@ -63,8 +63,8 @@ impl DaFork<'_> {
         block: FileBlock,
     ) -> Option<DaBlock> {
         let count = 1 << self.blocks_log;
-        let fork = (self.inode, self.kind);
-        let read = self.map.read(pass, fork, (block, count), self.block_kind());
+        let fork = OpenFork { inode: self.inode, kind: self.kind };
+        let read = self.map.read(pass, fork, BlockRun { block, count }, self.block_kind());
         let (bytes, ..) = read?;
         let owner = dabtree::owner(&bytes);
         if owner != Some(self.inode.number()) {
@@ -155,6 +155,7 @@ impl<V> DaWalk<'_, '_, V> {
     where
         V: LeafVisitor<T>,
     {
+        // The btree has no more blocks than the fork (I2).
         if self.visited >= self.budget {
             let check = DaBtreeCheck::Cycle { visited: self.visited };
             if self.is_whole {
@@ -178,6 +179,7 @@ impl<V> DaWalk<'_, '_, V> {
         };
         let node = is_node.then(|| DaNode::decode(&read.bytes, address).ok()).flatten();
         let level = node.map_or(0, |node| node.level());
+        // A child of another level could lead back to its parent (I1).
         if expected_level.is_some_and(|expected| expected != level) {
             let found = format!("level {level}, expected {}", expected_level.unwrap_or_default());
             self.problem(pass, block, found);

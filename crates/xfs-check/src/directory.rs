@@ -15,7 +15,7 @@ use crate::code::Code;
 use crate::dabtree::{self, DaBlock, DaFork, LeafVisitor};
 use crate::facts::{Facts, Gap, Name};
 use crate::finding::{Finding, Place};
-use crate::fork::ForkMap;
+use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::hash::{Keyed, Tag};
 use crate::inode::{Inode, Pass};
 
@@ -198,8 +198,8 @@ impl Directory<'_> {
     fn data_block<T: Facts>(&mut self, pass: &mut Pass<'_, T>, block: FileBlock) -> Option<u16> {
         let geometry = pass.volume.geometry();
         let count = 1 << geometry.directory_block_log;
-        let fork = (self.inode, ForkKind::Data);
-        let read = self.map.read(pass, fork, (block, count), BlockKind::DirectoryData);
+        let fork = OpenFork { inode: self.inode, kind: ForkKind::Data };
+        let read = self.map.read(pass, fork, BlockRun { block, count }, BlockKind::DirectoryData);
         let Some((bytes, evidence, _)) = read else {
             let last = FileBlock(block.0 + u64::from(count) - 1);
             if self.map.find(block).is_none() || self.map.find(last).is_none() {
@@ -363,8 +363,9 @@ impl Directory<'_> {
         let end = FileBlock(u64::MAX >> 1);
         for number in self.blocks_of_section(pass, first..end) {
             let block = FileBlock(first.0 + (number << log));
-            let fork = (self.inode, ForkKind::Data);
-            let read = self.map.read(pass, fork, (block, 1 << log), BlockKind::DirectoryFree);
+            let fork = OpenFork { inode: self.inode, kind: ForkKind::Data };
+            let run = BlockRun { block, count: 1 << log };
+            let read = self.map.read(pass, fork, run, BlockKind::DirectoryFree);
             let Some((bytes, ..)) = read else { return };
             let address = StructureAddress::Data(self.inode.number(), block);
             let free = match FreeBlock::decode(&bytes, address) {

@@ -19,6 +19,20 @@ use crate::finding::Finding;
 use crate::inode::{Inode, Pass, owner_of};
 use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
 
+/// A fork of an inode.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenFork<'a> {
+    pub(crate) inode: &'a Inode<'a>,
+    pub(crate) kind: ForkKind,
+}
+
+/// Consecutive blocks of a fork.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockRun {
+    pub(crate) block: FileBlock,
+    pub(crate) count: u32,
+}
+
 /// The map of a fork.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForkMap {
@@ -53,10 +67,12 @@ impl ForkMap {
     pub(crate) fn read<T: Facts>(
         &self,
         pass: &mut Pass<'_, T>,
-        (inode, fork): (&Inode<'_>, ForkKind),
-        (block, count): (FileBlock, u32),
+        fork: OpenFork<'_>,
+        blocks: BlockRun,
         kind: BlockKind,
     ) -> Option<(Vec<u8>, Evidence, DiskAddr)> {
+        let OpenFork { inode, kind: fork } = fork;
+        let BlockRun { block, count } = blocks;
         let block_size = pass.geometry().block_size as usize;
         let mut bytes = vec![0; block_size * count as usize];
         let mut first = None;

@@ -19,7 +19,7 @@ use crate::facts::{Claim, Facts, Gap, Owner};
 use crate::finding::{Finding, Place};
 use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
 
-/// What the next passes need to know about a group.
+/// The facts of a group that the next passes need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSummary {
     /// The leaves of the inode btree: the units of the next pass.

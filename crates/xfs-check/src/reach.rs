@@ -1,7 +1,7 @@
 //! Reachability: each directory is below a root.
 //!
-//! The balances prove that each directory has one name and that its `..` is right. What is left is
-//! a ring of directories that name each other.
+//! The balances prove that each directory has one name and that its `..` is right. A ring of
+//! directories that name each other satisfies both, and is found here.
 
 use xfs_format::{Geometry, InodeNumber};
 
@@ -9,7 +9,7 @@ use crate::blocks::Findings;
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 
-/// What is known of a directory.
+/// The reachability of a directory, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Unknown,

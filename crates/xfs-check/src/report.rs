@@ -11,7 +11,7 @@ pub struct Unchecked {
     pub what: String,
 }
 
-/// What a run has looked at.
+/// The parts of the volume that a run has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coverage {
@@ -33,9 +33,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings that were left out because there are too many.
     pub dropped: u64,
-    /// What was not looked at. Each part has a finding that says why.
+    /// Parts that were not looked at. Each has a finding that says why.
     pub unchecked: Vec<Unchecked>,
-    /// What was looked at.
+    /// Parts that were looked at.
     pub coverage: Coverage,
     /// Whether the run was stopped before its end.
     pub is_stopped: bool,

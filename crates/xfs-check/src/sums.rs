@@ -40,7 +40,7 @@ pub(crate) struct InodeSums {
     pub(crate) has_pinned: bool,
 }
 
-/// What could not be read, by balance.
+/// Structures that could not be read, by the balance that they feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gaps {
     pub(crate) claims: bool,

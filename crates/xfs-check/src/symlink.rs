@@ -7,7 +7,7 @@ use xfs_format::symlink::{SymlinkBlock, SymlinkCheck};
 use crate::code::Code;
 use crate::facts::Facts;
 use crate::finding::Finding;
-use crate::fork::ForkMap;
+use crate::fork::{BlockRun, ForkMap, OpenFork};
 use crate::inode::{Inode, Pass};
 
 /// The most blocks of a target: 1024 bytes in blocks of 512 bytes, each with a header.
@@ -38,8 +38,9 @@ pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &F
     }
     let mut expected = 0;
     for extent in &map.extents {
-        let part = (extent.file_block, extent.length_blocks);
-        let read = map.read(pass, (inode, ForkKind::Data), part, BlockKind::Symlink);
+        let part = BlockRun { block: extent.file_block, count: extent.length_blocks };
+        let fork = OpenFork { inode, kind: ForkKind::Data };
+        let read = map.read(pass, fork, part, BlockKind::Symlink);
         let Some((bytes, _, at)) = read else { return };
         let Ok(block) = SymlinkBlock::decode(&bytes, at) else { return };
         if block.owner != inode.number() {

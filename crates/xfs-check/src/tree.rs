@@ -47,7 +47,7 @@ struct Child<K> {
     may_be_low: bool,
 }
 
-/// What a level has had so far.
+/// The last block that was visited on a level.
 #[derive(Clone, Copy, Default)]
 enum Neighbour {
     /// Nothing: the next block is the first one.
@@ -163,6 +163,7 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
 
     /// Visits a block and all below it. Returns its lowest and highest key.
     fn visit(&mut self, child: &Child<F::Key>) -> Option<(F::Key, F::Key)> {
+        // A graph that is no tree would have more blocks than its space (I2).
         if self.blocks >= self.space.budget {
             if self.is_whole {
                 let found = format!("{}: more than {} blocks", name::<F>(), self.space.budget);

@@ -27,6 +27,7 @@ pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber) {
                 || !group.contains_inode(next)
                 || next.0 as usize % UNLINKED_BUCKETS != bucket
             {
+                // A ring ends here (I1).
                 let found = match budget {
                     0 => format!("list {bucket} is longer than the group has inodes"),
                     _ => format!("list {bucket} leads to inode {} of the group", next.0),

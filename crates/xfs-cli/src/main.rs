@@ -9,7 +9,8 @@
 //! after the room or after the command. `commands.rs` opens the command; [`run::Run`] runs it.
 //!
 //! ```text
-//! inspect/   check info ls tree stat readlink getfacl getfattr find du extents parents dump log scan
+//! inspect/   check info ls tree stat readlink getfacl getfattr find du extents parents dump log
+//!            scan
 //!            predicate: the expressions of find; structures: printing of disk structures
 //! export/    cat get cp tar
 //!            host: writing files to the host; tar/writer: writing an archive

@@ -23,8 +23,8 @@ pub(crate) struct InfoArguments {
 /// Report everything that is wrong with a volume, without changing it
 ///
 /// All structures are read and compared with each other. A dirty log is replayed in memory, and the
-/// result is checked. What cannot be read is reported, and the rest is checked all the same. The
-/// exit codes are those of fsck(8): 0 clean, 4 damaged, 8 not checked, 16 usage, 32 stopped.
+/// result is checked. Structures that cannot be read are reported, and the rest is still checked.
+/// The exit codes are those of fsck(8): 0 clean, 4 damaged, 8 not checked, 16 usage, 32 stopped.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArguments {
     /// The image or device

@@ -1,6 +1,6 @@
 //! Suggestions for a word that is no command, and for an argument that a command does not take.
 //!
-//! Owns: the tables of words from other programs, and of arguments from other programs. Does **not**
+//! Owns: the tables of words and of arguments from other programs. Does **not**
 //! own: the suggestions by similarity, which clap makes. A destructive command is never suggested:
 //! a word that resembles `rm` may mean anything.
 

@@ -55,7 +55,7 @@ fn damaged_header_is_named_with_its_consequences() {
     assert!(said.contains("AG 0, block 0, byte 512: checksum is "), "{said}");
     assert!(said.contains("not checked: free space of AG 0"), "{said}");
     assert!(said.contains("image: damaged or unread: "), "{said}");
-    // What belongs to the free space is not known, and nothing is said to be leaked.
+    // The free space is not known, so nothing is said to be leaked.
     assert!(!said.contains("space.leaked"), "{said}");
 }
 

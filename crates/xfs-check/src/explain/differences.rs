@@ -1,0 +1,379 @@
+//! The comparison of both sides of a balance, member by member.
+
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::rmap::{RmapFlags, RmapOwner};
+use xfs_format::{AgBlock, AgInode, AgNumber, FileBlock, Geometry, InodeNumber};
+
+use super::{Parenthood, Weighted};
+use crate::blocks::Findings;
+use crate::code::Code;
+use crate::facts::{Claim, Gap, Owner, UsedInode};
+use crate::finding::{Finding, Place};
+use crate::sums::{Gaps, PINNED_LINKS, link_type};
+
+/// The comparison of lists.
+pub(super) struct Explain<'a> {
+    pub(super) geometry: &'a Geometry,
+    pub(super) gaps: &'a Gaps,
+    pub(super) findings: &'a mut Findings,
+}
+
+/// Splits two sorted lists into the members that only one of them has.
+fn differences<M: Ord + Clone>(mut left: Vec<M>, mut right: Vec<M>) -> (Vec<M>, Vec<M>) {
+    left.sort_unstable();
+    right.sort_unstable();
+    let (mut only_left, mut only_right) = (Vec::new(), Vec::new());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    loop {
+        match (left.peek(), right.peek()) {
+            (None, None) => return (only_left, only_right),
+            (Some(a), Some(b)) if a == b => {
+                left.next();
+                right.next();
+            }
+            (Some(a), Some(b)) if a < b => only_left.extend(left.next()),
+            (Some(_), None) => only_left.extend(left.next()),
+            (_, Some(_)) => only_right.extend(right.next()),
+        }
+    }
+}
+
+impl Explain<'_> {
+    fn push(&mut self, code: Code, place: Place, found: String, expected: &str) {
+        self.findings.push(Finding::new(code, place, found).expected(expected));
+    }
+
+    /// Sweeps over the blocks of each group. The weights of the parts that cover a block add up to
+    /// 0 if the block has as many owners as it should.
+    pub(super) fn coverage(&mut self, mut parts: Vec<Weighted>) {
+        parts.sort_by_key(|part| (part.claim.group, part.claim.start, part.claim.end()));
+        for group in parts.chunk_by(|a, b| a.claim.group == b.claim.group) {
+            self.sweep(group);
+        }
+    }
+
+    fn sweep(&mut self, parts: &[Weighted]) {
+        let mut edges: Vec<u32> =
+            parts.iter().flat_map(|part| [part.claim.start.0, part.claim.end()]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let mut next = 0;
+        let mut active: Vec<&Weighted> = Vec::new();
+        let mut open: Option<(Imbalance, u32)> = None;
+        for &edge in &edges {
+            active.retain(|part| part.claim.end() > edge);
+            while let Some(part) = parts.get(next).filter(|part| part.claim.start.0 <= edge) {
+                active.push(part);
+                next += 1;
+            }
+            let here = Imbalance::of(&active);
+            let is_same =
+                matches!((&open, &here), (Some((before, _)), Some(here)) if before == here);
+            if is_same {
+                continue;
+            }
+            if let Some((imbalance, start)) = open.take() {
+                self.imbalance(parts, &imbalance, start..edge);
+            }
+            open = here.map(|imbalance| (imbalance, edge));
+        }
+    }
+
+    fn imbalance(
+        &mut self,
+        parts: &[Weighted],
+        imbalance: &Imbalance,
+        range: std::ops::Range<u32>,
+    ) {
+        let Some(group) = parts.first().map(|part| part.claim.group) else { return };
+        let place = Place::of_block(group, AgBlock(range.start), self.geometry);
+        let blocks = format!("{} blocks from block {}", range.len(), range.start);
+        let owners = imbalance.owners.join(", ");
+        let counted = imbalance.counted;
+        if imbalance.owners.is_empty() {
+            // Blocks that seem to be leaked may belong to an owner that could not be read.
+            if !self.gaps.claims && !self.gaps.has(Gap::GroupClaims(group)) {
+                self.push(Code::SpaceLeaked, place, format!("{blocks} have no owner"), "one owner");
+            }
+            return;
+        }
+        let found = format!("{blocks} belong to {owners}");
+        if imbalance.is_count_of_data {
+            let has_all = !self.gaps.claims && !self.gaps.has(Gap::Refcounts(group));
+            if has_all || imbalance.owners.len() as u64 > counted {
+                let found = format!("{blocks} are counted {counted} times");
+                let expected = format!("{}: {owners}", imbalance.owners.len());
+                self.push(Code::RefcCount, place, found, &expected);
+            }
+        } else if imbalance.owners.len() as u64 > counted {
+            self.push(Code::SpaceCrosslinked, place, found, &format!("{counted} owners"));
+        } else if !self.gaps.claims && !self.gaps.has(Gap::GroupClaims(group)) {
+            let found = format!("{blocks} are counted {counted} times");
+            self.push(Code::RefcCount, place, found, &format!("the owner {owners}"));
+        }
+    }
+
+    pub(super) fn reverse_map(&mut self, owned: Vec<Claim>, mapped: Vec<Claim>) {
+        let mut parts: Vec<(Claim, i64)> = owned.into_iter().map(|claim| (claim, 1)).collect();
+        parts.extend(mapped.into_iter().map(|claim| (claim, -1)));
+        let line = |claim: &Claim| {
+            (claim.group, claim.owner_number(), claim.flags.bits(), claim.diagonal())
+        };
+        parts.sort_by_key(|(claim, _)| (line(claim), claim.start));
+        for parts in parts.chunk_by(|(a, _), (b, _)| line(a) == line(b)) {
+            self.mapping_line(parts);
+        }
+    }
+
+    /// Compares the claims of one owner on one diagonal with the records of the reverse map.
+    fn mapping_line(&mut self, parts: &[(Claim, i64)]) {
+        let Some((first, _)) = parts.first() else { return };
+        let mut edges: Vec<(u32, i64)> = parts
+            .iter()
+            .flat_map(|(claim, weight)| [(claim.start.0, *weight), (claim.end(), -*weight)])
+            .collect();
+        edges.sort_unstable();
+        let (mut depth, mut start) = (0, 0);
+        for edges in edges.chunk_by(|a, b| a.0 == b.0) {
+            let Some(&(edge, _)) = edges.first() else { continue };
+            let change: i64 = edges.iter().map(|(_, weight)| weight).sum();
+            if change == 0 {
+                continue;
+            }
+            if depth != 0 {
+                self.mapping_difference(first, start..edge, depth);
+            }
+            depth += change;
+            start = edge;
+        }
+    }
+
+    fn mapping_difference(&mut self, like: &Claim, range: std::ops::Range<u32>, depth: i64) {
+        let group = like.group;
+        let mut place = Place::of_block(group, AgBlock(range.start), self.geometry);
+        let offset = like.diagonal().wrapping_add(range.start.into());
+        if let Owner::Used(RmapOwner::Inode(inode)) = like.owner {
+            place = place.with_inode(inode);
+            if like.has_offsets() {
+                let is_attribute = like.flags.contains(RmapFlags::ATTR);
+                place = place.at_file_block(FileBlock(offset), is_attribute);
+            }
+        }
+        let blocks = format!("{} blocks from block {}", range.len(), range.start);
+        let owner = shown_owner(like, range.start);
+        let claims_are_known = !self.gaps.claims && !self.gaps.has(Gap::GroupClaims(group));
+        if depth > 0 {
+            if !self.gaps.has(Gap::ReverseMap(group)) {
+                let found = format!("{blocks} of {owner} are not in the reverse map");
+                self.push(Code::RmapMissing, place, found, "a record");
+            }
+        } else if claims_are_known {
+            let found = format!("{blocks} are mapped for {owner}, which does not claim them");
+            self.push(Code::RmapExtra, place, found, "no record");
+        }
+    }
+
+    pub(super) fn free_space(
+        &mut self,
+        by_block: Vec<(AgNumber, AgBlock, u32)>,
+        by_size: Vec<(AgNumber, AgBlock, u32)>,
+    ) {
+        let (only_block, only_size) = differences(by_block, by_size);
+        let sides = [(only_block, "by block"), (only_size, "by size")];
+        for (records, side) in sides {
+            for (group, start, count) in records {
+                if self.gaps.has(Gap::FreeSpace(group)) {
+                    continue;
+                }
+                let place = Place::of_block(group, start, self.geometry);
+                let found = format!("{count} blocks from block {} are free only {side}", start.0);
+                self.push(Code::BnoDiffers, place, found, "the same record in both btrees");
+            }
+        }
+    }
+
+    pub(super) fn free_inodes(
+        &mut self,
+        chunks: Vec<(AgNumber, InodeChunk)>,
+        free: Vec<(AgNumber, InodeChunk)>,
+    ) {
+        let key = |(group, chunk): (AgNumber, InodeChunk)| {
+            (group, chunk.start, chunk.holes, chunk.free_count, chunk.free)
+        };
+        let (only_all, only_free) =
+            differences(chunks.into_iter().map(key).collect(), free.into_iter().map(key).collect());
+        let starts = |records: &[(AgNumber, AgInode, u16, u8, u64)]| -> Vec<(AgNumber, AgInode)> {
+            records.iter().map(|record| (record.0, record.1)).collect()
+        };
+        let mut all: Vec<_> = starts(&only_all);
+        all.extend(starts(&only_free));
+        all.sort_unstable();
+        all.dedup();
+        for (group, start) in all {
+            if self.gaps.has(Gap::FreeInodes(group)) {
+                continue;
+            }
+            let mask = |records: &[(AgNumber, AgInode, u16, u8, u64)]| {
+                let record = records.iter().find(|record| (record.0, record.1) == (group, start));
+                record.map_or_else(
+                    || "no free inode".to_owned(),
+                    |record| format!("{} free inodes, mask {:#018x}", record.3, record.4),
+                )
+            };
+            let place = Place::of_inode(self.geometry.join_inode(group, start), self.geometry);
+            let (found, expected) = (mask(&only_free), mask(&only_all));
+            self.push(Code::FinoDiffers, place, found, &expected);
+        }
+    }
+
+    pub(super) fn links(
+        &mut self,
+        mut links: Vec<(InodeNumber, u64, InodeNumber)>,
+        inodes: Vec<UsedInode>,
+    ) {
+        links.sort_unstable();
+        let mut inodes = inodes;
+        inodes.sort_unstable_by_key(|inode| inode.number);
+        for inode in &inodes {
+            let first = links.partition_point(|link| link.0 < inode.number);
+            let rest = links.get(first..).unwrap_or_default();
+            let count = rest.partition_point(|link| link.0 == inode.number);
+            self.links_of(inode, rest.get(..count).unwrap_or_default());
+        }
+        for named in links.chunk_by(|a, b| a.0 == b.0) {
+            let Some(&(child, _, directory)) = named.first() else { continue };
+            let is_used = inodes.binary_search_by_key(&child, |inode| inode.number).is_ok();
+            if is_used || self.gaps.lacks_inodes() {
+                continue;
+            }
+            let place = Place::of_inode(directory, self.geometry);
+            let found = format!("{} names of {child}", named.len());
+            self.push(Code::DirTarget, place, found, "an inode in use");
+        }
+    }
+
+    fn links_of(&mut self, inode: &UsedInode, links: &[(InodeNumber, u64, InodeNumber)]) {
+        let own = link_type(inode.entry_type);
+        for (_, other, directory) in links.iter().filter(|(_, entry, _)| *entry != own) {
+            let place = Place::of_inode(*directory, self.geometry);
+            let found = format!("type {other} in a name of {}", inode.number);
+            self.push(Code::DirType, place, found, &own.to_string());
+        }
+        let (found, expected) = (u64::from(inode.links), links.len() as u64);
+        let is_known = !self.gaps.names || expected > found;
+        if inode.links != PINNED_LINKS && found != expected && is_known {
+            let place = Place::of_inode(inode.number, self.geometry);
+            let found = format!("{found} links");
+            self.push(Code::InodeLinks, place, found, &expected.to_string());
+        }
+    }
+
+    pub(super) fn directories(
+        &mut self,
+        mut named: Vec<(InodeNumber, InodeNumber)>,
+        mut own: Vec<(InodeNumber, InodeNumber)>,
+    ) {
+        named.sort_unstable();
+        own.sort_unstable();
+        for (directory, parent) in own {
+            let first = named.partition_point(|pair| pair.0 < directory);
+            let rest = named.get(first..).unwrap_or_default();
+            let count = rest.partition_point(|pair| pair.0 == directory);
+            let names = rest.get(..count).unwrap_or_default();
+            let place = Place::of_inode(directory, self.geometry);
+            match names {
+                [] if self.gaps.names => {}
+                [] => {
+                    let found = format!("no name; \"..\" is {parent}");
+                    self.push(Code::DirUnreachable, place, found, "one name");
+                }
+                [(_, by_name)] if *by_name == parent => {}
+                [(_, by_name)] => {
+                    let found = format!("\"..\" is {parent}");
+                    self.push(Code::DirParent, place, found, &by_name.to_string());
+                }
+                several => {
+                    let places: Vec<_> = several.iter().map(|(_, at)| at.to_string()).collect();
+                    let found = format!("names in {}", places.join(", "));
+                    self.push(Code::DirTwice, place, found, "one name");
+                }
+            }
+        }
+    }
+
+    pub(super) fn parents(&mut self, names: Vec<Parenthood>, pointers: Vec<Parenthood>) {
+        let (only_name, only_pointer) = differences(names, pointers);
+        if !self.gaps.parents {
+            for (child, directory, _, name) in only_name {
+                let place = Place::of_inode(child, self.geometry);
+                let found = format!("{} in {directory}", name.escape_ascii());
+                self.push(Code::ParentMissing, place, found, "a parent pointer");
+            }
+        }
+        if !self.gaps.names {
+            for (child, directory, generation, name) in only_pointer {
+                let place = Place::of_inode(child, self.geometry);
+                let found = format!(
+                    "a parent pointer {} in {directory}, generation {generation}",
+                    name.escape_ascii()
+                );
+                self.push(Code::ParentExtra, place, found, "a name");
+            }
+        }
+    }
+}
+
+/// Blocks with another number of owners than they should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Imbalance {
+    owners: Vec<String>,
+    /// The number of owners by the reference counts: 1 without a record.
+    counted: u64,
+    /// Whether a record of shared blocks covers the blocks, or all owners are contents of files.
+    is_count_of_data: bool,
+}
+
+impl Imbalance {
+    fn of(active: &[&Weighted]) -> Option<Self> {
+        let weight: i64 = active.iter().map(|part| part.weight).sum();
+        if weight == 0 {
+            return None;
+        }
+        let claims: Vec<_> = active.iter().filter(|part| !part.is_count).collect();
+        let counted: i64 =
+            -active.iter().filter(|part| part.is_count).map(|part| part.weight).sum::<i64>();
+        let is_data = |claim: &Claim| claim.has_offsets() && !claim.flags.contains(RmapFlags::ATTR);
+        let all_are_data = claims.iter().all(|part| is_data(&part.claim));
+        let mut owners: Vec<_> =
+            claims.iter().map(|part| shown_owner(&part.claim, part.claim.start.0)).collect();
+        owners.sort();
+        Some(Self {
+            is_count_of_data: all_are_data && (counted > 1 || claims.len() > 1),
+            owners,
+            counted: counted.try_into().unwrap_or_default(),
+        })
+    }
+}
+
+/// Returns the words for an owner of a block.
+fn shown_owner(claim: &Claim, block: u32) -> String {
+    match claim.owner {
+        Owner::Free => "free space".to_owned(),
+        Owner::Used(RmapOwner::Inode(inode)) => {
+            let fork = if claim.flags.contains(RmapFlags::ATTR) { "attribute" } else { "data" };
+            if !claim.has_offsets() {
+                return format!("{inode} {fork} btree");
+            }
+            let offset = claim.diagonal().wrapping_add(block.into());
+            let state = if claim.flags.contains(RmapFlags::UNWRITTEN) { " unwritten" } else { "" };
+            format!("{inode} {fork}{state} block {offset}")
+        }
+        Owner::Used(RmapOwner::Volume) => "the headers".to_owned(),
+        Owner::Used(RmapOwner::Log) => "the log".to_owned(),
+        Owner::Used(RmapOwner::Group) => "the group".to_owned(),
+        Owner::Used(RmapOwner::InodeBtree) => "the inode btrees".to_owned(),
+        Owner::Used(RmapOwner::Inodes) => "inode chunks".to_owned(),
+        Owner::Used(RmapOwner::RefcountBtree) => "the reference counts".to_owned(),
+        Owner::Used(RmapOwner::Staging) => "copy-on-write".to_owned(),
+    }
+}
