@@ -271,3 +271,51 @@ fn lookup_of_a_reused_number_is_not_found() {
         drop(other);
     });
 }
+
+/// Names that no operation makes, with the error of `create` and `link`.
+const REFUSED_NAMES: [(&[u8], PosixError); 8] = [
+    (b"", PosixError::NotFound),
+    (b".", PosixError::Exists),
+    (b"..", PosixError::Exists),
+    (&[b'n'; 256], PosixError::NameTooLong),
+    (b"a/b", PosixError::InvalidArgument),
+    (b"/", PosixError::InvalidArgument),
+    (b"nul\0", PosixError::InvalidArgument),
+    (b"a long name/", PosixError::InvalidArgument),
+];
+
+#[test]
+fn name_that_no_directory_can_hold_is_refused_by_create_link_and_rename() {
+    check(|context, root| {
+        let file = make(context, root, "file", &NewKind::Regular);
+        let before = root.change_count();
+        for (name, expected) in REFUSED_NAMES {
+            for kind in [NewKind::Regular, NewKind::Directory, NewKind::Symlink(b"target")] {
+                assert_eq!(posix(context.create(root, name, &kind, &PLAIN)), expected, "{name:?}");
+            }
+            assert_eq!(posix(context.link(&file, root, name)), expected, "{name:?}");
+            let expected = if expected == PosixError::Exists { PosixError::Busy } else { expected };
+            let (good, bad) = (place(root, "file"), EntryName { directory: root, name });
+            let modes = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
+            for mode in modes.into_iter().chain([RenameMode::Whiteout]) {
+                assert_eq!(posix(context.rename(good, bad, mode)), expected, "{name:?} {mode:?}");
+                assert_eq!(posix(context.rename(bad, good, mode)), expected, "{name:?} {mode:?}");
+            }
+        }
+        assert_eq!(root.change_count(), before, "a refused name changes nothing");
+        assert_eq!(file.core().nlink, 1);
+    });
+}
+
+#[test]
+fn longest_name_is_made_linked_and_renamed() {
+    check(|context, root| {
+        let longest = [b'n'; 255];
+        let file = context.create(root, &longest, &NewKind::Regular, &PLAIN).unwrap();
+        context.link(&file, root, &[b'm'; 255]).unwrap();
+        let (from, to) = (&[b'm'; 255], &[b'o'; 255]);
+        let place = |name| EntryName { directory: root, name };
+        context.rename(place(from), place(to), RenameMode::Replace).unwrap();
+        assert_eq!(context.mount.look_up(root, to).unwrap().number(), file.number());
+    });
+}
