@@ -1,8 +1,9 @@
 //! Tests unlinked inodes that a crash has left, some of them damaged.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ferroxfs::{CreateOptions, Error, NewKind, OpenOptions, PosixError, Volume};
+use ferroxfs::{BulkPath, CreateOptions, Error, NewKind, OpenOptions, PosixError, Volume};
 use xfs_alloc::{add_unlinked, open_journal, unlinked_lists};
 use xfs_device::{Durability, SharedDevice};
 use xfs_dir::remove_entry;
@@ -12,6 +13,8 @@ use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
 use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
+
+use crate::forge;
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 /// More files than lists, so that some lists have two inodes.
@@ -104,4 +107,31 @@ fn damaged_unlinked_inode_blocks_no_other_list() {
     volume.close().unwrap();
     let lists = unlinked_lists(journal(&device).cache(), xfs_format::AgNumber(0)).unwrap();
     assert!(lists.is_empty(), "{lists:?}");
+}
+
+/// Such an inode is being freed, or waits to be.
+#[test]
+fn bulkstat_skips_an_inode_without_links() {
+    let device = make_with("");
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let made = ["kept", "unlinked"].map(|name| {
+        let file = root.create(name, &NewKind::Regular, &CREATION).unwrap();
+        file.number()
+    });
+    drop(root);
+    volume.close().unwrap();
+    let shown = || {
+        let (volume, mut shown) = (open(&device), Vec::new());
+        let next = |number, _| {
+            shown.push(number);
+            ControlFlow::Continue(())
+        };
+        assert!(volume.bulkstat(InodeNumber(0), BulkPath::PastCache, next).unwrap().is_continue());
+        volume.close().unwrap();
+        made.map(|number| shown.contains(&number))
+    };
+    assert_eq!(shown(), [true, true]);
+    forge(&device, made[1], 16, 0);
+    assert_eq!(shown(), [true, false]);
 }
