@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
 use xfs_format::dabtree::{self, DaNode, NODE_MAGIC};
+use xfs_format::directory::name_hash;
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use xfs_testkit::Prng;
@@ -270,4 +271,23 @@ fn change_of_damaged_attributes_ends() {
         }
     }
     assert!(errors > 5 && damaged > 200, "{errors} errors after {damaged} changes");
+}
+
+/// A known answer: the hash is part of the disk form.
+#[test]
+fn hash_of_a_parent_pointer_mixes_name_and_both_halves_of_the_inode_number() {
+    let hash = |namespace, value: &[u8]| key(namespace, b"name", value).hash();
+    let value = |inode: u64| {
+        let mut value = [0; 12];
+        value[..8].copy_from_slice(&inode.to_be_bytes());
+        value
+    };
+    let of_name = name_hash(b"name");
+    assert_eq!(hash(Namespace::User, &value(131)), of_name);
+    for inode in [131, 0xffff_ffff, 0x0001_0000_0083, 0x00ff_1234_8765_4321] {
+        let expected = of_name ^ (inode >> 32) as u32 ^ inode as u32;
+        assert_eq!(hash(Namespace::Parent, &value(inode)), expected, "{inode:#x}");
+    }
+    // The halves cancel each other out.
+    assert_eq!(hash(Namespace::Parent, &value(0x0000_00aa_0000_00aa)), of_name);
 }
