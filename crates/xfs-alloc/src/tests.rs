@@ -1,7 +1,9 @@
 //! The golden image: its btrees against each other, and its headers and blocks with changed fields.
 
+mod choice;
 mod conversions;
 mod full;
+mod intents;
 mod model;
 mod space;
 
