@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use xfs_alloc::open_journal;
@@ -7,6 +7,7 @@ use xfs_dir::{NewAttribute, ParentPath, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::InodeCore;
 use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
 use xfs_icache::{InodeIndex, JournalStore};
 use xfs_inode::KeepSize;
 use xfs_trans::testing::{self, JournalParts, make_with};
@@ -317,5 +318,79 @@ fn longest_name_is_made_linked_and_renamed() {
         let place = |name| EntryName { directory: root, name };
         context.rename(place(from), place(to), RenameMode::Replace).unwrap();
         assert_eq!(context.mount.look_up(root, to).unwrap().number(), file.number());
+    });
+}
+
+/// Otherwise a file that several threads open again and again would bounce between them.
+#[test]
+fn references_stay_sharded_until_the_last_name_is_gone() {
+    check(|context, root| {
+        let file = make(context, root, "file", &NewKind::Regular);
+        context.link(&file, root, b"other").unwrap();
+        (0..1000).for_each(|turn| file.locks().note_opener(turn % 2));
+        assert!(file.locks().is_sharded());
+        context.mount.look_up(root, b"file").unwrap().finish();
+        context.remove(root, b"file", Removal::File).unwrap();
+        assert!(file.locks().is_sharded(), "a name is left");
+        context.remove(root, b"other", Removal::File).unwrap();
+        assert!(!file.locks().is_sharded(), "the last reference must be noticed");
+    });
+}
+
+/// The move of a directory, also by an exchange, waits for other moves: together they could make a
+/// directory its own ancestor.
+#[test]
+fn exchange_that_moves_a_directory_waits_for_other_moves() {
+    check(|context, root| {
+        let (left, right) = ("left", "right");
+        let [left, right] = [left, right].map(|it| make(context, root, it, &NewKind::Directory));
+        drop(make(context, &left, "file", &NewKind::Regular));
+        drop(make(context, &right, "other", &NewKind::Regular));
+        drop(make(context, &right, "directory", &NewKind::Directory));
+        let moving = context.mount.moving.lock();
+        // No directory moves.
+        let (from, to) = (place(&left, "file"), place(&right, "other"));
+        context.rename(from, to, RenameMode::Exchange).unwrap();
+        std::thread::scope(|scope| {
+            let (done, is_done) = mpsc::channel();
+            let (mount, left, right) = (context.mount, &left, &right);
+            scope.spawn(move || {
+                let context = OpContext::within_operation(mount, Caller::new(None));
+                let (from, to) = (place(left, "file"), place(right, "directory"));
+                done.send(context.rename(from, to, RenameMode::Exchange)).unwrap();
+            });
+            let early = is_done.recv_timeout(Duration::from_millis(100));
+            drop(moving);
+            assert!(early.is_err(), "it did not wait: {early:?}");
+            is_done.recv().unwrap().unwrap();
+        });
+    });
+}
+
+/// A directory that moves gets a new `..`, which counts as a change of its contents.
+#[test]
+fn exchange_modifies_only_directories_that_get_another_parent() {
+    check(|context, root| {
+        let left = make(context, root, "left", &NewKind::Directory);
+        let file = make(context, &left, "file", &NewKind::Regular);
+        let inner = make(context, &left, "inner", &NewKind::Directory);
+        let other = make(context, root, "other", &NewKind::Regular);
+        let outer = make(context, root, "outer", &NewKind::Directory);
+        let modified = |from: EntryName<'_>, to: EntryName<'_>| {
+            let all = [&file, &inner, &other, &outer];
+            let old = Timestamp::default();
+            all.into_iter().for_each(|it| change(context, it, |core| core.modify_time = old));
+            context.rename(from, to, RenameMode::Exchange).unwrap();
+            all.map(|it| it.core().modify_time != old)
+        };
+        let exchanged = modified(place(&left, "file"), place(root, "other"));
+        assert_eq!(exchanged, [false; 4], "two files");
+        let exchanged = modified(place(&left, "inner"), place(root, "outer"));
+        assert_eq!(exchanged, [false, true, false, true], "two directories");
+        // `outer` has the name of `inner` now, and `file` that of `other`.
+        let exchanged = modified(place(&left, "inner"), place(root, "other"));
+        assert_eq!(exchanged, [false, false, false, true], "a directory and a file");
+        let exchanged = modified(place(root, "outer"), place(root, "other"));
+        assert_eq!(exchanged, [false; 4], "two directories of one parent");
     });
 }
