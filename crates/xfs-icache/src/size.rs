@@ -93,3 +93,6 @@ impl Size {
         (total - self.most.cast_signed()).max(0).cast_unsigned()
     }
 }
+
+#[cfg(test)]
+mod tests;
