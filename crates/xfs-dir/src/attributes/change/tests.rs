@@ -10,7 +10,8 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use xfs_testkit::Prng;
 
-use super::{AttributeChange, AttributeKey, ValueBlocks, leaf};
+use super::leaf::RawEntry;
+use super::{AttributeChange, AttributeKey, ValueBlocks, balance, leaf};
 use crate::fixture::collide;
 use crate::store::memory::{MemoryFork, geometry};
 use crate::store::{Contents, ForkStore};
@@ -290,4 +291,21 @@ fn hash_of_a_parent_pointer_mixes_name_and_both_halves_of_the_inode_number() {
     }
     // The halves cancel each other out.
     assert_eq!(hash(Namespace::Parent, &value(0x0000_00aa_0000_00aa)), of_name);
+}
+
+/// The same changes must give the same bytes, so a tie has one outcome.
+#[test]
+fn leaves_are_split_where_the_halves_are_most_alike() {
+    let split = |lengths: &[usize], capacity| {
+        let entry = |length: &usize| RawEntry { hash: 0, flags: 0, name: vec![0; *length] };
+        balance(&lengths.iter().map(entry).collect::<Vec<_>>(), capacity)
+    };
+    assert_eq!(split(&[40, 40, 40, 40], 500), Some(2));
+    assert_eq!(split(&[40, 40, 40], 500), Some(1), "the left half is the smaller one");
+    assert_eq!(split(&[400, 40, 40, 40], 500), Some(1));
+    assert_eq!(split(&[40, 40, 40, 400], 500), Some(3));
+    // A half must fit a leaf.
+    assert_eq!(split(&[400, 400, 400], 500), None);
+    assert_eq!(split(&[40], 500), None);
+    assert_eq!(split(&[], 500), None);
 }

@@ -14,6 +14,7 @@ use xfs_testkit::Prng;
 
 use super::{DirectoryChange, NewEntry};
 use crate::fixture::collide;
+use crate::store::ForkStore;
 use crate::store::memory::{MemoryFork, geometry};
 
 pub(super) type Model = BTreeMap<Vec<u8>, (InodeNumber, EntryType)>;
@@ -393,4 +394,22 @@ fn directory_with_nodes_above_nodes_equals_a_map() {
     check_nodes_above_nodes(&names);
     names.reverse();
     check_nodes_above_nodes(&names);
+}
+
+/// A cookie has 32 bits, for offsets in units of 8 bytes: 32 GiB.
+#[test]
+fn last_data_block_is_the_one_whose_end_has_a_cookie() {
+    for shape in SHAPES {
+        let (mut fork, mut model, mut number) = (directory(shape), Model::new(), 0);
+        while form(&mut fork) < 2 {
+            add(&mut fork, &mut model, format!("{number:0200}").as_bytes(), 200);
+            number += 1;
+        }
+        let last = (32 << 30) / u64::from(fork.geometry().directory_block_size()) - 1;
+        DirectoryChange::new(&mut fork).grow_data(last - 1).unwrap();
+        DirectoryChange::new(&mut fork).grow_data(last).unwrap();
+        assert_eq!(fork.size(), 32 << 30);
+        let refused = DirectoryChange::new(&mut fork).grow_data(last + 1).map(drop);
+        assert_eq!(posix(refused), PosixError::NoSpace);
+    }
 }
