@@ -1,5 +1,6 @@
 //! Files on volumes in memory, against models of them.
 
+mod copies;
 mod crashes;
 mod faults;
 mod files;
