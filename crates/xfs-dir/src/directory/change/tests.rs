@@ -362,7 +362,7 @@ fn entry_of_the_block_form_leaves_room_for_its_own_index_entry() {
     }
 }
 
-/// Checks a directory with so many leaves that a node splits.
+/// Checks a directory whose leaves are too many for one node, which therefore splits.
 fn check_nodes_above_nodes(names: &[String]) {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
     for (number, name) in names.iter().enumerate() {
