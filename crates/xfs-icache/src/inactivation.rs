@@ -71,12 +71,6 @@ impl<K: InodeKind> InactivationQueue<K> {
         }
     }
 
-    /// Returns whether the thread sleeps, or looks at the queues for a last time before it does.
-    #[cfg(test)]
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Acquire)
-    }
-
     /// Frees some inodes of the calling thread's queue, if it is long.
     pub(crate) fn shorten_mine(&self, free: impl Fn(&Arc<CachedInode<K>>) -> Result<()>) {
         let queue = self.queues.mine();
@@ -158,5 +152,11 @@ impl<K: InodeKind> InactivationQueue<K> {
     pub(crate) fn close(&self) {
         *self.closed.lock() = true;
         self.wake.notify_all();
+    }
+
+    /// Returns whether the thread sleeps, or looks at the queues for a last time before it does.
+    #[cfg(test)]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Acquire)
     }
 }

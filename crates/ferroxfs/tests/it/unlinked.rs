@@ -1,9 +1,8 @@
 //! Tests unlinked inodes that a crash has left, some of them damaged.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ferroxfs::{BulkPath, CreateOptions, Error, NewKind, OpenOptions, PosixError, Volume};
+use ferroxfs::{CreateOptions, Error, NewKind, OpenOptions, PosixError, Volume};
 use xfs_alloc::{add_unlinked, open_journal, unlinked_lists};
 use xfs_device::{Durability, SharedDevice};
 use xfs_dir::remove_entry;
@@ -13,8 +12,6 @@ use xfs_inode::LiveInode;
 use xfs_testkit::CowDevice;
 use xfs_trans::Journal;
 use xfs_trans::testing::{JournalParts, make_with, parts, superblock};
-
-use crate::forge;
 
 const CREATION: CreateOptions = CreateOptions { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 /// More files than lists, so that some lists have two inodes.
@@ -112,6 +109,10 @@ fn damaged_unlinked_inode_blocks_no_other_list() {
 /// Such an inode is being freed, or waits to be.
 #[test]
 fn bulkstat_skips_an_inode_without_links() {
+    use std::ops::ControlFlow;
+
+    use ferroxfs::BulkPath;
+
     let device = make_with("");
     let volume = open(&device);
     let root = volume.root().unwrap();
@@ -132,6 +133,6 @@ fn bulkstat_skips_an_inode_without_links() {
         made.map(|number| shown.contains(&number))
     };
     assert_eq!(shown(), [true, true]);
-    forge(&device, made[1], 16, 0);
+    crate::forge(&device, made[1], 16, 0);
     assert_eq!(shown(), [true, false]);
 }
