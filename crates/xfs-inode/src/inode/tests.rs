@@ -1,8 +1,7 @@
 //! Reading by number: valid, free and missing inodes, and one corrupt inode among valid ones.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use xfs_buffer::{BufferCache, Error, Liveness, PosixError};
 use xfs_device::{BlockDevice, SharedDevice};
@@ -72,11 +71,11 @@ fn inodes_read_together_equal_inodes_read_alone() {
     }
 }
 
-/// A device whose reads up to a certain one see every byte of an inode's size half written.
+/// A device whose first reads see inodes half written.
 struct TornReads {
     inner: SharedDevice,
     /// Torn reads that are left.
-    left: AtomicUsize,
+    left: Mutex<usize>,
 }
 
 impl BlockDevice for TornReads {
@@ -86,9 +85,10 @@ impl BlockDevice for TornReads {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.inner.read_at(offset, buffer)?;
-        let take = |left: usize| left.checked_sub(1);
-        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
-            buffer.chunks_exact_mut(512).for_each(|inode| inode[60] ^= 0xff);
+        let mut left = self.left.lock().unwrap();
+        if *left > 0 {
+            *left -= 1;
+            buffer.as_chunks_mut::<512>().0.iter_mut().for_each(|inode| inode[60] ^= 0xff);
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl BlockDevice for TornReads {
 fn torn_inode_of_a_live_volume_is_read_again() {
     let volume = Volume::new();
     let cache = |left, liveness| {
-        let device = TornReads { inner: volume.device(), left: AtomicUsize::new(left) };
+        let device = TornReads { inner: volume.device(), left: Mutex::new(left) };
         let geometry = Arc::new(volume.cache().geometry().clone());
         BufferCache::new(Arc::new(device), geometry, 1 << 16).with_liveness(liveness)
     };
