@@ -96,3 +96,6 @@ fn data_blocks_without_log(core: &VolumeInner) -> u64 {
     let (superblock, blocks) = (&core.superblock, core.cache.geometry().data_blocks);
     if superblock.has_external_log() { blocks } else { blocks - u64::from(superblock.log_blocks) }
 }
+
+#[cfg(test)]
+mod tests;

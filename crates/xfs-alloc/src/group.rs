@@ -334,3 +334,6 @@ fn outside(group: AgNumber) -> Corruption {
         xfs_format::btree::BtreeCheck::Outside,
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,10 @@
 //! The golden image: its btrees are compared with each other. Then fields of its headers and blocks
 //! are changed, and the checks must report the changes.
 
+mod choice;
 mod conversions;
 mod full;
+mod intents;
 mod model;
 mod space;
 mod waiting;

@@ -194,3 +194,6 @@ impl<K: InodeKind> ChunkSlot<K> {
         self.chunk.idle.fetch_and(!self.bit, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,4 +156,10 @@ impl<K: InodeKind> InactivationQueue<K> {
         *self.closed.lock() = true;
         self.wake.notify_all();
     }
+
+    /// Returns whether the thread sleeps, or looks at the queues for a last time before it does.
+    #[cfg(test)]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Acquire)
+    }
 }

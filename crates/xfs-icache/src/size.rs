@@ -94,3 +94,6 @@ impl Size {
         (total - self.most.cast_signed()).max(0).cast_unsigned()
     }
 }
+
+#[cfg(test)]
+mod tests;

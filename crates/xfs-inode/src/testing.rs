@@ -124,10 +124,13 @@ impl Volume {
         self.put(at * 1024, &block);
     }
 
+    pub(crate) fn device(&self) -> Arc<dyn BlockDevice> {
+        self.device.clone()
+    }
+
     /// Creates an empty buffer cache.
     pub(crate) fn cache(&self) -> BufferCache {
-        let device: Arc<dyn BlockDevice> = self.device.clone();
-        BufferCache::new(device, self.geometry.clone(), 1 << 16)
+        BufferCache::new(self.device(), self.geometry.clone(), 1 << 16)
     }
 
     pub(crate) fn read(&self, record: &[u8]) -> Result<Inode, Error> {

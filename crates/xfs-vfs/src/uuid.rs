@@ -96,3 +96,6 @@ pub fn superblock_io_error(operation: &'static str, at: DiskAddr, source: std::i
     let length_bytes = size_of::<SuperblockDisk>() as u64;
     Error::Io(IoError { operation, at, length_bytes, source })
 }
+
+#[cfg(test)]
+mod tests;

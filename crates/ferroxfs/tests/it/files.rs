@@ -1,7 +1,7 @@
 //! Tests of contents, extents, attributes and metadata of files.
 
 use std::ffi::OsStr;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{IoSliceMut, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -49,6 +49,26 @@ fn file_is_read_and_searched_at_any_offset() {
     let long = volume.open_file("/files/long").unwrap();
     assert_eq!(long.seek_hole(6 << 60).unwrap(), Some(6 << 60));
     assert_eq!(long.read_at(&mut four, (7 << 60) - 3).unwrap(), 3);
+}
+
+#[test]
+fn vectored_read_fills_its_slices_and_moves_the_position() {
+    let volume = volume();
+    let mut file = volume.open_file("/files/sparse").unwrap();
+    file.seek(SeekFrom::Start((100 << 10) - 2)).unwrap();
+    for expected in [[0, 0, 0xcd, 0xcd, 0xcd], [0xcd; 5]] {
+        let (mut two, mut three) = ([9; 2], [9; 3]);
+        let mut slices = [IoSliceMut::new(&mut two), IoSliceMut::new(&mut three)];
+        assert_eq!(file.read_vectored(&mut slices).unwrap(), 5);
+        assert_eq!([two.as_slice(), &three].concat(), expected);
+    }
+    assert_eq!(file.stream_position().unwrap(), (100 << 10) + 8);
+    file.seek(SeekFrom::End(-2)).unwrap();
+    let (mut one, mut many) = ([9; 1], [9; 8]);
+    let mut slices = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut many)];
+    assert_eq!(file.read_vectored(&mut slices).unwrap(), 2);
+    assert_eq!((one, many), ([0], [0, 9, 9, 9, 9, 9, 9, 9]));
+    assert_eq!(file.stream_position().unwrap(), 1 << 20);
 }
 
 #[test]

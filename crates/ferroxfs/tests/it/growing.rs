@@ -1,5 +1,6 @@
 //! Tests of a volume that grows while it is used, and of a power cut during its growth.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -59,6 +60,23 @@ fn added_blocks_are_usable_at_once_and_after_reopening() {
     assert_eq!(volume.space().unwrap(), space);
     assert!(volume.read("/large").unwrap() == contents);
     volume.remove_file("/large").unwrap();
+    volume.close().unwrap();
+}
+
+#[test]
+fn new_directories_are_spread_over_added_groups() {
+    let device = make();
+    let volume = open(&device);
+    volume.create_dir("/before").unwrap();
+    volume.grow(None).unwrap();
+    let (geometry, mut groups) = (volume.geometry(), BTreeSet::new());
+    for number in 0..64 {
+        let path = format!("/{number}");
+        volume.create_dir(&path).unwrap();
+        let inode = volume.lookup(&path).unwrap().number();
+        groups.insert(geometry.split_inode(inode).unwrap().0.0);
+    }
+    assert_eq!(groups, (0..13).collect::<BTreeSet<_>>());
     volume.close().unwrap();
 }
 

@@ -107,3 +107,34 @@ fn damaged_unlinked_inode_blocks_no_other_list() {
     let lists = unlinked_lists(journal(&device).cache(), xfs_format::AgNumber(0)).unwrap();
     assert!(lists.is_empty(), "{lists:?}");
 }
+
+/// Such an inode is being freed, or waits to be.
+#[test]
+fn bulkstat_skips_an_inode_without_links() {
+    use std::ops::ControlFlow;
+
+    use ferroxfs::admin::BulkPath;
+
+    let device = make_with("");
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let made = ["kept", "unlinked"].map(|name| {
+        let file = root.create(name, &NewKind::Regular, &CREATION).unwrap();
+        file.number()
+    });
+    drop(root);
+    volume.close().unwrap();
+    let shown = || {
+        let (volume, mut shown) = (open(&device), Vec::new());
+        let next = |number, _| {
+            shown.push(number);
+            ControlFlow::Continue(())
+        };
+        assert!(volume.bulkstat(InodeNumber(0), BulkPath::PastCache, next).unwrap().is_continue());
+        volume.close().unwrap();
+        made.map(|number| shown.contains(&number))
+    };
+    assert_eq!(shown(), [true, true]);
+    crate::forge(&device, made[1], 16, 0);
+    assert_eq!(shown(), [true, false]);
+}

@@ -398,6 +398,36 @@ fn inode_of_a_file_lies_near_its_directory() {
 }
 
 #[test]
+fn inode_of_a_file_is_the_free_one_nearest_to_its_directory() {
+    let device = testing::make_sized(64 << 20, "-d agcount=1");
+    let journal = open(&device);
+    let root = journal.superblock().root_inode;
+    // They fill the chunk of mkfs, which has three inodes in use, and six more.
+    let made: Vec<_> =
+        (0..61 + 6 * 64).map(|_| make(&journal, root, InodePurpose::File).unwrap()).collect();
+    let chunk = |index: usize| &made[61 + index * 64..][..64];
+    let in_order = (1..6).all(|index| chunk(index)[0].0 == chunk(index - 1)[0].0 + 64);
+    assert!(in_order, "the chunks follow each other: {made:?}");
+    let free_all = |numbers: &[InodeNumber]| {
+        for number in numbers {
+            free(&journal, &journal.inode(*number).unwrap()).unwrap();
+        }
+    };
+    let near = |directory| make(&journal, directory, InodePurpose::File).unwrap();
+    // In the chunk of the directory itself.
+    free_all(&[chunk(0)[7], chunk(3)[9], chunk(5)[11]]);
+    assert_eq!(near(chunk(3)[40]), chunk(3)[9]);
+    // In the chunk after it, and in the chunk before it.
+    free_all(&[chunk(1)[9], chunk(3)[9]]);
+    assert_eq!(near(chunk(2)[40]), chunk(3)[9]);
+    assert_eq!(near(chunk(2)[40]), chunk(1)[9]);
+    // The chunks on both sides are as near as each other: the lower one.
+    free_all(&[chunk(1)[9], chunk(3)[9]]);
+    assert_eq!(near(chunk(2)[0]), chunk(1)[9]);
+    assert_eq!(near(chunk(2)[0]), chunk(3)[9]);
+}
+
+#[test]
 fn chunks_without_room_for_a_whole_one_are_sparse() {
     // A chunk takes 8 blocks, a part of one 4.
     let device = testing::make_sized(40 << 20, "-d agcount=1 -l size=10m");

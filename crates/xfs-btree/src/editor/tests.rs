@@ -54,15 +54,22 @@ fn chunk(place: u32, free: u64) -> InodeChunk {
     InodeChunk { start, holes: 0, count: 64, free_count: free.count_ones() as u8, free }
 }
 
+/// Another chunk of a place may begin elsewhere, so that an update changes the key.
+fn any_chunk(place: u32, random: &mut Prng, free: u64) -> InodeChunk {
+    chunk(2 * place + below(random, 2), free)
+}
+
 impl Sample for InodeChunks {
     fn sample(place: u32, random: &mut Prng) -> InodeChunk {
-        chunk(place, random.number())
+        let free = random.number();
+        any_chunk(place, random, free)
     }
 }
 
 impl Sample for FreeInodeChunks {
     fn sample(place: u32, random: &mut Prng) -> InodeChunk {
-        chunk(place, random.number() | 1)
+        let free = random.number() | 1;
+        any_chunk(place, random, free)
     }
 }
 

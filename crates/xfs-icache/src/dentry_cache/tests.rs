@@ -1,9 +1,12 @@
 #[cfg(shuttle)]
 mod model;
 
+use std::sync::Arc;
+
+use papaya::Equivalent;
 use xfs_format::InodeNumber;
 
-use super::DentryCache;
+use super::{DentryCache, DentryKey, DentryKeyRef};
 
 const DIRECTORY: InodeNumber = InodeNumber(128);
 
@@ -79,4 +82,16 @@ fn removed_name_is_dead() {
             );
         }
     }));
+}
+
+/// Two names may have one hash, so the keys themselves must tell them apart.
+#[test]
+fn key_is_that_of_one_name_in_one_directory() {
+    let key = Arc::new(DentryKey { directory: DIRECTORY, name: b"name".as_slice().into() });
+    let is_it = |directory, name: &[u8]| DentryKeyRef { directory, name }.equivalent(&key);
+    assert!(is_it(DIRECTORY, b"name"));
+    assert!(!is_it(InodeNumber(129), b"name"));
+    for other in [b"".as_slice(), b"nam", b"names", b"nama", b"Name"] {
+        assert!(!is_it(DIRECTORY, other), "{other:?}");
+    }
 }

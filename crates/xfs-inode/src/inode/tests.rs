@@ -1,6 +1,10 @@
 //! Reading inodes by number: valid, free and missing ones, and a corrupt inode among valid ones.
 
-use xfs_buffer::{Error, PosixError};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use xfs_buffer::{BufferCache, Error, Liveness, PosixError};
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::{Check, InodeNumber};
 
@@ -65,6 +69,50 @@ fn inodes_read_together_equal_inodes_read_alone() {
         let alone = Inode::read(&volume.cache(), *number);
         assert_eq!(format!("{found:?}"), format!("{alone:?}"));
     }
+}
+
+/// A device whose first reads see inodes half written.
+struct TornReads {
+    inner: SharedDevice,
+    /// Torn reads that are left.
+    left: Mutex<usize>,
+}
+
+impl BlockDevice for TornReads {
+    xfs_testkit::delegate_device!(
+        inner: length_bytes, sector_size, is_read_only, write_at, flush, discard
+    );
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.inner.read_at(offset, buffer)?;
+        let mut left = self.left.lock().unwrap();
+        if *left > 0 {
+            *left -= 1;
+            buffer.as_chunks_mut::<512>().0.iter_mut().for_each(|inode| inode[60] ^= 0xff);
+        }
+        Ok(())
+    }
+}
+
+/// Another program may write a cluster while it is read.
+#[test]
+fn torn_inode_of_a_live_volume_is_read_again() {
+    let volume = Volume::new();
+    let cache = |left, liveness| {
+        let device = TornReads { inner: volume.device(), left: Mutex::new(left) };
+        let geometry = Arc::new(volume.cache().geometry().clone());
+        BufferCache::new(Arc::new(device), geometry, 1 << 16).with_liveness(liveness)
+    };
+    let numbers = [number(TEXT), number(EMPTY)];
+    let read_each = |left, liveness| {
+        let found = Inode::read_each(&cache(left, liveness), &numbers);
+        found.into_iter().map(|found| found.is_ok()).collect::<Vec<_>>()
+    };
+    assert_eq!(read_each(0, Liveness::Quiet), [true; 2]);
+    assert_eq!(read_each(1, Liveness::Quiet), [false; 2]);
+    assert_eq!(read_each(1, Liveness::Live), [true; 2]);
+    assert!(Inode::read(&cache(1, Liveness::Quiet), number(TEXT)).is_err());
+    assert!(Inode::read(&cache(1, Liveness::Live), number(TEXT)).is_ok());
 }
 
 /// Performs every read operation on an inode decoded from `record`. The operations may return

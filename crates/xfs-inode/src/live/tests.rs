@@ -1,5 +1,6 @@
 //! Files on volumes in memory, compared with models of the files.
 
+mod copies;
 mod crashes;
 mod faults;
 mod files;

@@ -12,7 +12,8 @@ use xfs_format::log_item::{
     LogItemCheck, LoggedFields, core_to_log,
 };
 use xfs_format::{
-    AgBlock, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, StructureAddress, Superblock,
+    AgBlock, AgInode, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, StructureAddress,
+    Superblock,
 };
 use xfs_testkit::golden;
 use zerocopy::{FromBytes, IntoBytes};
@@ -423,6 +424,30 @@ fn fork_that_overruns_the_inode_is_refused() {
 }
 
 #[test]
+fn creation_of_a_part_of_a_chunk_is_replayed() {
+    let mut bench = Bench::new();
+    let geometry = bench.superblock.geometry.clone();
+    let length_blocks = geometry.sparse_alignment_blocks;
+    assert!(length_blocks != 0 && length_blocks < geometry.chunk_blocks(), "parts are possible");
+    let create = InodeCreate {
+        group: AgNumber(0),
+        start: AgBlock(64),
+        count: length_blocks << geometry.inodes_per_block_log,
+        inode_size: geometry.inode_size,
+        length_blocks,
+        generation: 5,
+    };
+    bench.log.append_transaction(1, &[LogItem::InodeCreate(create)]);
+    let replayed = bench.replay().unwrap();
+    let first = 64 << geometry.inodes_per_block_log;
+    for index in [0, create.count - 1] {
+        let number = geometry.join_inode(create.group, AgInode(first + index));
+        let core = bench.decode_inode(&*replayed.device(), number);
+        assert_eq!((core.mode, core.generation), (0, 5), "{number}");
+    }
+}
+
+#[test]
 fn inode_creation_that_does_not_fit_the_volume_is_refused() {
     let geometry = Bench::new().superblock.geometry;
     let sound = InodeCreate {
@@ -432,6 +457,10 @@ fn inode_creation_that_does_not_fit_the_volume_is_refused() {
         inode_size: geometry.inode_size,
         length_blocks: geometry.chunk_blocks(),
         generation: 1,
+    };
+    let of_length = |length_blocks: u32| {
+        let count = length_blocks << geometry.inodes_per_block_log;
+        InodeCreate { length_blocks, count, ..sound }
     };
     let lies = [
         InodeCreate { group: AgNumber(geometry.ag_count), ..sound },
@@ -443,6 +472,10 @@ fn inode_creation_that_does_not_fit_the_volume_is_refused() {
         InodeCreate { inode_size: 1024, ..sound },
         InodeCreate { length_blocks: 0, count: 0, ..sound },
         InodeCreate { length_blocks: u32::MAX, ..sound },
+        // Neither a whole chunk nor the part of one that is allocated alone.
+        of_length(geometry.chunk_blocks() - 1),
+        of_length(geometry.chunk_blocks() + 1),
+        of_length(2 * geometry.chunk_blocks()),
     ];
     for lie in lies {
         let mut bench = Bench::new();

@@ -282,3 +282,20 @@ fn idle_log_is_covered_once() {
     let bytes = on_disk.bytes();
     assert_eq!(bytes[place.offset_bytes as usize + 11], 5, "the last byte of the owner");
 }
+
+#[test]
+fn durable_sequence_is_that_of_the_last_forced_commit() {
+    let device = make();
+    let journal = open(&device, 0);
+    for uid in 1..4 {
+        let before = journal.durable_sequence();
+        let mut tx = begin(&journal);
+        tx.join(&root(&journal));
+        change_core(&mut tx, &root(&journal), |core| core.uid = uid);
+        let sequence = tx.commit().unwrap().sequence;
+        assert!(before < sequence);
+        assert_eq!(journal.durable_sequence(), before, "it is only in memory");
+        journal.force(sequence).unwrap();
+        assert_eq!(journal.durable_sequence(), sequence);
+    }
+}

@@ -216,3 +216,6 @@ impl OpContext<'_> {
 fn attribute(kind: AclKind, value: &[u8]) -> NewAttribute<'_> {
     NewAttribute { namespace: Namespace::Trusted, name: kind.name(), value }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use xfs_alloc::open_journal;
@@ -7,6 +7,7 @@ use xfs_dir::{NewAttribute, ParentPath, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::InodeCore;
 use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
 use xfs_icache::{InodeIndex, JournalStore};
 use xfs_inode::KeepSize;
 use xfs_trans::testing::{self, JournalParts, make_with};
@@ -272,5 +273,127 @@ fn lookup_of_a_reused_number_is_not_found() {
         assert!(context.mount.take_named(root, b"file", number, changes).unwrap().is_none());
         drop(pipe);
         drop(other);
+    });
+}
+
+/// Names that no operation makes, with the error of `create` and `link`.
+const REFUSED_NAMES: [(&[u8], PosixError); 8] = [
+    (b"", PosixError::NotFound),
+    (b".", PosixError::Exists),
+    (b"..", PosixError::Exists),
+    (&[b'n'; 256], PosixError::NameTooLong),
+    (b"a/b", PosixError::InvalidArgument),
+    (b"/", PosixError::InvalidArgument),
+    (b"nul\0", PosixError::InvalidArgument),
+    (b"a long name/", PosixError::InvalidArgument),
+];
+
+#[test]
+fn name_that_no_directory_can_hold_is_refused_by_create_link_and_rename() {
+    check(|context, root| {
+        let file = make(context, root, "file", &NewKind::Regular);
+        let before = root.change_count();
+        for (name, expected) in REFUSED_NAMES {
+            for kind in [NewKind::Regular, NewKind::Directory, NewKind::Symlink(b"target")] {
+                assert_eq!(posix(context.create(root, name, &kind, &PLAIN)), expected, "{name:?}");
+            }
+            assert_eq!(posix(context.link(&file, root, name)), expected, "{name:?}");
+            let expected = if expected == PosixError::Exists { PosixError::Busy } else { expected };
+            let (good, bad) = (place(root, "file"), EntryName { directory: root, name });
+            let modes = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
+            for mode in modes.into_iter().chain([RenameMode::Whiteout]) {
+                assert_eq!(posix(context.rename(good, bad, mode)), expected, "{name:?} {mode:?}");
+                assert_eq!(posix(context.rename(bad, good, mode)), expected, "{name:?} {mode:?}");
+            }
+        }
+        assert_eq!(root.change_count(), before, "a refused name changes nothing");
+        assert_eq!(file.core().nlink, 1);
+    });
+}
+
+#[test]
+fn longest_name_is_made_linked_and_renamed() {
+    check(|context, root| {
+        let longest = [b'n'; 255];
+        let file = context.create(root, &longest, &NewKind::Regular, &PLAIN).unwrap();
+        context.link(&file, root, &[b'm'; 255]).unwrap();
+        let (from, to) = (&[b'm'; 255], &[b'o'; 255]);
+        let place = |name| EntryName { directory: root, name };
+        context.rename(place(from), place(to), RenameMode::Replace).unwrap();
+        assert_eq!(context.mount.look_up(root, to).unwrap().number(), file.number());
+    });
+}
+
+/// Otherwise a file that several threads open again and again would bounce between them.
+#[test]
+fn references_stay_sharded_until_the_last_name_is_gone() {
+    check(|context, root| {
+        let file = make(context, root, "file", &NewKind::Regular);
+        context.link(&file, root, b"other").unwrap();
+        (0..1000).for_each(|turn| file.locks().note_opener(turn % 2));
+        assert!(file.locks().is_sharded());
+        context.mount.look_up(root, b"file").unwrap().finish();
+        context.remove(root, b"file", Removal::File).unwrap();
+        assert!(file.locks().is_sharded(), "a name is left");
+        context.remove(root, b"other", Removal::File).unwrap();
+        assert!(!file.locks().is_sharded(), "the last reference must be noticed");
+    });
+}
+
+/// The move of a directory, also by an exchange, waits for other moves: together they could make a
+/// directory its own ancestor.
+#[test]
+fn exchange_that_moves_a_directory_waits_for_other_moves() {
+    check(|context, root| {
+        let (left, right) = ("left", "right");
+        let [left, right] = [left, right].map(|it| make(context, root, it, &NewKind::Directory));
+        drop(make(context, &left, "file", &NewKind::Regular));
+        drop(make(context, &right, "other", &NewKind::Regular));
+        drop(make(context, &right, "directory", &NewKind::Directory));
+        let moving = context.mount.moving.lock();
+        // No directory moves.
+        let (from, to) = (place(&left, "file"), place(&right, "other"));
+        context.rename(from, to, RenameMode::Exchange).unwrap();
+        std::thread::scope(|scope| {
+            let (done, is_done) = mpsc::channel();
+            let (mount, left, right) = (context.mount, &left, &right);
+            scope.spawn(move || {
+                let context = OpContext::within_operation(mount, Caller::new(None));
+                let (from, to) = (place(left, "file"), place(right, "directory"));
+                done.send(context.rename(from, to, RenameMode::Exchange)).unwrap();
+            });
+            let early = is_done.recv_timeout(Duration::from_millis(100));
+            drop(moving);
+            assert!(early.is_err(), "it did not wait: {early:?}");
+            is_done.recv().unwrap().unwrap();
+        });
+    });
+}
+
+/// A directory that moves gets a new `..`, which counts as a change of its contents.
+#[test]
+fn exchange_modifies_only_directories_that_get_another_parent() {
+    check(|context, root| {
+        let left = make(context, root, "left", &NewKind::Directory);
+        let file = make(context, &left, "file", &NewKind::Regular);
+        let inner = make(context, &left, "inner", &NewKind::Directory);
+        let other = make(context, root, "other", &NewKind::Regular);
+        let outer = make(context, root, "outer", &NewKind::Directory);
+        let modified = |from: EntryName<'_>, to: EntryName<'_>| {
+            let all = [&file, &inner, &other, &outer];
+            let old = Timestamp::default();
+            all.into_iter().for_each(|it| change(context, it, |core| core.modify_time = old));
+            context.rename(from, to, RenameMode::Exchange).unwrap();
+            all.map(|it| it.core().modify_time != old)
+        };
+        let exchanged = modified(place(&left, "file"), place(root, "other"));
+        assert_eq!(exchanged, [false; 4], "two files");
+        let exchanged = modified(place(&left, "inner"), place(root, "outer"));
+        assert_eq!(exchanged, [false, true, false, true], "two directories");
+        // `outer` has the name of `inner` now, and `file` that of `other`.
+        let exchanged = modified(place(&left, "inner"), place(root, "other"));
+        assert_eq!(exchanged, [false, false, false, true], "a directory and a file");
+        let exchanged = modified(place(root, "outer"), place(root, "other"));
+        assert_eq!(exchanged, [false; 4], "two directories of one parent");
     });
 }

@@ -103,3 +103,6 @@ fn sets_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> b
     let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;
     changes.mode.is_some() || moves && caller.lost_set_ids(core) != 0
 }
+
+#[cfg(test)]
+mod tests;

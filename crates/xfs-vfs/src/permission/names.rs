@@ -82,3 +82,6 @@ fn is_harmless(me: &Credentials, cache: &BufferCache, file: &Inode) -> bool {
         && mode & lends_group != lends_group
         && me.check(cache, file, Access::READ | Access::WRITE).is_ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
 use xfs_format::dabtree::{self, DaNode, NODE_MAGIC};
+use xfs_format::directory::name_hash;
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use xfs_testkit::Prng;
 
-use super::{AttributeChange, AttributeKey, ValueBlocks, leaf};
+use super::leaf::RawEntry;
+use super::{AttributeChange, AttributeKey, ValueBlocks, balance, leaf};
 use crate::fixture::collide;
 use crate::store::memory::{MemoryFork, geometry};
 use crate::store::{Contents, ForkStore};
@@ -273,4 +275,40 @@ fn change_of_damaged_attributes_ends() {
         }
     }
     assert!(errors > 5 && damaged > 200, "{errors} errors after {damaged} changes");
+}
+
+/// A known answer: the hash is part of the disk form.
+#[test]
+fn hash_of_a_parent_pointer_mixes_name_and_both_halves_of_the_inode_number() {
+    let hash = |namespace, value: &[u8]| key(namespace, b"name", value).hash();
+    let value = |inode: u64| {
+        let mut value = [0; 12];
+        value[..8].copy_from_slice(&inode.to_be_bytes());
+        value
+    };
+    let of_name = name_hash(b"name");
+    assert_eq!(hash(Namespace::User, &value(131)), of_name);
+    for inode in [131, 0xffff_ffff, 0x0001_0000_0083, 0x00ff_1234_8765_4321] {
+        let expected = of_name ^ (inode >> 32) as u32 ^ inode as u32;
+        assert_eq!(hash(Namespace::Parent, &value(inode)), expected, "{inode:#x}");
+    }
+    // The halves cancel each other out.
+    assert_eq!(hash(Namespace::Parent, &value(0x0000_00aa_0000_00aa)), of_name);
+}
+
+/// The same changes must give the same bytes, so a tie has one outcome.
+#[test]
+fn leaves_are_split_where_the_halves_are_most_alike() {
+    let split = |lengths: &[usize], capacity| {
+        let entry = |length: &usize| RawEntry { hash: 0, flags: 0, name: vec![0; *length] };
+        balance(&lengths.iter().map(entry).collect::<Vec<_>>(), capacity)
+    };
+    assert_eq!(split(&[40, 40, 40, 40], 500), Some(2));
+    assert_eq!(split(&[40, 40, 40], 500), Some(1), "the left half is the smaller one");
+    assert_eq!(split(&[400, 40, 40, 40], 500), Some(1));
+    assert_eq!(split(&[40, 40, 40, 400], 500), Some(3));
+    // A half must fit a leaf.
+    assert_eq!(split(&[400, 400, 400], 500), None);
+    assert_eq!(split(&[40], 500), None);
+    assert_eq!(split(&[], 500), None);
 }

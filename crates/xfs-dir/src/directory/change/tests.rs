@@ -6,6 +6,7 @@ mod check;
 use std::collections::BTreeMap;
 
 use xfs_buffer::{Error, PosixError};
+use xfs_format::dabtree::{self, NODE_MAGIC};
 use xfs_format::directory::{Cookie, EntryType, name_hash};
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, FileBlock, InodeNumber};
@@ -13,6 +14,7 @@ use xfs_testkit::Prng;
 
 use super::{DirectoryChange, NewEntry};
 use crate::fixture::collide;
+use crate::store::ForkStore;
 use crate::store::memory::{MemoryFork, geometry};
 
 pub(super) type Model = BTreeMap<Vec<u8>, (InodeNumber, EntryType)>;
@@ -310,4 +312,107 @@ fn change_of_a_damaged_directory_ends() {
         }
     }
     assert!(errors > 12 && damaged > 240, "{errors} errors after {damaged} changes");
+}
+
+/// Fills the block form with names of 11 bytes, each of which takes 24 bytes and 8 of the index.
+/// Returns how many there are.
+fn fill_block(fork: &mut MemoryFork, model: &mut Model) -> usize {
+    let mut number = 0;
+    while form(fork) < 2 {
+        number += 1;
+        add(fork, model, format!("name {number:06}").as_bytes(), 200);
+    }
+    remove(fork, model, format!("name {number:06}").as_bytes());
+    assert_eq!(form(fork), 1);
+    number - 1
+}
+
+#[test]
+fn full_block_form_returns_stale_index_entries_to_its_records() {
+    let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+    let last = fill_block(&mut fork, &mut model);
+    // No two of them are neighbours, so no free record is longer than one entry.
+    for number in (1..last).step_by(2).take(6) {
+        remove(&mut fork, &mut model, format!("name {number:06}").as_bytes());
+    }
+    // It takes 32 bytes, which only the space of the six index entries gives.
+    add(&mut fork, &mut model, b"a name of 20 bytes..", 201);
+    assert_eq!(form(&mut fork), 1, "the block was compacted");
+    check::directory(&mut fork, &model, PARENT);
+    for name in model.clone().keys() {
+        remove(&mut fork, &mut model, name);
+        check::directory(&mut fork, &model, PARENT);
+    }
+}
+
+#[test]
+fn entry_of_the_block_form_leaves_room_for_its_own_index_entry() {
+    for length in [24, 32, 40, 48] {
+        let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+        // A long name, removed and replaced by a short one, leaves a free record among the entries
+        // and no stale index entry.
+        add(&mut fork, &mut model, &[b'l'; 100], 200);
+        let last = fill_block(&mut fork, &mut model);
+        remove(&mut fork, &mut model, format!("name {last:06}").as_bytes());
+        remove(&mut fork, &mut model, &[b'l'; 100]);
+        add(&mut fork, &mut model, b"short", 201);
+        add(&mut fork, &mut model, b"other", 201);
+        // The free records: 24 or 32 bytes before the index, 80 bytes among the entries.
+        let name = vec![b'n'; length - 12];
+        add(&mut fork, &mut model, &name, 202);
+        assert_eq!(form(&mut fork), 1, "the block has room for {length} bytes");
+        check::directory(&mut fork, &model, PARENT);
+    }
+}
+
+/// Checks a directory whose leaves are too many for one node, which therefore splits.
+fn check_nodes_above_nodes(names: &[String]) {
+    let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+    for (number, name) in names.iter().enumerate() {
+        add(&mut fork, &mut model, name.as_bytes(), 200);
+        if number % 2000 == 0 {
+            check::directory(&mut fork, &model, PARENT);
+        }
+    }
+    let nodes = fork.blocks_of(BlockKind::DirectoryIndex);
+    let nodes = nodes.iter().filter(|(_, bytes)| dabtree::magic(bytes) == Some(NODE_MAGIC));
+    assert!(nodes.count() >= 3, "a root, and two nodes below it");
+    check::directory(&mut fork, &model, PARENT);
+    for (number, name) in names.iter().enumerate() {
+        remove(&mut fork, &mut model, name.as_bytes());
+        if number % 2000 == 0 {
+            check::directory(&mut fork, &model, PARENT);
+        }
+    }
+    assert!(fork.is_local() && fork.block_count() == 0, "an empty directory is short");
+}
+
+#[test]
+fn directory_with_nodes_above_nodes_equals_a_map() {
+    let name = |number: u32| format!("{:08x}", number.wrapping_mul(0x9e37_79b9));
+    let mut names: Vec<_> = (0..16_000).map(name).collect();
+    check_nodes_above_nodes(&names);
+    // Each entry becomes the last one of its leaf and of all nodes above it.
+    names.sort_by_key(|name| name_hash(name.as_bytes()));
+    check_nodes_above_nodes(&names);
+    names.reverse();
+    check_nodes_above_nodes(&names);
+}
+
+/// A cookie has 32 bits, for offsets in units of 8 bytes: 32 GiB.
+#[test]
+fn last_data_block_is_the_one_whose_end_has_a_cookie() {
+    for shape in SHAPES {
+        let (mut fork, mut model, mut number) = (directory(shape), Model::new(), 0);
+        while form(&mut fork) < 2 {
+            add(&mut fork, &mut model, format!("{number:0200}").as_bytes(), 200);
+            number += 1;
+        }
+        let last = (32 << 30) / u64::from(fork.geometry().directory_block_size()) - 1;
+        DirectoryChange::new(&mut fork).grow_data(last - 1).unwrap();
+        DirectoryChange::new(&mut fork).grow_data(last).unwrap();
+        assert_eq!(fork.size(), 32 << 30);
+        let refused = DirectoryChange::new(&mut fork).grow_data(last + 1).map(drop);
+        assert_eq!(posix(refused), PosixError::NoSpace);
+    }
 }

@@ -1,4 +1,6 @@
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::cached_inode::Keep;
 use crate::counts::Count;
@@ -85,4 +87,29 @@ fn visit_over_one_list_leaves_all_to_its_caller() {
     assert_eq!(pass(&cache, 0b110), (vec![], 0b110));
     cache.release(cache.take_as(InodeNumber(FIRST.0 + 1), Keep::Once).unwrap());
     assert!(cache.list().is_some());
+}
+
+/// The visit was the last user of the inode, so no other thread wakes the one that frees it.
+#[test]
+fn visited_inode_that_lost_its_name_is_freed_by_the_thread() {
+    let (cache, store) = open(InodeIndex::ByGroup);
+    let number = InodeNumber(FIRST.0 + 1);
+    let entry = cache.take(number).unwrap();
+    let is_freed = thread::scope(|scope| {
+        scope.spawn(|| cache.serve());
+        while !cache.inactivation.is_asleep() {
+            thread::yield_now();
+        }
+        entry.live().unlink();
+        assert!(cache.release_all(vec![entry]).is_empty(), "the thread frees it");
+        let end = Instant::now() + Duration::from_secs(10);
+        let mut is_freed = false;
+        while !is_freed && Instant::now() < end {
+            thread::yield_now();
+            is_freed = store.create(number, drop).is_some();
+        }
+        cache.inactivation.close();
+        is_freed
+    });
+    assert!(is_freed, "the thread was not woken");
 }

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::Result;
+use xfs_buffer::{Error, Result};
 use xfs_device::SharedDevice;
+use xfs_format::inode::ForkKind;
+use xfs_format::{DiskAddr, FileBlock};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::Journal;
 use xfs_trans::testing;
 
 use super::volume::{Volume, now};
+use crate::extent_map::Mapping;
 use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 
 /// Performs operations of every kind on two files.
@@ -68,4 +71,25 @@ fn failed_write_is_reported_and_leaves_a_consistent_volume() {
 #[test]
 fn failed_flush_is_reported_and_leaves_a_consistent_volume() {
     check_faults(RequestKind::Flush);
+}
+
+#[test]
+fn failed_write_of_contents_names_its_address() {
+    let failing = Arc::new(FailingDevice::new(testing::make_with("-b size=4k"), 1));
+    let volume = Volume::of_threads(failing.clone(), 0);
+    let (live, journal) = (volume.file(), &volume.journal);
+    live.write_at(journal, 0, &[1; 5 * 4096], now()).unwrap();
+    journal.force_all().unwrap();
+    let found = live.inode().find(journal.cache(), ForkKind::Data, FileBlock(0)).unwrap();
+    let Mapping::Extent(extent) = found else { panic!("{found:?}") };
+    let start = journal.geometry().block_disk_addr(extent.start).unwrap();
+    let fault = |kind| Some(Fault { kind, nth: 1, persistence: Persistence::Once });
+    failing.set_fault(fault(RequestKind::Write));
+    let written = live.write_at(journal, 3 * 4096 + 512, &[2; 1024], now()).map(drop);
+    failing.set_fault(fault(RequestKind::Read));
+    let read = live.inode().read_at(journal.cache(), 2 * 4096, &mut [0; 4096]).map(drop);
+    for (failed, sectors, length) in [(written, 3 * 8 + 1, 1024), (read, 2 * 8, 4096)] {
+        let Err(Error::Io(error)) = failed else { panic!("{failed:?}") };
+        assert_eq!((error.at, error.length_bytes), (DiskAddr(start.0 + sectors), length));
+    }
 }

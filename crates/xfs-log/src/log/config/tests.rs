@@ -1,4 +1,7 @@
 use super::{LogConfig, MIN_BUFFER_BYTES};
+use crate::device::LogGeometry;
+use crate::testing::UUID;
+use xfs_format::DiskAddr;
 
 const MIB: u64 = 1 << 20;
 
@@ -28,4 +31,22 @@ fn free_bytes_hold_a_whole_checkpoint_and_the_reserve_for_chains() {
         check_free(u64::MAX, log_bytes, log_bytes / 4);
     }
     check_free(MIB, 64 * MIB, 16 * MIB);
+}
+
+/// Neither the number of processors nor the order of threads decides anything.
+#[test]
+fn configuration_by_count_is_the_same_on_any_machine() {
+    let geometry = LogGeometry {
+        start: DiskAddr(0),
+        length_blocks: 4096,
+        sector_bytes: 512,
+        stripe_unit_bytes: 1,
+        uuid: UUID,
+    };
+    let (usual, config) = (LogConfig::new(&geometry), LogConfig::by_count(&geometry));
+    assert_eq!((config.slots, config.threads, config.by_count), (1, 1, true));
+    assert_eq!((config.buffer_bytes, config.buffers), (usual.buffer_bytes, usual.buffers));
+    assert_eq!(config.largest_bytes, usual.largest_bytes);
+    assert_eq!(config.checkpoint_bytes, usual.checkpoint_bytes);
+    assert!(!usual.by_count && usual.slots > 1, "several slots share the work");
 }

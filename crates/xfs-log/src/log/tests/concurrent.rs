@@ -92,10 +92,9 @@ fn smallest_log_wraps_twenty_times() {
 
 /// Checks checkpoints that are written at once, each with regions that take several records. The
 /// records of a region must follow one another.
-#[test]
-fn pieces_of_a_region_lie_in_consecutive_records() {
+fn check_pieces(buffers: usize) {
     let rig = Rig::new(32 << 10);
-    let config = LogConfig { threads: 2, largest_bytes: 200 << 10, ..rig.config() };
+    let config = LogConfig { threads: 2, buffers, largest_bytes: 200 << 10, ..rig.config() };
     let log = rig.open(&config);
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u64 {
@@ -120,4 +119,17 @@ fn pieces_of_a_region_lie_in_consecutive_records() {
     let found = rig.transactions();
     assert_eq!(found.iter().map(|found| found.buffers().len()).sum::<usize>(), 4 * 40);
     check_settled(&log);
+}
+
+#[test]
+fn pieces_of_a_region_lie_in_consecutive_records() {
+    check_pieces(8);
+}
+
+/// A region may take more records than the log has buffers: its thread then writes its own records
+/// first, and waits for those of the others.
+#[test]
+fn region_longer_than_all_buffers_is_written() {
+    check_pieces(2);
+    check_pieces(3);
 }

@@ -2,7 +2,8 @@
 //! of a checkpoint without commits waits for its first commit.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use xfs_device::{BlockDevice, SharedDevice};
 use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
@@ -124,4 +125,59 @@ fn first_commit_wakes_the_thread_with_a_requested_push() {
             std::thread::yield_now();
         }
     }
+}
+
+/// Otherwise threads that commit faster than the log is written would fill the memory.
+#[test]
+fn commit_over_the_hard_limit_waits_until_its_checkpoint_is_switched() {
+    let rig = Rig::new(4096);
+    // No thread switches checkpoints.
+    let log = rig.open(&rig.config());
+    let sequence = commit_number(&log, &TestItem::new(8), 1).unwrap().sequence;
+    let early = std::thread::scope(|scope| {
+        let (cil, (done, is_done)) = (&log.inner.cil, mpsc::channel());
+        scope.spawn(move || {
+            cil.await_switch(sequence);
+            done.send(()).unwrap();
+        });
+        let early = is_done.recv_timeout(Duration::from_millis(100));
+        log.inner.push(sequence).unwrap();
+        if early.is_err() {
+            is_done.recv().unwrap();
+        }
+        early
+    });
+    assert!(early.is_err(), "it did not wait");
+    // An older checkpoint has been switched.
+    log.inner.cil.await_switch(sequence);
+}
+
+#[test]
+fn wait_for_a_buffer_is_counted() {
+    let rig = Rig::new(4096);
+    let gate = Arc::new(Gate {
+        device: Arc::clone(&rig.device),
+        open: Mutex::new(false),
+        changed: Condvar::new(),
+        flushes: AtomicU64::default(),
+    });
+    let log = rig.on(gate.clone()).open(&LogConfig { buffers: 2, ..rig.config() });
+    let first = commit_number(&log, &TestItem::new(8), 1).unwrap();
+    std::thread::scope(|scope| {
+        // The record with the COMMIT waits for its flush, and takes one of the buffers.
+        scope.spawn(|| log.inner.push(first.sequence).unwrap());
+        while gate.flushes.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(log.counts().buffer_waits, 0);
+        let second = commit_number(&log, &TestItem::new(16), 2).unwrap().sequence;
+        let inner = &log.inner;
+        let other = scope.spawn(move || inner.push(second).unwrap());
+        while log.counts().buffer_waits == 0 && !other.is_finished() {
+            std::thread::yield_now();
+        }
+        gate.set(true);
+    });
+    assert!(log.counts().buffer_waits > 0, "the second checkpoint needed no buffer");
+    assert_eq!(rig.transactions().len(), 2);
 }

@@ -389,3 +389,22 @@ fn intent_finished_through_another_slot_is_cancelled() {
     assert_eq!((intent.pins(), done.pins(), intent.lsn()), (0, 0, None));
     check_settled(&log);
 }
+
+/// A checkpoint writes an item once, so relogging it takes no more of the log.
+#[test]
+fn relogged_item_counts_once_in_its_checkpoint() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&rig.config());
+    let (first, second) = (TestItem::new(8), TestItem::new(16));
+    let gathered = || (log.counts().gathered_items, log.counts().gathered_bytes);
+    commit_number(&log, &first, 1).unwrap();
+    let one = gathered();
+    for number in 2..20 {
+        commit_number(&log, &first, number).unwrap();
+    }
+    assert_eq!(gathered(), one);
+    commit_number(&log, &second, 1).unwrap();
+    assert_eq!(gathered(), (2 * one.0, 2 * one.1));
+    log.force_all().unwrap();
+    assert_eq!(gathered(), (0, 0));
+}

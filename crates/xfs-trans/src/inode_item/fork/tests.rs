@@ -121,3 +121,18 @@ fn btree_root_is_logged_with_pointers_directly_after_keys() {
         region[72..].chunks(8).map(|word| u64::from_be_bytes(word.try_into().unwrap())).collect();
     assert_eq!(words, [1, 2, 11, 12]);
 }
+
+/// The number of a device lies in its data fork, but is logged with a flag of its own.
+#[test]
+fn device_number_is_logged_with_the_core() {
+    let bytes = inode(ForkFormat::Device, ForkFormat::Extents, |core| core.fork_offset = 0);
+    let image = image(&bytes);
+    let forks = logged(&image, LoggedFields::DEVICE);
+    assert_eq!(forks.fields, LoggedFields::CORE | LoggedFields::DEVICE);
+    assert!(forks.data.is_none() && forks.attr.is_none());
+    assert_eq!(logged(&image, LoggedFields::CORE).fields, LoggedFields::CORE);
+    // A file that is no device any more has no device number to log.
+    let bytes = inode(ForkFormat::Extents, ForkFormat::Extents, |_| {});
+    let fields = logged(&self::image(&bytes), LoggedFields::DEVICE).fields;
+    assert_eq!(fields, LoggedFields::CORE);
+}

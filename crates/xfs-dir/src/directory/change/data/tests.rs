@@ -70,3 +70,14 @@ fn records_after_random_changes_tile_the_block() {
         check_block(seed, block_log, 2000);
     }
 }
+
+#[test]
+fn free_records_of_equal_length_keep_their_order_in_the_table() {
+    let insert = |starts: [usize; 4]| {
+        let mut table = BestFree::EMPTY;
+        starts.iter().for_each(|start| table.insert(&(*start..*start + 16)));
+        table.records
+    };
+    assert_eq!(insert([64, 96, 128, 160]), [(64, 16), (96, 16), (128, 16)]);
+    assert_eq!(insert([160, 128, 96, 64]), [(160, 16), (128, 16), (96, 16)]);
+}

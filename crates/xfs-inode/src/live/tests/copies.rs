@@ -1,0 +1,146 @@
+//! Copies of shared blocks on a volume whose free space is short or in pieces, bytes past the end
+//! of a file, and exchanges that recovery resumes.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError};
+use xfs_format::FileBlock;
+use xfs_format::inode::ForkKind;
+use xfs_format::log_item::{ExchangeFlags, ExchangeIntent};
+use xfs_format::reservation::TransactionKind;
+use xfs_trans::{IntentPayload, testing};
+
+use super::volume::{Volume, now};
+use crate::live::with_transaction::with_transaction;
+use crate::live::{KeepSize, LiveInode, SharedRange, resume};
+
+const BLOCK: usize = 4096;
+/// Blocks that two files share: more than the volume keeps back when it is full.
+const SHARED: usize = 2048;
+
+/// A full volume with two files that share their blocks, and a third that has all the others.
+struct FullVolume {
+    volume: Volume,
+    source: Arc<LiveInode>,
+    copy: Arc<LiveInode>,
+    filler: Arc<LiveInode>,
+}
+
+impl FullVolume {
+    fn new() -> Self {
+        let device = testing::make_sized(64 << 20, "-d agcount=1 -l size=16m -m reflink=1");
+        let volume = Volume::of(device);
+        let (source, copy, filler) = (volume.file(), volume.file(), volume.file());
+        let journal = &volume.journal;
+        source.write_at(journal, 0, &vec![1; SHARED * BLOCK], now()).unwrap();
+        let whole = SharedRange { from: 0, to: 0, length_bytes: (SHARED * BLOCK) as u64 };
+        LiveInode::reflink(journal, &source, &copy, whole, now()).unwrap();
+        let mut end = 0;
+        for blocks in (0..14).rev().map(|log| (BLOCK as u64) << log) {
+            while filler.allocate(journal, end..end + blocks, KeepSize::No, now()).is_ok() {
+                end += blocks;
+            }
+        }
+        Self { volume, source, copy, filler }
+    }
+
+    /// Writes to shared blocks, and checks both files afterwards.
+    fn check_write(&self, blocks: usize, is_written: bool) {
+        let journal = &self.volume.journal;
+        let written = self.copy.write_at(journal, 0, &vec![2; blocks * BLOCK], now());
+        let count = match written {
+            Ok(bytes) => bytes / BLOCK,
+            Err(Error::Posix(PosixError::NoSpace)) => 0,
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(count, if is_written { blocks } else { 0 });
+        let mut bytes = vec![0; SHARED * BLOCK];
+        self.source.inode().read_at(journal.cache(), 0, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 1), "the other file changed");
+        self.copy.inode().read_at(journal.cache(), 0, &mut bytes).unwrap();
+        let (new, old) = bytes.split_at(count * BLOCK);
+        assert!(new.iter().all(|byte| *byte == 2), "written bytes are missing");
+        assert!(old.iter().all(|byte| *byte == 1), "bytes changed that were not written");
+        assert!(!journal.is_shut_down());
+    }
+}
+
+#[test]
+fn copy_of_shared_blocks_is_put_together_from_single_free_blocks() {
+    let full = FullVolume::new();
+    // Every other block, so that no two free blocks are neighbours.
+    for block in (0..2500).map(|number| 2 * number * BLOCK as u64) {
+        full.filler.punch(&full.volume.journal, block..block + BLOCK as u64, now()).unwrap();
+    }
+    full.check_write(2000, true);
+    let pieces = {
+        let inode = full.copy.inode();
+        let map = inode.extent_map(full.volume.journal.cache(), ForkKind::Data).unwrap();
+        map.iter_from(FileBlock(0)).take_while(|extent| extent.file_block.0 < 2000).count()
+    };
+    // The blocks that the volume keeps back are neighbours.
+    assert!(pieces > 200, "{pieces}");
+    drop((full.source, full.copy, full.filler));
+    full.volume.unmount();
+}
+
+#[test]
+fn copy_of_shared_blocks_without_room_changes_nothing() {
+    let full = FullVolume::new();
+    full.check_write(1, false);
+    full.check_write(16, false);
+    full.filler.punch(&full.volume.journal, 0..1 << 20, now()).unwrap();
+    full.check_write(16, true);
+    drop((full.source, full.copy, full.filler));
+    full.volume.unmount();
+}
+
+/// Blocks past the end of a file may hold bytes of before, for example after a crash of another
+/// writer between its data and its size.
+#[test]
+fn growing_file_shows_zeros_where_bytes_lay_past_its_end() {
+    let volume = Volume::new("");
+    for (old, size) in [(100, 3000), (100, 20_000), (5000, 5001), (4096, 8192), (0, 20_000)] {
+        let (live, journal) = (volume.file(), &volume.journal);
+        live.write_at(journal, 0, &[7; 20_000], now()).unwrap();
+        with_transaction(journal, TransactionKind::Truncate, 0, |tx| {
+            tx.join(live.log_item());
+            live.change(tx, |core| core.size = old);
+            Ok(())
+        })
+        .unwrap();
+        live.truncate(journal, size, now()).unwrap();
+        let mut bytes = vec![9; size as usize];
+        assert_eq!(live.inode().read_at(journal.cache(), 0, &mut bytes).unwrap(), bytes.len());
+        let (kept, grown) = bytes.split_at(old as usize);
+        assert!(kept.iter().all(|byte| *byte == 7), "{old} to {size}");
+        assert!(grown.iter().all(|byte| *byte == 0), "{old} to {size}");
+    }
+    volume.unmount();
+}
+
+/// The number of a file may belong to another one by the time of the recovery.
+#[test]
+fn exchange_of_another_generation_is_not_resumed() {
+    let volume = Volume::new("-i exchange=1");
+    let files = [volume.file(), volume.file()];
+    let right = files.each_ref().map(|live| live.inode().core().generation);
+    volume.journal.force_all().unwrap();
+    let resumed = |generations| {
+        let intent = ExchangeIntent {
+            id: 1,
+            inodes: files.each_ref().map(|live| live.number()),
+            generations,
+            starts: [FileBlock(0); 2],
+            length_blocks: 4,
+            flags: ExchangeFlags::empty(),
+            sizes: [0; 2],
+        };
+        resume(&volume.journal, &IntentPayload::Exchange(intent)).map(|work| work.is_some())
+    };
+    assert!(resumed(right).unwrap());
+    let (left, other) = (right[0].wrapping_add(1), right[1].wrapping_add(1));
+    for wrong in [[left, right[1]], [right[0], other], [left, other]] {
+        assert!(matches!(resumed(wrong), Err(Error::Posix(PosixError::Stale))));
+    }
+}
