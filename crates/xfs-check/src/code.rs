@@ -187,7 +187,8 @@ codes! {
     AgiFreeCount = "agi.freecount", Agi, Counter, "the count of free inodes is wrong";
     AgiInodeBlocks = "agi.iblocks", Agi, Counter, "the count of inode-btree blocks is wrong";
     AgiFreeInodeBlocks = "agi.fblocks", Agi, Counter, "the count of free-inode-btree blocks is wrong";
-    AgiNewest = "agi.newino", Agi, Counter, "the newest chunk is not in the inode btree";
+    AgiNewest = "agi.newino", Agi, Counter, "the newest chunk is none that can exist";
+    AgiNewestGone = "agi.newino-gone", Agi, Preen, "the newest chunk has been freed since";
     AgiUnlinked = "agi.unlinked", Agi, Unsafe, "the head of an unlinked list is impossible";
     AgiUnlinkedList = "agi.unlinked-list", Agi, Unsafe, "an unlinked list leads to an inode that does not belong there";
     AgflUnreadable = "agfl.unreadable", Agfl, Unsafe, "the device cannot read it";

@@ -8,6 +8,7 @@ use xfs_format::agfl::Agfl;
 use xfs_format::agi::Agi;
 use xfs_format::btree::BtreeFormat;
 use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
 use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
 use xfs_format::rmap::{ReverseMap, Rmap, RmapOwner};
@@ -366,7 +367,7 @@ impl<T: Facts> GroupCheck<'_, T> {
                 if chunk.free_count > 0 && has_free_tree {
                     facts.chunk_with_free(number, chunk);
                 }
-                if !is_aligned(&group, chunk) {
+                if !is_aligned(&group, chunk.start) {
                     misaligned.push(chunk.start);
                 }
             });
@@ -389,11 +390,11 @@ impl<T: Facts> GroupCheck<'_, T> {
             self.count(Code::AgiInodeBlocks, stored.into(), blocks);
         }
         if let (Some(newest), Some(_), false) = (agi.newest_inode, blocks, counts.has_newest) {
-            let finding = Finding::new(
-                Code::AgiNewest,
-                Place::of_group(number),
-                format!("the newest chunk starts at inode {} of the group", newest.0),
-            );
+            // The kernel frees a chunk without a change of this hint.
+            let is_possible = group.contains_inode(newest) && is_aligned(&group, newest);
+            let code = if is_possible { Code::AgiNewestGone } else { Code::AgiNewest };
+            let found = format!("the newest chunk starts at inode {} of the group", newest.0);
+            let finding = Finding::new(code, Place::of_group(number), found);
             self.findings.push(finding.expected("a chunk of the inode btree, or none"));
         }
         (self.summary.inodes, self.summary.free_inodes) = (counts.inodes, counts.free);
@@ -511,8 +512,12 @@ fn claim_chunk<T: Facts>(facts: &mut T, group: &Group<'_>, chunk: &InodeChunk) {
     }
 }
 
-/// Returns whether a chunk starts at a multiple of the alignment of the volume.
-fn is_aligned(group: &Group<'_>, chunk: &InodeChunk) -> bool {
-    let alignment = group.geometry().inode_alignment_blocks;
-    alignment == 0 || group.geometry().ag_inode_block(chunk.start).0.is_multiple_of(alignment)
+/// Returns whether a chunk may start at this inode, by the alignment of chunks of the volume.
+fn is_aligned(group: &Group<'_>, start: AgInode) -> bool {
+    let geometry = group.geometry();
+    let inodes_per_block = 1_u32 << geometry.inodes_per_block_log;
+    let alignment = geometry.inode_alignment_blocks.max(1);
+    start.0.is_multiple_of(inodes_per_block.min(INODES_PER_CHUNK))
+        && (inodes_per_block >= INODES_PER_CHUNK
+            || geometry.ag_inode_block(start).0.is_multiple_of(alignment))
 }
