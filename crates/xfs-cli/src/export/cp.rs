@@ -102,18 +102,16 @@ fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failu
         return failure.hint(place_in(path));
     }
     let names_place = |word: &OsStr| word.as_bytes().windows(2).any(|pair| pair == b":/");
+    let places = "a path in an image is written IMAGE:/path";
     match sources {
+        [source] if names_place(source) || names_place(destination) => failure,
         // The hint for another image format says enough.
-        [source]
-            if (failure.exit() == Exit::Refused || !Path::new(source).exists())
-                && !failure.has_hint()
-                && !names_place(source)
-                && !names_place(destination) =>
-        {
+        [_] if failure.has_hint() => failure,
+        [source] if !Path::new(source).exists() => failure.hint(places),
+        [source] if failure.exit() == Exit::Refused => {
             let (from, to) = (source.as_bytes(), destination.as_bytes());
             let (from, to) = (names::in_message(from), names::in_message(to));
-            Failure::usage(format!("cp: neither {from} nor {to} is in an image"))
-                .hint("a path in an image is written IMAGE:/path")
+            Failure::usage(format!("cp: neither {from} nor {to} is in an image")).hint(places)
         }
         _ => failure,
     }

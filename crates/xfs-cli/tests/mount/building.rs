@@ -11,7 +11,8 @@ use xfs_oracle::harness::TrialError;
 use crate::mounted::{await_files, is_long, roomy, run};
 
 /// The files and folders of the workspace that the build needs.
-const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "crates", "xtask"];
+const SOURCES: [&str; 6] =
+    ["Cargo.toml", "Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", "crates", "xtask"];
 
 /// The number of files that the build has written when the server is killed.
 const FILES: usize = 15;
