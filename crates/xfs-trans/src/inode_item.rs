@@ -463,8 +463,9 @@ impl LogItem for InodeRecord {
 
 /// Returns the bytes of one inode in the bytes of its cluster.
 fn slot_of<'a>(cluster: &'a [u8], place: &InodeLocation, context: &VolumeContext) -> &'a [u8] {
-    let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
-    bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)
+    let start = place.offset_bytes as usize;
+    let inode = cluster.get(start..start + context.geometry().inode_size as usize);
+    inode.expect("an inode lies in its cluster")
 }
 
 impl core::fmt::Debug for InodeRecord {

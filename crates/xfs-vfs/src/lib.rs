@@ -64,9 +64,8 @@ pub use kind::{CachedInode, InodeCache, PerCpuRef, PerCpuRefs, VolumeKind};
 pub use leases::lock_error;
 pub use metadata::{Metadata, metadata_of_inode};
 pub use mount::Mount;
-pub use name::check_name;
+pub use name::{EntryName, check_name};
 pub use op_context::OpContext;
-pub use ops::rename::EntryName;
 pub use options::{LockCheck, MountOptions};
 pub use permission::{
     Access, AttributeUse, Caller, QualifiedName, check_access, grants_without_list,

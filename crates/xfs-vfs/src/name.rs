@@ -1,10 +1,21 @@
-//! Checks of the names that a directory can hold.
+//! Names in directories, and the check of names that a directory can hold.
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::name_is_sound;
 
+use crate::kind::CachedInode;
+
 /// The longest name in a directory, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 255;
+
+/// A name in a directory, which need not exist.
+#[derive(Clone, Copy)]
+pub struct EntryName<'a> {
+    /// The directory.
+    pub directory: &'a CachedInode,
+    /// The name.
+    pub name: &'a [u8],
+}
 
 /// Checks that a directory can get an entry of this name.
 pub fn check_name(name: &[u8]) -> Result<()> {

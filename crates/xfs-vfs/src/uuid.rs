@@ -72,7 +72,7 @@ fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
 
 /// Writes the sector of a superblock. It is durable on return.
 pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Result<()> {
-    let offset = at.byte_offset().unwrap_or(u64::MAX);
+    let offset = at.byte_offset().expect("a superblock lies in the volume");
     let written = device.write_at(offset, sector, Durability::Durable);
     written.map_err(|source| superblock_io_error("write", at, source))
 }
@@ -80,7 +80,9 @@ pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Re
 /// Puts `uuid` into the sector of a superblock, and seals the sector. A UUID other than `meta_uuid`
 /// sets the feature bit META_UUID.
 pub fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
-    let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else { return };
+    let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else {
+        unreachable!("a sector is longer than the superblock");
+    };
     let is_changed = uuid != meta_uuid;
     let mut incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
     incompat.set(IncompatFeatures::META_UUID, is_changed);

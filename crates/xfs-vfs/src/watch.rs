@@ -27,7 +27,7 @@ use xfs_sync::{Ordering, WaitTimeout};
 
 use crate::kind::CachedInode;
 use crate::mount::Mount;
-use crate::ops::rename::EntryName;
+use crate::name::EntryName;
 use queue::Queue;
 pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, Watches};
 

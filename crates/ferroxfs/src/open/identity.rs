@@ -70,7 +70,7 @@ impl Devices {
         let geometry = &superblock.geometry;
         let write = |group: AgNumber| -> BufferResult<()> {
             let at = geometry.header_disk_addr(group, 0);
-            let offset = at.byte_offset().unwrap_or(u64::MAX);
+            let offset = at.byte_offset().expect("a superblock lies in the volume");
             let mut sector = vec![0; geometry.sector_size as usize];
             let read = self.data.read_at(offset, &mut sector);
             read.map_err(|source| superblock_io_error("read", at, source))?;

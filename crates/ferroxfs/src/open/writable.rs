@@ -131,7 +131,7 @@ struct Finisher<'a> {
 
 impl IntentRecovery for Finisher<'_> {
     fn recover(&mut self, intent: &Intent) -> BufferResult<()> {
-        let Some(open) = self.open.pop_front() else { return Ok(()) };
+        let open = self.open.pop_front().expect("each intent of the log is open once");
         assert_eq!(open.id(), intent.id(), "intents are finished in the order of the log");
         let works = works(self.journal, &open)?;
         let (kind, blocks) = budget(self.journal, open.payloads());

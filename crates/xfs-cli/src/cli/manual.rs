@@ -43,6 +43,20 @@ const EXIT_CODES: [(&str, &str); 10] = [
     ("143", "stopped by SIGTERM, after everything was closed"),
 ];
 
+/// Exit codes of `check`, those of fsck(8).
+const CHECK_EXIT_CODES: [(&str, &str); 5] = [
+    ("0", "the volume is clean"),
+    ("4", "something is damaged"),
+    ("8", "the volume, or a part of it, could not be checked"),
+    ("16", "the command line is invalid"),
+    ("32", "a signal stopped the check"),
+];
+
+/// Returns the exit codes of a command and their meanings.
+fn exit_codes(name: &str) -> &'static [(&'static str, &'static str)] {
+    if name == "check" { &CHECK_EXIT_CODES } else { &EXIT_CODES }
+}
+
 /// Adds the examples to the help of each command and its subcommands.
 pub(crate) fn with_manual(command: Command) -> Command {
     let names: Vec<_> =
@@ -73,7 +87,7 @@ fn with_end(command: Command, name: &str) -> Command {
         text += &format!("  {line}\n      {meaning}\n");
     }
     text += "\nExit status:\n";
-    for (code, meaning) in EXIT_CODES {
+    for (code, meaning) in exit_codes(name) {
         text += &format!("  {code:>3}  {meaning}\n");
     }
     text += &see_also(entry);
@@ -148,10 +162,10 @@ fn render(page: &Man, command: &Command, name: &str, out: &mut Vec<u8>) -> io::R
             roff.text([roman(*meaning)]);
         }
         roff.control("SH", ["EXIT STATUS"]);
-        for (code, meaning) in EXIT_CODES {
+        for (code, meaning) in exit_codes(name) {
             roff.control("TP", []);
-            roff.text([bold(code)]);
-            roff.text([roman(meaning)]);
+            roff.text([bold(*code)]);
+            roff.text([roman(*meaning)]);
         }
         roff.control("SH", ["SEE ALSO"]);
         roff.text([roman(entry.see_also.join(", "))]);

@@ -60,7 +60,9 @@ impl AttrLeafHeaderDisk {
     /// address in its header stay.
     pub fn empty(block: &mut [u8]) {
         let length = block.len();
-        let Ok((leaf, names)) = Self::mut_from_prefix(block) else { return };
+        let Ok((leaf, names)) = Self::mut_from_prefix(block) else {
+            unreachable!("a block is longer than the header of a leaf");
+        };
         names.fill(0);
         let base = size_of::<Self>() as u16;
         let free =

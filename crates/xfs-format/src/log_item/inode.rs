@@ -213,7 +213,7 @@ const FLAGS2_OFFSET: usize = 120;
 #[must_use]
 pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CORE_BYTES] {
     let bits = core.get(FLAGS2_OFFSET..).and_then(|rest| Fields::new(rest, order).u64());
-    exchange(core, order, bits.unwrap_or_default())
+    exchange(core, order, bits.expect("the flags lie in the core"))
 }
 
 /// Converts the core of an inode on disk to its logged form.
@@ -222,7 +222,7 @@ pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_C
 #[inline]
 pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CORE_BYTES] {
     let bits = core.get(FLAGS2_OFFSET..).and_then(|rest| Fields::new(rest, HostOrder::Big).u64());
-    exchange(core, order, bits.unwrap_or_default())
+    exchange(core, order, bits.expect("the flags lie in the core"))
 }
 
 /// Reverses the bytes of all fields of one width in a core. Every logged inode passes through this
@@ -230,9 +230,9 @@ pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CO
 /// as a word.
 macro_rules! reverse {
     ($core:ident, $word:ident: $($offset:expr),*) => {$(
-        if let Some(field) = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut) {
-            *field = $word::from_be_bytes(*field).swap_bytes().to_be_bytes();
-        }
+        let field = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut);
+        let field = field.expect("the field lies in the core");
+        *field = $word::from_be_bytes(*field).swap_bytes().to_be_bytes();
     )*};
 }
 
@@ -249,7 +249,7 @@ fn exchange(core: &[u8; LOG_CORE_BYTES], order: HostOrder, flags2: u64) -> [u8; 
     if flags2 & InodeFlags2::BIGTIME.bits() == 0 {
         // Reversing 64 bits has exchanged seconds and nanoseconds. Exchange them back.
         for offset in TIME_OFFSETS {
-            other.get_mut(offset..offset + 8).unwrap_or_default().rotate_left(4);
+            other.get_mut(offset..offset + 8).expect("the time lies in the core").rotate_left(4);
         }
     }
     other

@@ -87,14 +87,13 @@ impl LogRecordHeader {
         let cycles = self.block_cycles(log_blocks).skip(self.header_blocks() as usize);
         for ((index, block), cycle) in payload.chunks_exact_mut(BLOCK).enumerate().zip(cycles) {
             let (header, word) = (index / CYCLE_WORDS, index % CYCLE_WORDS);
-            let kept = block.first_chunk().copied().unwrap_or_default();
-            if let Some(header) = headers.chunks_exact_mut(BLOCK).nth(header) {
-                write_word(
-                    header,
-                    cycle_data_offset(index / CYCLE_WORDS) + 4 * word,
-                    u32::from_be_bytes(kept),
-                );
-            }
+            let kept = *block.first_chunk().expect("a block is longer than a word");
+            let words = headers.chunks_exact_mut(BLOCK).nth(header);
+            write_word(
+                words.expect("the headers have a word for each block"),
+                cycle_data_offset(header) + 4 * word,
+                u32::from_be_bytes(kept),
+            );
             write_word(block, 0, cycle);
         }
         self.seal(record)
@@ -154,9 +153,8 @@ impl LogRecordHeader {
 }
 
 fn write_word(block: &mut [u8], offset: usize, word: u32) {
-    if let Some(field) = block.get_mut(offset..).and_then(<[u8]>::first_chunk_mut::<4>) {
-        *field = word.to_be_bytes();
-    }
+    let field = block.get_mut(offset..).and_then(<[u8]>::first_chunk_mut::<4>);
+    *field.expect("the word lies in its block") = word.to_be_bytes();
 }
 
 /// Returns the offset of the cycle data inside a header of a record: the record header if `header`

@@ -50,9 +50,8 @@ pub(super) fn encode(plan: &Plan) -> Vec<u8> {
         ..LogRecordHeaderDisk::new_zeroed()
     };
     // The cycle replaces the first word of each block, which the header keeps.
-    if let Some(word) = header.cycle_data.first_mut() {
-        *word = TRANSACTION.into();
-    }
+    let [first, ..] = &mut header.cycle_data;
+    *first = TRANSACTION.into();
     let operation = LogOperationDisk {
         transaction: CYCLE.into(),
         // The length of the payload fits in a byte.

@@ -125,7 +125,7 @@ impl Journal {
         offset_bytes: u32,
         number: InodeNumber,
     ) -> Result<InodeCore> {
-        let bytes = cluster.get(offset_bytes as usize..).unwrap_or_default();
+        let bytes = cluster.get(offset_bytes as usize..).expect("an inode lies in its cluster");
         let core = InodeCore::decode(bytes, number, self.geometry())?;
         core.verify(bytes, &self.cache().verify_context())?;
         Ok(core)

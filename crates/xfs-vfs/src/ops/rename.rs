@@ -21,20 +21,11 @@ use crate::kind::CachedInode;
 use crate::leases::check_undelegated;
 use crate::link_counts::{check_gains_link, check_loses_child, check_loses_name};
 use crate::mount::{Mount, Reserves};
-use crate::name::check_name;
+use crate::name::{EntryName, check_name};
 use crate::op_context::OpContext;
 use crate::permission::Access;
 use crate::requests::{CreateOptions, NewKind, RenameMode};
 use crate::watch::WatchEvents;
-
-/// A name in a directory, which need not exist.
-#[derive(Clone, Copy)]
-pub struct EntryName<'a> {
-    /// The directory.
-    pub directory: &'a CachedInode,
-    /// The name.
-    pub name: &'a [u8],
-}
 
 /// A rename after the lookup of its names.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-use super::{EXIT_CODES, Example, ManualEntry, find};
+use super::{Example, ManualEntry, exit_codes, find};
 
 /// The most columns of a line of text.
 const COLUMNS: usize = 100;
@@ -171,7 +171,7 @@ fn ending(name: &str, level: &str) -> String {
     let Some(entry) = find(name) else { return String::new() };
     let mut text = examples(entry.examples, level);
     let _ = write!(text, "{level} Exit status\n\n| code | meaning |\n|---|---|\n");
-    for (code, meaning) in EXIT_CODES {
+    for (code, meaning) in exit_codes(name) {
         let _ = writeln!(text, "| {code} | {} |", cell(meaning));
     }
     text += "\n[Exit codes](../exit-codes.md) has the details.\n\n";
