@@ -18,8 +18,7 @@ const PURGE_DELAY: mi_option_t = 15;
 /// milliseconds.
 const KEPT_MS: std::ffi::c_long = 10_000;
 
-/// The number of the option `mi_option_purge_decommits`, which has no constant in the bindings
-/// either.
+/// The number of the option `mi_option_purge_decommits`, for which the bindings have no constant.
 const PURGE_DECOMMITS: mi_option_t = 5;
 
 /// The value of `mi_option_purge_decommits` that offers purged memory to the system (`MADV_FREE`):
@@ -27,9 +26,9 @@ const PURGE_DECOMMITS: mi_option_t = 5;
 const WHEN_NEEDED: std::ffi::c_long = 0;
 
 /// Keeps freed memory for a while, and then offers it to the system (`MADV_FREE`). A volume soon
-/// needs again the memory that it has just freed. Memory that comes from the system is first
-/// cleared page by page. `MIMALLOC_PURGE_DELAY` and `MIMALLOC_PURGE_DECOMMITS` in the environment
-/// take precedence.
+/// needs the memory again that it has just freed, and the system clears every page before it hands
+/// it out. The environment variables `MIMALLOC_PURGE_DELAY` and `MIMALLOC_PURGE_DECOMMITS` take
+/// precedence.
 ///
 /// Must be called before a second thread exists.
 pub(crate) fn keep_freed_memory() {

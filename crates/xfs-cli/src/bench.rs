@@ -28,12 +28,12 @@ struct Bench {
 
 /// The destination of a JSON or HTML report.
 enum Document {
-    /// Standard output, on which the report replaces the text.
+    /// Standard output. The report as text is then not printed.
     Stdout,
     File(Box<Output>),
 }
 
-/// The command in a child process that a run has started.
+/// The command `bench` in a child process that a run of `bench` has started (`--worker`).
 struct Worker;
 
 /// Opens the outputs and catches signals.
@@ -98,7 +98,8 @@ impl Document {
 }
 
 impl Run for Bench {
-    /// Returns all rights: a run works in directories of the host, and reads only its own images.
+    /// Returns the rights that a run keeps: all of them. It works in directories of the host, and
+    /// reads only images that it has made.
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }
@@ -124,7 +125,7 @@ impl Run for Bench {
 }
 
 impl Run for Worker {
-    /// Returns all rights: a worker reads no image.
+    /// Returns the rights that a worker keeps: all of them, because it reads no image.
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }

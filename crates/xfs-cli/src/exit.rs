@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-/// How a run ended. If a run meets several of these conditions, the last one in this order decides
-/// the exit code.
+/// The outcome of a run, which decides the exit code. If several outcomes apply, the last one in
+/// this order counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// The command did everything that was asked for.
@@ -14,7 +14,7 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line is invalid.
     Usage = 2,
-    /// The image uses a feature that is refused by name.
+    /// The image is no XFS v5 volume, or uses an unsupported feature, which the message names.
     Refused = 3,
     /// The log holds changes that are not in the volume yet.
     LogDirty = 4,
@@ -38,8 +38,8 @@ impl Exit {
         matches!(self, Self::HungUp | Self::Interrupted | Self::Terminated)
     }
 
-    /// Returns the exit of another ferroxfs process from its exit code; `None` for a code that is
-    /// not in the table.
+    /// Returns the outcome that an exit code of another ferroxfs process stands for; `None` for a
+    /// code that is not in the table.
     pub(crate) fn of_code(code: i32) -> Option<Self> {
         let all = [
             Self::Fine,

@@ -18,14 +18,13 @@ pub(crate) struct Failure {
     exit: Exit,
     message: Option<String>,
     hint: Option<String>,
-    /// Whether writing to standard output has failed. Then the remaining items cannot be written
-    /// either.
+    /// Whether writing to standard output has failed. Then the command can print nothing more.
     is_of_output: bool,
     /// Whether the message already names the image or file, and the location in it.
     is_placed: bool,
-    /// Whether the volume is shut down, so that no remaining item can be changed.
+    /// Whether the volume is shut down, so that no further file in it can be changed.
     is_of_volume: bool,
-    /// A thing that the volume did not have, if that caused the failure.
+    /// The thing that was missing in the volume, if that caused the failure.
     lack: Option<Missing>,
 }
 
@@ -111,8 +110,8 @@ impl Failure {
         self
     }
 
-    /// Takes the thing that was missing in the volume, if that caused the failure. The caller uses
-    /// it to add a hint, which happens once.
+    /// Takes the thing that was missing in the volume, if that caused the failure. The caller adds
+    /// a hint about it. The next call returns `None`, so no second hint is added.
     pub(crate) fn take_missing(&mut self) -> Option<Missing> {
         self.lack.take()
     }

@@ -25,7 +25,7 @@ struct ManualEntry {
     /// The name of the command; for a subcommand both words, such as `dump agf`.
     name: &'static str,
     examples: &'static [Example],
-    /// Man pages to see, of other programs, such as `mkfs.xfs(8)`, and of ferroxfs.
+    /// Related man pages: of other programs, such as `mkfs.xfs(8)`, and of ferroxfs.
     see_also: &'static [&'static str],
 }
 

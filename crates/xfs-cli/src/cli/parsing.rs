@@ -1,9 +1,9 @@
 //! Parsing of the command line, and the shared options of each command.
 //!
 //! Owns: the table [`COMMANDS`]. The help of a command hides the shared options that the command
-//! has no use for. A command whose result is a count of its work gets `--json` here. A command that
-//! prints facts declares `--json` with its other arguments. Does **not** own: the message for an
-//! option that a command does not support.
+//! has no use for. Most commands get `--json` from this module. The others declare `--json` with
+//! their other arguments, or have no such option. Does **not** own: the message for an option that
+//! a command does not support.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMa
 
 use super::{Cli, with_manual};
 
-/// The shared options of a group of commands.
+/// The shared options that a group of commands hides, and where these commands declare `--json`.
 struct SharedOptions {
     commands: &'static [&'static str],
     /// Ids of the shared options that the commands have no use for.
@@ -22,9 +22,9 @@ struct SharedOptions {
 /// Where `--json` of a command is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Json {
-    /// In this module: the command prints the result of its work as a document.
+    /// In this module. The command reports the result of its work as a JSON document.
     Result,
-    /// With the other arguments of the command, or nowhere if the command has no such option.
+    /// With the other arguments of the command; or nowhere, because the command has no such option.
     Own,
 }
 
@@ -90,15 +90,15 @@ const COMMANDS: &[SharedOptions] = &[
     SharedOptions { commands: &["bench"], hidden: OF_IMAGES, json: Json::Own },
 ];
 
-/// The ids of the options that all commands that open an image have in common.
+/// The ids of the shared options that are of use only to commands that open an image.
 const OF_IMAGES: &[&str] =
     &["partition", "offset", "live", "no_recovery", "log_device", "image", "sandbox"];
 
 /// The id of the option `--json`, here and in [`JsonOption`](super::options::JsonOption).
 const JSON: &str = "json";
 
-/// Parses the command line. The error also stands for a request for help or the version, with the
-/// text to print.
+/// Parses the command line. A request for help or for the version is returned as an error too, with
+/// the text to print.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     let mut command = with_manual(with_shared_options(Cli::command()));
     let matches = command.try_get_matches_from_mut(with_help_of_help(words))?;
@@ -118,8 +118,8 @@ fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Hides the shared options that a command has no use for. Adds `--json` to the commands whose
-/// result is a count of their work.
+/// Hides the shared options that a command has no use for. Adds `--json` to the commands that the
+/// table marks with `Json::Result`.
 pub(crate) fn with_shared_options(mut command: Command) -> Command {
     let shared: Vec<_> = command.get_arguments().cloned().collect();
     for SharedOptions { commands, hidden, json } in COMMANDS {
@@ -152,8 +152,8 @@ fn hide(command: Command, shared: &Arg) -> Command {
     if is_own { command } else { command.arg(shared.clone().hide(true)) }
 }
 
-/// Returns whether the command got the flag `--json`. The option of `bench` takes a file name and
-/// is not meant.
+/// Returns whether the command got the flag `--json`. The option `--json` of `bench` takes a file
+/// name, so it is not a flag and does not count.
 fn is_json_asked(matches: &ArgMatches) -> bool {
     let Some((_, command)) = matches.subcommand() else { return false };
     matches!(command.try_get_one::<bool>(JSON), Ok(Some(true)))

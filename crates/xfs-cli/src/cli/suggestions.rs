@@ -131,7 +131,8 @@ const REMOVING: [&str; 10] =
 /// Commands that other programs call, and that are never suggested.
 const HIDDEN: [&str; 1] = ["complete"];
 
-/// Commands that other programs give one argument more, and the suggestion for it.
+/// Commands that take one argument fewer than a command of the same name in other programs, and the
+/// tip for the surplus argument.
 const SURPLUS: [(&str, &str); 2] = [
     (
         "put",

@@ -25,8 +25,8 @@ struct Chmod {
 pub(crate) struct TreeReach {
     /// Whether the change also reaches everything below a named directory.
     pub(super) is_recursive: bool,
-    /// Whether the target of a named symbolic link is changed. Links below a directory are not
-    /// followed.
+    /// Whether the target of a symbolic link is changed if the command line names the link. Links
+    /// below a named directory are not followed.
     pub(super) follows: bool,
 }
 

@@ -76,7 +76,8 @@ pub(crate) fn open(
 }
 
 impl Run for Edit {
-    /// Returns all rights: the command starts an editor, and opens the image a second time.
+    /// Returns the rights that the command keeps: all of them, because it starts an editor and
+    /// opens the image a second time.
     fn reach(&self) -> Reach<'_> {
         Reach::Host
     }
@@ -244,7 +245,7 @@ impl Copy {
         }
     }
 
-    /// Adds a hint to the failure that says where the edited text is.
+    /// Adds to the failure a hint that says where the edited text is.
     fn hint(&self, failure: Failure) -> Failure {
         failure.hint(format!("the text is kept in {}", self.shown()))
     }

@@ -103,8 +103,8 @@ impl NewPlace {
         }
     }
 
-    /// Handles `made`, the result of creating the link. If its name is taken and `is_forced` is
-    /// set, `put` replaces the existing file.
+    /// Handles `made`, the result of creating the link. If the name of the link is taken and
+    /// `is_forced` is set, `put` replaces the file that has this name.
     fn replace(
         &self,
         new: &ImagePath,

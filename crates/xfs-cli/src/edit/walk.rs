@@ -38,7 +38,8 @@ pub(crate) enum WalkEvent {
 /// A walk of a directory tree.
 pub(crate) struct TreeWalk {
     volume: Volume,
-    /// The start of the walk, or the directory that was visited last, until the walk enters it.
+    /// The file that was visited last, if it is a directory that the walk has not entered yet.
+    /// Before the first visit it is the start of the walk.
     pending: Option<Node>,
     has_started: bool,
     levels: Vec<WalkLevel>,
@@ -55,7 +56,8 @@ struct WalkLevel {
     path_length: usize,
     /// The position at which the listing of this directory continues (**I2**).
     from: Cookie,
-    /// State of the listing of this directory while another directory is listed.
+    /// The findings of the interrupted listing of this directory, while another directory is
+    /// listed.
     progress: Option<ListingProgress>,
 }
 

@@ -123,8 +123,8 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
 }
 
 /// Opens a destination that is written in place: a pipe or a device, and with `keeps_file` also a
-/// regular file. Returns `None` for any other destination. Fails for an image: an image without a
-/// path as destination means its root.
+/// regular file. Returns `None` for any other destination. Fails if the destination is itself an
+/// image, and hints at the address of the root in it.
 fn output_at(
     destination: &OsStr,
     targets: &ImagePaths,
@@ -283,8 +283,8 @@ fn measure(targets: &[ImagePath], is_recursive: bool) -> Measure {
     }
 }
 
-/// Returns the inode space of the image that `target` is in: the index of the first path in that
-/// image.
+/// Returns the inode space of the image that `target` is in. Its number is the index of the first
+/// of `targets` in that image.
 fn origin(target: &ImagePath, targets: &[ImagePath]) -> InodeSpace {
     let is_same = |other: &ImagePath| other.volume.path() == target.volume.path();
     InodeSpace(targets.iter().position(is_same).unwrap_or_default())

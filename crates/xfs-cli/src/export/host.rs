@@ -47,8 +47,9 @@ pub(crate) struct Fidelity {
     pub(crate) existing: Existing,
 }
 
-/// The largest number of files that are kept open to get their flags at the end. If there are more,
-/// a further name of a file may become a copy.
+/// The largest number of files that are kept open until they get their inode flags at the end. If
+/// there are more, their flags are set earlier. An immutable or append-only file then gets no
+/// further name.
 const FLAGGED_LIMIT: usize = 256;
 
 /// One run of copying files to the host.
@@ -58,14 +59,15 @@ pub(crate) struct HostWriter<'a> {
     /// The inode space of the current source.
     origin: InodeSpace,
     location: Option<SourceLocation>,
-    /// The length in bytes of the host path of the current source. After that length, a path
-    /// continues below the source.
+    /// The length in bytes of the host path of the current source. The rest of a longer path is the
+    /// path below the source.
     start_length: usize,
     /// The first name on the host of each file with several names.
     links: HashMap<(InodeSpace, u64), FirstName>,
     entered: HashSet<u64>,
     shortfalls: Shortfalls,
-    /// Files that get their flags at the end, because the flags would prevent further names.
+    /// Files that get their inode flags at the end, because immutable and append-only files can get
+    /// no further name.
     flagged: Vec<Flagged>,
     report: &'a mut dyn FnMut(Failure),
     tally: &'a Tally,
@@ -112,8 +114,8 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Starts the next source. Its names with the same inode become names of one file, also across
-    /// sources with the same `origin`.
+    /// Starts the next source. Names of one inode become names of one file, also if they are in
+    /// several sources with the same `origin`.
     pub(crate) fn start_source(&mut self, origin: InodeSpace, location: SourceLocation) {
         self.origin = origin;
         self.location = Some(location);
@@ -150,7 +152,7 @@ impl<'a> HostWriter<'a> {
     }
 
     /// Ends the run: sets the flags that had to wait. Returns one failure for all properties that
-    /// could not be set; `None` if none is missing.
+    /// could not be set; `None` if all were set.
     pub(crate) fn finish(mut self) -> Option<Failure> {
         self.flush_flagged();
         self.shortfalls.into_failure()
@@ -198,7 +200,7 @@ impl<'a> HostWriter<'a> {
         Ok(())
     }
 
-    /// Creates one file or directory. Returns the new directory, which is still empty; `None` for
+    /// Creates one file or directory. Returns a directory, which is still to be filled; `None` for
     /// any other file.
     fn make<S: Source>(
         &mut self,
@@ -453,7 +455,7 @@ impl<'a> HostWriter<'a> {
     }
 }
 
-/// The place in the host's tree that a file gets.
+/// The directory and the name on the host that a file gets.
 #[derive(Clone, Copy)]
 struct NewEntry<'a> {
     parent: &'a Directory,

@@ -13,7 +13,8 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// Returns the time that is `total` nanoseconds after 1970; `None` if its seconds do not fit.
+    /// Returns the time that is `total` nanoseconds after 1970; `None` if its seconds do not fit in
+    /// 64 bits.
     pub(crate) fn from_total_nanoseconds(total: i128) -> Option<Self> {
         const SECOND: i128 = 1_000_000_000;
         let seconds = i64::try_from(total.div_euclid(SECOND)).ok()?;
@@ -43,7 +44,7 @@ pub(crate) enum FileKind {
     Fifo,
     /// A socket.
     Socket,
-    /// Another type in the mode, which no file can have.
+    /// A value of the type bits in the mode that stands for no type of file.
     Unknown,
 }
 

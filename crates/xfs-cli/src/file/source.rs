@@ -82,9 +82,10 @@ pub(crate) struct NamedValue {
 
 /// Returns whether a copy of a file gets its attribute `name`.
 ///
-/// Linux shows root the access control lists of XFS under second names. These names are not copied:
-/// outside XFS they have no meaning. The properties of a volume, such as `autofsck`, are attributes
-/// of its root. They are not copied either, because they say nothing about the destination.
+/// Linux shows root the access control lists of XFS under second names (`trusted.SGI_ACL_*`).
+/// Attributes with these names are not copied: outside XFS they have no meaning. The properties of
+/// a volume, such as `autofsck`, are attributes of its root directory. They are not copied either,
+/// because they say nothing about the destination.
 pub(crate) fn is_carried_over(name: &[u8]) -> bool {
     let stays = [b"trusted.SGI_ACL_".as_slice(), b"trusted.xfs:"];
     !stays.iter().any(|start| name.starts_with(start))

@@ -10,9 +10,9 @@ use clap::{Arg, Command};
 
 use super::{Example, ManualEntry, exit_codes, find};
 
-/// The most columns of a line of text.
+/// The largest number of columns in a line of text.
 const COLUMNS: usize = 100;
-/// The name of values that are numbers of bytes, which take suffixes.
+/// The value name of arguments that are a number of bytes. Such arguments take size suffixes.
 const SIZE: &str = "BYTES";
 /// Heading of options that have no heading of their own.
 const OPTIONS: &str = "Options";
@@ -67,7 +67,7 @@ fn page(command: &Command) -> String {
     text
 }
 
-/// Returns synopsis and description.
+/// Returns the synopsis and the description of a command.
 fn introduction(command: &Command) -> String {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
@@ -166,7 +166,7 @@ fn details(command: &Command) -> String {
     format!("## Details\n\n```text\n{}\n```\n\n", text.to_string().trim_end())
 }
 
-/// Returns examples, exit status and related programs.
+/// Returns the sections that end a page: examples, exit status and related programs.
 fn ending(name: &str, level: &str) -> String {
     let Some(entry) = find(name) else { return String::new() };
     let mut text = examples(entry.examples, level);
@@ -215,7 +215,7 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| !below.is_hide_set())
 }
 
-/// Returns a help text with the full stop that ends each of its paragraphs.
+/// Adds a full stop to each paragraph of a help text that has none.
 fn sentence(text: &str) -> String {
     let ended = |text: &str| {
         let text = text.trim();
@@ -230,7 +230,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Returns a text for a cell of a table, on one line.
+/// Converts a text to a table cell in Markdown, on one line.
 fn cell(text: &str) -> String {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let paragraphs: Vec<_> = text.split("\n\n").map(|text| escaped(&words(text))).collect();

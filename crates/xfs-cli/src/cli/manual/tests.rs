@@ -67,7 +67,8 @@ fn related_commands_have_pages() {
     }
 }
 
-/// The command line of a build with the default features, which the committed pages describe.
+/// Checks that the committed reference pages are up to date. They describe a build with the default
+/// features, to which `bench` belongs.
 #[cfg(feature = "bench")]
 #[test]
 fn reference_pages_of_the_project_are_those_of_the_definitions() {
@@ -129,7 +130,7 @@ fn reference_page_shows_units_defaults_and_values() {
     assert!(!reference_page("ferroxfs.md").contains("complete.md"));
 }
 
-/// Checks that each option that takes a value says which: an explanation, and a name.
+/// Checks that each argument or option that takes a value has a help text.
 #[test]
 fn option_with_a_value_names_and_explains_it() {
     fn check(command: &Command, count: &mut usize) {

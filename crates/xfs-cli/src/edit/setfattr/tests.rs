@@ -23,7 +23,8 @@ fn values_are_text_digits_or_base64() {
     check("0s!", None);
 }
 
-/// Compares decoded text with the results of setfattr(1) 2.5.1.
+/// Checks how escapes in a text value are decoded. The expected values are the results of
+/// setfattr(1) 2.5.1.
 #[test]
 fn escapes_are_those_that_getfattr_prints() {
     check(r#""a\012b\"c""#, Some(b"a\nb\"c"));

@@ -60,7 +60,7 @@ fn walk_visits_a_directory_before_and_after_its_entries() {
     assert_eq!(paths(&volume, "/top/one/file"), ["/top/one/file"]);
 }
 
-/// Checks I1: a walk of a deep and wide tree keeps at most three more inodes in memory.
+/// Checks I1: a walk of a deep and wide tree adds at most three inodes to those in memory.
 #[test]
 fn walk_holds_few_inodes_in_deep_and_wide_trees() {
     let volume = open();

@@ -19,7 +19,7 @@ use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::Source;
 use crate::terminal::names;
 
-/// A property of a file that could not be set on the host.
+/// A kind of property that could not be set for a file on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Property {
     Owner,
@@ -141,14 +141,14 @@ impl Shortfalls {
     }
 }
 
-/// The path of a file, and the record of its shortfalls.
+/// The path of a file, and the record to which its shortfalls are added.
 pub(super) struct AttributeNotes<'a> {
     /// The path of the file.
     pub(super) path: &'a [u8],
     pub(super) shortfalls: &'a mut Shortfalls,
 }
 
-/// Sets all properties except flags of an open file or directory.
+/// Sets all properties of an open file or directory, except the inode flags.
 pub(super) fn apply_to_open<S: Source>(
     file: impl AsFd,
     source: &S,
@@ -256,8 +256,8 @@ fn set_project(
     }
 }
 
-/// The inode flags that have a meaning outside XFS: each bit of FS_IOC_FSGETXATTR, and the flag of
-/// FS_IOC_GETFLAGS.
+/// The inode flags that have a meaning outside XFS: pairs of the bit in FS_IOC_FSGETXATTR and the
+/// flag in FS_IOC_GETFLAGS.
 const FLAGS: [(u32, IFlags); 5] = [
     (0x0000_0008, IFlags::IMMUTABLE),
     (0x0000_0010, IFlags::APPEND),

@@ -29,8 +29,8 @@ pub(crate) struct Directory {
     descriptor: OwnedFd,
     /// The path of this directory, for messages.
     path: Vec<u8>,
-    /// The names from the destination to this directory. A hard link finds the directory again by
-    /// them.
+    /// The names of the directories from the destination down to this one. A hard link to a file in
+    /// this directory finds the directory again by these names.
     components: Vec<Vec<u8>>,
 }
 
@@ -77,8 +77,7 @@ impl Directory {
         })
     }
 
-    /// Creates a directory, or enters an existing one. The result says true if the directory is
-    /// new.
+    /// Creates a directory, or enters an existing one. The boolean is true if the directory is new.
     pub(super) fn make_directory(&self, name: &[u8], mode: u32) -> Result<(Self, bool), Errno> {
         let mode = Mode::from_raw_mode(mode & 0o777) | Mode::RWXU;
         let is_new = match rustix::fs::mkdirat(self, OsStr::from_bytes(name), mode) {

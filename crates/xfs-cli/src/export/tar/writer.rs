@@ -44,8 +44,8 @@ pub(crate) struct TarWriter<'a> {
     out: &'a mut dyn Write,
     report: &'a mut dyn FnMut(Failure),
     location: Option<SourceLocation>,
-    /// The length in bytes of the path of the archived file or directory. After that length, a path
-    /// continues below it.
+    /// The length in bytes of the path of the archived file or directory. The rest of a longer path
+    /// is the path below that directory.
     start_length: usize,
     /// The first name in the archive of each file with several names, by inode number.
     links: HashMap<u64, Vec<u8>>,
@@ -319,9 +319,9 @@ fn data_ranges<S: Source>(source: &S, size: u64) -> Result<Vec<Range<u64>>, Fail
     Ok(ranges)
 }
 
-/// Returns the map that comes before the data of a sparse file ("GNU sparse format 1.0"): decimal
-/// numbers, one per line, padded to a block. A hole at the end of the file appears as an empty
-/// range.
+/// Returns the map that comes before the data of a sparse file ("GNU sparse format 1.0"). It holds
+/// the number of ranges, and the start and the length of each, as decimal numbers, one per line.
+/// Zeros fill the last block. A hole at the end of the file appears as an empty range.
 fn sparse_map(ranges: &[Range<u64>], size: u64) -> Vec<u8> {
     let ends_in_hole = ranges.last().is_none_or(|last| last.end < size);
     let end = ends_in_hole.then_some(size..size);

@@ -1,4 +1,4 @@
-//! Markup of the reference pages.
+//! Tests of the markup in the reference pages.
 
 use super::{cell, escaped, link, sentence, wrapped};
 
