@@ -178,7 +178,7 @@ impl Image {
         Ok(ImageVolume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume, and notes on standard error if the output may be stale.
+    /// Reads the volume, and prints a note on standard error if the output may be stale.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<ImageVolume, Failure> {
         let step = console.step("opening the volume");
         let volume = self.read()?;

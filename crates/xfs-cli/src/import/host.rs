@@ -227,9 +227,9 @@ impl Source for HostSource {
     }
 }
 
-/// Returns the length of a file in bytes; `None` if its size does not tell it. A file that the
-/// kernel generates has size 0, as in /proc, or any size, as in /sys. The file has no blocks, and
-/// yet it either reports data or does not support seeking for data.
+/// Returns the length of a file in bytes; `None` if its size does not tell it, because the kernel
+/// may generate the contents. In /proc such a file has size 0. In /sys it has any size; it either
+/// has data but no blocks, or does not support seeking for data.
 fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
     let is_made_up = |file: &File| {
         metadata.size() == 0

@@ -59,8 +59,8 @@ pub(crate) struct Refusal {
     pub(super) predecessor: Option<String>,
 }
 
-/// Calls `open`, and again while a previous server has not closed the image. `tell` gets the
-/// message that reports a long wait.
+/// Calls `open`, and repeats the call while a previous server has not closed the image. `tell` gets
+/// the message that reports a long wait.
 pub(crate) fn open_after<T>(
     open: impl Fn() -> Result<T, OpenError>,
     mut tell: impl FnMut(String),

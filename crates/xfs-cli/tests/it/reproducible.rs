@@ -222,8 +222,8 @@ fn archive_of_60000_files_gives_the_same_bytes_on_any_machine() {
     check_same(&place, "stopped", "loaded");
 }
 
-/// Checks that two imports over earlier ones give the same bytes. Their files replace others, so
-/// inodes and blocks are freed and used again.
+/// Checks that two volumes hold the same bytes after two imports into each. Files of the second
+/// import replace files of the first, so inodes and blocks are freed and used again.
 #[test]
 fn import_over_an_earlier_one_gives_the_same_bytes() {
     let place = TempDir::new().unwrap();

@@ -177,8 +177,8 @@ fn attributes_are_set_on_files_that_cannot_be_opened() {
     assert_eq!(&value[..length], b"value");
 }
 
-/// Checks that owners are kept if the process may not create namespaces. A user namespace would
-/// know neither user nor group.
+/// Checks that `cp -a` keeps owners if the process may not create namespaces. In a user namespace,
+/// the users and groups of the files would be unknown.
 #[test]
 fn owners_are_kept_without_namespaces() {
     if !rustix::process::geteuid().is_root() {

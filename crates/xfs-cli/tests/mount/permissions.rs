@@ -160,8 +160,8 @@ fn compare_written(options: &str) -> Result<(), TrialError> {
     ours.check()
 }
 
-/// Clears the umask of this process. It must not change between the two sides of a comparison;
-/// another trial also clears it.
+/// Clears the umask of this process. Each trial that compares two mounts clears it, so that no
+/// other trial changes it during a comparison.
 fn mask_nothing() {
     rustix::process::umask(rustix::fs::Mode::empty());
 }

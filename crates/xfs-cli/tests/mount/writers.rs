@@ -84,7 +84,7 @@ impl Loop {
     }
 
     /// Returns whether the two partitions of an image of [`partitioned`] exist. If the kernel reads
-    /// no partition tables, the function adds them.
+    /// no partition tables, the function adds the partitions first.
     fn has_partitions(&self) -> bool {
         for number in 1..=2 {
             if self.partition(number).exists() {
@@ -220,8 +220,8 @@ fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that a second writer is refused while the image is open as a file. Names, mounts,
-/// descriptors and loop devices lead to the same file.
+/// Checks that a second writer is refused while the image is open as a file. The second writers
+/// reach the same file by other names, mounts, descriptors and loop devices.
 fn two_writers_one_of_the_file() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
