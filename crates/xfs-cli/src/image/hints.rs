@@ -87,7 +87,8 @@ fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| PATTERN.contains(byte))
 }
 
-/// Adds to the failure how many bytes were needed, and how many are free.
+/// Adds to a failure for lack of space how many bytes were needed and how many are free, and a hint
+/// to make space.
 pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Option<u64>) -> Failure {
     let free = volume
         .space()

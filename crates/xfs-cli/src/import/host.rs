@@ -50,7 +50,8 @@ impl HostSource {
         Self::open_numbered(path, follows, &Numbers::default())
     }
 
-    /// Works as [`open`](Self::open), but shares the numbers of files with other sources.
+    /// Works as [`open`](Self::open), but shares `numbers` with other sources, so that a file has
+    /// the same number in all of them.
     pub(crate) fn open_numbered(
         path: &Path,
         follows: bool,

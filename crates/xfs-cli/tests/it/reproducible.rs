@@ -26,7 +26,8 @@ const FILES_PER_DIRECTORY: usize = 400;
 enum Machine {
     /// No other load.
     Quiet,
-    /// The program has one processor, is stopped now and then, and gets its input in odd pieces.
+    /// The program has one processor, is stopped now and then, and gets its input in writes of
+    /// irregular lengths.
     Stopped,
     /// Another thread keeps a processor busy.
     Loaded,
@@ -40,7 +41,8 @@ enum Source<'a> {
     Archive { files: usize },
 }
 
-/// A writer that passes on pieces whose lengths depend on a seed.
+/// A writer that passes its data on in short writes, whose lengths a generator of random numbers
+/// chooses.
 struct Pieces<W> {
     inner: W,
     random: Option<Prng>,

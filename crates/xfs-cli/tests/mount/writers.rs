@@ -134,7 +134,8 @@ impl Drop for MountPoint {
     }
 }
 
-/// The ways to open an image that were tried, and those that were not refused.
+/// The number of ways in which a second program has tried to open an image, and those ways that
+/// were not refused.
 #[derive(Default)]
 struct Ways {
     tried: usize,
@@ -154,7 +155,8 @@ impl Ways {
         }
     }
 
-    /// Tries to write to an image through this path, which must be refused.
+    /// Tries to write to an image through the path `image`. The attempt must be refused; `way`
+    /// names it in messages.
     fn written(&mut self, way: &str, image: &Path) {
         self.refused(way, &write(&[], image));
     }
