@@ -41,7 +41,7 @@ const MAX_TARGET_BYTES: u64 = 64 << 10;
 /// The limit, in bytes, on all file names that are kept so that later names of the same files
 /// become hard links to them.
 const MAX_LINK_BYTES: usize = 64 << 20;
-/// The size of one read after the end of an archive, in bytes.
+/// The size in bytes of one read after the end of an archive, where another archive may follow.
 const STEP_BYTES: usize = 512;
 
 /// A cpio archive that is being read.

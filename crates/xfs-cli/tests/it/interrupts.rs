@@ -85,8 +85,8 @@ impl Bench {
 
     /// Stops runs of a command by signals at random points. `prepare` makes the starting state
     /// before each run. `verify` checks the files after a run, and gets whether the run succeeded.
-    /// Returns the number of runs that a signal has stopped. If a run ends before its signal, later
-    /// points are drawn from an earlier part of the run. Further points are drawn until one run has
+    /// Returns the number of runs that a signal has stopped. If a run ends before its signal
+    /// arrives, the signals for later runs come earlier. Runs are repeated until at least one has
     /// been stopped.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
         prepare(0);
