@@ -205,7 +205,7 @@ impl Gauge {
     }
 }
 
-/// A reader that moves a gauge.
+/// A reader that moves a gauge by the bytes that it reads.
 pub(crate) struct Followed<R> {
     reader: R,
     done: Arc<Counter>,

@@ -203,7 +203,7 @@ fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialEr
 }
 
 /// Returns whether both answers agree, up to known differences. A known difference comes from a
-/// check that the kernel's FUSE makes before it asks the server, or instead of that
+/// check that the kernel's FUSE makes before it asks the server, or instead of asking the server
 /// (docs/mount-differences.md).
 fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     if ours == theirs {
