@@ -1,8 +1,8 @@
 //! Open images and paths in them.
 //!
-//! Owns: opening by the options of the command line. Does **not** own: the wording of errors
-//! ([`failures`]). An [`Image`] is open, but its volume has not been read; an [`ImageVolume`] is a
-//! volume that has been read.
+//! Owns: opening an image as the options of the command line ask for. Does **not** own: the wording
+//! of errors ([`failures`]). An [`Image`] is open, but its volume has not been read; an
+//! [`ImageVolume`] is a volume that has been read.
 
 pub(crate) mod address;
 mod failures;
@@ -178,7 +178,7 @@ impl Image {
         Ok(ImageVolume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume, and notes on standard error if the output may be stale.
+    /// Reads the volume, and prints a note on standard error if the output may be stale.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<ImageVolume, Failure> {
         let step = console.step("opening the volume");
         let volume = self.read()?;

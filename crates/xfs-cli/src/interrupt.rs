@@ -91,13 +91,13 @@ pub(crate) fn stopped(subject: &str) -> Option<Failure> {
     STOP.get().map(|&signal| Failure::new(exit_of(signal), message(signal)).about(subject))
 }
 
-/// Returns a function that makes the check, for libraries.
+/// Returns a function with which a library checks whether a signal has arrived.
 pub(crate) fn cancel() -> Cancel {
     Arc::new(|| STOP.get().is_some())
 }
 
-/// Ends the program by the signal that stopped the run (I3). Returns if no signal did, or if
-/// another failure decided the exit code.
+/// Ends the program by the signal that stopped the run (I3). If no signal has stopped the run, or
+/// if another failure decided the exit code, does nothing.
 pub(crate) fn end(exit: Exit) {
     if let Some(&signal) = STOP.get()
         && exit == exit_of(signal)

@@ -109,7 +109,7 @@ impl Output {
         }
     }
 
-    /// Returns whether one directory is enough to publish both outputs.
+    /// Returns whether publishing both outputs needs the rights to at most one directory.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         match (&self.to, &other.to) {
             (OutputKind::Whole(one), OutputKind::Whole(other)) => one.is_beside(other),

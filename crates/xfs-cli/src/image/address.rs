@@ -13,15 +13,15 @@ use crate::terminal::names;
 pub(crate) struct Address {
     /// The image or device.
     pub(crate) image: PathBuf,
-    /// The path inside the image, from `/`.
+    /// The path inside the image, from its root `/`.
     pub(crate) path: Vec<u8>,
 }
 
 impl Address {
     /// Parses an address of the command line.
     ///
-    /// With `image` (from `--image`) the whole word is the path. Otherwise it is split at the first
-    /// `:/`; a word without `:/` names an image, and its root is the path.
+    /// With `image` (the option `--image`), the whole of `word` is the path. Without it, `word` is
+    /// split at the first `:/`; if there is none, `word` is the image, and the path is `/`.
     pub(crate) fn parse(word: &OsStr, image: Option<&Path>) -> Result<Self, Failure> {
         if let Some(image) = image {
             return Ok(Self { image: image.to_owned(), path: absolute(word.as_bytes()) });

@@ -11,9 +11,9 @@ use crate::text::size::human;
 /// The characters that make a word a shell pattern.
 const PATTERN: &[u8] = b"*?[";
 
-/// Adds a hint to a failure to open the image `path`. The hint for `IMAGE:/path` is the image
-/// alone. The hint for a path that continues below a regular file is the address `IMAGE:/path`. A
-/// pattern gets a hint that no file matches.
+/// Adds a hint to a failure to open the image `path`. If `path` is `IMAGE:/path`, the hint is to
+/// give only the image. If `path` continues below a regular file of the host, the hint is the
+/// address `IMAGE:/path`. If `path` is a pattern, the hint says that no file matches it.
 pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     let bytes = path.as_os_str().as_bytes();
     let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
@@ -87,7 +87,8 @@ fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| PATTERN.contains(byte))
 }
 
-/// Adds to the failure how many bytes were needed, and how many are free.
+/// Adds to a failure for lack of space how many bytes were needed and how many are free, and a hint
+/// to make space.
 pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Option<u64>) -> Failure {
     let free = volume
         .space()

@@ -19,7 +19,7 @@ impl Measure {
         }
     }
 
-    /// Returns the sum of the sizes of the files at these paths.
+    /// Returns the sum of the sizes, in bytes, of the files at these paths.
     pub(crate) fn of_files(targets: &[ImagePath]) -> Self {
         let found = targets.iter().filter_map(|target| target.node(true).ok());
         Self::Bytes(found.map(|node| node.metadata().size).sum())

@@ -71,8 +71,8 @@ impl ImagePath {
         self.split(&self.path)
     }
 
-    /// Returns the directory and name under which to create a file if the path leads to none.
-    /// Dangling symbolic links are followed, as open(2) does.
+    /// Returns the directory and the name for a new file, if the path leads to no file. A dangling
+    /// symbolic link is followed: the new file becomes its target, as with open(2).
     pub(crate) fn place_to_make(&self) -> Result<(Node, OsString), Failure> {
         let mut path = self.path.clone();
         for _ in 0..=MAX_LINKS {
@@ -121,7 +121,7 @@ impl ImagePath {
         self.volume.failure(self.path.as_os_str().as_bytes(), error)
     }
 
-    /// Returns the location that messages about files below this path name.
+    /// Returns the image and the path, to be named in messages about files below this path.
     pub(crate) fn location(&self) -> SourceLocation {
         let image = names::in_message(self.volume.path.as_os_str().as_bytes()).into_owned();
         SourceLocation { image, path: self.path.as_os_str().as_bytes().to_vec() }
@@ -233,8 +233,8 @@ pub(crate) fn change_each(
     Ok(console.conclude()?)
 }
 
-/// Works as [`change_each`], but passes all paths to `change` in one call. A signal stops the
-/// change between two steps, and the images are still closed.
+/// Works as [`change_each`], but passes all paths to `change` in one call. The images are closed
+/// even if a signal stops `change`.
 pub(crate) fn change_all(
     targets: ImagePaths,
     console: &mut Console,
@@ -258,8 +258,8 @@ pub(crate) fn change_all(
     volumes.into_iter().fold(changed, |done, volume| volume.close_after(done, console))
 }
 
-/// Replaces the result of a change that a signal has stopped by a failure that says the state of
-/// the image.
+/// Returns a failure that describes the state of the image if a signal has arrived. If none has, or
+/// if the change failed for another reason, returns `changed`.
 fn unless_stopped(changed: Result<(), Failure>, volume: &ImageVolume) -> Result<(), Failure> {
     let is_other = changed.as_ref().is_err_and(|failure| !failure.exit().is_of_signal());
     let shown = names::in_message(volume.path.as_os_str().as_bytes());

@@ -128,8 +128,8 @@ impl ArchiveReader {
     }
 }
 
-/// Returns a reader of the decompressed contents of `input`, whose first byte has the offset
-/// `offset`.
+/// Returns a reader of the decompressed contents of `input`. In messages, the first byte of `input`
+/// has the offset `offset`.
 pub(super) fn decompressed(input: Input, offset: u64) -> std::io::Result<Input> {
     Ok(Box::new(Decompressed::new(input, offset)?))
 }

@@ -37,7 +37,7 @@ enum CopySource {
     Same(usize),
 }
 
-/// The inode space of the host.
+/// The inode space of the host. An inode number identifies a file only within its inode space.
 const HOST: InodeSpace = InodeSpace(0);
 /// The inode space of the image that is written to. The spaces of images that are read have larger
 /// numbers.

@@ -38,9 +38,10 @@ const TRAILER: &[u8] = b"TRAILER!!!";
 const MAX_NAME_BYTES: u64 = 64 << 10;
 /// The largest size of the target of a symbolic link, in bytes.
 const MAX_TARGET_BYTES: u64 = 64 << 10;
-/// The limit on the bytes of all names that are kept to find further names of files.
+/// The limit, in bytes, on all file names that are kept so that later names of the same files
+/// become hard links to them.
 const MAX_LINK_BYTES: usize = 64 << 20;
-/// The size of one read after the end of an archive, in bytes.
+/// The size in bytes of one read after the end of an archive, where another archive may follow.
 const STEP_BYTES: usize = 512;
 
 /// A cpio archive that is being read.
@@ -68,7 +69,7 @@ struct CpioEntry {
     size: u64,
     name_bytes: u64,
     check: Option<u32>,
-    /// The size in bytes to a multiple of which names and contents are padded.
+    /// Names and contents are padded to a multiple of this number of bytes.
     unit: u64,
     header_bytes: u64,
 }

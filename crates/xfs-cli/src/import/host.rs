@@ -50,7 +50,8 @@ impl HostSource {
         Self::open_numbered(path, follows, &Numbers::default())
     }
 
-    /// Works as [`open`](Self::open), but shares the numbers of files with other sources.
+    /// Works as [`open`](Self::open), but shares `numbers` with other sources, so that a file has
+    /// the same number in all of them.
     pub(crate) fn open_numbered(
         path: &Path,
         follows: bool,
@@ -227,9 +228,9 @@ impl Source for HostSource {
     }
 }
 
-/// Returns the length of a file in bytes; `None` if its size does not tell it. A file that the
-/// kernel generates has size 0, as in /proc, or any size, as in /sys. The file has no blocks, and
-/// yet it either reports data or does not support seeking for data.
+/// Returns the length of a file in bytes; `None` if its size does not tell it, because the kernel
+/// may generate the contents. In /proc such a file has size 0. In /sys it has any size; it either
+/// has data but no blocks, or does not support seeking for data.
 fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
     let is_made_up = |file: &File| {
         metadata.size() == 0

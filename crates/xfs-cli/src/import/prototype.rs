@@ -270,8 +270,8 @@ impl Source for PrototypeSource {
     }
 }
 
-/// The entries of a directory, in the order of the text. The host file with the contents is opened
-/// when an entry is reached.
+/// The entries of a directory, in the order of the text. The host file that holds the contents of
+/// an entry is opened only when the entry is reached.
 pub(crate) struct PrototypeEntries {
     tree: Rc<Prototype>,
     directory: usize,

@@ -156,7 +156,7 @@ fn hints(wanted: &Metadata, present: &Metadata) -> SetAttributes {
     changes
 }
 
-/// Replaces the file `node` by the complete unnamed file `staged`, which gets its name.
+/// Replaces the file `node` by the complete unnamed file `staged`, which gets the name of `node`.
 fn succeed(
     directory: &Node,
     name: &OsStr,

@@ -26,7 +26,7 @@ use crate::import::archive::member::Member;
 use crate::import::tar::records::ExtendedRecords;
 use crate::terminal::names;
 
-/// The limit on unknown keywords that are reported. A normal archive has only a few.
+/// The largest number of unknown keywords that are reported. A normal archive has only a few.
 const MOST_NAMED_KEYWORDS: usize = 100;
 
 /// A tar archive that is being read.
@@ -156,9 +156,9 @@ impl TarReader {
         }
     }
 
-    /// Handles the first block of zeros, which is at this offset. A second block of zeros ends the
-    /// archive. As in GNU tar, any other block after it ends the archive too, and that gets a
-    /// remark.
+    /// Handles the first block of zeros, which is at this offset. A second block of zeros after it
+    /// ends the archive. Without a second one the archive ends as well, as in GNU tar, and a remark
+    /// reports the single block of zeros.
     fn at_zeros(&mut self, offset: u64) -> Result<(), Failure> {
         let hint = "import --ignore-zeros continues after zeros";
         let lone = format!("a lone block of zeros at byte {offset} ends the archive");
@@ -187,8 +187,8 @@ impl TarReader {
         }
     }
 
-    /// Returns whether the next block is a header or an end, and so the current member has no
-    /// contents.
+    /// Returns whether the next block is a header or marks the end of the archive. In both cases
+    /// the current member has no contents.
     pub(super) fn is_at_header(&mut self) -> Result<bool, Failure> {
         let bytes = self.input.peek(BLOCK_BYTES)?;
         Ok(bytes.is_empty() || is_header(&bytes) || foreign::is_zero(&bytes))
@@ -232,8 +232,8 @@ impl TarReader {
         Ok(bytes)
     }
 
-    /// Sets the size of the contents of this header. Contents that are not read are skipped before
-    /// the next header.
+    /// Takes the size of the contents that follow from this header. Contents that the caller does
+    /// not read are skipped before the next header.
     fn pass(&mut self, header: &Header) -> Result<(), Failure> {
         let size = self.header_size(header)?;
         self.set_body(size)

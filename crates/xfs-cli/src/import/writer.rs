@@ -57,8 +57,8 @@ pub(crate) struct ImageWriter<'a> {
     origin: InodeSpace,
     /// The location of the current source, for messages; `None` if the source is not in an image.
     location: Option<SourceLocation>,
-    /// The length in bytes of the path of the current source. After that length, a path continues
-    /// below the source.
+    /// The length in bytes of the path of the current source. The rest of a longer path leads from
+    /// the source to a file below it.
     start_length: usize,
     /// The path of the directory that everything goes into, as a prefix of paths in messages.
     to: Vec<u8>,
@@ -95,8 +95,8 @@ impl<'a> ImageWriter<'a> {
         self
     }
 
-    /// Sets the location of the following sources. Names of these sources with the same inode
-    /// become names of one file, also across sources with the same `origin`.
+    /// Sets the origin and the location of the sources that follow. If several names in sources of
+    /// one `origin` have the same inode, their copies are names of one file.
     pub(crate) fn start_source(&mut self, origin: InodeSpace, location: Option<SourceLocation>) {
         self.origin = origin;
         self.location = location;
@@ -227,7 +227,7 @@ impl<'a> ImageWriter<'a> {
         OpenDirectory { is_new, facts: self.facts(source), ..OpenDirectory::present(node, source) }
     }
 
-    /// Adds `name` in a directory to a file that exists already.
+    /// Gives an existing file a further name, `name` in `directory`.
     pub(crate) fn put_link(
         &mut self,
         directory: &Node,

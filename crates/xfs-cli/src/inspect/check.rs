@@ -20,11 +20,11 @@ use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::{Tally, Work};
 
-/// The name of the form of findings in JSON.
+/// The name and version of the JSON output, printed under the key `schema`.
 const SCHEMA: &str = "ferroxfs.check/1";
-/// The findings of one code that the text shows without `--all`.
+/// The number of findings of one code that the text shows without `--all`.
 const MOST_SHOWN: usize = 5;
-/// The most findings whose path is looked up.
+/// The largest number of inodes whose paths are looked up for their findings.
 const MOST_PATHS: usize = 1000;
 
 struct Check {
@@ -47,7 +47,7 @@ pub(crate) fn open(
     Ok(Box::new(Check { image, arguments }))
 }
 
-/// The progress bar of a check, which a signal stops.
+/// The progress bar of a check. It also tells the check to stop after a signal.
 struct Bar<'a>(&'a Tally);
 
 impl Progress for Bar<'_> {
@@ -105,7 +105,8 @@ impl Check {
     }
 }
 
-/// Returns how the run ends, in the codes of ferroxfs. `main` turns them into those of fsck(8).
+/// Returns the exit code of a check for this report. If fsck(8) has called the program, `main`
+/// converts the code to one of fsck(8).
 fn exit_of(report: &Report) -> Exit {
     match report.worst() {
         Some(worst) if worst.is_damage() => Exit::Corrupt,

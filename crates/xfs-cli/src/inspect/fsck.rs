@@ -37,7 +37,7 @@ pub(crate) fn names_check(arguments: &[OsString]) -> bool {
     words.find(|word| !word.as_bytes().starts_with(b"-")).is_some_and(|word| word == "check")
 }
 
-/// Returns the exit code of fsck(8) for the end of a check.
+/// Converts the exit code of a check to that of fsck(8).
 pub(crate) fn code_of(exit: Exit) -> u8 {
     match exit {
         Exit::Fine => 0,

@@ -83,7 +83,7 @@ pub(crate) struct Program {
 pub(crate) struct Reference {
     /// The address of the file.
     pub(crate) address: OsString,
-    /// The time of the file that is compared.
+    /// The one of the file's four times that is compared.
     pub(crate) stamp: Stamp,
 }
 
@@ -131,10 +131,10 @@ pub(crate) enum Test {
     AgeDays(Stamp, Comparison),
     /// Compares the age in minutes.
     AgeMinutes(Stamp, Comparison),
-    /// The time of the file is later than this time.
+    /// This one of the file's four times is later than the given time.
     NewerThan(Stamp, Time),
-    /// The time of the file is later than that of a reference, by its index in
-    /// `Program::references`.
+    /// This one of the file's four times is later than the time of a reference file, which is given
+    /// by its index in `Program::references`.
     NewerThanFile(Stamp, usize),
     /// The file has this extended attribute, and with this value if one is given.
     Attribute(Vec<u8>, Option<Vec<u8>>),

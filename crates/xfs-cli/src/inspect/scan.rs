@@ -174,7 +174,7 @@ impl Run for Scan {
     }
 }
 
-/// The form of the rows.
+/// The format of the rows, and the time that their header shows.
 #[derive(Clone, Copy)]
 struct RowFormat {
     format: Format,
@@ -235,8 +235,8 @@ impl Outputs<'_> {
     }
 }
 
-/// Begins the work, with progress as the outputs allow it. Rows are printed during the scan, a
-/// report only at its end.
+/// Begins the work. The progress bar is left out if rows are printed to the terminal during the
+/// scan. A report is printed only at the end of the scan, so it does not disturb the bar.
 fn begin(options: &ScanOptions, has_file: bool, console: &mut Console) -> Arc<Tally> {
     match (has_file, options.summary) {
         (true, _) => console.begin(Work::scan(SummaryWhen::Always)),

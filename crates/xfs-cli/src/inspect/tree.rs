@@ -44,10 +44,10 @@ struct TreeLevel {
     outer: (usize, usize),
 }
 
-/// The place of an entry in the drawing.
+/// The facts about an entry that decide how it is drawn.
 struct TreeEntry {
     kind: FileKind,
-    /// Whether it is the last entry of its directory.
+    /// Whether the entry is the last one of its directory.
     is_last: bool,
     depth: usize,
 }

@@ -156,7 +156,7 @@ fn option_lists(
 }
 
 impl Run for Start {
-    /// Returns the rights of a process that reads no image, but starts the one that does.
+    /// Returns the rights of this process, which reads no image, but starts the process that does.
     fn reach(&self) -> Reach<'_> {
         if self.reads_only { Reach::ByThread } else { Reach::Host }
     }

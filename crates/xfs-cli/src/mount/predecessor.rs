@@ -59,8 +59,8 @@ pub(crate) struct Refusal {
     pub(super) predecessor: Option<String>,
 }
 
-/// Calls `open`, and again while a previous server has not closed the image. `tell` gets the
-/// message that reports a long wait.
+/// Calls `open`, and repeats the call while a previous server has not closed the image. `tell` gets
+/// the message that reports a long wait.
 pub(crate) fn open_after<T>(
     open: impl Fn() -> Result<T, OpenError>,
     mut tell: impl FnMut(String),
@@ -149,7 +149,8 @@ fn locked(number: &str) -> Vec<ImageIdentity> {
     locked.filter_map(|entry| Some(identity(&fs::metadata(entry.path()).ok()?))).collect()
 }
 
-/// Returns whether the process with this PID was started to serve a mount, or is about to end.
+/// Returns whether the process with this PID was started as `ferroxfs mount`. A process that is
+/// about to end has lost its command line, and counts as such a server.
 fn is_server(number: &str) -> bool {
     let Ok(line) = fs::read(format!("/proc/{number}/cmdline")) else { return false };
     if line.is_empty() {

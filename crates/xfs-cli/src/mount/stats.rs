@@ -23,7 +23,7 @@ use crate::terminal::names;
 use crate::terminal::screen::Screen;
 use listen::Listener;
 
-/// The limit on the size of an attribute, in bytes.
+/// The limit, in bytes, on the value of an attribute through which a mount reports about itself.
 const MOST_BYTES: usize = 64 << 10;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 const MICROSECONDS_PER_SECOND: f64 = 1e6;

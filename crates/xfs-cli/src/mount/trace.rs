@@ -38,8 +38,8 @@ pub(crate) fn begin(verbosity: u8) {
     let _ = subscriber.try_init();
 }
 
-/// Standard error, with escapes for bytes in names that would control a terminal. A line is written
-/// at once.
+/// Standard error, with escapes for bytes in names that would control a terminal. Lines are not
+/// buffered.
 struct Printable(std::io::Stderr);
 
 impl Write for Printable {

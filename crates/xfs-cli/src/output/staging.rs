@@ -246,7 +246,7 @@ fn by_descriptor(file: impl AsFd) -> PathBuf {
 }
 
 /// Gives a staged file the owner, mode and attributes of the file that it replaces. Returns false
-/// if the staged file cannot have them, or if the present file has several names.
+/// if the staged file cannot have them, or if the file to be replaced has several names.
 fn can_stand_for(staged: &File, present: &File) -> io::Result<bool> {
     let metadata = present.metadata()?;
     Ok(metadata.nlink() == 1 && copy_owner_and_mode(staged, present, &metadata).is_ok())

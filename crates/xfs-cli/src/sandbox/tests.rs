@@ -39,8 +39,8 @@ fn unreachable_operations_are_denied() {
     assert!(said.contains("all of it was denied"), "{said}");
 }
 
-/// Checks that a process without reach cannot change a file by its name. Landlock alone would not
-/// prevent that.
+/// Checks that a process with `Reach::Nothing` cannot change a file by its name. Landlock alone
+/// would not prevent that.
 #[test]
 fn names_are_not_changed_without_reach() {
     let directory = tempfile::tempdir().unwrap();

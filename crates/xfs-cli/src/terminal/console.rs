@@ -197,7 +197,8 @@ impl Console {
         if self.is_terminal && !null { NameStyle::Quoted } else { NameStyle::Raw }
     }
 
-    /// Reports the failure of one item on standard error. The run continues with the other items.
+    /// Reports a failure on standard error, and includes it in the exit code. The run continues
+    /// with the other files.
     pub(crate) fn report(&mut self, failure: &Failure) {
         let is_known = failure.is_of_output() && self.has_failed;
         self.has_failed |= failure.is_of_output();

@@ -73,7 +73,8 @@ pub(crate) fn printable_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(shown.into_bytes())
 }
 
-/// Escapes unprintable characters in a piece of JSON, where they occur only in strings.
+/// Escapes unprintable characters in a part of a JSON text, as JSON strings do. In valid JSON, such
+/// characters occur only in strings.
 pub(crate) fn printable_json(bytes: &[u8]) -> Cow<'_, [u8]> {
     let is_shown = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
     // JSON is UTF-8. Other bytes cannot be escaped in it.

@@ -19,7 +19,8 @@ use crate::terminal::tally::ProgressLine;
 pub(crate) const SILENCE: Duration = Duration::from_millis(500);
 /// The interval between two drawings of the bar.
 const REFRESH: Duration = Duration::from_millis(100);
-/// The template for work whose amount is known; the one below is for other work.
+/// The template of the bar for work whose amount is known. `SPINNER` is the template for other
+/// work.
 const BAR: &str = "{spinner} {percent:>3} % [{bar:20}] {wide_msg}";
 const SPINNER: &str = "{spinner} {wide_msg}";
 

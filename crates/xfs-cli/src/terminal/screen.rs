@@ -8,7 +8,8 @@ use std::io::{IsTerminal, stdout};
 
 /// The escape sequence that moves the cursor to the upper left corner.
 const HOME: &str = "\x1b[H";
-/// The escape sequence that clears to the end of the line. The next one clears everything below.
+/// The escape sequence that clears to the end of the line. `CLEAR_REST` also clears all lines
+/// below.
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_REST: &str = "\x1b[J";
 /// The number of rows of a terminal that does not report its size.

@@ -20,7 +20,7 @@ use crate::text::size;
 
 /// The weight of a file in bytes: creating a file takes about as long as copying this many bytes.
 const BYTES_PER_FILE: u64 = 64 << 10;
-/// The time before the remaining time is estimated. An earlier rate predicts it badly.
+/// The time after which the remaining time is first estimated. The rate before that is a bad basis.
 const LEAST_FOR_ESTIMATE: Duration = Duration::from_secs(1);
 
 /// The time after which work with `SummaryWhen::Slow` gets a summary line.
@@ -47,10 +47,10 @@ impl Counter {
 /// The counts of the work that has been done.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// The number of names that have been done, without directories.
+    /// The number of files that have been processed, by their names. Directories are not counted.
     files: Counter,
     directories: Counter,
-    /// The number of bytes of contents that have been done, without holes.
+    /// The number of bytes of contents that have been processed, without holes.
     bytes: Counter,
     /// The whole amount of work, in the unit of the [`Measure`]; 0 if the amount is unknown.
     expected: Counter,
@@ -69,7 +69,8 @@ impl Tally {
         self.bytes.add(bytes);
     }
 
-    /// Sets the number of files that have been done, and the number of all files.
+    /// Sets the number of files that have been processed to `files`, and the number of all files to
+    /// `expected`.
     pub(crate) fn set(&self, files: u64, expected: u64) {
         self.files.set(files);
         self.expected.set(expected);
@@ -144,7 +145,7 @@ pub(crate) enum Measure {
     Bytes(u64),
     /// The work of a whole volume: the bytes of contents, plus [`BYTES_PER_FILE`] for each file.
     Volume(u64),
-    /// The bytes of an input, by the position in it.
+    /// The length in bytes of an input. The position in the input is the amount done.
     Input(Gauge),
 }
 
@@ -204,7 +205,7 @@ impl Gauge {
     }
 }
 
-/// A reader that moves a gauge.
+/// A reader that moves a gauge by the bytes that it reads.
 pub(crate) struct Followed<R> {
     reader: R,
     done: Arc<Counter>,

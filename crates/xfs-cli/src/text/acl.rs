@@ -106,7 +106,7 @@ pub(crate) struct GivenEntry {
     /// Whether the entry belongs to the default list of a directory.
     pub(crate) is_default: bool,
     tag: AclTag,
-    /// The permissions; `None` in an entry that is only named, to be removed.
+    /// The permissions; `None` if the text has none, because it only names an entry to be removed.
     permissions: Option<Permissions>,
 }
 

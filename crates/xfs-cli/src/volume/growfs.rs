@@ -65,8 +65,10 @@ pub(crate) fn open(
     Ok(Box::new(Growfs { image, blocks, lengthened }))
 }
 
-/// Extends a file from `has` to `needed` bytes if it holds only the volume. For any other file, the
-/// result is `None`, and the library reports later that the device is too short.
+/// Extends the image file from `has` to `needed` bytes; `has` counts from the start of the volume
+/// to the end of the file. Returns `None` for a device, and for a file in which the volume is not
+/// at the start, such as a disk with partitions. The library reports later that these are too
+/// short.
 fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<Option<Lengthened>> {
     let metadata = path.metadata()?;
     if !metadata.is_file() || metadata.len() != has {

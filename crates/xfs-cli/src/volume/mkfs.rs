@@ -251,8 +251,9 @@ fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
     }
 }
 
-/// Returns the UUID, the time and the inode generations of the new volume. They are random and
-/// current, unless the options or the environment give them.
+/// Returns the UUID, the time and the inode generations of the new volume. Without options or
+/// environment variables for them, the UUID and the generations are random, and the time is the
+/// current time.
 fn identity(
     arguments: &MkfsArguments,
     options: &Options,

@@ -20,8 +20,8 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use crate::blocks::Block;
 use crate::shell::{Shell, User, can_be, cannot_mount};
 
-/// Commands for a checkout, and the test of the project that runs each of them. They build the
-/// project, so they do not run here.
+/// Commands for a checkout, each with the test that runs it or builds its program, or with the
+/// reason why no test does. The commands build the project, so they do not run here.
 const TRIED_ELSEWHERE: [(&str, &str); 14] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),

@@ -64,8 +64,9 @@ fn metadata_that_cannot_be_applied_costs_no_contents() {
     assert!(place.check(&["getfacl", "image:/list"]).contains("group::r--\nmask::rwx\n"));
 }
 
-/// Checks that an access control list overrides the mode in the header. The mode has the
-/// permissions of the owning group in the bits in which a file with a list has its mask.
+/// Checks that an access control list overrides the mode in the header. The group bits of the
+/// header's mode hold the permissions of the owning group. In the mode of a file with a list, they
+/// hold the mask.
 #[test]
 fn access_lists_override_the_header_mode() {
     let place = VolumeDir::new();

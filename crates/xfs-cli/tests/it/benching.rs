@@ -63,9 +63,9 @@ fn invalid_arguments_are_refused() {
     }
 }
 
-/// Checks that a second interrupt ends a run at once, by the signal. The first interrupt waits for
-/// the end of a step, which takes long once the step has begun. Before that, the first interrupt
-/// ends the run, and the test is repeated with a later one.
+/// Checks that a second interrupt ends a run at once, by the signal. After a first interrupt during
+/// a long step, the run still finishes that step. If the first interrupt comes before the step, it
+/// ends the run, and the test is repeated with a longer delay.
 #[test]
 fn a_second_interrupt_does_not_wait() {
     let tries = 1..=20;

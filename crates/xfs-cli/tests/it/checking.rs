@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::changing::VolumeDir;
 
-/// The byte of the count of free blocks in the first AGF, whose sector is the second.
+/// The offset in bytes of the count of free blocks (`agf_freeblks`) of the first AGF, which is in
+/// the second sector of the image.
 const FREE_BLOCKS: u64 = 512 + 52;
 
 /// Returns a directory with a volume that has some files.

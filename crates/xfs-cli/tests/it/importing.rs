@@ -184,8 +184,8 @@ fn properties_stay_with_their_volume() {
     assert!(!listed.contains(property), "{set:?}: {listed}");
 }
 
-/// Checks that an image inside the imported directory is left out: it would grow by its own
-/// contents.
+/// Checks that the image that an import writes to is left out if it lies in the imported directory.
+/// It would grow by its own contents.
 #[test]
 fn image_is_not_imported_into_itself() {
     let place = VolumeDir::new();

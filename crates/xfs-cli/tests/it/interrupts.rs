@@ -83,11 +83,11 @@ impl Bench {
         names
     }
 
-    /// Stops runs of a command by signals at random points. `prepare` makes the same start before
-    /// each run. `verify` checks the files after a run, and gets whether the run succeeded. Returns
-    /// the number of runs that a signal has stopped. If a run ends before its signal, later points
-    /// are drawn from an earlier part of the run. Further points are drawn until one run has been
-    /// stopped.
+    /// Stops runs of a command by signals at random points. `prepare` makes the starting state
+    /// before each run. `verify` checks the files after a run, and gets whether the run succeeded.
+    /// Returns the number of runs that a signal has stopped. If a run ends before its signal
+    /// arrives, the signals for later runs come earlier. Runs are repeated until at least one has
+    /// been stopped.
     fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
         prepare(0);
         let start = Instant::now();
@@ -130,8 +130,8 @@ impl Bench {
         child.wait().unwrap()
     }
 
-    /// Stops runs that write `out`, which exists before every other run. After each run, the file
-    /// must be complete or as before.
+    /// Stops runs that write the file `out`. Before one half of the runs `out` exists, and before
+    /// the other half it does not. After each run, `out` must be complete or as before.
     fn stop_output(&self, arguments: &[&str], is_whole: impl Fn(&[u8]) -> bool) {
         let out = self.path("out");
         let before = b"what was there before";

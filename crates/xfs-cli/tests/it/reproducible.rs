@@ -26,7 +26,8 @@ const FILES_PER_DIRECTORY: usize = 400;
 enum Machine {
     /// No other load.
     Quiet,
-    /// The program has one processor, is stopped now and then, and gets its input in odd pieces.
+    /// The program has one processor, is stopped now and then, and gets its input in writes of
+    /// irregular lengths.
     Stopped,
     /// Another thread keeps a processor busy.
     Loaded,
@@ -40,7 +41,8 @@ enum Source<'a> {
     Archive { files: usize },
 }
 
-/// A writer that passes on pieces whose lengths depend on a seed.
+/// A writer that passes its data on in short writes, whose lengths a generator of random numbers
+/// chooses.
 struct Pieces<W> {
     inner: W,
     random: Option<Prng>,
@@ -222,8 +224,8 @@ fn archive_of_60000_files_gives_the_same_bytes_on_any_machine() {
     check_same(&place, "stopped", "loaded");
 }
 
-/// Checks that two imports over earlier ones give the same bytes. Their files replace others, so
-/// inodes and blocks are freed and used again.
+/// Checks that two volumes hold the same bytes after two imports into each. Files of the second
+/// import replace files of the first, so inodes and blocks are freed and used again.
 #[test]
 fn import_over_an_earlier_one_gives_the_same_bytes() {
     let place = TempDir::new().unwrap();

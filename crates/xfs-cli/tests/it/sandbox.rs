@@ -13,12 +13,14 @@ use crate::changing::VolumeDir;
 /// The size of a file in bytes that is more than a pipe holds.
 const LARGE: usize = 1 << 20;
 
-/// Calls `look` with the folder in /proc of a `cat` that waits in the middle of its output.
+/// Starts the command `cat`, waits until it blocks in the middle of its output, and calls `look`
+/// with the folder of its process in /proc.
 fn look_at_cat(options: &[&str], look: impl FnOnce(&Path)) {
     look_at_cat_through(options, |cat| cat, look);
 }
 
-/// Works as [`look_at_cat`], with the program started by the command that `through` returns.
+/// Works as [`look_at_cat`]. `through` gets the command that starts `cat`, and returns the command
+/// that is run instead.
 fn look_at_cat_through(
     options: &[&str],
     through: impl FnOnce(Command) -> Command,
@@ -177,8 +179,8 @@ fn attributes_are_set_on_files_that_cannot_be_opened() {
     assert_eq!(&value[..length], b"value");
 }
 
-/// Checks that owners are kept if the process may not create namespaces. A user namespace would
-/// know neither user nor group.
+/// Checks that `cp -a` keeps owners if the process may not create namespaces. In a user namespace,
+/// the users and groups of the files would be unknown.
 #[test]
 fn owners_are_kept_without_namespaces() {
     if !rustix::process::geteuid().is_root() {

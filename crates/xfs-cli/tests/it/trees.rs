@@ -118,7 +118,7 @@ fn wide_and_deep_trees_are_changed_and_removed_whole() {
     assert_eq!(place.check(&["ls", "image"]), "");
 }
 
-/// Checks that a change ends at a directory whose entries lead back to it: each directory is
+/// Checks that `chmod -R` and `rm -r` report a cycle of directories and end: each directory is
 /// entered once.
 #[test]
 fn directories_that_form_a_cycle_end_a_change() {
@@ -146,8 +146,8 @@ fn directories_that_form_a_cycle_end_a_change() {
     }
 }
 
-/// Checks that `chown -R` changes a symbolic link that is named, and not its target, as chown(1)
-/// does. chmod(1) and setfacl(1) follow such a link.
+/// Checks that `chown -R` changes a symbolic link that is its argument, and not the target, as
+/// chown(1) does. `chmod -R` follows such a link, as chmod(1) and setfacl(1) do.
 #[test]
 fn a_link_that_is_named_gets_an_owner_itself() {
     let place = VolumeDir::new();

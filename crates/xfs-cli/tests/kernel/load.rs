@@ -15,7 +15,8 @@ use xfs_oracle::Random;
 
 use crate::freeze::Freeze;
 
-/// The number of names in each directory of a thread. They are few, so that they are used again.
+/// The number of different names in each directory of a thread. It is small, so that names of
+/// removed files are used again.
 const NAMES: u64 = 200;
 
 /// The minimum number of operations of the load between two commands.
@@ -45,8 +46,9 @@ impl Load {
         Self { shared, threads }
     }
 
-    /// Makes the kernel write its changes to their places on disk, again and again. Otherwise it
-    /// may keep them in its log until the end, where a reader of the device would not see them.
+    /// Makes the kernel write its changes to their places on disk, again and again. Otherwise the
+    /// kernel may keep its changes in the log until the end, and a reader of the device would not
+    /// see them in their places.
     pub(crate) fn keep_settling(&mut self, mount: &Path) {
         let (shared, mount) = (Arc::clone(&self.shared), mount.to_owned());
         self.threads.push(thread::spawn(move || {

@@ -34,7 +34,8 @@ use crate::load::Load;
 /// machine.
 const PATIENCE_SECONDS: &str = "300";
 
-/// The longest list of each command under load must have more lines than this.
+/// A number of lines. Of each command that lists files under load, the longest output must have
+/// more.
 const SOME: usize = 20;
 
 fn main() -> ExitCode {
@@ -69,7 +70,8 @@ fn ferroxfs(arguments: &[&str], image: &Path) -> Output {
     command.arg(image).output().expect("the program runs")
 }
 
-/// Checks that a run ended with one of these exit codes, and that all its messages are its own.
+/// Checks that a run ended with one of these exit codes, and that each line on standard error is a
+/// message or a hint of ferroxfs (and not of a panic).
 fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), TrialError> {
     let told = String::from_utf8_lossy(&output.stderr);
     let is_ours = |line: &str| line.starts_with("ferroxfs: ") || line.starts_with("hint: ");
@@ -129,7 +131,8 @@ fn shape(image: &Path) -> String {
 
 /// Checks that a benchmark limits the memory of the kernel. With memory for all inodes, few are
 /// read from disk more than once although all are looked up twice; with memory for a tenth, most
-/// are read twice. Afterwards the memory cgroup is gone. If there can be none, the report says why.
+/// are read twice. Afterwards the memory cgroup is gone. If this machine allows no memory cgroup,
+/// the report says why.
 fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     const FILES: u64 = 3000;
     let left = left_groups();

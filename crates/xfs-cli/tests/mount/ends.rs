@@ -59,8 +59,8 @@ fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
     Mount::new(Failing { panics }, folder, &facts, service).unwrap()
 }
 
-/// Serves until it panics, and returns true, if this process was started for that. Otherwise
-/// returns false.
+/// If this process was started to serve, serves until the server panics, and returns true. In any
+/// other process, returns false at once.
 pub(crate) fn is_served() -> bool {
     let Some(folder) = std::env::var_os(PANICS_AT) else { return false };
     let _ = mount(Path::new(&folder), true).wait(Duration::MAX);

@@ -210,8 +210,9 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that the blocks of a closed file are shown without its preallocated space. The kernel
-/// caches the size of a file that grew, and does not ask for the release of that space.
+/// Checks that stat(2) stops counting the blocks preallocated for a file after the file has been
+/// closed. The kernel caches the number of blocks, and does not notice by itself that the server
+/// has freed some of them.
 pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     const PIECE: usize = 64 << 10;
     const PIECES: u64 = 200;

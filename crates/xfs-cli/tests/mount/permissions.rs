@@ -160,8 +160,8 @@ fn compare_written(options: &str) -> Result<(), TrialError> {
     ours.check()
 }
 
-/// Clears the umask of this process. It must not change between the two sides of a comparison;
-/// another trial also clears it.
+/// Clears the umask of this process. Each trial that compares two mounts clears it, so that no
+/// other trial changes it during a comparison.
 fn mask_nothing() {
     rustix::process::umask(rustix::fs::Mode::empty());
 }
@@ -203,7 +203,7 @@ fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialEr
 }
 
 /// Returns whether both answers agree, up to known differences. A known difference comes from a
-/// check that the kernel's FUSE makes before it asks the server, or instead of that
+/// check that the kernel's FUSE makes before it asks the server, or instead of asking the server
 /// (docs/mount-differences.md).
 fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
     if ours == theirs {

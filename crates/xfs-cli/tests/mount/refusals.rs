@@ -40,7 +40,8 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
 /// Checks that a volume with a damaged root is not mounted. Such a mount could neither be used nor
 /// be ended without help.
 pub(crate) fn a_volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialError> {
-    /// The byte at which mkfs puts the root: inode 128 of 512 bytes.
+    /// The offset in bytes at which mkfs puts the root inode: its number is 128, and an inode has
+    /// 512 bytes.
     const ROOT_BYTES: u64 = 128 * 512;
     let volume = volume("default")?;
     let image = fs::File::options().write(true).open(&volume.image.data).unwrap();

@@ -52,8 +52,8 @@ pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Kills the server while a repository is cloned. Checks that a complete clone beside it is whole,
-/// and that a new clone succeeds.
+/// Kills the server while a repository is cloned. Checks that an earlier, complete clone is still
+/// intact, and that a new clone succeeds.
 fn a_clone_is_killed(volume: &mut Mounted, source: &Path) {
     let half = volume.at("half");
     let mut command = git(source);

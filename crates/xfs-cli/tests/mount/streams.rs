@@ -94,8 +94,8 @@ pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that a reader of one file never gets data of another file, while its blocks move to that
-/// file and back.
+/// Checks that a reader of one file never gets data of another file, while blocks are freed in one
+/// of the files and reused in the other.
 pub(crate) fn a_reader_sees_no_other_file() -> Result<(), TrialError> {
     const LENGTH: usize = 512 * KIB;
     let volume = mounted("rw")?;

@@ -68,8 +68,8 @@ fn a_mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that a mount waits until a block device is closed. Only one process can open a device
-/// exclusively, and that is checked before its lock.
+/// Checks that a mount waits until a block device is closed. A second process cannot open the
+/// device exclusively, and so fails before it tries the lock.
 fn a_mount_waits_until_a_device_is_closed() -> Result<(), TrialError> {
     let mut volume = volume("parent-exchange")?;
     let device = LoopDevice::of(&volume);

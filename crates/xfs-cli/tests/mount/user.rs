@@ -14,8 +14,8 @@ const USER: u32 = 1000;
 /// The id of one of that user's groups.
 const GROUP: u32 = 2000;
 
-/// Checks that an ordinary user can mount. /dev/fuse may be closed to users on this machine, so the
-/// test opens one to them in its own mount namespace.
+/// Checks that an ordinary user can mount. This machine may deny its users access to /dev/fuse, so
+/// the test makes a /dev/fuse for all users in its own mount namespace.
 pub(crate) fn an_ordinary_user_mounts() -> Result<(), TrialError> {
     mounts_with("")
 }

@@ -84,7 +84,7 @@ impl Loop {
     }
 
     /// Returns whether the two partitions of an image of [`partitioned`] exist. If the kernel reads
-    /// no partition tables, the function adds them.
+    /// no partition tables, the function adds the partitions first.
     fn has_partitions(&self) -> bool {
         for number in 1..=2 {
             if self.partition(number).exists() {
@@ -134,7 +134,8 @@ impl Drop for MountPoint {
     }
 }
 
-/// The ways to open an image that were tried, and those that were not refused.
+/// The number of ways in which a second program has tried to open an image, and those ways that
+/// were not refused.
 #[derive(Default)]
 struct Ways {
     tried: usize,
@@ -154,7 +155,8 @@ impl Ways {
         }
     }
 
-    /// Tries to write to an image through this path, which must be refused.
+    /// Tries to write to an image through the path `image`. The attempt must be refused; `way`
+    /// names it in messages.
     fn written(&mut self, way: &str, image: &Path) {
         self.refused(way, &write(&[], image));
     }
@@ -220,8 +222,8 @@ fn two_writers_one_of_them_an_output() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that a second writer is refused while the image is open as a file. Names, mounts,
-/// descriptors and loop devices lead to the same file.
+/// Checks that a second writer is refused while the image is open as a file. The second writers
+/// reach the same file by other names, mounts, descriptors and loop devices.
 fn two_writers_one_of_the_file() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");

@@ -54,9 +54,9 @@ pub(in crate::import) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Returns whether a file that begins with zeros is something else than an empty tar archive. It is
-/// an image of a known format, or anything but a tar header follows the zeros. Without this check,
-/// such a file would pass for an archive without members.
+/// Returns whether a file that begins with zeros is no tar archive. This is so if the file is an
+/// image of a known format, or if the first block after the zeros is no tar header. Without this
+/// check, such a file would pass for an archive without members.
 pub(in crate::import) fn follows_zeros(head: &[u8]) -> bool {
     let is_known = KNOWN
         .iter()

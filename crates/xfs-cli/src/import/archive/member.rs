@@ -14,8 +14,8 @@ use crate::file::source::{NamedValue, Source};
 pub(crate) enum MemberKind {
     /// A directory. Its entries are separate members.
     Directory,
-    /// Another name for the member at this path. Contents of a hard link are the contents of all
-    /// names.
+    /// Another name for the file of the member at this path. If the archive has contents for this
+    /// name, they replace the contents of that file.
     HardLink(Vec<u8>),
     /// A file of any other type.
     File,

@@ -117,8 +117,8 @@ fn extended_records_override_the_header() {
     assert_eq!(list, "user::rw-,user:7:r--,group::r--,mask::r--,other::---");
 }
 
-/// Compares the times of members with the dates of files. The header fields are those that GNU tar
-/// 1.34 writes for such files.
+/// Checks the times that are read from time fields of headers. The fields are those that GNU tar
+/// 1.34 writes for files with these times.
 #[test]
 fn times_before_1970_are_read() {
     for (field, seconds) in [

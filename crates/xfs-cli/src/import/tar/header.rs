@@ -145,7 +145,8 @@ pub(in crate::import) fn senseless(what: &str, text: &[u8]) -> String {
     format!("has the invalid {what} {}", names::in_message(text))
 }
 
-/// Returns the number of an owner; `None` if it is invalid. The largest 32-bit number is not valid.
+/// Returns `number` as the id of a user or group; `None` if it is invalid. The largest 32-bit
+/// number is invalid too, because it means "no id".
 pub(in crate::import) fn owner(number: i128) -> Option<u32> {
     u32::try_from(number).ok().filter(|id| *id != u32::MAX)
 }

@@ -56,8 +56,8 @@ impl SparseMap {
         map.unwrap_or(Self { size: 0, ranges: Vec::new(), is_invalid: true })
     }
 
-    /// Returns the map for numbers that are pairs of offset and length. `None` if the ranges are
-    /// not ordered or not inside the file.
+    /// Returns the map of a file of `size` bytes. `numbers` are the offset and the length of each
+    /// range in turn. `None` if the ranges are not ordered or not inside the file.
     fn of(size: u64, numbers: &[u64]) -> Option<Self> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut end = 0;

@@ -23,7 +23,8 @@ use crate::terminal::tally::Tally;
 
 /// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The size in bytes of one read of a source whose length is unknown. The source may be empty.
+/// The size in bytes of one read of a source whose length is unknown. It is small, because the
+/// source may be empty.
 const UNKNOWN_CHUNK_BYTES: usize = 64 << 10;
 /// The unit in bytes in which [`Holes::OfZeros`] searches for zeros. Most filesystems report holes
 /// in this unit, and cp(1) and tar(1) search for them in it.
@@ -143,7 +144,8 @@ fn read_chunk<'b, S: Source>(
     Ok(buffer.get(..done).unwrap_or_default())
 }
 
-/// Writes the runs of units that are not zeros. Returns the number of bytes written.
+/// Writes `bytes` at `offset`, without those units of `HOLE_BYTES` that hold only zeros. Returns
+/// the number of bytes written.
 fn write_nonzero(file: &File, offset: u64, bytes: &[u8]) -> ferroxfs::Result<u64> {
     let (mut run, mut written) = (0..0, 0);
     for unit in bytes.chunks(HOLE_BYTES) {

@@ -74,7 +74,7 @@ impl<'a> NewName<'a> {
         Ok(StagedNode { new_name: self, node, staged_at })
     }
 
-    /// Gives the name to a file, which may have other names.
+    /// Gives this name to `file`, which may have other names already.
     pub(super) fn link(&self, file: &Node) -> Result<()> {
         match &self.present {
             None => self.directory.link(file, self.name),
@@ -88,8 +88,8 @@ impl<'a> NewName<'a> {
         }
     }
 
-    /// Fails if a rename to the name would fail, before a staged file is created. The reason for
-    /// the check is that a temporary name could not be removed from an append-only directory.
+    /// Fails if a later rename to this name would fail. The check comes before a temporary name is
+    /// created, because that name could not be removed from an append-only directory.
     fn check_replaceable(&self, by: FileType) -> Result<()> {
         let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
         let Some(present) = &self.present else { return Ok(()) };
@@ -104,8 +104,8 @@ impl<'a> NewName<'a> {
         }
     }
 
-    /// Renames `file` from the temporary name `staged` to the name. If that fails, the temporary
-    /// name is removed.
+    /// Renames `file` from the temporary name `staged` to its final name. If that fails, the
+    /// temporary name is removed.
     fn rename(&self, staged: &OsStr, file: &Node) -> Result<()> {
         let Self { directory, name, present } = self;
         let rename = |mode| directory.rename(staged, directory, name, mode);

@@ -97,7 +97,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Compares an age in nanoseconds with minutes. Minutes are not rounded down as days are:
-    /// `-mmin 5` is the fifth minute before now.
+    /// `-mmin 5` means an age of at least 4 and less than 5 minutes.
     fn is_minutes_old(&self, age: i128, comparison: Comparison) -> bool {
         const MINUTE: i128 = 60 * 1_000_000_000;
         match comparison {

@@ -42,8 +42,8 @@ impl Permission {
         if is_old { None } else { Self::of(PermissionMatch::Exactly, text) }
     }
 
-    /// Applies `mode` to a file without permissions, whatever the umask, and wants the resulting
-    /// bits.
+    /// Creates a test for the bits that `mode` sets on a file without permissions. The umask has no
+    /// effect.
     fn of(how: PermissionMatch, mode: &str) -> Option<Self> {
         let change = ModeChange::parse(mode)?;
         let bits = |is_directory| change.of(0, Circumstances { is_directory, umask: 0 });

@@ -40,7 +40,7 @@ enum Directive {
     Letter(u8),
     /// A time in the form of ctime(3).
     Time(Stamp),
-    /// One part of a time, by its letter.
+    /// One field of a time, such as the year or the hour, by its letter.
     TimePart(Stamp, u8),
 }
 

@@ -139,7 +139,8 @@ fn make_tree(root: &Path) {
     symlink("nowhere", root.join("dangling")).expect("a link");
 }
 
-/// Checks that an expression prints the same here and in find(1).
+/// Evaluates an expression for all files below `root` with this module and with find(1), and checks
+/// that both print the same.
 #[track_caller]
 fn check_like_find(root: &Path, expression: &[&str]) {
     let words: Vec<OsString> = expression.iter().map(OsString::from).collect();

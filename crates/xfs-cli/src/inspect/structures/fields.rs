@@ -40,14 +40,14 @@ where
     D::ref_from_prefix(bytes).ok().map(|(disk, _)| disk.describe())
 }
 
-/// The type of a field of a disk form, which can be converted for output.
+/// A type of fields in disk forms, whose values can be converted for output.
 trait Plain {
     /// Returns the value of a field of this type with the name `name`.
     fn plain(&self, name: &str) -> Value;
 }
 
-/// Returns the value of a number field. The value `null` means "none", and some names have a
-/// special meaning.
+/// Returns the value of a number field. The number `null` means "none". The name decides whether
+/// the number is shown in a special form, such as a mode or a set of bits.
 fn number(name: &str, value: u64, null: u64) -> Value {
     match name {
         "magic" => Value::Magic(value),

@@ -1,7 +1,8 @@
 use super::{Circumstances, ModeChange};
 
-/// Checks the new modes of a directory and of a file, each given as the old and the new mode. The
-/// umask is 022, and the results are those of chmod(1) of coreutils 9.1.
+/// Applies the mode expression `text` to a directory and to a file, with umask 022. `directory` and
+/// `file` are the modes before and after; the modes after are those that chmod(1) of coreutils 9.1
+/// sets.
 #[track_caller]
 fn check(text: &str, directory: (u32, u32), file: (u32, u32)) {
     let change = ModeChange::parse(text).expect("a mode");

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use ferroxfs::{FileType, Node};
 
-/// The time, in seconds since 1970, from which on times are not compared: they are those of the
-/// test run.
+/// A time in seconds since 1970. Later times are not compared, because the test run itself has set
+/// them.
 const NOW_SECONDS: i64 = 1_690_000_000;
 
 /// A file with the properties that are compared, from the host or from an image.

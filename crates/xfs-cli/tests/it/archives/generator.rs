@@ -212,7 +212,8 @@ fn sizes_without_bodies(to: &mut Writer, at: &str) {
     file(to, format!("{at}/after"));
 }
 
-/// Writes a hard link that has the contents, as libarchive makes them from cpio archives.
+/// Writes an empty file and a hard link to it that has the contents, as libarchive does when it
+/// converts a cpio archive.
 fn link_bodies(to: &mut Writer, at: &str) {
     to.pax(&[("mtime", "1000000000.5")]);
     let first = head(to, format!("{at}/file"));

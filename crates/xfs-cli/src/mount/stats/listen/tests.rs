@@ -46,7 +46,7 @@ fn only_the_path_of_figures_is_answered() {
     assert_eq!(answer(b"GET /\xff HTTP/1.1"), BAD_REQUEST);
 }
 
-/// A reader of these bytes, which returns at most this number of them at a time.
+/// A reader that returns these bytes, in reads of at most the given number of bytes.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
