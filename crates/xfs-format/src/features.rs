@@ -56,7 +56,7 @@ bitflags! {
     /// The bits of `sb_features_compat`. Unknown bits may be ignored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CompatFeatures: u32 {
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -71,7 +71,7 @@ bitflags! {
         const REFLINK = 1 << 2;
         /// The AGI counts the blocks of the inode btrees.
         const INOBTCNT = 1 << 3;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -101,7 +101,7 @@ bitflags! {
         const ZONED = 1 << 9;
         /// The zones of the realtime device have gaps between them.
         const ZONE_GAPS = 1 << 10;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -110,7 +110,7 @@ bitflags! {
     pub struct LogIncompatFeatures: u32 {
         /// The log may hold attribute intents.
         const XATTRS = 1 << 0;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 }

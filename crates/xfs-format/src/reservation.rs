@@ -139,14 +139,16 @@ const OPERATION_BYTES: u64 = 12;
 const BUFFER_OVERHEAD: u64 = 128;
 /// Length of the format structure of an inode item, in bytes.
 const INODE_FORMAT_BYTES: u64 = 56;
-/// Length of the header of a btree block, in bytes. The root of a fork is logged with one.
+/// Length of the header of a btree block, in bytes. The root of a fork's btree is logged with such
+/// a header.
 const BTREE_ROOT_HEADER: u64 = 72;
 /// Number of bytes of quota records with their format structures: user, group and project, before
 /// and after a change of owner.
 const QUOTA_BYTES: u64 = 6 * (24 + 104);
 /// Length of the format structure of an attribute intent, in bytes.
 const ATTR_INTENT_BYTES: u64 = 40;
-/// Number of bytes of the longest name, as the kernel counts it, and the value of a parent pointer.
+/// Number of bytes of a parent pointer with the longest name: 256 for the name, which the kernel
+/// counts with a zero byte at its end, and 12 for the value.
 const PARENT_NAME_BYTES: u64 = 256 + 12;
 /// The largest number of levels of a btree of names or attributes.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]

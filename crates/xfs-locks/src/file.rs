@@ -30,7 +30,7 @@ use crate::waiter::Waiter;
 /// The number of opens of a file that are counted in one per-CPU slot.
 pub type SlotTally = CachePadded<OpenTally>;
 
-/// The behaviour of a request that a lock or lease of another owner blocks.
+/// Whether a request waits if a lock or lease of another owner blocks it.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
     /// The request fails with [`LockError::WouldBlock`].
@@ -46,8 +46,8 @@ pub enum Wait<'a> {
 pub struct LockState {
     /// Number of opens that are not counted in a per-CPU slot.
     tally: OpenTally,
-    /// The per-CPU slot of the last thread that opened the file, and how often this slot has
-    /// changed.
+    /// The per-CPU slot of the last thread that opened the file, and how often an open came from
+    /// another slot than the open before.
     opener: AtomicU32<Object>,
     context: SetOnce<Box<LockContext>, Object>,
 }
@@ -98,7 +98,7 @@ impl Leases {
 }
 
 impl LockSpace {
-    /// Takes a lock, which no other lock may block.
+    /// Takes a lock. The caller has checked that no other lock conflicts with it.
     fn lock(&mut self, wanted: HeldLock, graph: &WaitGraph) {
         let before = self.locks.held().len();
         self.locks.lock(wanted);
@@ -347,9 +347,9 @@ impl<'a> FileLocks<'a> {
         broken.inspect_err(|_| leave_before_look(tally, mode, full_fence))
     }
 
-    /// Ends an open, and releases the locks and leases of its open file description. If files open
-    /// for writing are closed at the same time, the last thread finds no other writer in
-    /// [`opens`](Self::opens).
+    /// Ends an open, and releases the locks and leases of its open file description. If several
+    /// opens for writing end at the same time, at least one of the closing threads then finds no
+    /// writer in [`opens`](Self::opens).
     pub fn close(
         self,
         slot: Option<&SlotTally>,
@@ -369,7 +369,8 @@ impl<'a> FileLocks<'a> {
         slot.map_or(&self.state.tally, |slot| slot)
     }
 
-    /// Adds the tally of a per-CPU slot to those of the file, so that opens can be counted in it.
+    /// Adds the tally of a per-CPU slot to the tallies of the file, so that opens of the file can
+    /// be counted in it.
     pub fn add_slot(self, tally: &Arc<SlotTally>) {
         let mut slots = self.context().slots.lock();
         slots.retain(|slot| slot.strong_count() > 0);
@@ -390,7 +391,7 @@ impl<'a> FileLocks<'a> {
         opens
     }
 
-    /// Locks the table of leases. Returns `None` if the file cannot have leases.
+    /// Locks the table of leases. Returns `None` if no lease was ever announced for the file.
     fn leased(self) -> Option<MutexGuard<'a, Leases>> {
         if !self.word.has(LockWord::LEASED) {
             return None;

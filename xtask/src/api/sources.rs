@@ -13,7 +13,8 @@ use syn::{Attribute, Ident, Item, UseTree, Visibility};
 
 use crate::error::Error;
 
-/// The most `use` declarations on the way to an item. More are a circle.
+/// The most `use` declarations that a search for an item follows. A search that needs more is taken
+/// for a circle.
 const MOST_USES: usize = 32;
 
 /// Where an item is defined: its crate, its module and its name.
@@ -23,7 +24,7 @@ pub(super) struct Definition {
     pub(super) name: String,
 }
 
-/// A module: its crate, and the names from the crate's root.
+/// A module: its crate, and the names of the modules from the crate's root to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ModulePath {
     pub(super) krate: String,
@@ -61,7 +62,8 @@ pub(super) enum Target {
 #[derive(Clone, Debug)]
 pub(super) struct Import {
     pub(super) path: Vec<String>,
-    /// The name that the module gets. `None` for all names of the path.
+    /// The name that the `use` brings into the module. `None` for `use …::*`, which brings all
+    /// names of the path.
     pub(super) name: Option<String>,
     pub(super) is_public: bool,
     /// Whether only the module itself and the modules in it see the name.
@@ -71,17 +73,17 @@ pub(super) struct Import {
 /// The declarations that the search for a name takes into account.
 #[derive(Clone, Copy, Debug)]
 struct Lookup {
-    /// The number of `use` declarations on the way.
+    /// The number of `use` declarations that the search has followed.
     uses: usize,
     /// Whether the names of `use …::*` count. The path of such a `use` is looked up without them.
     globs: bool,
-    /// Whether private `use` declarations count: at the start of a path.
+    /// Whether private `use` declarations count. They do for the first name of a path.
     privates: bool,
 }
 
-/// A module whose `cfg` holds.
+/// A module whose `cfg` conditions hold.
 pub(super) struct Module {
-    /// The items whose `cfg` holds, in order, without `use` and child modules.
+    /// The items whose `cfg` conditions hold, in order, without `use` and child modules.
     pub(super) items: Vec<Item>,
     pub(super) imports: Vec<Import>,
     /// The child modules, and whether each is public and documented.
@@ -95,7 +97,7 @@ struct Crate {
     default_features: Vec<String>,
 }
 
-/// All sources.
+/// The sources of all crates of the workspace.
 pub(super) struct Sources {
     crates: HashMap<String, Crate>,
     files: HashMap<String, String>,
@@ -188,8 +190,8 @@ impl Sources {
         })
     }
 
-    /// Returns the targets of a path that stands in a module: a name can be a module, a type and a
-    /// function at once.
+    /// Returns the targets of a path that is written in the module `from`. There can be several,
+    /// because one name can name a module, a type and a function.
     pub(super) fn resolve(&self, from: &ModulePath, path: &[String]) -> Result<Vec<Target>, Error> {
         self.follow(from, path, Lookup { uses: 0, globs: true, privates: true })
     }
@@ -224,8 +226,8 @@ impl Sources {
         }
     }
 
-    /// Returns the targets of a path inside a module. Unlike at the start of a path, the name of a
-    /// crate means nothing here.
+    /// Returns the targets of a path inside a module. The first name of `path` must be a name in
+    /// the module `at`, not that of a crate.
     fn inside(
         &self,
         at: &ModulePath,
@@ -335,8 +337,8 @@ fn holds(condition: &syn::Meta, features: &[String]) -> bool {
     }
 }
 
-/// Takes a tree of `use` apart. The visibility of the imports is that of the whole declaration,
-/// which the caller sets.
+/// Appends an import for each name of a `use` tree to `imports`. The caller then sets the
+/// visibility of these imports, which is that of the whole declaration.
 fn flatten(tree: &UseTree, path: Vec<String>, imports: &mut Vec<Import>) {
     let with = |ident: &Ident| {
         let mut path = path.clone();

@@ -17,10 +17,10 @@ pub(super) const ALL: [(&str, Scene); 5] =
     [("build", build), ("mount", mount), ("scan", scan), ("recover", recover), ("damage", damage)];
 
 /// Number of inodes of the large volume: 1000 directories with 1000 symbolic links each, and the
-/// root. A regular file would need a file of the host to be opened for it. Links halve the time to
-/// make the volume.
+/// root. For each regular file, mkfs would open a file of the host. With links, making the volume
+/// takes half the time.
 const INODES: u64 = 1_001_001;
-/// Prints a prototype file of mkfs.xfs with that many inodes.
+/// A shell command that writes a prototype file for mkfs.xfs with `INODES` inodes.
 const PROTOTYPE: &str = r#"{ printf 'x\n0 0\nd--755 0 0\n'; for d in $(seq 1000); do echo "d$d d--755 0 0"
   seq -f 'n%g l--777 0 0 target' 1000; echo '$'; done; echo '$'; } > million.proto"#;
 /// Number of inodes that are durable before the kill: a directory, and the files in it.
@@ -130,8 +130,8 @@ fn judge(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes one byte of the root's inode without an update of the checksum. Checks that `ferroxfs`
-/// reports the damage.
+/// Changes one byte of the root directory's inode without an update of the checksum. Checks that
+/// `ferroxfs` reports the damage.
 fn damage(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("5. One wrong byte is found and named.");
     demo.shell("printf X | dd of=again.xfs bs=1 seek=65600 conv=notrunc status=none")?;

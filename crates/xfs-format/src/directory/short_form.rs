@@ -12,8 +12,8 @@
 //!
 //! - **I1** The wide count is the number of inode numbers, including the parent's, that need more
 //!   than 32 bits. If the count is not 0, all inode numbers are stored in 8 bytes.
-//! - **I2** The offset of an entry is its offset in a data block after a change of form, so its
-//!   cookie stays valid. Offsets ascend.
+//! - **I2** An entry stores the offset at which it will lie in a data block if the directory leaves
+//!   the short form. Its cookie therefore stays valid. Offsets ascend.
 
 use alloc::vec;
 use alloc::vec::Vec;
