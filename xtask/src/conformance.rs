@@ -162,7 +162,7 @@ fn table(records: &[Record]) -> String {
     text
 }
 
-/// Returns the page with other tables between its marks.
+/// Returns the page with `results` between its marks, in place of the old tables.
 fn with_results(page: &str, results: &str) -> Result<String, Error> {
     let parts = page
         .split_once(BEGIN)

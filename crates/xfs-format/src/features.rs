@@ -41,7 +41,7 @@ bitflags! {
     pub struct Features2: u32 {
         /// The superblock's free-space counters are written lazily.
         const LAZYSBCOUNT = 0x0002;
-        /// The offset of the attribute fork can differ by inode.
+        /// The offset of the attribute fork can differ from inode to inode.
         const ATTR2 = 0x0008;
         /// The volume has an abandoned form of parent pointers.
         const PARENT_OLD = 0x0010;

@@ -181,7 +181,7 @@ impl Geometry {
         })
     }
 
-    /// Returns the volume's number of a block of a group.
+    /// Returns the number in the volume of block `block` of a group.
     #[doc(alias = "XFS_AGB_TO_FSB")]
     #[must_use]
     pub const fn join_block(&self, group: AgNumber, block: AgBlock) -> FsBlock {
@@ -246,7 +246,7 @@ impl Geometry {
         exists.then_some((group, in_group))
     }
 
-    /// Returns the volume's number of an inode of a group.
+    /// Returns the number in the volume of inode `inode` of a group.
     #[doc(alias = "XFS_AGINO_TO_INO")]
     #[must_use]
     pub const fn join_inode(&self, group: AgNumber, inode: AgInode) -> InodeNumber {

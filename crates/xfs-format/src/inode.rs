@@ -16,7 +16,8 @@
 //! - **I1** [`InodeCore::decode`] reads the fields and checks only the format words. The other
 //!   values are not trusted before [`InodeCore::verify`] has passed. Decoding allocates nothing,
 //!   because a scan decodes millions of inodes.
-//! - **I2** Mode 0 is a free inode. Its core is valid, and its forks are not read.
+//! - **I2** An inode with mode 0 is free. The core of a free inode is valid, and its forks are not
+//!   read.
 
 mod disk;
 mod encode;

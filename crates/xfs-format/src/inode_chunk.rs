@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Bit i of the free mask is inode i of the chunk. Bit i of the hole mask covers four inodes that
-//! have no space on disk. The bits of these inodes in the free mask are set and not counted.
+//! have no space on disk. The bits of these inodes in the free mask are set, but the free count
+//! does not include them.
 
 use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};

@@ -270,7 +270,8 @@ impl<'a> Reservations<'a> {
         count * (4 * OPERATION_BYTES + INODE_FORMAT_BYTES + size + 2 * BTREE_ROOT_HEADER)
     }
 
-    /// Returns the bytes for the btree blocks that `count` allocations or frees change.
+    /// Returns the number of log bytes for the btree blocks that `count` allocations or frees
+    /// change.
     #[doc(alias = "xfs_allocfree_block_count")]
     fn space_changes(&self, count: u64) -> u64 {
         // A split adds a second block on each level below the root.
@@ -289,7 +290,7 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the bytes of a step that only changes reference counts.
+    /// Returns the number of log bytes of a step that only changes reference counts.
     fn refcount_step(&self, count: u64) -> u64 {
         match self.has(RoCompatFeatures::REFLINK) {
             true => self.sectors(count) + self.refcount_changes(count),
@@ -297,8 +298,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the bytes of the largest step: mapping an extent, freeing up to two, or changing
-    /// reference counts.
+    /// Returns the number of log bytes of the largest step: mapping an extent, freeing up to two,
+    /// or changing reference counts.
     fn write(&self) -> u64 {
         let (map, free, refcount) = (
             self.inodes(1)
@@ -315,8 +316,8 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Returns the bytes of the largest step: unmapping up to two extents, freeing up to four, or
-    /// changing reference counts.
+    /// Returns the number of log bytes of the largest step: unmapping up to two extents, freeing up
+    /// to four, or changing reference counts.
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);
@@ -327,7 +328,7 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Returns the bytes for the blocks that one change of a directory may touch.
+    /// Returns the number of log bytes for the blocks that one change of a directory may touch.
     #[doc(alias = "XFS_DIROP_LOG_COUNT")]
     fn directory_change(&self) -> u64 {
         // The hash btree split up to its root, a data block and a block of the free-space index. A
@@ -394,8 +395,8 @@ impl<'a> Reservations<'a> {
         QUOTA_BYTES + ATTR_INTENT_BYTES + PARENT_NAME_BYTES + step.max(self.set_attr())
     }
 
-    /// Returns the bytes for allocating an inode chunk and its records. The inodes themselves are
-    /// not counted, because they are ordered buffers and not logged.
+    /// Returns the number of log bytes for allocating an inode chunk and its records. The inodes
+    /// themselves are not counted, because they are ordered buffers and not logged.
     fn allocate_inode(&self) -> u64 {
         let sector = u64::from(self.geometry.sector_size);
         self.sectors(2) + sector + self.space_changes(1) + self.inode_btrees()

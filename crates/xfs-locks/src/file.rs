@@ -7,7 +7,7 @@
 //! - **I2** A waiter is in the list of its file until another thread removes it to wake it, or
 //!   until its own thread removes it. The thread that removes it holds the lock of the list.
 //! - **I3** Whenever the lock of the list is free, the wait graph is right: for each process that
-//!   waits in the list, it has exactly the processes that block the wait.
+//!   waits in the list, the graph contains exactly the processes that block this wait.
 
 mod sharding;
 
@@ -120,7 +120,7 @@ impl LockSpace {
         self.locks.held().iter().any(|held| matches!(held.owner, Owner::Process(_)))
     }
 
-    /// Returns the processes whose locks block a lock.
+    /// Returns the processes that hold a lock that conflicts with `wanted`.
     fn holders(&self, wanted: HeldLock) -> Vec<u64> {
         let process = |held: &HeldLock| match held.owner {
             Owner::Process(process) => Some(process),
@@ -281,9 +281,9 @@ impl<'a> FileLocks<'a> {
     }
 
     /// Returns whether the caller must keep the file in memory from now on. This is the case if a
-    /// process holds a lock on the file and no caller keeps it for that reason yet. Each `true` is
-    /// followed by one `true` of [`end_keeping`](Self::end_keeping) or
-    /// [`release_processes`](Self::release_processes).
+    /// process holds a lock on the file and no caller keeps it for that reason yet. For each
+    /// `true`, one later call of [`end_keeping`](Self::end_keeping) or
+    /// [`release_processes`](Self::release_processes) returns `true`.
     #[must_use]
     pub fn begin_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };

@@ -1,7 +1,7 @@
 //! The modules of the workspace's crates, as syn parses them, and the meaning of paths in them.
 //!
 //! Owns: loading modules, `cfg`, and following `use`. Does **not** own: what is listed of an item.
-//! Macros are not expanded: an item that a macro makes is the call of the macro.
+//! Macros are not expanded: the call of a macro stands for the items that the macro makes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -49,7 +49,7 @@ impl ModulePath {
     }
 }
 
-/// The meaning of a path.
+/// The module or item to which a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Module(ModulePath),
@@ -257,7 +257,7 @@ impl Sources {
         Ok(targets)
     }
 
-    /// Returns everything that a name means in a module.
+    /// Returns all modules and items that `name` can mean in the module `at`.
     fn names(&self, at: &ModulePath, name: &str, lookup: Lookup) -> Result<Vec<Target>, Error> {
         if lookup.uses > MOST_USES {
             return Err(Error::Api(format!("a circle of `use` leads to {name}")));
@@ -367,8 +367,8 @@ fn flatten(tree: &UseTree, path: Vec<String>, imports: &mut Vec<Import>) {
     }
 }
 
-/// Returns whether an item gives a name to a type, a function, a constant or a trait. A call of a
-/// macro defines each name that stands in it.
+/// Returns whether an item defines a type, a function, a constant or a trait with this name. A call
+/// of a macro counts as defining every name in its arguments.
 pub(super) fn defines(item: &Item, name: &str) -> bool {
     match item {
         Item::Macro(call) if call.ident.is_none() => {

@@ -97,7 +97,7 @@ fn on_mount(place: &Path, mount: &Path) -> Result<Vec<RunResult>, Error> {
     Ok(vec![root, user])
 }
 
-/// Runs the suite once. The folder around the mount is its second filesystem.
+/// Runs the suite once. The folder around the mount serves as the suite's second filesystem.
 fn one(suite: &mut Command, place: &Path, user: &str) -> Result<RunResult, Error> {
     suite.arg("-c").arg(place.join("settings.toml")).arg("-s").arg(place);
     let mut summary = None;

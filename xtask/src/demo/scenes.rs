@@ -23,7 +23,8 @@ const INODES: u64 = 1_001_001;
 /// A shell command that writes a prototype file for mkfs.xfs with `INODES` inodes.
 const PROTOTYPE: &str = r#"{ printf 'x\n0 0\nd--755 0 0\n'; for d in $(seq 1000); do echo "d$d d--755 0 0"
   seq -f 'n%g l--777 0 0 target' 1000; echo '$'; done; echo '$'; } > million.proto"#;
-/// Number of inodes that are durable before the kill: a directory, and the files in it.
+/// Number of inodes that are durable before a copying program is killed: a directory, and the links
+/// in it.
 const DURABLE: u64 = 1001;
 /// Exit status of a shell whose command was ended by SIGKILL.
 const KILLED: i32 = 128 + 9;
@@ -86,8 +87,8 @@ fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// Ends a copy of a million inodes in the middle. Checks that the inodes that were durable before
-/// the kill are present.
+/// Kills `ferroxfs cp` while it copies a million inodes, and recovers the volume. Checks that the
+/// inodes that were durable before are present.
 fn recover(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("4. Kill a copy in the middle, and recover.");
     // An xfs_repair of some years does not know the newest features.

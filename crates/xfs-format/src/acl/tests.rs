@@ -1,4 +1,4 @@
-//! The list that setfacl made in `testdata/inodes/text.inode`, and invalid lists.
+//! Tests of the list that setfacl made in `testdata/inodes/text.inode`, and of invalid lists.
 
 use std::vec::Vec;
 

@@ -115,7 +115,8 @@ const fn counts_intents(kind: TransactionKind) -> bool {
     )
 }
 
-/// Returns the bytes of a transaction that sets the largest attribute that fits an attribute leaf.
+/// Returns the number of log bytes of a transaction that sets the largest attribute that fits an
+/// attribute leaf.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;
