@@ -1,4 +1,5 @@
-//! AGFLs that mkfs.xfs and the kernel wrote (`testdata/groups`), and hand-made rings.
+//! Tests of AGFLs that mkfs.xfs and the kernel wrote (`testdata/groups`), and of hand-made free
+//! lists.
 
 use std::vec::Vec;
 

@@ -104,7 +104,8 @@ impl<'a> ShortForm<'a> {
     /// The cookie of `..`, which has no entry in short form.
     pub const PARENT_COOKIE: Cookie = Cookie((PARENT_OFFSET >> 3) as u32);
 
-    /// Decodes the header. `bytes` are the whole directory, as many as the inode's size says.
+    /// Decodes the header. `bytes` are the whole directory: the number of bytes that the inode
+    /// states as its size.
     ///
     /// # Errors
     ///
