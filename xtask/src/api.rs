@@ -2,8 +2,8 @@
 //!
 //! The listing is docs/internals/api/ferroxfs.txt: one line for each name that a user of the crate
 //! can write, with its signature. It comes from the sources alone ([`sources`]), so no toolchain
-//! but the pinned one is needed. CONTRIBUTING.md says which changes of it break users. `tidy`
-//! refuses a listing that is out of date.
+//! but the pinned one is needed. CONTRIBUTING.md says which changes of the listing break users.
+//! `tidy` refuses a listing that is out of date.
 
 mod listing;
 mod sources;

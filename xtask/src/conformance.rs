@@ -21,7 +21,7 @@ use record::Record;
 const PAGE: &str = "docs/conformance.md";
 /// The folder of the records.
 const RECORDS: &str = "docs/internals/conformance";
-/// Lines of the page around the tables, which are written again each time.
+/// Lines of the page before and after the tables. Each run replaces the text between these lines.
 const BEGIN: &str = "<!-- begin of the results: `cargo xtask conformance` writes them -->";
 const END: &str = "<!-- end of the results -->";
 
@@ -162,7 +162,7 @@ fn table(records: &[Record]) -> String {
     text
 }
 
-/// Returns the page with other tables between its marks.
+/// Returns the page with `results` between its marks, in place of the old tables.
 fn with_results(page: &str, results: &str) -> Result<String, Error> {
     let parts = page
         .split_once(BEGIN)

@@ -110,7 +110,7 @@ struct Demo {
     folder: PathBuf,
     /// The variable PATH of the shell. The folder of the shown program comes first.
     path: OsString,
-    /// The name of the scene that plays, and when it began.
+    /// The name of the scene that plays.
     scene: &'static str,
     scene_began: Instant,
     results: Vec<SceneResult>,
@@ -120,7 +120,7 @@ struct Demo {
 struct SceneResult {
     scene: &'static str,
     text: String,
-    /// `None` if the machine cannot show the scene.
+    /// The duration of the scene. `None` if this machine cannot show the scene.
     took: Option<Duration>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! apt-get does the work, in folders of our own. It knows the machine's mirror, checks the
 //! signature of the suite's index, and checks the digest of every package against that index.
-//! Nothing is installed: the packages are unpacked with the C library that they were built for, and
-//! run through its loader. This command therefore needs no root, and uses only the mirror and the
-//! keys of the system.
+//! Nothing is installed: the packages are unpacked together with the C library for which they were
+//! built, and the loader of that library runs the programs. This command therefore needs no root,
+//! and uses only the mirror and the keys of the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};

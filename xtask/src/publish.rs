@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::command;
 use crate::error::Error;
 
-/// Files of every package.
+/// Files that every package must contain.
 const REQUIRED: [&str; 5] =
     ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "Cargo.toml.orig"];
 
-/// Fields of `cargo metadata` that a published crate has filled.
+/// Fields of `cargo metadata` that must not be empty for a published crate.
 const FIELDS: [&str; 6] =
     ["categories", "description", "keywords", "license", "readme", "rust_version"];
 
@@ -65,7 +65,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
 struct Package {
     name: String,
     version: String,
-    /// The fields of [`FIELDS`] that are empty.
+    /// The fields of the list [`FIELDS`] that are empty for this crate.
     missing: Vec<&'static str>,
 }
 
@@ -101,7 +101,7 @@ fn files(archive: &PathBuf) -> Result<Vec<String>, Error> {
     Ok(list.lines().filter_map(below).collect())
 }
 
-/// Checks the files of a package.
+/// Returns a message for each required file that a package lacks, and for each file of tests in it.
 fn check(files: &[String]) -> Vec<String> {
     let is_absent = |required: &&str| !files.iter().any(|file| file == required);
     let absent = REQUIRED.into_iter().filter(is_absent).map(|file| format!("{file} is missing"));

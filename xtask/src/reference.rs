@@ -1,7 +1,7 @@
 //! `cargo xtask reference`: writes docs/reference, a page for each command.
 //!
-//! The pages come from the definitions of the command line, which the program itself prints. A test
-//! of `xfs-cli` fails if they differ from the committed pages.
+//! The program itself prints the pages, from the definitions of its command line. A test of
+//! `xfs-cli` fails if they differ from the committed pages.
 
 use std::fs;
 use std::path::Path;

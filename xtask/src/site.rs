@@ -54,7 +54,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
 /// Files that pages link to and that are no pages.
 const ATTACHMENTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// The pages before and after all chapters, which belong to no chapter.
+/// The page before all chapters. `LAST` are the pages after all chapters.
 const FIRST: &str = "README.md";
 const LAST: [&str; 1] = ["CHANGELOG.md"];
 

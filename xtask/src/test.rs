@@ -85,8 +85,8 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
 }
 
-/// Packages the program that users install, compiled quickly, tries it in an empty root, and plays
-/// the demo with it as root and as an ordinary user.
+/// Builds the package that users install, but with less optimisation, and tries the package in an
+/// empty root. Then plays the demo with its program, as root and as an ordinary user.
 fn program(root: &Path, report: &mut Report) {
     let program = quick_dist(root, report);
     let began = Instant::now();

@@ -25,7 +25,7 @@ pub const ACCESS_NAME: &[u8] = b"SGI_ACL_FILE";
 /// Name of the attribute with the access control list that new files in a directory inherit.
 #[doc(alias = "SGI_ACL_DEFAULT")]
 pub const DEFAULT_NAME: &[u8] = b"SGI_ACL_DEFAULT";
-/// The largest number of entries of a list: as many as fit into an attribute value.
+/// The largest number of entries of a list: those that fit into the longest attribute value.
 #[doc(alias = "XFS_ACL_MAX_ENTRIES")]
 pub const MAX_ACL_ENTRIES: u32 =
     ((MAX_VALUE_BYTES - size_of::<U32>()) / size_of::<EntryDisk>()) as u32;

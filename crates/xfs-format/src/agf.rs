@@ -298,8 +298,8 @@ impl Agf {
 
 impl FreeListRange {
     /// Checks that the range lies in a ring of `size` entries. A range that does not enclose
-    /// `count` entries passes: kernels before 4.17 wrote such ranges, and a writer resets the list.
-    /// A reader of the list refuses such a range.
+    /// `count` entries passes this check, because kernels before 4.17 wrote such ranges. Code that
+    /// reads the list later refuses such a range, and code that changes the list first resets it.
     fn verify(&self, size: u32) -> Result<(), AgfCheck> {
         let Self { first, last, count } = *self;
         if first >= size || last >= size || count > size {

@@ -77,8 +77,9 @@ pub const fn entry_range(index: u32) -> core::ops::Range<usize> {
     start..start + size_of::<U32>()
 }
 
-/// Writes a free list with `blocks` from entry `first` on, at most one turn of the ring. The other
-/// entries are empty. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
+/// Writes a free list whose entries from `first` on hold `blocks`; after the last entry follows
+/// entry 0. Blocks that do not fit the ring are left out, and all other entries are empty.
+/// [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and checksum.
 ///
 /// # Panics
 ///

@@ -48,8 +48,8 @@ pub trait BtreeFormat {
     /// The key by which records are ordered.
     type Key: Copy + Debug + Ord;
 
-    /// Whether the key of a record alone determines the range that the record covers. If `true`, a
-    /// record can be changed in place while its key stays the same.
+    /// Whether two records with the same key always cover the same range. If `true`, a change of a
+    /// record that keeps its key changes no key in the nodes above.
     const KEY_TELLS_ALL: bool = false;
 
     /// Decodes a record of this btree and checks it. `group` is the group of the btree; it has no

@@ -212,15 +212,16 @@ pub enum Check {
         /// The length that the second pointer requires.
         wanted_bytes: u32,
     },
-    /// The block is cached in a buffer that otherwise has other extents: two maps claim the block.
+    /// The block is cached in a buffer of several extents, and some of these differ from the
+    /// extents in the map that leads to the block: two maps claim the block.
     #[error("is in use with an extent at {cached}, and is claimed with that extent at {wanted}")]
     BufferElsewhere {
-        /// The first extent of the cached buffer that differs.
+        /// The address of the first extent of the cached buffer that differs.
         cached: DiskAddr,
-        /// The extent at the same position in the second map.
+        /// The address of the extent that the second map has in its place.
         wanted: DiskAddr,
     },
-    /// A pointer leads to blocks that a transaction has freed since.
+    /// A pointer leads to blocks that a transaction has already freed.
     #[error("has been freed, but a pointer still leads to it")]
     BufferFreed,
     /// A failed check of the superblock.

@@ -136,7 +136,8 @@ pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
     Some(header.forward.get()).filter(|block| *block != 0).map(|block| FileBlock(block.into()))
 }
 
-/// The block before on the same level, from the header of any block of the tree.
+/// Returns the previous block on the same level, from the header of any block of the tree. Returns
+/// `None` for the first block, or if there are too few bytes.
 #[must_use]
 pub fn back(bytes: &[u8]) -> Option<FileBlock> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;

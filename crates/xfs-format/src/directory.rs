@@ -13,8 +13,8 @@
 //!
 //! - The short form lies in the inode itself ([`short_form`]).
 //! - The block form keeps its hash index at the end of its one data block ([`data`]).
-//! - The leaf form has one index block, which also holds the best free length of each data block
-//!   ([`leaf`]).
+//! - The leaf form has one index block, which also holds the best free length of each data block:
+//!   the length of its longest free record ([`leaf`]).
 //! - The node form has a tree of index blocks and keeps the best free lengths in separate blocks
 //!   ([`free`]).
 //!
@@ -55,7 +55,8 @@ pub const FREE_OFFSET: u64 = 64 << 30;
 /// Entries start at multiples of this many bytes.
 pub const ALIGNMENT: usize = 8;
 
-/// The best free length that the free-space index stores for a block that does not exist.
+/// The value that the free-space index stores for a data block that does not exist, in place of the
+/// length of its longest free record.
 #[doc(alias = "NULLDATAOFF")]
 pub const NULL_OFFSET: u16 = 0xffff;
 
@@ -279,8 +280,8 @@ pub fn name_is_sound(name: &[u8]) -> bool {
     !is_dot_name(name) && !words.iter().any(has_bad) && !ends_bad
 }
 
-/// Returns whether one of the eight bytes in `word` is 0. Only at a zero byte does a borrow reach a
-/// high bit that was not set.
+/// Returns whether one of the eight bytes in `word` is 0. Subtracting 1 from every byte sets a high
+/// bit that was clear only if one of the bytes is 0.
 const fn has_zero(word: u64) -> bool {
     const LOW: u64 = u64::from_be_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_be_bytes([0x80; 8]);

@@ -41,7 +41,7 @@ bitflags! {
     pub struct Features2: u32 {
         /// The superblock's free-space counters are written lazily.
         const LAZYSBCOUNT = 0x0002;
-        /// The offset of the attribute fork can differ by inode.
+        /// The offset of the attribute fork can differ from inode to inode.
         const ATTR2 = 0x0008;
         /// The volume has an abandoned form of parent pointers.
         const PARENT_OLD = 0x0010;
@@ -56,7 +56,7 @@ bitflags! {
     /// The bits of `sb_features_compat`. Unknown bits may be ignored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CompatFeatures: u32 {
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -71,7 +71,7 @@ bitflags! {
         const REFLINK = 1 << 2;
         /// The AGI counts the blocks of the inode btrees.
         const INOBTCNT = 1 << 3;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -101,7 +101,7 @@ bitflags! {
         const ZONED = 1 << 9;
         /// The zones of the realtime device have gaps between them.
         const ZONE_GAPS = 1 << 10;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -110,7 +110,7 @@ bitflags! {
     pub struct LogIncompatFeatures: u32 {
         /// The log may hold attribute intents.
         const XATTRS = 1 << 0;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 }

@@ -1,8 +1,8 @@
 //! Record of the two free-space btrees (`xfs_alloc_rec`): the first block and the length, 4 bytes
 //! each.
 //!
-//! Owns: the record, which is its own key, in both orders. Does **not** own the rule that the
-//! longest record equals `longest` in the AGF.
+//! Owns: the record, which is also its own key, and the order of the records in each of the two
+//! btrees. Does **not** own the rule that the longest record equals `longest` in the AGF.
 
 use thiserror::Error;
 use zerocopy::big_endian::U32;
@@ -158,7 +158,8 @@ impl BtreeFormat for FreeSpaceBySize {
         put(&record.encode(), into);
     }
 
-    /// Two records of one length must not be adjacent: both would be one record.
+    /// A record must not be adjacent to the record before it if both have the same length: both
+    /// would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.count > previous.count
             || (record.count == previous.count && record.start > previous.end())

@@ -181,7 +181,7 @@ impl Geometry {
         })
     }
 
-    /// Returns the volume's number of a block of a group.
+    /// Returns the number in the volume of block `block` of a group.
     #[doc(alias = "XFS_AGB_TO_FSB")]
     #[must_use]
     pub const fn join_block(&self, group: AgNumber, block: AgBlock) -> FsBlock {
@@ -246,7 +246,7 @@ impl Geometry {
         exists.then_some((group, in_group))
     }
 
-    /// Returns the volume's number of an inode of a group.
+    /// Returns the number in the volume of inode `inode` of a group.
     #[doc(alias = "XFS_AGINO_TO_INO")]
     #[must_use]
     pub const fn join_inode(&self, group: AgNumber, inode: AgInode) -> InodeNumber {
@@ -266,7 +266,8 @@ impl Geometry {
         (inode.0 & ((1 << self.inodes_per_block_log) - 1)) << self.inode_log
     }
 
-    /// Returns the number of bits of an inode number inside an allocation group: at most 32 + 6.
+    /// Returns the number of bits of an inode number inside an allocation group: those of a block
+    /// number inside the group, and those of the index of an inode in its block.
     #[must_use]
     pub const fn ag_inode_log(&self) -> u32 {
         self.ag_blocks_log as u32 + self.inodes_per_block_log as u32

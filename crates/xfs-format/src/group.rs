@@ -65,7 +65,7 @@ impl<'a> Group<'a> {
         self.contains_block(self.geometry.ag_inode_block(inode))
     }
 
-    /// Returns the volume's number of an inode of this group.
+    /// Returns the number in the volume of inode `inode` of this group.
     #[must_use]
     pub const fn join_inode(&self, inode: AgInode) -> InodeNumber {
         self.geometry.join_inode(self.number, inode)

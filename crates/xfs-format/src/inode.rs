@@ -16,7 +16,8 @@
 //! - **I1** [`InodeCore::decode`] reads the fields and checks only the format words. The other
 //!   values are not trusted before [`InodeCore::verify`] has passed. Decoding allocates nothing,
 //!   because a scan decodes millions of inodes.
-//! - **I2** Mode 0 is a free inode. Its core is valid, and its forks are not read.
+//! - **I2** An inode with mode 0 is free. The core of a free inode is valid, and its forks are not
+//!   read.
 
 mod disk;
 mod encode;
@@ -386,8 +387,8 @@ impl InodeCore {
         }
     }
 
-    /// Returns whether a directory has an inheritable hint that is not a multiple of the realtime
-    /// extent size, while its new files are realtime files.
+    /// Returns whether a directory has an inheritable extent size hint that is not a multiple of
+    /// the realtime extent size, while its new files are realtime files.
     ///
     /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels show
     /// them as absent and remove them when they change the directory.
@@ -397,9 +398,9 @@ impl InodeCore {
             && self.is_misfit(self.extent_size_hint_blocks, geometry)
     }
 
-    /// Returns whether a directory has a copy-on-write hint that is not a multiple of the realtime
-    /// extent size, while its new files are realtime files. Newer kernels accept such hints too and
-    /// remove them at once.
+    /// Returns whether a directory has an extent size hint for copy-on-write that is not a multiple
+    /// of the realtime extent size, while its new files are realtime files. Newer kernels also
+    /// accept such a hint, but remove it at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Bit i of the free mask is inode i of the chunk. Bit i of the hole mask covers four inodes that
-//! have no space on disk. The bits of these inodes in the free mask are set and not counted.
+//! have no space on disk. The bits of these inodes in the free mask are set, but the free count
+//! does not include them.
 
 use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};
@@ -183,8 +184,8 @@ impl InodeChunk {
         Self { free: self.free | 1 << position, free_count: self.free_count + 1, ..self }
     }
 
-    /// Returns the chunk with the inodes of `other` also on disk. Returns `None` if one of those
-    /// inodes is no hole of this chunk.
+    /// Returns the chunk that has the inodes of both `self` and `other` on disk. Returns `None` if
+    /// the two chunks start at different inode numbers, or if an inode is on disk in both.
     #[must_use]
     pub const fn merged(self, other: Self) -> Option<Self> {
         if self.start.0 != other.start.0 || self.present() & other.present() != 0 {

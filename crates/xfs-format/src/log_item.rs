@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! transaction  header (16 bytes), then the regions of its items one after the other
-//! item         first region: kind 2, regions of the item 2, then fields by kind
+//! item         first region: kind (2 bytes), number of regions (2), then fields by kind
 //!              further regions: inode core and forks, parts of a buffer, names and values
 //! ```
 //!

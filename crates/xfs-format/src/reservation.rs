@@ -139,14 +139,16 @@ const OPERATION_BYTES: u64 = 12;
 const BUFFER_OVERHEAD: u64 = 128;
 /// Length of the format structure of an inode item, in bytes.
 const INODE_FORMAT_BYTES: u64 = 56;
-/// Length of the header of a btree block, in bytes. The root of a fork is logged with one.
+/// Length of the header of a btree block, in bytes. The root of a fork's btree is logged with such
+/// a header.
 const BTREE_ROOT_HEADER: u64 = 72;
 /// Number of bytes of quota records with their format structures: user, group and project, before
 /// and after a change of owner.
 const QUOTA_BYTES: u64 = 6 * (24 + 104);
 /// Length of the format structure of an attribute intent, in bytes.
 const ATTR_INTENT_BYTES: u64 = 40;
-/// Number of bytes of the longest name, as the kernel counts it, and the value of a parent pointer.
+/// Number of bytes of a parent pointer with the longest name: 256 for the name, which the kernel
+/// counts with a zero byte at its end, and 12 for the value.
 const PARENT_NAME_BYTES: u64 = 256 + 12;
 /// The largest number of levels of a btree of names or attributes.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
@@ -268,7 +270,8 @@ impl<'a> Reservations<'a> {
         count * (4 * OPERATION_BYTES + INODE_FORMAT_BYTES + size + 2 * BTREE_ROOT_HEADER)
     }
 
-    /// Returns the bytes for the btree blocks that `count` allocations or frees change.
+    /// Returns the number of log bytes for the btree blocks that `count` allocations or frees
+    /// change.
     #[doc(alias = "xfs_allocfree_block_count")]
     fn space_changes(&self, count: u64) -> u64 {
         // A split adds a second block on each level below the root.
@@ -287,7 +290,7 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the bytes of a step that only changes reference counts.
+    /// Returns the number of log bytes of a step that only changes reference counts.
     fn refcount_step(&self, count: u64) -> u64 {
         match self.has(RoCompatFeatures::REFLINK) {
             true => self.sectors(count) + self.refcount_changes(count),
@@ -295,8 +298,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the bytes of the largest step: mapping an extent, freeing up to two, or changing
-    /// reference counts.
+    /// Returns the number of log bytes of the largest step: mapping an extent, freeing up to two,
+    /// or changing reference counts.
     fn write(&self) -> u64 {
         let (map, free, refcount) = (
             self.inodes(1)
@@ -313,8 +316,8 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Returns the bytes of the largest step: unmapping up to two extents, freeing up to four, or
-    /// changing reference counts.
+    /// Returns the number of log bytes of the largest step: unmapping up to two extents, freeing up
+    /// to four, or changing reference counts.
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);
@@ -325,7 +328,7 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Returns the bytes for the blocks that one change of a directory may touch.
+    /// Returns the number of log bytes for the blocks that one change of a directory may touch.
     #[doc(alias = "XFS_DIROP_LOG_COUNT")]
     fn directory_change(&self) -> u64 {
         // The hash btree split up to its root, a data block and a block of the free-space index. A
@@ -392,8 +395,8 @@ impl<'a> Reservations<'a> {
         QUOTA_BYTES + ATTR_INTENT_BYTES + PARENT_NAME_BYTES + step.max(self.set_attr())
     }
 
-    /// Returns the bytes for allocating an inode chunk and its records. The inodes themselves are
-    /// not counted, because they are ordered buffers and not logged.
+    /// Returns the number of log bytes for allocating an inode chunk and its records. The inodes
+    /// themselves are not counted, because they are ordered buffers and not logged.
     fn allocate_inode(&self) -> u64 {
         let sector = u64::from(self.geometry.sector_size);
         self.sectors(2) + sector + self.space_changes(1) + self.inode_btrees()

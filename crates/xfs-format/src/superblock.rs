@@ -134,7 +134,8 @@ pub struct Superblock {
     pub log_start: FsBlock,
     /// Length of the log in filesystem blocks.
     pub log_blocks: u32,
-    /// Sector size of the log device in bytes; 0 if it is 512, like that of the data device.
+    /// Sector size of the log device in bytes. The value 0 stands for 512; mkfs.xfs stores it if
+    /// the data device has sectors of 512 bytes too.
     pub log_sector_size: u16,
     /// Stripe unit of the log in bytes; 1 means none.
     pub log_stripe_unit_bytes: u32,
@@ -158,7 +159,7 @@ pub struct Superblock {
     pub metadata_directory_inode: Option<InodeNumber>,
     /// The first block of an internal realtime section (ZONED only).
     pub realtime_start: u64,
-    /// Number of blocks of that section that files may not use (ZONED only).
+    /// Number of blocks of the realtime section that files may not use (ZONED only).
     pub realtime_reserved: u64,
     /// The volume's label.
     #[doc(alias = "fname")]
@@ -388,9 +389,9 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    /// Checks that the superblock was not logged after the head of the log. Otherwise the log has
-    /// been zeroed or replaced, and later writes would have older LSNs than the structures that
-    /// they change.
+    /// Checks that the superblock was not logged after the head of the log. A superblock that was
+    /// logged after the head shows that the log has been zeroed or replaced. Later writes would
+    /// then have older LSNs than the structures that they change.
     ///
     /// # Errors
     ///

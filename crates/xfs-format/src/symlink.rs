@@ -25,7 +25,7 @@ pub const SYMLINK_MAGIC: u32 = 0x5853_4c4d;
 /// Length of the longest target, in bytes.
 #[doc(alias = "XFS_SYMLINK_MAXLEN")]
 pub const MAX_TARGET_BYTES: u32 = 1024;
-/// Number of bytes before the part of the target.
+/// Number of bytes of a block before its part of the link's target.
 pub const SYMLINK_HEADER_BYTES: usize = size_of::<SymlinkDisk>();
 
 pub(crate) const ENVELOPE: Envelope = Envelope {

@@ -18,7 +18,8 @@ pub const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 const BIGTIME_EPOCH_SECONDS: i64 = 1 << 31;
 /// The last second of the bigtime form, counted from its own start.
 const BIGTIME_LAST_SECOND: i64 = (u64::MAX / NANOSECONDS_PER_SECOND as u64) as i64;
-/// The last second that the kernel sets, a multiple of four.
+/// The last second that the kernel sets in the bigtime form, counted from the start of that form.
+/// The kernel rounds it down to a multiple of four.
 #[doc(alias = "XFS_BIGTIME_TIME_MAX")]
 const BIGTIME_LAST_SET_SECOND: i64 = BIGTIME_LAST_SECOND & !3;
 
@@ -121,8 +122,8 @@ impl Timestamp {
         self.nanoseconds
     }
 
-    /// Returns the nanoseconds since 1970. In the bigtime form they exceed the range of 64 signed
-    /// bits.
+    /// Returns the nanoseconds since 1970. For late moments of the bigtime form the number does not
+    /// fit 64 signed bits.
     #[must_use]
     pub const fn nanoseconds_since_1970(self) -> i128 {
         self.seconds as i128 * NANOSECONDS_PER_SECOND as i128 + self.nanoseconds as i128

@@ -1,9 +1,8 @@
 //! The wait graph: which process waits for which.
 //!
 //! Two processes that wait for each other's record locks would wait for ever. The graph detects
-//! such cycles. It has processes only, as on Linux. An open file description belongs to no single
-//! process, so the graph does not know which process waits when a lock of a description is waited
-//! for.
+//! such cycles. It has processes only, as on Linux. An open file description can belong to several
+//! processes. The graph therefore ignores the locks and the waits of descriptions.
 //!
 //! # Invariants
 //!

@@ -7,7 +7,7 @@
 //! - **I2** A waiter is in the list of its file until another thread removes it to wake it, or
 //!   until its own thread removes it. The thread that removes it holds the lock of the list.
 //! - **I3** Whenever the lock of the list is free, the wait graph is right: for each process that
-//!   waits in the list, it has exactly the processes that block the wait.
+//!   waits in the list, the graph contains exactly the processes that block this wait.
 
 mod sharding;
 
@@ -30,7 +30,7 @@ use crate::waiter::Waiter;
 /// The number of opens of a file that are counted in one per-CPU slot.
 pub type SlotTally = CachePadded<OpenTally>;
 
-/// The behaviour of a request that a lock or lease of another owner blocks.
+/// Whether a request waits if a lock or lease of another owner blocks it.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
     /// The request fails with [`LockError::WouldBlock`].
@@ -46,8 +46,8 @@ pub enum Wait<'a> {
 pub struct LockState {
     /// Number of opens that are not counted in a per-CPU slot.
     tally: OpenTally,
-    /// The per-CPU slot of the last thread that opened the file, and how often this slot has
-    /// changed.
+    /// The per-CPU slot of the last thread that opened the file, and how often an open came from
+    /// another slot than the open before.
     opener: AtomicU32<Object>,
     context: SetOnce<Box<LockContext>, Object>,
 }
@@ -98,7 +98,7 @@ impl Leases {
 }
 
 impl LockSpace {
-    /// Takes a lock, which no other lock may block.
+    /// Takes a lock. The caller has checked that no other lock conflicts with it.
     fn lock(&mut self, wanted: HeldLock, graph: &WaitGraph) {
         let before = self.locks.held().len();
         self.locks.lock(wanted);
@@ -120,7 +120,7 @@ impl LockSpace {
         self.locks.held().iter().any(|held| matches!(held.owner, Owner::Process(_)))
     }
 
-    /// Returns the processes whose locks block a lock.
+    /// Returns the processes that hold a lock that conflicts with `wanted`.
     fn holders(&self, wanted: HeldLock) -> Vec<u64> {
         let process = |held: &HeldLock| match held.owner {
             Owner::Process(process) => Some(process),
@@ -281,9 +281,9 @@ impl<'a> FileLocks<'a> {
     }
 
     /// Returns whether the caller must keep the file in memory from now on. This is the case if a
-    /// process holds a lock on the file and no caller keeps it for that reason yet. Each `true` is
-    /// followed by one `true` of [`end_keeping`](Self::end_keeping) or
-    /// [`release_processes`](Self::release_processes).
+    /// process holds a lock on the file and no caller keeps it for that reason yet. For each
+    /// `true`, one later call of [`end_keeping`](Self::end_keeping) or
+    /// [`release_processes`](Self::release_processes) returns `true`.
     #[must_use]
     pub fn begin_keeping(self) -> bool {
         let Some(context) = self.locked() else { return false };
@@ -347,9 +347,9 @@ impl<'a> FileLocks<'a> {
         broken.inspect_err(|_| leave_before_look(tally, mode, full_fence))
     }
 
-    /// Ends an open, and releases the locks and leases of its open file description. If files open
-    /// for writing are closed at the same time, the last thread finds no other writer in
-    /// [`opens`](Self::opens).
+    /// Ends an open, and releases the locks and leases of its open file description. If several
+    /// opens for writing end at the same time, at least one of the closing threads then finds no
+    /// writer in [`opens`](Self::opens).
     pub fn close(
         self,
         slot: Option<&SlotTally>,
@@ -369,7 +369,8 @@ impl<'a> FileLocks<'a> {
         slot.map_or(&self.state.tally, |slot| slot)
     }
 
-    /// Adds the tally of a per-CPU slot to those of the file, so that opens can be counted in it.
+    /// Adds the tally of a per-CPU slot to the tallies of the file, so that opens of the file can
+    /// be counted in it.
     pub fn add_slot(self, tally: &Arc<SlotTally>) {
         let mut slots = self.context().slots.lock();
         slots.retain(|slot| slot.strong_count() > 0);
@@ -390,7 +391,7 @@ impl<'a> FileLocks<'a> {
         opens
     }
 
-    /// Locks the table of leases. Returns `None` if the file cannot have leases.
+    /// Locks the table of leases. Returns `None` if no lease was ever announced for the file.
     fn leased(self) -> Option<MutexGuard<'a, Leases>> {
         if !self.word.has(LockWord::LEASED) {
             return None;

@@ -208,8 +208,8 @@ impl LeaseTable {
     }
 
     /// Downgrades or removes the leases whose deadline has passed at `now`. Then begins to break
-    /// the leases that conflict with an operation. A holder has `grace` from its first
-    /// notification.
+    /// the leases that conflict with an operation. From its first notification on, a holder has the
+    /// time `grace` to release its lease.
     pub fn break_for(&mut self, breaker: Breaker, now: Instant, grace: Duration) -> Break {
         self.expire(now);
         let mut due = Break::default();

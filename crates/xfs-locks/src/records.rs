@@ -12,11 +12,11 @@ use crate::range::LockRange;
 /// The owner of a lock. Locks of one owner never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// A process, or what a caller uses in place of a process: POSIX record locks, `F_SETLK`. The
-    /// process's locks on a file end when it closes any descriptor of that file.
+    /// A process, or a number that a caller uses in its place. It owns POSIX record locks
+    /// (`F_SETLK`). Its locks on a file end when it closes any descriptor of that file.
     Process(u64),
-    /// An open file description: `F_OFD_SETLK`, `flock`. Its locks end when the description is
-    /// closed.
+    /// An open file description. It owns locks of `F_OFD_SETLK` and `flock`. Its locks end when the
+    /// description is closed.
     Description(u64),
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Owns: a chain of versions of a value, whose last version is current, and a list made of
 //! segments. The library keeps the sizes of a volume and its per-group state in them. Every
-//! operation reads those, and they change only when the volume grows. References to older values
-//! stay valid, because nothing is freed before the container is dropped.
+//! operation reads these values, and they change only when the volume grows. References to older
+//! values stay valid, because nothing is freed before the container is dropped.
 //!
 //! A reader walks the chain, so a read costs one more step for each time that the volume has grown
 //! since it was opened.

@@ -7,7 +7,7 @@ use crate::atomic::AtomicU64;
 use crate::scope::Slot;
 use crate::slots::Slots;
 
-/// `KINDS` counters. Each is stored as one part per slot, and its value is the sum of the parts.
+/// `KINDS` counters. Each counter has one part per slot, and its value is the sum of its parts.
 ///
 /// An addition writes the part in the calling thread's slot; a sum visits all slots. Sums of
 /// different counters need not be consistent with each other while other threads add.

@@ -229,15 +229,15 @@ impl<S: Scope> Latch<S> {
         self.update(Ordering::Acquire, |word| mode.take(word))
     }
 
-    /// Sets the waiting bit if the latch cannot be acquired in this mode. Returns `false`, without
-    /// a change, if it can be acquired by now (I1).
+    /// Sets the waiting bit if the latch cannot be acquired in this mode. Leaves the word unchanged
+    /// and returns `false` if the latch has become available (I1).
     fn announce(&self, mode: Mode) -> bool {
         let set = |word| mode.take(word).is_none().then_some(word | WAITING);
         self.update(Ordering::Relaxed, set)
     }
 
-    /// Replaces the word by the result of `change` and returns `true`. Returns `false` if `change`
-    /// returns `None`, and leaves the word.
+    /// Replaces the word by the result of `change` and returns `true`. If `change` returns `None`,
+    /// leaves the word unchanged and returns `false`.
     #[inline]
     fn update(&self, success: Ordering, change: impl Fn(u32) -> Option<u32>) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);

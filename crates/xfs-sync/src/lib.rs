@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | [`Slot`] | mostly one thread: its part of a value that is split by thread | none |
 //! | [`Object`] | operations on one inode, one buffer, one open file | users of that object wait |
-//! | [`Group`] | operations in one allocation group or one shard of a table | one part waits |
+//! | [`Group`] | operations in one allocation group or one shard of a table | its users wait |
 //! | [`Volume`] | operations on unrelated objects | all threads wait for one cache line |
 //!
 //! The scope is a type parameter and not a comment, because it decides whether a hot path may take

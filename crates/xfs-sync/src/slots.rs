@@ -1,4 +1,5 @@
-//! One value per slot: a contended value, split so that threads rarely touch the same part.
+//! A contended value that is split into one part per slot, so that threads rarely touch the same
+//! part.
 //!
 //! A slot is not a processor. A user thread can be moved to another processor between any two
 //! instructions, so a slot belongs to a thread for the thread's life. Two threads may share a slot,

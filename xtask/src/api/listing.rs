@@ -37,9 +37,10 @@ pub(super) fn of(sources: &Sources, krate: &str) -> Result<String, Error> {
 struct Listing<'a> {
     sources: &'a Sources,
     lines: BTreeSet<String>,
-    /// Each listed item, and its path for users.
+    /// Each listed item, and the path under which users name it.
     exported: BTreeMap<Definition, String>,
-    /// The modules that are being listed, against circles of `use`.
+    /// The modules that were listed, with the paths for users. A module is not listed twice under
+    /// one path, so that a circle of `use` ends.
     modules: Vec<(ModulePath, String)>,
 }
 
@@ -69,7 +70,8 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Lists the target of a public `use`. `name` is absent for all names of a module.
+    /// Lists the target of a public `use`. `name` is the name that it gives to the target, or
+    /// `None` for `use …::*`.
     fn import(&mut self, target: Target, name: Option<&str>, shown: &str) -> Result<(), Error> {
         match (target, name) {
             (Target::Module(module), None) => self.module(&module, shown),
@@ -201,7 +203,8 @@ impl Listing<'_> {
         }
     }
 
-    /// Lists an `impl` of an exported type, and a conversion of one into a foreign type.
+    /// Lists an `impl` of an exported type, or an `impl From` that converts an exported type into a
+    /// foreign type.
     fn implementation(&mut self, at: &ModulePath, item: &ItemImpl) -> Result<(), Error> {
         let Some(own) = self.exported_name(at, &item.self_ty)? else {
             return self.conversion(at, item);
@@ -274,7 +277,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Returns the path for users of a type, if the type is exported.
+    /// Returns the path under which users name a type, or `None` if the type is not exported.
     fn exported_name(&self, at: &ModulePath, kind: &Type) -> Result<Option<String>, Error> {
         for target in self.targets(at, kind)? {
             if let Target::Item(definition) = target
@@ -360,8 +363,9 @@ fn names(item: &Item) -> Vec<String> {
     }
 }
 
-/// Returns the name of the type that a call of a macro defines: the name after `struct` or `enum`,
-/// or the first one. `None` if the call begins with another keyword.
+/// Returns the name of the type that a call of a macro defines: the name after `struct` or `enum`.
+/// Without these keywords it is the first name in the call, or `None` if the call does not begin
+/// with a name in upper case.
 fn macro_name(tokens: &TokenStream) -> Option<String> {
     let idents: Vec<_> = without_documents(tokens.clone())
         .into_iter()
@@ -377,8 +381,8 @@ fn macro_name(tokens: &TokenStream) -> Option<String> {
     }
 }
 
-/// Returns whether an item can be named from outside its module. A call of a macro decides for
-/// itself.
+/// Returns whether an item can be named from outside its module. A call of a macro counts as
+/// visible.
 fn is_visible(item: &Item) -> bool {
     is_public(match item {
         Item::Const(item) => &item.vis,
@@ -430,7 +434,7 @@ fn reference(kind: &Type) -> &'static str {
     }
 }
 
-/// Returns the fields of a tuple: `(pub u64)`. A private one is `_`.
+/// Returns the fields of a tuple: `(pub u64)`. A private field is shown as `_`.
 fn tuple_fields(fields: &Fields) -> String {
     let field = |field: &syn::Field| {
         if is_public(&field.vis) { format!("pub {}", print(&field.ty)) } else { "_".to_owned() }

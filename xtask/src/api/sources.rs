@@ -1,7 +1,7 @@
 //! The modules of the workspace's crates, as syn parses them, and the meaning of paths in them.
 //!
 //! Owns: loading modules, `cfg`, and following `use`. Does **not** own: what is listed of an item.
-//! Macros are not expanded: an item that a macro makes is the call of the macro.
+//! Macros are not expanded: the call of a macro stands for the items that the macro makes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,8 @@ use syn::{Attribute, Ident, Item, UseTree, Visibility};
 
 use crate::error::Error;
 
-/// The most `use` declarations on the way to an item. More are a circle.
+/// The most `use` declarations that a search for an item follows. A search that needs more is taken
+/// for a circle.
 const MOST_USES: usize = 32;
 
 /// Where an item is defined: its crate, its module and its name.
@@ -23,7 +24,7 @@ pub(super) struct Definition {
     pub(super) name: String,
 }
 
-/// A module: its crate, and the names from the crate's root.
+/// A module: its crate, and the names of the modules from the crate's root to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ModulePath {
     pub(super) krate: String,
@@ -48,7 +49,7 @@ impl ModulePath {
     }
 }
 
-/// The meaning of a path.
+/// The module or item to which a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Module(ModulePath),
@@ -61,7 +62,8 @@ pub(super) enum Target {
 #[derive(Clone, Debug)]
 pub(super) struct Import {
     pub(super) path: Vec<String>,
-    /// The name that the module gets. `None` for all names of the path.
+    /// The name that the `use` brings into the module. `None` for `use …::*`, which brings all
+    /// names of the path.
     pub(super) name: Option<String>,
     pub(super) is_public: bool,
     /// Whether only the module itself and the modules in it see the name.
@@ -71,17 +73,17 @@ pub(super) struct Import {
 /// The declarations that the search for a name takes into account.
 #[derive(Clone, Copy, Debug)]
 struct Lookup {
-    /// The number of `use` declarations on the way.
+    /// The number of `use` declarations that the search has followed.
     uses: usize,
     /// Whether the names of `use …::*` count. The path of such a `use` is looked up without them.
     globs: bool,
-    /// Whether private `use` declarations count: at the start of a path.
+    /// Whether private `use` declarations count. They do for the first name of a path.
     privates: bool,
 }
 
-/// A module whose `cfg` holds.
+/// A module whose `cfg` conditions hold.
 pub(super) struct Module {
-    /// The items whose `cfg` holds, in order, without `use` and child modules.
+    /// The items whose `cfg` conditions hold, in order, without `use` and child modules.
     pub(super) items: Vec<Item>,
     pub(super) imports: Vec<Import>,
     /// The child modules, and whether each is public and documented.
@@ -95,7 +97,7 @@ struct Crate {
     default_features: Vec<String>,
 }
 
-/// All sources.
+/// The sources of all crates of the workspace.
 pub(super) struct Sources {
     crates: HashMap<String, Crate>,
     files: HashMap<String, String>,
@@ -188,8 +190,8 @@ impl Sources {
         })
     }
 
-    /// Returns the targets of a path that stands in a module: a name can be a module, a type and a
-    /// function at once.
+    /// Returns the targets of a path that is written in the module `from`. There can be several,
+    /// because one name can name a module, a type and a function.
     pub(super) fn resolve(&self, from: &ModulePath, path: &[String]) -> Result<Vec<Target>, Error> {
         self.follow(from, path, Lookup { uses: 0, globs: true, privates: true })
     }
@@ -224,8 +226,8 @@ impl Sources {
         }
     }
 
-    /// Returns the targets of a path inside a module. Unlike at the start of a path, the name of a
-    /// crate means nothing here.
+    /// Returns the targets of a path inside a module. The first name of `path` must be a name in
+    /// the module `at`, not that of a crate.
     fn inside(
         &self,
         at: &ModulePath,
@@ -255,7 +257,7 @@ impl Sources {
         Ok(targets)
     }
 
-    /// Returns everything that a name means in a module.
+    /// Returns all modules and items that `name` can mean in the module `at`.
     fn names(&self, at: &ModulePath, name: &str, lookup: Lookup) -> Result<Vec<Target>, Error> {
         if lookup.uses > MOST_USES {
             return Err(Error::Api(format!("a circle of `use` leads to {name}")));
@@ -335,8 +337,8 @@ fn holds(condition: &syn::Meta, features: &[String]) -> bool {
     }
 }
 
-/// Takes a tree of `use` apart. The visibility of the imports is that of the whole declaration,
-/// which the caller sets.
+/// Appends an import for each name of a `use` tree to `imports`. The caller then sets the
+/// visibility of these imports, which is that of the whole declaration.
 fn flatten(tree: &UseTree, path: Vec<String>, imports: &mut Vec<Import>) {
     let with = |ident: &Ident| {
         let mut path = path.clone();
@@ -365,8 +367,8 @@ fn flatten(tree: &UseTree, path: Vec<String>, imports: &mut Vec<Import>) {
     }
 }
 
-/// Returns whether an item gives a name to a type, a function, a constant or a trait. A call of a
-/// macro defines each name that stands in it.
+/// Returns whether an item defines a type, a function, a constant or a trait with this name. A call
+/// of a macro counts as defining every name in its arguments.
 pub(super) fn defines(item: &Item, name: &str) -> bool {
     match item {
         Item::Macro(call) if call.ident.is_none() => {

@@ -3,7 +3,8 @@ use serde_json::json;
 use super::{LISTING, changes, listing};
 use crate::{tidy, workspace_root};
 
-/// Checks the listing of a crate `ferroxfs` and a crate `below`, given as files.
+/// Checks that the listing has the lines `expected`. `files` are paths and texts of the sources of
+/// two crates, `ferroxfs` and `below`.
 fn check(files: &[(&str, &str)], expected: &[&str]) {
     let package = |name: &str| {
         let path = format!("/project/{name}/src/lib.rs");

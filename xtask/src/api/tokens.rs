@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 /// Keywords after which a bracket or a reference needs a blank.
 const KEYWORDS: [&str; 7] = ["mut", "dyn", "as", "in", "where", "const", "for"];
 
-/// Returns the tokens as one line. `mut self` is `self`, which is the same to a caller.
+/// Returns the tokens as one line. Prints `mut self` as `self`, which is the same to a caller.
 pub(super) fn print(tokens: impl quote::ToTokens) -> String {
     let mut text = String::new();
     append(&mut text, tokens.to_token_stream());
@@ -70,18 +70,18 @@ fn append(text: &mut String, tokens: TokenStream) {
     }
 }
 
-/// Removes the comma after the last of several parts. The one of a tuple with one part stays.
+/// Removes the comma after the last of several parts. The comma of a tuple with one part stays.
 fn without_last_comma(inside: &str) -> &str {
     let shorter = inside.strip_suffix(',');
     shorter.filter(|shorter| shorter.contains([',', ':'])).unwrap_or(inside)
 }
 
-/// Returns whether `operator` and the next character are one operator.
+/// Returns whether `operator` and the character `next` together are one operator.
 fn is_one(operator: &str, next: char) -> bool {
     ["->", "=>", "::", "..", "..=", "<<", "==", "&&", "||"].contains(&&*format!("{operator}{next}"))
 }
 
-/// Appends an operator, and returns whether it joins the next token.
+/// Appends an operator, and returns whether the next token follows it without a blank.
 fn append_operator(text: &mut String, operator: &str, was_joined: bool) -> bool {
     match operator {
         "->" | "=>" | "=" | "+" | "|" | "==" | "<<" => {

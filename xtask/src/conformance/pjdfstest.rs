@@ -14,8 +14,8 @@ const VERSION: &str = "0.2.2";
 /// The user id that runs the suite as an ordinary user.
 const USER: &str = "65534";
 
-/// Features of the kernel's XFS that the suite tests only if they are named, and the users whose
-/// names it takes.
+/// The settings of the suite: the features of the kernel's XFS that it tests only if they are named
+/// here, and two users with their groups, for its tests.
 const SETTINGS: &str = r#"[features]
 posix_fallocate = {}
 rename_ctime = {}
@@ -97,7 +97,7 @@ fn on_mount(place: &Path, mount: &Path) -> Result<Vec<RunResult>, Error> {
     Ok(vec![root, user])
 }
 
-/// Runs the suite once. The folder around the mount is its second filesystem.
+/// Runs the suite once. The folder around the mount serves as the suite's second filesystem.
 fn one(suite: &mut Command, place: &Path, user: &str) -> Result<RunResult, Error> {
     suite.arg("-c").arg(place.join("settings.toml")).arg("-s").arg(place);
     let mut summary = None;

@@ -21,12 +21,12 @@ pub(super) struct Record {
     pub(super) result: RunResult,
 }
 
-/// The machine of a run. Its name does not matter.
+/// The machine of a run, without the machine's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Machine {
     pub(super) processors: usize,
-    /// Absent in records of runs that did not note it.
+    /// The memory in GiB. `None` in records that do not state it.
     pub(super) memory_gib: Option<u64>,
     pub(super) kernel: String,
 }
@@ -35,12 +35,12 @@ pub(super) struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunResult {
-    /// The suite and its version, the user, or the command.
+    /// The tests that were run: a suite with its version and user, or a command.
     pub(super) run: String,
     pub(super) passed: u64,
     pub(super) skipped: u64,
     pub(super) failed: u64,
-    /// Reasons, in Markdown.
+    /// Reasons for skipped and failed tests, in Markdown.
     pub(super) note: String,
 }
 

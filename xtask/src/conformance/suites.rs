@@ -15,7 +15,8 @@ use crate::report::Report;
 const WHOLE_IMAGES: &str = "volume";
 const WHOLE_IMAGES_SHARE: u64 = 100;
 
-/// Runs the tests of a kind against the kernel. `seeds` are those of the tests' `FERROXFS_SEED`.
+/// Runs the tests of a kind against the kernel. `seeds` is the value of `FERROXFS_SEED`, from which
+/// the tests take their seeds.
 pub(super) fn tests(kind: Kind, seeds: Option<&str>) -> Result<RunResult, Error> {
     let test = if kind == Kind::Matrix { "kernel".to_owned() } else { kind.name() };
     let arguments = ["test", "--no-fail-fast", "--package", "xfs-oracle", "--test", test.as_str()];

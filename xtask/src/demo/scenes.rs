@@ -17,13 +17,14 @@ pub(super) const ALL: [(&str, Scene); 5] =
     [("build", build), ("mount", mount), ("scan", scan), ("recover", recover), ("damage", damage)];
 
 /// Number of inodes of the large volume: 1000 directories with 1000 symbolic links each, and the
-/// root. A regular file would need a file of the host to be opened for it. Links halve the time to
-/// make the volume.
+/// root. For each regular file, mkfs would open a file of the host. With links, making the volume
+/// takes half the time.
 const INODES: u64 = 1_001_001;
-/// Prints a prototype file of mkfs.xfs with that many inodes.
+/// A shell command that writes a prototype file for mkfs.xfs with `INODES` inodes.
 const PROTOTYPE: &str = r#"{ printf 'x\n0 0\nd--755 0 0\n'; for d in $(seq 1000); do echo "d$d d--755 0 0"
   seq -f 'n%g l--777 0 0 target' 1000; echo '$'; done; echo '$'; } > million.proto"#;
-/// Number of inodes that are durable before the kill: a directory, and the files in it.
+/// Number of inodes that are durable before a copying program is killed: a directory, and the links
+/// in it.
 const DURABLE: u64 = 1001;
 /// Exit status of a shell whose command was ended by SIGKILL.
 const KILLED: i32 = 128 + 9;
@@ -86,8 +87,8 @@ fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// Ends a copy of a million inodes in the middle. Checks that the inodes that were durable before
-/// the kill are present.
+/// Kills `ferroxfs cp` while it copies a million inodes, and recovers the volume. Checks that the
+/// inodes that were durable before are present.
 fn recover(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("4. Kill a copy in the middle, and recover.");
     // An xfs_repair of some years does not know the newest features.
@@ -130,8 +131,8 @@ fn judge(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes one byte of the root's inode without an update of the checksum. Checks that `ferroxfs`
-/// reports the damage.
+/// Changes one byte of the root directory's inode without an update of the checksum. Checks that
+/// `ferroxfs` reports the damage.
 fn damage(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("5. One wrong byte is found and named.");
     demo.shell("printf X | dd of=again.xfs bs=1 seek=65600 conv=notrunc status=none")?;

@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// The signs of progress, one after another.
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
 
-/// Prints lines.
+/// Prints the lines of the demo, with colours on a terminal.
 pub(crate) struct Screen {
     is_terminal: bool,
     has_colours: bool,

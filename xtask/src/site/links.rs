@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// Pages of mdBook's own. The first holds every other page, for printing, with its links. The
-/// second is shown at any address, so its links start at the root of a server.
+/// Pages that mdBook adds, and whose links are not checked. The first page repeats all other pages,
+/// for printing. The second page is shown at any address, so its links start at the root of a
+/// server.
 const NOT_OURS: [&str; 2] = ["print.html", "404.html"];
 
 /// Returns the links that lead nowhere, each with its page, in the order of the pages.

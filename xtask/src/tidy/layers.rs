@@ -1,8 +1,8 @@
 //! The rule about layers: a crate may depend only on crates of a lower level.
 //!
 //! The level stands in each crate's `package.metadata.ferroxfs.level`. Crates that exist for tests
-//! also say `tests-only = true` in that table. Any crate may have them as a development dependency,
-//! and no crate in any other way. `xtask` stands outside the levels.
+//! also say `tests-only = true` in that table. Any crate may have these crates as development
+//! dependencies. No crate may depend on them in another way. `xtask` stands outside the levels.
 
 use std::collections::HashMap;
 

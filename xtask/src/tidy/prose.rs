@@ -40,8 +40,8 @@ fn prose_lines(file: &File) -> Vec<(usize, String, String)> {
     }
 }
 
-/// Splits a line of a masked comment into its marker and its text. The mask has removed the first
-/// `/`.
+/// Splits a line of a masked comment into its marker and its text. The mask has already removed the
+/// first `/` of the marker.
 fn comment(line: &str) -> (String, &str) {
     let text = line.trim_start_matches(['/', '!']);
     let marker = line.strip_suffix(text).unwrap_or_default();

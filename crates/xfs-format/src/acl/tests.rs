@@ -1,4 +1,4 @@
-//! The list that setfacl made in `testdata/inodes/text.inode`, and invalid lists.
+//! Tests of the list that setfacl made in `testdata/inodes/text.inode`, and of invalid lists.
 
 use std::vec::Vec;
 
@@ -11,7 +11,8 @@ use crate::corruption::Check;
 
 const TEXT: &[u8] = include_bytes!("../../../../testdata/inodes/text.inode");
 
-/// Returns the value of the attribute SGI_ACL_FILE in the inode: its bytes follow the name.
+/// Returns the value of the attribute SGI_ACL_FILE in the golden inode. The value directly follows
+/// the name.
 fn golden_value() -> &'static [u8] {
     let name = TEXT.windows(12).position(|bytes| bytes == b"SGI_ACL_FILE").unwrap();
     &TEXT[name + 12..][..4 + 6 * 12]

@@ -1,4 +1,5 @@
-//! AGFLs that mkfs.xfs and the kernel wrote (`testdata/groups`), and hand-made rings.
+//! Tests of AGFLs that mkfs.xfs and the kernel wrote (`testdata/groups`), and of hand-made free
+//! lists.
 
 use std::vec::Vec;
 
@@ -12,7 +13,7 @@ use crate::kind::BlockKind;
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(3);
 
-/// Returns the free list of the "aged" golden volume with `block` in entry `place`, and with its
+/// Returns the free list of the "aged" golden volume, with `block` stored in entry `place` and the
 /// checksum recomputed.
 fn with_block(place: usize, block: u32) -> Vec<u8> {
     let mut sector = golden::sector(AGED, 3);

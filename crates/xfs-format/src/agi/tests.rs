@@ -1,5 +1,5 @@
-//! AGIs that mkfs.xfs and the kernel wrote (`testdata/groups`), and copies of them with changed
-//! fields.
+//! Tests of AGIs that mkfs.xfs and the kernel wrote (`testdata/groups`), and of copies of them with
+//! changed fields.
 
 use std::vec::Vec;
 

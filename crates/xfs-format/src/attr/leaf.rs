@@ -251,8 +251,8 @@ impl<'a> AttrLeaf<'a> {
         })
     }
 
-    /// Parses the attribute of an entry. Returns the attribute, and the length of the bytes in the
-    /// block that hold its name.
+    /// Parses the attribute of an entry. Returns the attribute, and the number of bytes in the
+    /// block that hold its name together with its value or the location of its value.
     fn parse_entry(
         &self,
         index: usize,
@@ -430,7 +430,8 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     Ok(())
 }
 
-/// A set of 4-byte cells of a block: those that belong to a name. A block has at most 64 KiB.
+/// The 4-byte cells of a block that belong to a name, one bit for each cell. There are enough bits
+/// for the largest block, 64 KiB.
 struct TakenCells([u64; 256]);
 
 impl Default for TakenCells {

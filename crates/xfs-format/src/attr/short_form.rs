@@ -148,8 +148,8 @@ impl<'a> AttrShortForm<'a> {
     }
 }
 
-/// Returns the entries after the first one. Returns `None` if the first entry has this name, or
-/// does not lie inside the form.
+/// Returns the entries after the first entry. Returns `None` if the first entry has the name
+/// `name`, or if it does not lie inside `entries`.
 #[inline]
 fn skip_other<'a>(entries: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (head, rest) = AttrShortFormEntryDisk::ref_from_prefix(entries).ok()?;

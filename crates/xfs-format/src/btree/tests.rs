@@ -1,4 +1,5 @@
-//! Btree blocks that the kernel wrote (`testdata/groups`), and copies of them with changed bytes.
+//! Tests of btree blocks that the kernel wrote (`testdata/groups`), and of copies of them with
+//! changed bytes.
 
 use std::vec;
 use std::vec::Vec;

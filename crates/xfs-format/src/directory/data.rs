@@ -16,9 +16,10 @@
 //!
 //! - **I1** Records tile the block; each record starts at a multiple of 8, and its tag is its own
 //!   offset.
-//! - **I2** Two free records are never adjacent. The table holds the three longest, longest first.
-//! - **I3** In the block form the index holds every entry once, and otherwise only stale entries,
-//!   whose cookie is 0.
+//! - **I2** Two free records are never adjacent. The table "best free" in the header holds the
+//!   three longest free records, longest first.
+//! - **I3** In the block form the index holds every entry of the block once. Its other entries are
+//!   stale: their cookie is 0.
 
 mod verify;
 
@@ -53,8 +54,8 @@ pub const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
 #[doc(alias = "XFS_DIR2_DATA_FREE_TAG")]
 pub const FREE_TAG: u16 = 0xffff;
 
-/// Length of an entry's inode number and name length, in bytes. The next constant is that of its
-/// type and tag.
+/// Number of bytes of an entry before its name: inode number and name length. `ENTRY_TAIL` is the
+/// number of bytes after the name: type and tag.
 const ENTRY_HEAD: usize = 9;
 const ENTRY_TAIL: usize = 3;
 
@@ -107,7 +108,7 @@ pub const fn entry_length(name_length: usize) -> usize {
 /// A data block, borrowed from its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct DataBlock<'a> {
-    /// The block up to the end of its records.
+    /// The bytes of the block up to the end of its records.
     bytes: &'a [u8],
     header: &'a DataHeaderDisk,
     /// The index and its tail, or `None` if the block is not in block form.

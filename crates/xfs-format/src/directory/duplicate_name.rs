@@ -1,8 +1,8 @@
 //! Duplicate names in a directory.
 //!
-//! A lookup finds one of the two entries, but a listing shows both. A program that copies the tree
-//! would write the second file through the first, which may be a symbolic link. Readers therefore
-//! return only the first entry, and report the second.
+//! If two entries have the same name, a lookup finds one of them, but a listing shows both. A
+//! program that copies the tree would write the second file through the first, which may be a
+//! symbolic link. Readers therefore return only the first entry, and report the second.
 
 use alloc::vec::Vec;
 

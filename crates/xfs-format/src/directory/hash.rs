@@ -2,8 +2,9 @@
 
 /// Computes the hash of the name of a directory entry or an extended attribute.
 ///
-/// Each byte is mixed in by exclusive or after a rotation by 7. Processing four bytes in one step
-/// gives the same result, because a byte shifted by at most 21 loses no bit.
+/// For each byte of the name, the hash is rotated by 7 bits and combined with the byte by exclusive
+/// or. Processing four bytes in one step gives the same result, because a byte that is shifted by
+/// at most 21 bits loses none of its bits.
 #[doc(alias = "xfs_da_hashname")]
 #[must_use]
 pub fn name_hash(name: &[u8]) -> u32 {

@@ -12,8 +12,8 @@
 //!
 //! - **I1** The wide count is the number of inode numbers, including the parent's, that need more
 //!   than 32 bits. If the count is not 0, all inode numbers are stored in 8 bytes.
-//! - **I2** The offset of an entry is its offset in a data block after a change of form, so its
-//!   cookie stays valid. Offsets ascend.
+//! - **I2** An entry stores the offset at which it will lie in a data block if the directory leaves
+//!   the short form. Its cookie therefore stays valid. Offsets ascend.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -104,7 +104,8 @@ impl<'a> ShortForm<'a> {
     /// The cookie of `..`, which has no entry in short form.
     pub const PARENT_COOKIE: Cookie = Cookie((PARENT_OFFSET >> 3) as u32);
 
-    /// Decodes the header. `bytes` are the whole directory, as many as the inode's size says.
+    /// Decodes the header. `bytes` are the whole directory: the number of bytes that the inode
+    /// states as its size.
     ///
     /// # Errors
     ///

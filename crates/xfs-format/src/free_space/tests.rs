@@ -1,4 +1,4 @@
-//! Hand-made records of free extents, in a volume that mkfs.xfs made.
+//! Tests of hand-made records of free extents, with the geometry of a volume that mkfs.xfs made.
 
 use super::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize, FreeSpaceCheck};
 use crate::addr::{AgBlock, AgNumber};

@@ -2,7 +2,7 @@ use super::Geometry;
 use crate::addr::{AgBlock, AgNumber};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 
-/// Returns a geometry of three groups of 100 blocks each, of which the last group lacks 40.
+/// Returns a geometry of three groups: two of 100 blocks each, and a last one of 60 blocks.
 fn geometry() -> Geometry {
     Geometry {
         block_size: 4096,

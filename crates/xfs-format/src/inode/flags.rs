@@ -37,7 +37,7 @@ bitflags! {
         const NODEFRAG = 1 << 13;
         /// Files of this directory use the filestreams allocator.
         const FILESTREAM = 1 << 14;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -57,7 +57,7 @@ bitflags! {
         const NREXT64 = 1 << 4;
         /// The inode is a metadata inode, in the metadata directory tree.
         const METADATA = 1 << 5;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 
@@ -103,8 +103,8 @@ bitflags! {
     }
 }
 
-/// Pairs of a flag of `di_flags` and the flag that programs see. `NEWRTBM` is internal to the
-/// volume.
+/// Pairs of a flag of `di_flags` and the flag that programs see. `NEWRTBM` is not shown to
+/// programs.
 const SHOWN: [(InodeFlags, ExtendedFlags); 14] = [
     (InodeFlags::REALTIME, ExtendedFlags::REALTIME),
     (InodeFlags::PREALLOC, ExtendedFlags::PREALLOC),

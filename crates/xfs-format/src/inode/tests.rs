@@ -1,4 +1,5 @@
-//! Inodes that the kernel wrote (`testdata/inodes`), with changed fields and with each bit flipped.
+//! Tests of inodes that the kernel wrote (`testdata/inodes`): unchanged, with changed fields, and
+//! with each bit flipped.
 
 use std::format;
 use std::vec::Vec;

@@ -1,4 +1,4 @@
-//! Hand-made records of inode chunks, in a volume that mkfs.xfs made.
+//! Tests of hand-made records of inode chunks, with the geometries of volumes that mkfs.xfs made.
 
 use zerocopy::IntoBytes;
 

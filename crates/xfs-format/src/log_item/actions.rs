@@ -1,8 +1,8 @@
 //! The actions of intents for the reverse map and for reference counts.
 //!
 //! ```text
-//! RUI flags   31 attribute fork  30 block of a fork's btree  29 unwritten   7..0 action from 1
-//! CUI flags                                                                  7..0 action from 1
+//! RUI flags   31 attribute fork  30 block of a fork's btree  29 unwritten   7..0 action, from 1
+//! CUI flags                                                                  7..0 action, from 1
 //! ```
 //!
 //! Every unknown bit in an intent is an error: it would request an action that recovery cannot

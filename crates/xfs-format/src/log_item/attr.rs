@@ -6,8 +6,8 @@
 //! then    old name; new name; value; new value: each only if the operation has it
 //! ```
 //!
-//! An operation that replaces a parent pointer has two names and two values. The lengths of its
-//! names are two 16-bit words, and both values have the same length.
+//! An operation that replaces a parent pointer has two names and two values. The field for the name
+//! bytes then holds two 16-bit lengths, and both values have the same length.
 
 use alloc::vec::Vec;
 

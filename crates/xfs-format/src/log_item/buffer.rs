@@ -188,7 +188,8 @@ impl BufferFormat {
     /// Number of bytes before the bitmap.
     const FIXED_BYTES: usize = 20;
 
-    /// Creates a format without dirty chunks for the extent of `length_bytes` bytes at `at`.
+    /// Creates the first region of an item without dirty chunks, for the buffer of `length_bytes`
+    /// bytes at `at`.
     #[must_use]
     pub fn clean(at: DiskAddr, length_bytes: u32) -> Self {
         let chunks = (length_bytes as usize).div_ceil(CHUNK_BYTES);

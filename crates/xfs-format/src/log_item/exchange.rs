@@ -25,7 +25,7 @@ bitflags::bitflags! {
         const CLEAR_INODE1_REFLINK = 8;
         /// The second file has no shared extents after the exchange.
         const CLEAR_INODE2_REFLINK = 0x10;
-        /// Bits that have no name keep their values.
+        /// All bits without a name. Decoding keeps them.
         const _ = !0;
     }
 }

@@ -1,4 +1,5 @@
-//! Intents about extents (free, reverse map, reference counts, maps of files), and completions.
+//! Intents about extents (free, reverse map, reference counts, maps of files), and completions. The
+//! numbers in the diagram are lengths in bytes.
 //!
 //! ```text
 //! intent      kind 2  regions 2  entries 4  id 8, then the entries
@@ -55,7 +56,7 @@ pub struct RmapExtent {
     pub offset: FileBlock,
     /// Number of blocks.
     pub length_blocks: u32,
-    /// The action, the fork and the state of the blocks, as bits.
+    /// Bits for the action, for the fork, and for blocks that are unwritten.
     pub flags: u32,
 }
 
@@ -71,7 +72,7 @@ pub struct MapExtent {
     pub offset: FileBlock,
     /// Number of blocks.
     pub length_blocks: u32,
-    /// The action, the fork and the state of the blocks, as bits.
+    /// Bits for the action, for the fork, and for blocks that are unwritten.
     pub flags: u32,
 }
 

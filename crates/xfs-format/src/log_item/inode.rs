@@ -225,9 +225,8 @@ pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CO
     exchange(core, order, bits.expect("the flags lie in the core"))
 }
 
-/// Reverses the bytes of all fields of one width in a core. Every logged inode passes through this
-/// code. The offsets are constants for that reason, and each field is loaded, reversed and stored
-/// as a word.
+/// Reverses the bytes of all fields of one width in a core. This code runs for every logged inode.
+/// For speed, the offsets are constants, and each field is loaded, reversed and stored as one word.
 macro_rules! reverse {
     ($core:ident, $word:ident: $($offset:expr),*) => {$(
         let field = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut);

@@ -40,7 +40,8 @@ fn record() -> Vec<u8> {
     record
 }
 
-/// Stores the checksum as a writer computes it whose header has `header_bytes` bytes.
+/// Stores the checksum that a writer computes if its record header has `header_bytes` bytes without
+/// padding.
 fn seal(record: &mut [u8], header_bytes: usize) {
     let mut covered = record[..header_bytes].to_vec();
     covered.extend_from_slice(&record[BLOCK..BLOCK + 260]);

@@ -1,4 +1,5 @@
-//! Hand-made records of reference counts, in a volume that mkfs.xfs made.
+//! Tests of hand-made records of reference counts, with the geometry of a volume that mkfs.xfs
+//! made.
 
 use super::{Refcount, RefcountCheck, RefcountDomain, Refcounts};
 use crate::addr::{AgBlock, AgNumber};

@@ -10,7 +10,7 @@ use crate::log_record::MAX_RECORD_BYTES;
 const TRANSACTION_HEADER_BYTES: u64 = 16;
 /// Number of payload bytes for which a record needs one header.
 const BYTES_PER_HEADER: u64 = 32 << 10;
-/// Number of the largest transactions for which a log must have space.
+/// The log must have space for this number of transactions of the largest kind.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LOG_FACTOR: u64 = 3;
 /// Levels of the reverse map that old kernels assumed for any volume with shared extents.
@@ -18,7 +18,8 @@ const LOG_FACTOR: u64 = 3;
 const OLD_REVERSE_MAP_LEVELS: u32 = 9;
 /// Steps that old kernels granted to writes and truncations of volumes with shared extents.
 const OLD_REFLINK_STEPS: u32 = 8;
-/// Length of the longest name in bytes. It is not counted in the size of the largest attribute.
+/// Length in bytes of the longest attribute name, which the kernel counts with a zero byte at its
+/// end. The length of the longest value is that of the largest leaf entry without this name.
 const LONGEST_NAME: u64 = 256;
 
 /// Returns the log space in bytes that one step of `bytes` bytes needs.
@@ -51,8 +52,8 @@ pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> 
 }
 
 /// Returns the smallest number of blocks of a volume's log: space for three of the largest
-/// transactions. One can run while another is written, and a third exists only in the log because
-/// its changes are not in place yet.
+/// transactions. One can run while another is written to the log. The changes of a third may exist
+/// only in the log, because they are not yet written to their blocks on the disk.
 #[doc(alias = "xfs_log_calc_minimum_size")]
 #[must_use]
 pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u64 {
@@ -114,7 +115,8 @@ const fn counts_intents(kind: TransactionKind) -> bool {
     )
 }
 
-/// Returns the bytes of a transaction that sets the largest attribute that fits an attribute leaf.
+/// Returns the number of log bytes of a transaction that sets the largest attribute that fits an
+/// attribute leaf.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;

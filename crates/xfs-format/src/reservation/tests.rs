@@ -1,5 +1,5 @@
-//! Comparison with the minimum log sizes of mkfs.xfs, for many block sizes, features, stripe units
-//! and volume sizes.
+//! Tests that compare the minimum log sizes with those of mkfs.xfs, for many block sizes, features,
+//! stripe units and volume sizes.
 
 use std::format;
 use std::string::String;

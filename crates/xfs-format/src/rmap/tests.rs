@@ -1,4 +1,4 @@
-//! Hand-made records of the reverse map, in a volume that mkfs.xfs made.
+//! Tests of hand-made records of the reverse map, with the geometry of a volume that mkfs.xfs made.
 
 use zerocopy::IntoBytes;
 

@@ -1,4 +1,5 @@
-//! Superblocks that mkfs.xfs wrote (`testdata/groups`), and copies of them with a changed field.
+//! Tests of superblocks that mkfs.xfs wrote (`testdata/groups`), and of copies of them with a
+//! changed field.
 
 use std::vec::Vec;
 

@@ -1,5 +1,5 @@
-//! A block of a link's target that the kernel wrote (`testdata/inodes`), and copies of it with
-//! changed fields.
+//! Tests of a block of a link's target that the kernel wrote (`testdata/inodes`), and of copies
+//! with changed fields.
 
 use std::vec::Vec;
 

@@ -1,5 +1,5 @@
-//! Verifiers and decoders on blocks of the golden image, which the kernel wrote, and on the same
-//! blocks with changed fields and recomputed checksums.
+//! Tests of verifiers and decoders on blocks of the golden image, which the kernel wrote, and on
+//! the same blocks with changed fields and recomputed checksums.
 
 #[cfg(test)]
 mod attributes;

@@ -11,13 +11,13 @@ use crate::opens::LockWord;
 /// Number of times that the per-CPU slot must change from one open of a file to the next, before
 /// the opens of the file are counted per slot.
 const SHARD_AFTER: u32 = 16;
-/// The bits of `LockState::opener` that hold the per-CPU slot. The other bits hold how often it
-/// changed.
+/// The bits of `LockState::opener` that hold the per-CPU slot. The other bits hold how often the
+/// slot changed from one open to the next.
 const SLOT_BITS: u32 = 0xff;
 
 impl FileLocks<'_> {
     /// Records that a thread on this per-CPU slot opens a file whose opens are not counted per
-    /// slot. After the slot has changed `SHARD_AFTER` times, they are.
+    /// slot. After the slot has changed `SHARD_AFTER` times, new opens are counted per slot.
     pub fn note_opener(self, slot: usize) {
         let slot = slot as u32 & SLOT_BITS;
         let before = self.state.opener.load(Ordering::Relaxed);

@@ -70,8 +70,8 @@ use opens::{
     leave_before_look,
 };
 
-/// Checks an open through one of two per-CPU slots while a lease is set: at least one sees the
-/// other.
+/// Checks an open through one of two per-CPU slots while another thread sets a lease: the first
+/// thread sees the lease, or the second thread sees the open.
 fn open_against_lease(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new(), LockWord::new()));
@@ -98,8 +98,9 @@ fn open_and_lease_without_fences_can_miss_each_other() {
     open_against_lease(|| ());
 }
 
-/// Checks two per-CPU slots, each with one open for writing, that are closed at the same time. A
-/// thread that finds no writer left returns the speculative preallocation.
+/// Checks two per-CPU slots, each with one open for writing. Two threads end these opens at the
+/// same time, and at least one of them finds no writer left. In a filesystem that thread frees the
+/// blocks that were preallocated past the end of the file.
 fn close_against_close(barrier: fn()) {
     loom::model(move || {
         let parts = Arc::new((OpenTally::new(), OpenTally::new()));

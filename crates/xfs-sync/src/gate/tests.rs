@@ -20,7 +20,8 @@ fn closed_gate_refuses_entry_until_opened() {
     assert!(gate.try_enter().is_some());
 }
 
-/// The guard is dropped on another thread than the one that entered, whose slot differs (I2).
+/// The guard is dropped on another thread than the one that entered the gate. The slots of the two
+/// threads differ (I2).
 #[test]
 #[cfg(not(shuttle))]
 fn close_waits_for_threads_inside() {

@@ -1,6 +1,6 @@
 use super::print;
 
-/// Checks that a text is printed as it is written.
+/// Checks that printing the tokens of `text` gives `text` again.
 fn check(text: &str) {
     let tokens: proc_macro2::TokenStream = text.parse().unwrap();
     assert_eq!(print(tokens), text);

@@ -2,7 +2,8 @@ use std::fs;
 
 use super::check;
 
-/// Checks a site of two pages, `a.html` and `b/c.html`.
+/// Checks that a site of two pages, `a.html` and `b/c.html` with the texts `a` and `c`, has the
+/// broken links `expected`.
 fn check_site(a: &str, c: &str, expected: &[&str]) {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("b")).unwrap();

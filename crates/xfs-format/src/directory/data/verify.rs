@@ -65,7 +65,7 @@ fn verify_entry(
 }
 
 /// Checks the index of the block form. The caller has found each of the `entries` entries in the
-/// index. The index is therefore exact if it has as many entries that are not stale (I3).
+/// index. The index is therefore exact if exactly `entries` of its entries are not stale (I3).
 fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryCheck> {
     let Some((index, tail)) = block.index else { return Ok(()) };
     let stale = leaf::verify_order(index)?;

@@ -1,4 +1,4 @@
-//! Hand-made short form directories, valid and with one invalid field each.
+//! Tests of hand-made short form directories: valid ones, and ones with one invalid field each.
 
 use std::vec::Vec;
 
