@@ -135,7 +135,8 @@ pub struct Summary {
     pub unlinked_damaged: u64,
 }
 
-/// Number of IDs for new intents: a range of this length has no ID of an open intent.
+/// Number of intent IDs, all unused by open intents, that are free for new intents from
+/// `first_intent_id` on.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
@@ -254,7 +255,7 @@ impl Replayed {
 /// # Errors
 ///
 /// Returns a [`RecoveryError`], also if the log leaves an open intent, an unlinked inode or blocks
-/// set aside for copies.
+/// reserved for copy-on-write.
 pub fn replay(
     data: SharedDevice,
     log: &LogDevice,
@@ -263,8 +264,8 @@ pub fn replay(
     run(data, log, superblock, Leftovers::Refused)
 }
 
-/// Replays the log of a volume into memory. Open intents, unlinked inodes and blocks set aside for
-/// copies are kept for a layer that has transactions.
+/// Replays the log of a volume into memory. Open intents, unlinked inodes and blocks reserved for
+/// copy-on-write are kept for a layer that has transactions.
 ///
 /// # Errors
 ///

@@ -361,8 +361,8 @@ impl Space {
         self.cache_bytes != 0 && take_exactly(self.caches.mine(), bytes)
     }
 
-    /// Takes `bytes` from the free space, and half a cache more for the cache of the calling
-    /// thread's slot if that is free too.
+    /// Takes `bytes` from the free space. If enough is free, also moves half of a cache's capacity
+    /// to the cache of the calling thread's slot. Returns `false` if `bytes` are not free.
     fn refill(&self, bytes: u64, urgency: Urgency) -> bool {
         let extra = self.cache_bytes / 2;
         if extra != 0 && self.take_free(bytes + extra, Urgency::Begin) {

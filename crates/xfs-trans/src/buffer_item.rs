@@ -59,7 +59,7 @@ use crate::cluster::{self, ClusterRecords};
 use crate::context::VolumeContext;
 use dirty::DirtyState;
 
-/// Whether the blocks of a buffer are in use or freed, and how far the free is.
+/// Whether the blocks of a buffer are in use, or how far freeing them has proceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockState {
     /// The blocks hold metadata.
@@ -229,9 +229,9 @@ impl BufferItem {
         changes.ordered = true;
     }
 
-    /// Records that the blocks are freed. The caller holds the latch. If the buffer is ordered, a
-    /// checkpoint in progress may have logged more of it, and the buffer then keeps its LSN in the
-    /// AIL (I5). So it stays ordered until the cancellation is durable.
+    /// Records that the blocks are freed. The caller holds the latch. An ordered buffer stays
+    /// ordered until the cancellation is durable: a checkpoint in progress may hold other changes
+    /// of the buffer, and must not move its LSN in the AIL (I5).
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
@@ -288,9 +288,10 @@ impl BufferItem {
         lsn
     }
 
-    /// Releases a buffer that needs no more writes, unless it is pinned or joined. That is a freed
-    /// buffer whose cancellation is durable (I4), or any buffer once the log is shut down. Returns
-    /// the reference to the buffer that the item held, if it held one.
+    /// Releases a buffer that needs no more writes, unless it is pinned or joined. Two kinds of
+    /// buffers need no more writes: a freed buffer whose cancellation is durable (I4), and any
+    /// buffer once the log is shut down. Returns the reference to the buffer that the item held, if
+    /// it held one.
     fn settle(&self, changes: &mut DirtyState, buffer: Option<&Buffer>) -> Option<Buffer> {
         if changes.pins > 0 || changes.joined {
             return None;

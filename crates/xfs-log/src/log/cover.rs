@@ -1,8 +1,8 @@
 //! Writing all items to their home locations on disk ("in place"), and covering an idle log.
 //!
-//! A log with nothing left to replay still has a tail: recovery would replay the changes there over
-//! objects that have long been in place. Covering writes two checkpoints that are harmless to
-//! replay, so that nothing else lies between tail and head.
+//! A log with nothing left to replay still has a tail: recovery would replay the changes between
+//! tail and head over objects that have long been in place. Covering writes two checkpoints that
+//! are harmless to replay, after which only these checkpoints lie between tail and head.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Replay of logged buffers: the logged pieces are written over the block on disk.
+//! Replay of logged buffers: the logged byte ranges are written over the block on disk.
 
 use xfs_buffer::Result;
 use xfs_format::btree::BtreeKind;
@@ -74,8 +74,8 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     Ok(true)
 }
 
-/// Returns the kind of the buffer after the change, or `None` if no such buffer is replayed. Only
-/// for btrees does the kind depend on the magic number.
+/// Returns the kind of the buffer after the change, or `None` if buffers of this type are not
+/// replayed. Only for btrees does the kind depend on the magic number.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option<BlockKind> {
     Some(match buffer_type {

@@ -41,10 +41,10 @@ pub enum Refusal {
         /// The address of a piece that the log has.
         at: DiskAddr,
     },
-    /// Blocks were set aside for copies of shared blocks that were never made.
+    /// Blocks were reserved for copy-on-write of shared blocks, and the copies were never made.
     #[error("blocks in {group} are set aside for copies on write that were never finished")]
     CopyOnWriteLeftovers {
-        /// The number of the group that has the blocks set aside for copies.
+        /// The number of the allocation group that contains the blocks reserved for copy-on-write.
         group: AgNumber,
     },
 }

@@ -192,8 +192,8 @@ fn every_block_kind_is_logged_with_its_type() {
     check_type(BlockKind::Symlink, 0, b"XSLM", BufferType::Symlink);
 }
 
-/// Checks a freed buffer whose checkpoint ends before the transaction releases the buffer, and one
-/// whose checkpoint ends afterwards.
+/// Checks that a freed buffer leaves the cache when its cancellation is durable and the transaction
+/// has released it, in whichever order these happen.
 #[test]
 fn freed_buffer_is_gone_when_durable_and_released() {
     for durable_first in [false, true] {

@@ -69,7 +69,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Returns the group in which a sector lies, or `None` if its number is too large.
+/// Returns the group in which a sector lies, or `None` if the group's number would exceed 32 bits.
 fn group_of(geometry: &Geometry, at: DiskAddr) -> Option<AgNumber> {
     let sectors = geometry.ag_block_disk_addr(AgNumber(1), AgBlock(0)).0;
     u32::try_from(at.0.checked_div(sectors)?).ok().map(AgNumber)

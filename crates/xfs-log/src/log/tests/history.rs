@@ -23,8 +23,8 @@ use crate::testing::item::{TestItem, number_at};
 
 /// The block number of the shared item. The item of each thread follows.
 const SHARED: u64 = 8;
-/// The factor for the block numbers of new items: `NEW` times the number that they carry, plus an
-/// index.
+/// The block number of a new item is `NEW` times the number that the item carries, plus the item's
+/// index in its transaction.
 const NEW: u64 = 1 << 20;
 
 /// Number of new items of one transaction.

@@ -196,8 +196,9 @@ fn start_out_of_order_is_found() {
     check_found("comes after", || commit_push_relog(ActiveMutant::with(Mutant::StartOutOfOrder)));
 }
 
-/// Writes checkpoints whose records alternate, while other threads write their items to disk. With
-/// three checkpoints, COMMIT of one is in a later record than START of the next.
+/// Three threads each commit an item, write the checkpoint, and write items of the AIL to disk.
+/// Records of up to three checkpoints alternate, so COMMIT of one can be in a later record than
+/// START of the next. No record may name a tail after the START of an incomplete checkpoint.
 fn commit_push_in_place(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let log = Arc::new(log);
@@ -229,8 +230,9 @@ fn tail_past_start_is_found() {
     });
 }
 
-/// Writes checkpoints longer than a record at once: one fills a record while the other has closed a
-/// later one. A forced commit must be in the log, whatever the other checkpoint has yet to write.
+/// Two threads each write a checkpoint that is longer than a record. One thread may still fill its
+/// record while the other thread has closed a later record. A forced commit must be in the log,
+/// whatever the other checkpoint has yet to write.
 fn fill_at_once(mutant: ActiveMutant) {
     const BYTES: usize = 36 << 10;
     let (rig, log) = open(mutant);

@@ -251,8 +251,8 @@ fn recovery_may_use_the_space_that_new_transactions_leave() {
     tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
-/// Checks that a chain still has its space when it rolls: the space that it reserved when it
-/// decided which intents to log again.
+/// Checks that a chain that has reserved the space of its next transaction, when it decided which
+/// intents to log again, rolls without waiting even if other tickets then use up the log.
 #[test]
 fn chain_with_a_secured_step_rolls_without_waiting() {
     let rig = Rig::new(2048);
@@ -390,7 +390,8 @@ fn intent_finished_through_another_slot_is_cancelled() {
     check_settled(&log);
 }
 
-/// A checkpoint writes an item once, so relogging it takes no more of the log.
+/// Checks that an item that is logged again in the open checkpoint counts once, in number and
+/// bytes: the checkpoint writes each item only once.
 #[test]
 fn relogged_item_counts_once_in_its_checkpoint() {
     let rig = Rig::new(4000);
