@@ -157,7 +157,8 @@ impl BufferCache {
         self.geometry.last()
     }
 
-    /// Returns the current and earlier geometries, for a caller that does not keep the cache.
+    /// Returns a reference to the current and earlier geometries, for a caller that holds no
+    /// reference to the cache.
     #[must_use]
     pub fn shared_geometry(&self) -> Arc<VersionChain<Geometry, Volume>> {
         Arc::clone(&self.geometry)

@@ -26,8 +26,8 @@
 //!   push applies the notes when it has all slots, so a commit needs no lock but that of its own
 //!   slot.
 //!
-//! Lock order: `switching`, slots in ascending order, `committing`. The vector that several slots
-//! share of an item comes after the slot.
+//! Lock order: `switching`, slots in ascending order, `committing`. The lock of a vector that
+//! several slots share comes after the locks of the slots.
 
 mod arena;
 mod closed;

@@ -51,8 +51,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<u32> {
     Ok(if head == length { 0 } else { head })
 }
 
-/// Returns the first block whose cycle satisfies `is_past`. The caller knows that block 0 does not
-/// satisfy it, that the last block does, and that the answer changes once.
+/// Returns the first block whose cycle satisfies `is_past`. The caller knows that block 0 and some
+/// blocks after it do not satisfy `is_past`, and that all later blocks do, the last one included.
 fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     let (mut before, mut past) = (0, log.length_blocks() - 1);
     while past - before > 1 {

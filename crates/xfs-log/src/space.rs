@@ -179,9 +179,9 @@ impl Space {
     }
 
     /// Stops granting bytes to new transactions: they wait until the space is [opened](Self::open)
-    /// again, but chains continue. The flag is part of the word, so no later request takes bytes
-    /// from the word. Bytes in a cache count as granted (I2). So no transaction is running once no
-    /// bytes are granted.
+    /// again, but chains continue. The flag is part of the word of used and granted bytes, so no
+    /// later request of a new transaction takes free bytes. Bytes in a cache count as granted (I2).
+    /// So no transaction is running once no bytes are granted.
     pub(crate) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.is_closed = true;

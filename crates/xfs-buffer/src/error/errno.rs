@@ -7,7 +7,8 @@ use std::io;
 
 use super::{Error, PosixError};
 
-/// errno values of Linux. XFS reports corruption as EUCLEAN; a bad checksum is the same here.
+/// errno values of Linux. XFS reports corruption as EUCLEAN; ferroxfs reports a bad checksum as
+/// EUCLEAN too.
 mod code {
     pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;

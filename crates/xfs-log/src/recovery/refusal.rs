@@ -28,7 +28,8 @@ pub enum Refusal {
         /// The inode number of the first inode in the unlinked list.
         inode: InodeNumber,
     },
-    /// The log changes the owner of a btree's blocks, as old defragmentation programs logged it.
+    /// The log changes the owner of a btree's blocks. Old kernels logged this when a
+    /// defragmentation program swapped extents.
     #[error("the blocks of {inode} change their owner")]
     BlockOwner {
         /// The inode number of the new owner.

@@ -306,8 +306,8 @@ fn covered_log_replays_only_the_covering_item() {
     assert!(log.needs_cover());
 }
 
-/// Checks that covering gives up while a concurrent commit keeps an item from being written for
-/// long.
+/// Checks that covering gives up if a concurrent commit adds an item that is never written to its
+/// home location.
 #[test]
 fn covering_a_log_that_has_become_busy_gives_up() {
     let rig = Rig::new(4096);
@@ -339,7 +339,8 @@ fn commit_after_the_cover_is_not_covered() {
     assert!(log.needs_cover());
 }
 
-/// Checks an item that several threads, each with a slot of its own, commit one after another.
+/// Checks that each checkpoint pins and writes an item once, even if several threads with different
+/// slots commit the item one after another.
 #[test]
 fn item_committed_through_several_slots_is_written_once() {
     let rig = Rig::new(4000);
