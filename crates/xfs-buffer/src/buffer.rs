@@ -9,17 +9,17 @@
 //! - **I3** The strong count of a core is its hold count. Everything that needs the buffer to stay
 //!   owns a strong reference: a caller, the ring of its shard, the log item of a dirty buffer. The
 //!   lookup table owns a weak one. An attachment owns a strong reference only while it needs the
-//!   buffer. Otherwise buffer and attachment would keep each other alive.
+//!   buffer. With a permanent strong reference, buffer and attachment would keep each other alive.
 //! - **I4** Bytes change only while the latch is held.
 //!
 //! # Two locks
 //!
 //! The *latch* is the right to change the buffer. A transaction holds the latch from its first
 //! access to its commit, across calls and across the work of the log. A thread that writes the
-//! buffer in place holds the latch during the write. The lock on the *bytes* is held for moments.
-//! It keeps a reader that has no latch from seeing half of a change. Lock order: latches, in the
-//! order of the layer above; then the lock on the bytes. A thread that holds the bytes for writing
-//! takes no other lock.
+//! buffer in place, that is, to its home location on disk, holds the latch during the write. The
+//! lock on the *bytes* is held for moments. It keeps a reader that has no latch from seeing half of
+//! a change. Lock order: latches, in the order of the layer above; then the lock on the bytes. A
+//! thread that holds the bytes for writing takes no other lock.
 
 use std::any::Any;
 use std::fmt;

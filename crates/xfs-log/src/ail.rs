@@ -157,8 +157,8 @@ struct AilList {
     /// The LSN of the START of each checkpoint that is being written, by checkpoint sequence.
     starts: BTreeMap<u64, Lsn>,
     balance: i64,
-    /// Whether the log is shut down. From then on no checkpoint adds items, not even one that is
-    /// durable.
+    /// Whether the log is shut down. After a shutdown no checkpoint adds items, not even a durable
+    /// one.
     closed: bool,
 }
 

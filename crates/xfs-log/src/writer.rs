@@ -23,7 +23,7 @@
 //! - **I1** A record with COMMIT is written after all earlier records are durable: they have been
 //!   written, then a flush, then this one with FUA, so that it is durable by itself.
 //! - **I2** A record carries a tail only if a flush has begun after that tail was reached: the
-//!   items that the tail has passed are durable in place.
+//!   items that the tail has passed are durable at their home locations on disk.
 //! - **I3** Tails do not move back from one record to the next. A tail is read when its record is
 //!   closed, under the lock that gives the record its position.
 //! - **I4** After a failed write or flush nothing is written any more.

@@ -18,11 +18,12 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The dirty chunks are those changed since the buffer was last in place, in whatever
-//!   checkpoints these changes are. So the newest log entry of a buffer brings the block on disk up
-//!   to date.
+//! - **I1** The dirty chunks are those changed since the buffer was last written in place (to its
+//!   home location on disk), in whatever checkpoints these changes are. So the newest log entry of
+//!   a buffer brings the block on disk up to date.
 //! - **I2** While the buffer is dirty, logged or in the AIL, the item holds the buffer, so that it
-//!   stays in memory. Otherwise the item does not hold it: the buffer owns its item.
+//!   stays in memory. At other times the item does not hold the buffer, because the buffer owns its
+//!   item.
 //! - **I3** A buffer is written in place unpinned and with its latch held. So nothing in it is
 //!   newer than the durable log, and nothing changes while it is written.
 //! - **I4** A freed buffer leaves the cache only when its cancellation is durable and no

@@ -5,11 +5,11 @@
 //! **not** own writing the item, or the reasons for which the tail moves.
 //!
 //! An item has left the list as soon as its [`ItemState`] says so. The thread that has written the
-//! item sets that state before it unlatches the buffer. From then on the item is clean, and may be
-//! logged and inserted again. The list still has its old position, with a reference to the item,
-//! and the tail waits there. The list belongs to the whole volume, and whatever moves the tail
-//! serves the waiters for log space. So the positions of [`SWEEP_WRITES`] writes are swept
-//! together.
+//! item sets that state before it unlatches the buffer. As soon as the state is set, the item is
+//! clean, and may be logged and inserted again. The list still has its old position, with a
+//! reference to the item, and the tail waits there. The list belongs to the whole volume, and
+//! whatever moves the tail serves the waiters for log space. So the positions of [`SWEEP_WRITES`]
+//! writes are swept together.
 //!
 //! The writer compares the item's LSN with the LSN that it saw. If they are equal, nothing of the
 //! item was logged later, because an item never returns to an LSN that it has left. A change that

@@ -1,8 +1,8 @@
 //! Checkpoints whose bytes follow from the commits alone.
 //!
 //! Owns: the points at which a log that goes by count closes a checkpoint, treats it as durable,
-//! and writes items in place. Does **not** own how any of that is done ([`cil`](crate::cil),
-//! [`ail`](crate::ail)).
+//! and writes items in place, that is, to their home locations on disk. Does **not** own how any of
+//! that is done ([`cil`](crate::cil), [`ail`](crate::ail)).
 //!
 //! In other logs the log's threads make decisions when the scheduler runs them, and the decisions
 //! show on the device. They are: where a checkpoint ends, and so the LSNs of all its items; which

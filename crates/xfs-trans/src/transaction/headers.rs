@@ -15,8 +15,8 @@
 //! Suppose that steps wait for each other's headers in a circle. Each step in the circle waits for
 //! a header that the next one keeps. By I1 that header lies above all headers of the waiting step.
 //! So along the circle the headers only ascend, and the first would lie above itself. Threads that
-//! latch a header without a step (readers of inode chunks, the thread that writes in place) latch
-//! one header and wait for no other.
+//! latch a header without a step (readers of inode chunks, the thread that writes items to their
+//! home locations) latch one header and wait for no other.
 
 use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Geometry};
 

@@ -1,4 +1,4 @@
-//! Tests of a log that several threads of the operating system use at once.
+//! Tests of a log that several threads of the operating system use at the same time.
 
 use std::sync::Arc;
 

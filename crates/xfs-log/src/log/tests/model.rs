@@ -78,8 +78,8 @@ fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.force(sequence)
 }
 
-/// Runs three kinds of work at once: commits that relog a shared item, commits that look at it, and
-/// pushes.
+/// Runs three kinds of work at the same time: commits that relog a shared item, commits that log
+/// the number of the shared item in another item, and pushes.
 fn commit_push_relog(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
