@@ -54,7 +54,7 @@ pub(crate) struct Position {
     pub(crate) number: u64,
 }
 
-/// The record that holds a checkpoint's COMMIT, as its place in the log.
+/// The place in the log of the record that holds a checkpoint's COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommitRecord {
     /// The LSN of the record.

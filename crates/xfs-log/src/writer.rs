@@ -327,7 +327,8 @@ impl Writer {
     }
 
     /// Waits until there is an active record with room for an operation of `bytes` bytes, or for
-    /// the least part of it. Closes and writes a record that has no room.
+    /// the shortest first part into which the operation may be split. Closes and writes a record
+    /// that has no room.
     fn make_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, WriterState>,

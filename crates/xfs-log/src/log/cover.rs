@@ -12,8 +12,9 @@ use xfs_sync::Ordering;
 use super::{BACKOFF, Inner, Log};
 use crate::item::LogItem;
 
-/// Number of times that covering tries to get a checkpoint in place, [`BACKOFF`] apart. If that
-/// does not suffice, a commit has made the log busy again, and the log is covered later.
+/// Number of times that covering tries to get the items of a checkpoint to their home locations on
+/// disk, [`BACKOFF`] apart. If that does not suffice, a commit has made the log busy again, and the
+/// log is covered later.
 const COVER_ROUNDS: usize = 20;
 
 impl Log {

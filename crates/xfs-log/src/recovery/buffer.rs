@@ -25,7 +25,7 @@ const NODE_PLACE: usize = 16;
 const NEXT_UNLINKED: usize = 96;
 
 /// Replays a buffer that is not cancelled. Returns `false` if it was skipped: the block on disk was
-/// not older, or it holds quota.
+/// not older, or it holds quota records.
 #[doc(alias = "xlog_recover_buf_commit_pass2")]
 pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, RecoveryError> {
     let format = &item.format;

@@ -6,8 +6,8 @@
 //!
 //! - new items are in the log in the order of their numbers, and those of one transaction in the
 //!   order in which they were given;
-//! - after every checkpoint, the shared item has the number of the newest ones, and no thread has
-//!   seen a later one;
+//! - after every checkpoint, the shared item has the number of the newest new items, and no thread
+//!   has seen a later number;
 //! - checkpoints start and end in the order of their sequences.
 
 use std::collections::BTreeMap;

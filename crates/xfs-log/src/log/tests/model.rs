@@ -28,7 +28,7 @@ use crate::space::{Space, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
 
-/// Number of schedules of each kind.
+/// Number of schedules of each kind: random ones, and ones with few preemptions.
 const SCHEDULES: usize = 2000;
 
 /// Number of schedules, of which at least one must expose a mutant.
