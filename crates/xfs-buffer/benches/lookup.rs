@@ -32,7 +32,7 @@ fn table(keep: impl Fn(u64) -> bool) -> Table {
 }
 
 /// Returns the time from the start of the first thread to the end of the last one. Each thread does
-/// `LOOKUPS` lookups over blocks below `range`.
+/// `LOOKUPS` lookups of random block numbers below `range`.
 fn time(threads: u32, range: u32, lookup: &(impl Fn(u32) + Sync)) -> Duration {
     let ready = AtomicU32::<Volume>::new(0);
     std::thread::scope(|scope| {

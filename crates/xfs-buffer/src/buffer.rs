@@ -3,21 +3,23 @@
 //! # Invariants
 //!
 //! - **I1** A [`Buffer`] that a caller holds is loaded: its bytes passed the verifier of its kind,
-//! or were cleared for a new block of that kind. - **I2** The extents of a buffer never change. Its
-//! kind changes only when its blocks have been freed and are used again
-//! ([`BufferCache::claim`](crate::BufferCache::claim)). - **I3** The strong count of a core is its
-//! hold count. Everything that needs the buffer to stay owns a strong reference: a caller, the ring
-//! of its shard, the log item of a dirty buffer. The lookup table owns a weak one. An attachment
-//! owns a strong reference only while it needs the buffer. Otherwise buffer and attachment would
-//! keep each other alive. - **I4** Bytes change only while the latch is held.
+//!   or were cleared for a new block of that kind.
+//! - **I2** The extents of a buffer never change. Its kind changes only when its blocks have been
+//!   freed and are used again ([`BufferCache::claim`](crate::BufferCache::claim)).
+//! - **I3** The strong count of a core is its hold count. Everything that needs the buffer to stay
+//!   owns a strong reference: a caller, the ring of its shard, the log item of a dirty buffer. The
+//!   lookup table owns a weak one. An attachment owns a strong reference only while it needs the
+//!   buffer. With a permanent strong reference, buffer and attachment would keep each other alive.
+//! - **I4** Bytes change only while the latch is held.
 //!
 //! # Two locks
 //!
-//! The *latch* is the right to change the buffer. A transaction holds it from its first touch to
-//! its commit, and so does the thread that writes the buffer in place. It is held across calls and
-//! across the log's work. The lock on the *bytes* is held for moments. It keeps a reader that has
-//! no latch from seeing half of a change. Lock order: latches, in the order of the layer above;
-//! then bytes, which are a leaf for a writer.
+//! The *latch* is the right to change the buffer. A transaction holds the latch from its first
+//! access to its commit, across calls and across the work of the log. A thread that writes the
+//! buffer in place, that is, to its home location on disk, holds the latch during the write. The
+//! lock on the *bytes* is held for moments. It keeps a reader that has no latch from seeing half of
+//! a change. Lock order: latches, in the order of the layer above; then the lock on the bytes. A
+//! thread that holds the bytes for writing takes no other lock.
 
 use std::any::Any;
 use std::fmt;

@@ -157,14 +157,15 @@ impl BufferCache {
         self.geometry.last()
     }
 
-    /// Returns the current and earlier geometries, for a caller that does not keep the cache.
+    /// Returns a reference to the current and earlier geometries, for a caller that holds no
+    /// reference to the cache.
     #[must_use]
     pub fn shared_geometry(&self) -> Arc<VersionChain<Geometry, Volume>> {
         Arc::clone(&self.geometry)
     }
 
     /// Records that the volume has grown. All later reads are verified against `geometry`, so the
-    /// caller must hold the latches of the headers that changed.
+    /// caller must hold the latches of the group headers that changed.
     pub fn set_geometry(&self, geometry: Geometry) {
         self.geometry.push(geometry);
     }
@@ -242,7 +243,7 @@ impl BufferCache {
     }
 
     /// Reads and verifies a buffer from the device even if the cache has it, and does not cache the
-    /// result. For a caller that made a check of its own on a cached buffer, which failed.
+    /// result. For a caller whose own check of the cached buffer has failed.
     ///
     /// # Errors
     ///
@@ -289,11 +290,11 @@ impl BufferCache {
         Ok(Buffer::new(core))
     }
 
-    /// Enters a new core into the table and loads it. Returns the other core, which may still be
-    /// loading, if another thread entered one first.
+    /// Enters a new core into the table and loads it. If another thread has entered a core for this
+    /// address first, returns that core, which may still be loading.
     ///
     /// If the device panics, the core is never loaded and is freed with its last waiter. The next
-    /// reader finds no core.
+    /// reader of the address finds no core and loads a new one.
     fn load(&self, shard: &Shard, map: &[BufferExtent], kind: BlockKind) -> Result<Loaded> {
         let core = Arc::new(BufferCore::new(buffer_map(map)?, kind));
         // Locked before any thread can find the core: a thread that finds it waits for this lock.

@@ -30,8 +30,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the same error for a second caller. A host's error keeps its errno, or its kind and
-    /// text if it has none.
+    /// Returns the same error for a second caller. An error of the host keeps its errno; if it has
+    /// no errno, it keeps its kind and text.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         match self {

@@ -71,7 +71,7 @@ pub(crate) struct TestDevice {
     bytes: Vec<u8>,
     reads: AtomicU64<Volume>,
     bad: Mutex<Range<u64>, Volume>,
-    /// Number of next reads that are torn: the last byte that they return is wrong.
+    /// Number of reads, from the next one on, that return a torn block: its last byte is wrong.
     torn_reads: AtomicU64<Volume>,
 }
 

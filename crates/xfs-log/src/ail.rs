@@ -54,7 +54,7 @@ pub(crate) struct Position {
     pub(crate) number: u64,
 }
 
-/// The record that holds a checkpoint's COMMIT, as its place in the log.
+/// The place in the log of the record that holds a checkpoint's COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommitRecord {
     /// The LSN of the record.
@@ -157,8 +157,8 @@ struct AilList {
     /// The LSN of the START of each checkpoint that is being written, by checkpoint sequence.
     starts: BTreeMap<u64, Lsn>,
     balance: i64,
-    /// Whether the log is shut down. From then on no checkpoint adds items, not even one that is
-    /// durable.
+    /// Whether the log is shut down. After a shutdown no checkpoint adds items, not even a durable
+    /// one.
     closed: bool,
 }
 

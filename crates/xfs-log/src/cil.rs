@@ -17,8 +17,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Every checkpoint that is not empty is open, in `committing`, or complete. There is no
-//!   state in between, because the switch changes both with all slot locks held.
+//! - **I1** Every checkpoint that is not empty is open, in `committing`, or complete. No thread
+//!   sees a checkpoint between open and `committing`, because the switch holds all slot locks.
 //! - **I2** All slots hold the same checkpoint whenever all their locks are held.
 //! - **I3** A checkpoint has been granted at least the log that writing it takes.
 //! - **I4** A member that is not written (`Disposition`) stays in the list of its slot until the
@@ -26,8 +26,8 @@
 //!   push applies the notes when it has all slots, so a commit needs no lock but that of its own
 //!   slot.
 //!
-//! Lock order: `switching`, slots in ascending order, `committing`. The vector that several slots
-//! share of an item comes after the slot.
+//! Lock order: `switching`, slots in ascending order, `committing`. The lock of a vector that
+//! several slots share comes after the locks of the slots.
 
 mod arena;
 mod closed;

@@ -51,8 +51,8 @@ pub(crate) fn find(log: &LogDevice) -> Result<u32> {
     Ok(if head == length { 0 } else { head })
 }
 
-/// Returns the first block whose cycle satisfies `is_past`. The caller knows that block 0 does not
-/// satisfy it, that the last block does, and that the answer changes once.
+/// Returns the first block whose cycle satisfies `is_past`. The caller knows that block 0 and some
+/// blocks after it do not satisfy `is_past`, and that all later blocks do, the last one included.
 fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
     let (mut before, mut past) = (0, log.length_blocks() - 1);
     while past - before > 1 {
@@ -135,8 +135,9 @@ pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result
     find_block(log, start, end, LogRecordHeader::is_here)
 }
 
-/// Returns the start of the last of the records before `head`, or `head` if that record ends there.
-/// `scan` is the number of blocks to search.
+/// Returns `head` if the last record that starts before `head` ends at `head`. If that record has
+/// not got all its blocks, returns the block at which it starts. `scan` is the number of blocks to
+/// search.
 #[doc(alias = "xlog_find_verify_log_record")]
 fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     let start = head.saturating_sub(scan);

@@ -8,10 +8,10 @@
 //! | field | written by | read by |
 //! |---|---|---|
 //! | `order`, `member_ref`, `length_bytes` | a commit: item and one slot locked | such a commit |
-//! | `sequence` | the same | any thread |
-//! | `shared` | the same | the same |
-//! | a shared vector | the same, before the switch | after the switch: the push, its owner |
-//! | `lsn`, `number` | with the AIL locked; also `leave_from`, without | `lsn`: any thread |
+//! | `sequence` | such a commit | any thread |
+//! | `shared` | such a commit | such a commit |
+//! | a shared vector | such a commit, before the switch | the push that owns it, after the switch |
+//! | `lsn`, `number` | with the AIL locked; `leave_from` also without | `lsn`: any thread |
 //!
 //! No thread locks an intent: it belongs to one chain of transactions, and so does its completion.
 

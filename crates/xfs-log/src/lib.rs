@@ -1,9 +1,10 @@
 //! The journal: from a commit to the disk and back.
 //!
-//! Owns: where the log lies. Reading records, transactions and items from it, and deciding from its
-//! bytes alone whether anything must be replayed. Log space, the committed item list, the writer of
-//! records, and the items that wait to be written in place. Recovery after a crash. Does **not**
-//! own the bytes of log items (`xfs_format::log_item`), or the work that intents promise.
+//! Owns: the location of the log; reading records, transactions and items from the log; the
+//! decision, from the log's bytes alone, whether anything must be replayed. Also owns: log space,
+//! the committed item list, the writer of records, the items that wait to be written in place (to
+//! their home locations on disk), and recovery after a crash. Does **not** own the bytes of log
+//! items (`xfs_format::log_item`), or the work that intents promise.
 //!
 //! The design of the write side is in docs/internals/log.md.
 //!

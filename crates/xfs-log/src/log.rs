@@ -209,9 +209,9 @@ impl Log {
     /// Returns `None` if it need not log any again.
     ///
     /// If the space is reserved now, only intents are logged again that lie where the tail will
-    /// soon have to move. Otherwise the chain will wait for a tail that it holds itself, so all its
-    /// intents are logged again. This must be decided before the transaction is committed: other
-    /// threads may use up the log in between.
+    /// soon have to move. If the space cannot be reserved now, the chain will wait for the tail to
+    /// pass its own intents, so all its intents are logged again. This must be decided before the
+    /// transaction is committed: other threads may use up the log in between.
     pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
         let Inner { space, ail, .. } = &*self.inner;
         let is_secure = ticket.secure(space);

@@ -12,7 +12,8 @@
 //!
 //! The operations of several transactions may alternate. A transaction is returned when its COMMIT
 //! is read, with the LSN of the record that holds its START. A transaction whose START lies before
-//! the tail is skipped: all of it is in place. A transaction without a COMMIT never happened.
+//! the tail is skipped: all its changes are at their home locations on disk. A transaction without
+//! a COMMIT never happened.
 //!
 //! # Memory
 //!

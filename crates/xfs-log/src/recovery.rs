@@ -43,19 +43,20 @@
 //!
 //! # Crash argument
 //!
-//! `write_back` writes in place, flushes, and only then touches the log. A crash before the flush
-//! has returned leaves the log as it was and the objects in any mixture of before and after. Each
-//! of them is replayed again, or skipped because its LSN says that it is complete. That needs a
-//! metadata buffer to be on disk as a whole or not at all (docs/internals/crash-model.md). So each
-//! buffer is written by one write, even where only some of its sectors have changed. The
-//! superblock's counters are computed again. A crash between the flush and the unmount record finds
-//! everything in place and replays nothing new. So a repeated recovery gives the same volume,
-//! however often it was interrupted.
+//! `write_back` writes in place (to the home locations on disk), flushes, and only then touches the
+//! log. A crash before the flush has returned leaves the log as it was and the objects in any
+//! mixture of before and after. Each of them is replayed again, or skipped because its LSN says
+//! that it is complete. That needs a metadata buffer to be on disk as a whole or not at all
+//! (docs/internals/crash-model.md). So each buffer is written by one write, even where only some of
+//! its sectors have changed. The superblock's counters are computed again. A crash between the
+//! flush and the unmount record finds everything in place and replays nothing new. So a repeated
+//! recovery gives the same volume, however often it was interrupted.
 //!
 //! `write_in_place` ends after the flush: the log is as dirty as before, with the same head. The
-//! transactions that finish the intents are logged from there on like all others, so a crash among
-//! them leaves a longer log. Recovery then replays the first part, where nothing is left to do, and
-//! the transactions that finish, and finds those intents open whose completion is not in the log.
+//! transactions that finish the intents are logged after that head like all other transactions, so
+//! a crash among them leaves a longer log. Recovery then replays the first part, where nothing is
+//! left to do, and the transactions that finish, and finds those intents open whose completion is
+//! not in the log.
 
 mod buffer;
 mod cancel;
@@ -135,7 +136,8 @@ pub struct Summary {
     pub unlinked_damaged: u64,
 }
 
-/// Number of IDs for new intents: a range of this length has no ID of an open intent.
+/// Number of intent IDs, all unused by open intents, that are free for new intents from
+/// `first_intent_id` on.
 const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
@@ -172,7 +174,8 @@ impl Replayed {
     }
 
     /// Returns the first of a long range of IDs that no open intent has. New intents are numbered
-    /// from this ID on. Otherwise a completion could be taken for that of another intent.
+    /// from this ID on. With an ID that an open intent has, a completion could be taken for that of
+    /// the other intent.
     #[must_use]
     pub fn first_intent_id(&self) -> u64 {
         let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();
@@ -254,7 +257,7 @@ impl Replayed {
 /// # Errors
 ///
 /// Returns a [`RecoveryError`], also if the log leaves an open intent, an unlinked inode or blocks
-/// set aside for copies.
+/// reserved for copy-on-write.
 pub fn replay(
     data: SharedDevice,
     log: &LogDevice,
@@ -263,8 +266,8 @@ pub fn replay(
     run(data, log, superblock, Leftovers::Refused)
 }
 
-/// Replays the log of a volume into memory. Open intents, unlinked inodes and blocks set aside for
-/// copies are kept for a layer that has transactions.
+/// Replays the log of a volume into memory. Open intents, unlinked inodes and blocks reserved for
+/// copy-on-write are kept for a layer that has transactions.
 ///
 /// # Errors
 ///

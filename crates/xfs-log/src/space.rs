@@ -179,9 +179,9 @@ impl Space {
     }
 
     /// Stops granting bytes to new transactions: they wait until the space is [opened](Self::open)
-    /// again, but chains continue. The flag is part of the word, so no later request takes bytes
-    /// from the word. Bytes in a cache count as granted (I2). So no transaction is running once no
-    /// bytes are granted.
+    /// again, but chains continue. The flag is part of the word of used and granted bytes, so no
+    /// later request of a new transaction takes free bytes. Bytes in a cache count as granted (I2).
+    /// So no transaction is running once no bytes are granted.
     pub(crate) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.is_closed = true;
@@ -361,8 +361,8 @@ impl Space {
         self.cache_bytes != 0 && take_exactly(self.caches.mine(), bytes)
     }
 
-    /// Takes `bytes` from the free space, and half a cache more for the cache of the calling
-    /// thread's slot if that is free too.
+    /// Takes `bytes` from the free space. If enough is free, also moves half of a cache's capacity
+    /// to the cache of the calling thread's slot. Returns `false` if `bytes` are not free.
     fn refill(&self, bytes: u64, urgency: Urgency) -> bool {
         let extra = self.cache_bytes / 2;
         if extra != 0 && self.take_free(bytes + extra, Urgency::Begin) {

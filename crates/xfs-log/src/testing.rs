@@ -164,8 +164,8 @@ impl LogImage {
         start
     }
 
-    /// Appends records until the head is in the cycle after `turns`, so that the log has wrapped
-    /// `turns` times.
+    /// Appends records until the log has wrapped `turns` times: the head is then in cycle `turns` +
+    /// 1.
     pub(crate) fn fill(&mut self, turns: u32, payload_blocks: u32) {
         while self.head.cycle() <= turns {
             self.tail = self.head;
@@ -212,7 +212,8 @@ fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
     operations
 }
 
-/// Stores the record's checksum in the headers, computed over a first header of 328 bytes.
+/// Stores the record's checksum in the headers. Of the first header, the checksum covers 328 bytes,
+/// as on a 64-bit kernel.
 fn seal(headers: &mut [u8], payload: &[u8]) {
     let mut covered = headers[..328].to_vec();
     let used = payload.len().div_ceil(32 << 10);

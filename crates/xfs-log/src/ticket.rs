@@ -63,8 +63,8 @@ impl Ticket {
     }
 
     /// Begins the next transaction of the chain with a whole unit. The unit is a promised one or,
-    /// once all are used up, one that `take` gets. The rest of the last unit is given back first,
-    /// so that chains which wait for each other's rests get them.
+    /// once all are used up, one that `take` gets. The unused rest of the last unit is given back
+    /// first, because other chains may wait for it.
     pub(crate) fn roll(
         &mut self,
         space: &Space,

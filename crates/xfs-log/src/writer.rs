@@ -13,23 +13,24 @@
 //! The thread that closes a record fills it, without the lock, and writes it. There is no writer
 //! thread here, so no closed record ever waits for a thread that waits for it. A checkpoint that
 //! fills the active record computes from lengths where the record will end, closes it before
-//! anything is copied, and leaves the next record to whichever thread comes first. So large
-//! checkpoints that are written at once copy at once. The rest of a checkpoint, which does not fill
-//! a record, is copied under the lock: that is less than one record for each checkpoint.
+//! anything is copied, and leaves the next record to whichever thread comes first. So several
+//! threads that write large checkpoints can copy at the same time. The rest of a checkpoint, which
+//! does not fill a record, is copied under the lock: that is less than one record for each
+//! checkpoint.
 //!
 //! # Invariants
 //!
 //! - **I1** A record with COMMIT is written after all earlier records are durable: they have been
 //!   written, then a flush, then this one with FUA, so that it is durable by itself.
 //! - **I2** A record carries a tail only if a flush has begun after that tail was reached: the
-//!   items that the tail has passed are durable in place.
+//!   items that the tail has passed are durable at their home locations on disk.
 //! - **I3** Tails do not move back from one record to the next. A tail is read when its record is
 //!   closed, under the lock that gives the record its position.
 //! - **I4** After a failed write or flush nothing is written any more.
 //! - **I5** A region that does not fit a record continues with the first operation of the next
 //!   record. The format does not require it, but readers are simpler than writers. `xfs_logprint`
-//!   fails where three records hold the pieces of a region and those of another checkpoint lie
-//!   between.
+//!   fails if three records hold the pieces of a region and records of another checkpoint lie
+//!   between them.
 //!
 //! # Crash argument
 //!
@@ -270,8 +271,8 @@ impl Writer {
     }
 
     /// Fills and writes the records in `filled`. If one fails, the others are removed without being
-    /// written: no record may stay closed. Returns the state locked, as after the last write: the
-    /// whole volume shares that lock, so it is not taken again for the next record.
+    /// written: no record may stay closed. Returns the writer's state, still locked from the last
+    /// write. The caller needs the lock next, and the whole volume shares it.
     fn write_all<'s, 'a>(
         &'s self,
         filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,
@@ -326,7 +327,8 @@ impl Writer {
     }
 
     /// Waits until there is an active record with room for an operation of `bytes` bytes, or for
-    /// the least part of it. Closes and writes a record that has no room.
+    /// the shortest first part into which the operation may be split. Closes and writes a record
+    /// that has no room.
     fn make_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, WriterState>,

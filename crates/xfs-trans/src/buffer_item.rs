@@ -18,11 +18,12 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The dirty chunks are those changed since the buffer was last in place, in whatever
-//!   checkpoints these changes are. So the newest log entry of a buffer brings the block on disk up
-//!   to date.
+//! - **I1** The dirty chunks are those changed since the buffer was last written in place (to its
+//!   home location on disk), in whatever checkpoints these changes are. So the newest log entry of
+//!   a buffer brings the block on disk up to date.
 //! - **I2** While the buffer is dirty, logged or in the AIL, the item holds the buffer, so that it
-//!   stays in memory. Otherwise the item does not hold it: the buffer owns its item.
+//!   stays in memory. At other times the item does not hold the buffer, because the buffer owns its
+//!   item.
 //! - **I3** A buffer is written in place unpinned and with its latch held. So nothing in it is
 //!   newer than the durable log, and nothing changes while it is written.
 //! - **I4** A freed buffer leaves the cache only when its cancellation is durable and no
@@ -59,7 +60,7 @@ use crate::cluster::{self, ClusterRecords};
 use crate::context::VolumeContext;
 use dirty::DirtyState;
 
-/// Whether the blocks of a buffer are in use or freed, and how far the free is.
+/// Whether the blocks of a buffer are in use, or how far freeing them has proceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockState {
     /// The blocks hold metadata.
@@ -229,9 +230,9 @@ impl BufferItem {
         changes.ordered = true;
     }
 
-    /// Records that the blocks are freed. The caller holds the latch. If the buffer is ordered, a
-    /// checkpoint in progress may have logged more of it, and the buffer then keeps its LSN in the
-    /// AIL (I5). So it stays ordered until the cancellation is durable.
+    /// Records that the blocks are freed. The caller holds the latch. An ordered buffer stays
+    /// ordered until the cancellation is durable: a checkpoint in progress may hold other changes
+    /// of the buffer, and must not move its LSN in the AIL (I5).
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
@@ -288,9 +289,10 @@ impl BufferItem {
         lsn
     }
 
-    /// Releases a buffer that needs no more writes, unless it is pinned or joined. That is a freed
-    /// buffer whose cancellation is durable (I4), or any buffer once the log is shut down. Returns
-    /// the reference to the buffer that the item held, if it held one.
+    /// Releases a buffer that needs no more writes, unless it is pinned or joined. Two kinds of
+    /// buffers need no more writes: a freed buffer whose cancellation is durable (I4), and any
+    /// buffer once the log is shut down. Returns the reference to the buffer that the item held, if
+    /// it held one.
     fn settle(&self, changes: &mut DirtyState, buffer: Option<&Buffer>) -> Option<Buffer> {
         if changes.pins > 0 || changes.joined {
             return None;

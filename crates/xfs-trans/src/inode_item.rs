@@ -1,8 +1,8 @@
 //! The log item of an inode.
 //!
-//! Owns: the image of an inode in memory, its latch, which of its parts are not in place, and how
-//! it is logged. Does **not** own the meaning of the image (`xfs-inode`), or writing it in place
-//! ([`cluster`](crate::cluster)).
+//! Owns: the image of an inode in memory, its latch, which of its parts are not in place (not at
+//! its home location on disk), and how it is logged. Does **not** own the meaning of the image
+//! (`xfs-inode`), or writing it in place ([`cluster`](crate::cluster)).
 //!
 //! ```text
 //!              change_inode                 commit               checkpoint durable
@@ -23,8 +23,8 @@
 //! - **I4** The inode is written in place unpinned, with its latch shared, and with the image that
 //!   was logged last.
 //! - **I5** An inode that is not known to be in place has an image in memory. An inode in place
-//!   needs none: the view of a layer above and the cluster hold the same. `contents` makes marking
-//!   an inode and releasing its image exclude each other.
+//!   needs none: the view of a layer above and the cluster hold the same contents. `contents` makes
+//!   marking an inode and releasing its image exclude each other.
 //!
 //! Lock order: latch, then `contents`, then `logged`.
 

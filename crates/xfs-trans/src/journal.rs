@@ -144,10 +144,10 @@ impl Journal {
         &self.context
     }
 
-    /// Begins a transaction that may use up to `blocks` free blocks. A kind that frees blocks takes
-    /// them from the pool if too few are free, so that a full volume can be emptied. This function
-    /// waits for log space, so the caller must hold nothing that could prevent the log's tail from
-    /// moving.
+    /// Begins a transaction that may use up to `blocks` free blocks. If too few blocks are free, a
+    /// kind of transaction that frees blocks takes them from the pool of blocks for operations that
+    /// must not fail, so that a full volume can be emptied. This function waits for log space, so
+    /// the caller must hold nothing that could prevent the log's tail from moving.
     ///
     /// # Errors
     ///

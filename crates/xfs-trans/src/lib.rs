@@ -1,8 +1,8 @@
 //! Transactions: changes of metadata that happen as a whole or not at all.
 //!
 //! Owns: the reservations of a transaction; the buffers and inodes that it holds latched, and which
-//! of their bytes are logged. Rolling, and deferred work with its intents and completions. The
-//! counters of the volume, and writing inodes to their home locations on disk. Does **not** own:
+//! of their bytes are logged. Also owns: rolling; deferred work with its intents and completions;
+//! the counters of the volume; writing inodes to their home locations on disk. Does **not** own:
 //! the meaning of a change (the layers above), log space and checkpoints (`xfs-log`), or the bytes
 //! of items (`xfs_format::log_item`).
 //!

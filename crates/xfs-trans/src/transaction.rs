@@ -103,8 +103,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a transaction as [`begin`](Self::begin) does, but takes blocks from the pool if too
-    /// few are free.
+    /// Begins a transaction as [`begin`](Self::begin) does, but if too few blocks are free, takes
+    /// them from the pool for operations that must not fail.
     pub(crate) fn begin_from_pool(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
@@ -114,8 +114,8 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
-    /// Begins a transaction of recovery. It may take blocks from the pool, and the log space that
-    /// other transactions must leave.
+    /// Begins a transaction of recovery. It may take blocks from the pool for operations that must
+    /// not fail, and the log space that other transactions must leave free.
     pub(crate) fn begin_for_recovery(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,

@@ -9,7 +9,7 @@ use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
 
-/// A device each of whose reads takes the lock of every clock of the cache that calls it.
+/// A device that takes, in each read, the lock of the clock of every shard of the cache.
 struct LookingDevice {
     device: Arc<TestDevice>,
     cache: SetOnce<Weak<BufferCache>, Volume>,
@@ -340,8 +340,9 @@ fn miss_takes_one_lock_of_its_shard() {
     assert_eq!(counted.volume.total(), 2);
 }
 
-/// Checks that no thread holds the lock of a clock during I/O (I3 of the shard). The test device
-/// takes the lock of every clock in each read, which would deadlock otherwise.
+/// Checks that no thread holds the lock of a shard's clock during I/O (I3 of the shard). The test
+/// device takes the lock of every clock in each read, which would deadlock if the reading thread
+/// held one.
 #[test]
 fn read_holds_no_clock_while_the_device_works() {
     let device = Arc::new(LookingDevice { device: TestDevice::new(), cache: SetOnce::new() });

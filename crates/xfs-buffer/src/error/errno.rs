@@ -7,7 +7,8 @@ use std::io;
 
 use super::{Error, PosixError};
 
-/// errno values of Linux. XFS reports corruption as EUCLEAN; a bad checksum is the same here.
+/// errno values of Linux. XFS reports corruption as EUCLEAN; ferroxfs reports a bad checksum as
+/// EUCLEAN too.
 mod code {
     pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;
@@ -42,9 +43,9 @@ mod code {
 impl Error {
     /// Returns the errno that the kernel's XFS would return for this error.
     ///
-    /// It is the host's own for a request of the device that failed, or EIO if the host gave none.
-    /// Damage is EUCLEAN, a kind of volume or file that is refused EOPNOTSUPP, and a volume that
-    /// was shut down EIO.
+    /// A failed device request has the errno of the host, or EIO if the host gave none. Damage is
+    /// EUCLEAN. An unsupported kind of volume or file is EOPNOTSUPP. A volume that was shut down is
+    /// EIO.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
@@ -92,7 +93,8 @@ impl PosixError {
     }
 }
 
-/// Keeps the error as the source, and takes the kind of its errno.
+/// Converts to an `io::Error` whose kind follows from the errno, and which wraps the original
+/// error.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = Self::from_raw_os_error(error.errno()).kind();

@@ -5,11 +5,11 @@
 //! **not** own writing the item, or the reasons for which the tail moves.
 //!
 //! An item has left the list as soon as its [`ItemState`] says so. The thread that has written the
-//! item sets that state before it unlatches the buffer. From then on the item is clean, and may be
-//! logged and inserted again. The list still has its old position, with a reference to the item,
-//! and the tail waits there. The list belongs to the whole volume, and whatever moves the tail
-//! serves the waiters for log space. So the positions of [`SWEEP_WRITES`] writes are swept
-//! together.
+//! item sets that state before it unlatches the buffer. As soon as the state is set, the item is
+//! clean, and may be logged and inserted again. The list still has its old position, with a
+//! reference to the item, and the tail waits there. The list belongs to the whole volume, and
+//! whatever moves the tail serves the waiters for log space. So the positions of [`SWEEP_WRITES`]
+//! writes are swept together.
 //!
 //! The writer compares the item's LSN with the LSN that it saw. If they are equal, nothing of the
 //! item was logged later, because an item never returns to an LSN that it has left. A change that
@@ -31,7 +31,7 @@ use crate::item::{ItemState, LogItem};
 use crate::mutant::ActiveMutant;
 
 /// Number of writes after which the positions of the written items are swept. A cluster of inodes
-/// is one write of as many as 65 items.
+/// is one write of as many as 65 items: 64 inodes and the buffer.
 const SWEEP_WRITES: usize = 32;
 
 /// The items that a walk has had written to their home locations on disk since the last sweep.
@@ -40,7 +40,7 @@ pub struct InPlace {
     /// Positions in the AIL that the next sweep clears: their items are marked as no longer in the
     /// AIL.
     positions: Vec<Position>,
-    /// Number of positions at the end of the last item's push.
+    /// The length of `positions` when the push of the last item ended.
     seen: usize,
     /// Number of pushes since the last sweep that marked an item as no longer in the AIL.
     writes: usize,
@@ -93,8 +93,8 @@ impl Ail {
 }
 
 impl AilList {
-    /// Removes the item that the list has at `position`, unless the item itself still says that it
-    /// is there. Returns the removed item.
+    /// Removes the item that the list has at `position`, unless the item's own state says that the
+    /// item is at `position` now. Returns the removed item.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

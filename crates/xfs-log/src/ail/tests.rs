@@ -78,8 +78,9 @@ fn tail_follows_the_oldest_item_around_the_end_of_the_log() {
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
 
-/// Checks that the head moves in the same step (I2) in which the grant is given back. The later
-/// checkpoint gives back the difference (I3).
+/// Checks that the head moves in the same step (I2) in which the grant is given back. The first of
+/// two checkpoints gives back more grant than it had, and the later one gives back that much less
+/// (I3).
 #[test]
 fn checkpoint_gives_back_as_much_grant_as_the_head_moves() {
     let ail = empty();

@@ -63,8 +63,9 @@ impl Arena {
         VectorLocation { chunk, offset, length, capacity: length, regions: vector.regions }
     }
 
-    /// Replaces the vector at `location`. A new vector that fits is stored at the same location.
-    /// Otherwise it gets a new one, with room to grow if the chunk has it. Returns the location.
+    /// Replaces the vector at `location`. A new vector that fits is stored at the same location. A
+    /// longer vector gets a new location, with room to grow if the chunk has enough room. Returns
+    /// the location.
     pub(super) fn replace(
         &mut self,
         location: VectorLocation,

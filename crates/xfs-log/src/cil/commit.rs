@@ -108,7 +108,8 @@ impl Cil {
 
     /// Grants the open checkpoint the log space that a commit of `growth` bytes adds to it. That is
     /// the bytes, the overhead of the records that this slot begins with them, and, on the first
-    /// commit, the overhead of every checkpoint (I3). Returns the number of bytes granted.
+    /// commit, the fixed overhead that a checkpoint has whatever it holds (I3). Returns the number
+    /// of bytes granted.
     ///
     /// Each slot counts its own records. Counts that are rounded up slot by slot are at least the
     /// count of the whole. A commit begins no more records than its own bytes fill, and for these

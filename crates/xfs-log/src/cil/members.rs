@@ -16,7 +16,7 @@ use super::membership::Member;
 pub(super) const CHUNK_MEMBERS: usize = 1024;
 
 /// Number of chunks that a slot takes from the common pool, or gives back to it, at a time. Each
-/// time takes a lock of the volume.
+/// such move takes a lock of the volume.
 const MOVED_CHUNKS: usize = 4;
 
 /// Number of log bytes that a member takes, by a low estimate.

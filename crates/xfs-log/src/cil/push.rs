@@ -21,7 +21,7 @@ pub(crate) struct WrittenCheckpoint {
     record: CommitRecord,
 }
 
-/// An operation that all checkpoints write in the order of their sequences.
+/// An operation (START or COMMIT) that all checkpoints write in the order of their sequences.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderedOperation {
     Start,

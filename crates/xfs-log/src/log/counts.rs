@@ -6,7 +6,7 @@ use crate::ail::PushCounts;
 /// Counters of a log since it was opened, and numbers of items now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Number of transactions. Each transaction of a chain counts as one.
+    /// Number of committed transactions. Each transaction of a chain counts as one.
     pub commits: u64,
     /// Number of checkpoints that were written or are being written.
     pub checkpoints: u64,

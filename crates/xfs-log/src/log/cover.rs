@@ -1,8 +1,8 @@
 //! Writing all items to their home locations on disk ("in place"), and covering an idle log.
 //!
-//! A log with nothing left to replay still has a tail: recovery would replay the changes there over
-//! objects that have long been in place. Covering writes two checkpoints that are harmless to
-//! replay, so that nothing else lies between tail and head.
+//! A log with nothing left to replay still has a tail: recovery would replay the changes between
+//! tail and head over objects that have long been in place. Covering writes two checkpoints that
+//! are harmless to replay, after which only these checkpoints lie between tail and head.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use xfs_sync::Ordering;
 use super::{BACKOFF, Inner, Log};
 use crate::item::LogItem;
 
-/// Number of times that covering tries to get a checkpoint in place, [`BACKOFF`] apart. If that
-/// does not suffice, a commit has made the log busy again, and the log is covered another time.
+/// Number of times that covering tries to get the items of a checkpoint to their home locations on
+/// disk, [`BACKOFF`] apart. If that does not suffice, a commit has made the log busy again, and the
+/// log is covered later.
 const COVER_ROUNDS: usize = 20;
 
 impl Log {

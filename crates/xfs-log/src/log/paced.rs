@@ -1,8 +1,8 @@
 //! Checkpoints whose bytes follow from the commits alone.
 //!
 //! Owns: the points at which a log that goes by count closes a checkpoint, treats it as durable,
-//! and writes items in place. Does **not** own how any of that is done ([`cil`](crate::cil),
-//! [`ail`](crate::ail)).
+//! and writes items in place, that is, to their home locations on disk. Does **not** own how any of
+//! that is done ([`cil`](crate::cil), [`ail`](crate::ail)).
 //!
 //! In other logs the log's threads make decisions when the scheduler runs them, and the decisions
 //! show on the device. They are: where a checkpoint ends, and so the LSNs of all its items; which
@@ -18,14 +18,14 @@
 //!
 //! # Invariants
 //!
-//! - **I1** At most one checkpoint is being written. Until it is collected, no state that a commit
-//!   reads shows that it is durable: its items are pinned, its grant is granted, its freed blocks
-//!   are busy.
+//! - **I1** At most one checkpoint is being written. Until a committing thread collects it, that
+//!   is, treats it as durable, no state that a commit reads shows that it is durable: its items are
+//!   pinned, its grant is granted, its freed blocks are busy.
 //! - **I2** Items are written in place, and the tail moves, only while no checkpoint is being
 //!   written. So all records of a checkpoint name the same tail.
-//! - **I3** A thread holds `decision` while it collects, closes or writes in place by count. If
-//!   commits come one after another, everything follows from them alone. Commits of several threads
-//!   are as safe as in other logs.
+//! - **I3** A thread holds the lock `decision` while it collects or closes a checkpoint, or writes
+//!   items in place, by count. If commits come one after another, everything follows from them
+//!   alone. Commits of several threads are as safe as in other logs.
 //!
 //! # Crash argument
 //!

@@ -14,8 +14,9 @@ use super::{BACKOFF, Inner, Log};
 use crate::space::Urgency;
 use crate::ticket::{LogUnits, Ticket};
 
-/// Number of the largest new transactions that fit into the log: one can run while another is
-/// written and the items of a third are not in place yet.
+/// A new chain reserves at most the log's size divided by this number. So three of the largest
+/// chains fit into the log: one runs, another is written, and the items of the third are not in
+/// place yet.
 #[doc(alias = "XFS_MIN_LOG_FACTOR")]
 const LARGEST_SHARE: u64 = 3;
 

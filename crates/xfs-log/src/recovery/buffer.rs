@@ -1,4 +1,4 @@
-//! Replay of logged buffers: the logged pieces are written over the block on disk.
+//! Replay of logged buffers: the logged byte ranges are written over the block on disk.
 
 use xfs_buffer::Result;
 use xfs_format::btree::BtreeKind;
@@ -25,7 +25,7 @@ const NODE_PLACE: usize = 16;
 const NEXT_UNLINKED: usize = 96;
 
 /// Replays a buffer that is not cancelled. Returns `false` if it was skipped: the block on disk was
-/// not older, or it holds quota.
+/// not older, or it holds quota records.
 #[doc(alias = "xlog_recover_buf_commit_pass2")]
 pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, RecoveryError> {
     let format = &item.format;
@@ -74,8 +74,8 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     Ok(true)
 }
 
-/// Returns the kind of the buffer after the change, or `None` if no such buffer is replayed. Only
-/// for btrees does the kind depend on the magic number.
+/// Returns the kind of the buffer after the change, or `None` if buffers of this type are not
+/// replayed. Only for btrees does the kind depend on the magic number.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option<BlockKind> {
     Some(match buffer_type {

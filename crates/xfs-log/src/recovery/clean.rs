@@ -1,9 +1,9 @@
 //! Marking the log clean: an unmount record at the head, with no torn records ahead of it.
 //!
 //! Records that were torn by the crash may lie ahead of the head with the head's cycle. The search
-//! for the head would take them for later than any record put before them. So first every block
-//! that can be such a leftover becomes a block of the cycle before. Then the unmount record is
-//! written at the head; it names itself as the tail.
+//! for the head would take them for newer than an unmount record that is written before them. So
+//! first every block that can be such a leftover becomes a block of the cycle before. Then the
+//! unmount record is written at the head; it names itself as the tail.
 //!
 //! A crash between the two writes leaves a log that has the same head as before: the search stops
 //! at the first block of the older cycle.
@@ -108,7 +108,7 @@ fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)]
 }
 
-/// An unmount record of a log, by its header.
+/// An unmount record of a log, represented by its header: the rest follows from the header.
 pub(crate) struct UnmountRecord(LogRecordHeader);
 
 impl UnmountRecord {

@@ -17,8 +17,8 @@ use zerocopy::FromBytes;
 use super::refusal::{RecoveryError, Refusal};
 use super::{Leftovers, Replayed};
 
-/// The bit in the first block number of a reference count record that marks blocks set aside for
-/// copies on write.
+/// The bit in the first block number of a reference count record that marks blocks reserved for
+/// copy-on-write.
 const COPY_ON_WRITE_BIT: u32 = 1 << 31;
 
 /// Returns an error that names the first work that needs transactions, if the replay left any.
@@ -43,7 +43,7 @@ fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>
     Ok(None)
 }
 
-/// Returns an error if blocks are set aside for copies on write. Their records are the last ones of
+/// Returns an error if blocks are reserved for copy-on-write. Their records are the last ones of
 /// the reference count btree.
 #[doc(alias = "xfs_reflink_recover_cow")]
 fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {

@@ -81,7 +81,7 @@ pub trait IntentRecovery {
     /// Returns an error that ends the recovery, as `recover` does.
     fn free_unlinked(&mut self) -> Result<FreedInodes>;
 
-    /// Frees the blocks that were set aside for copies which were never made.
+    /// Frees the blocks that were reserved for copy-on-write but never used.
     ///
     /// # Errors
     ///
@@ -101,9 +101,9 @@ pub struct FreedInodes {
 
 /// Finishes all work that a crash has left open. It finishes every intent in the order of the log,
 /// and then the work that these intents have deferred. Unlinked inodes follow, because an intent
-/// may concern their extents. Blocks set aside for copies come last, because an inode may still
-/// have had them. The log is open for writing, and has adopted the intents. Returns the counts of
-/// the replay, with those of the finished work.
+/// may concern their extents. Blocks reserved for copy-on-write come last, because an inode may
+/// still have had them. The log is open for writing, and has adopted the intents. Returns the
+/// counts of the replay, with those of the finished work.
 ///
 /// # Errors
 ///

@@ -28,7 +28,8 @@ pub enum Refusal {
         /// The inode number of the first inode in the unlinked list.
         inode: InodeNumber,
     },
-    /// The log changes the owner of a btree's blocks, as old defragmentation programs logged it.
+    /// The log changes the owner of a btree's blocks. Old kernels logged this when a
+    /// defragmentation program swapped extents.
     #[error("the blocks of {inode} change their owner")]
     BlockOwner {
         /// The inode number of the new owner.
@@ -41,10 +42,10 @@ pub enum Refusal {
         /// The address of a piece that the log has.
         at: DiskAddr,
     },
-    /// Blocks were set aside for copies of shared blocks that were never made.
+    /// Blocks were reserved for copy-on-write of shared blocks, and the copies were never made.
     #[error("blocks in {group} are set aside for copies on write that were never finished")]
     CopyOnWriteLeftovers {
-        /// The number of the group that has the blocks set aside for copies.
+        /// The number of the allocation group that contains the blocks reserved for copy-on-write.
         group: AgNumber,
     },
 }

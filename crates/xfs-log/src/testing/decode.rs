@@ -117,8 +117,8 @@ fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Ve
 }
 
 /// Checks that a region continues with the first operation of the next record. `unfinished` is the
-/// number of the transaction that has an incomplete region. The first record may begin inside a
-/// region.
+/// number of the transaction that has an incomplete region, and `number` is the index of the
+/// operation in its record. The first record may begin inside a region.
 fn check_continued(unfinished: &mut Option<u32>, operation: &LogOperation, number: usize) {
     let goes_on = operation.flags.contains(OperationFlags::WAS_CONTINUED);
     assert!(!goes_on || number == 0, "a region goes on as operation {number} of a record");

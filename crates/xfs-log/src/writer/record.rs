@@ -54,7 +54,8 @@ impl Record {
         Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes, length: 0 }
     }
 
-    /// Returns whether another operation of `bytes` bytes, or at least the least part of it, fits.
+    /// Returns whether another operation of `bytes` bytes fits, or at least the shortest first part
+    /// into which the operation may be split.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         piece_fits(bytes, self.room())
     }

@@ -136,8 +136,8 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
 
 /// Commits to the image's log from `threads` threads, and leaves the log as a crash would. Returns
 /// the items; their last numbers have been forced. One thread alone has one checkpoint at a time,
-/// because a force waits for its end. With several threads, the log also has several threads that
-/// write checkpoints, and its checkpoints are small.
+/// because a force waits until the checkpoint is written. With several threads, the log also has
+/// several threads that write checkpoints, and its checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];

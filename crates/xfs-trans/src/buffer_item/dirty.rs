@@ -55,8 +55,8 @@ impl DirtyState {
         }
     }
 
-    /// Records that the changes of the transaction's step are in the log. If it freed the blocks,
-    /// the cancellation is there too.
+    /// Records that the changes of the transaction's step are in the log. If the transaction has
+    /// freed the blocks, the log has the cancellation too.
     pub(super) fn note_committed(&mut self) {
         if self.blocks == BlockState::Freed {
             self.blocks = BlockState::FreedInLog;

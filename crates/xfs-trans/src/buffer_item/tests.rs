@@ -46,7 +46,8 @@ fn claimed(
 }
 
 /// The contents of an item's log entry. Each extent has its flags, its address, its length in basic
-/// blocks, and its runs of dirty chunks, each run with its first byte.
+/// blocks, and its runs of dirty chunks: offset in bytes, length in bytes, and first byte of each
+/// run.
 type Logged = Vec<(BufferFlags, DiskAddr, u16, Vec<(usize, usize, u8)>)>;
 
 fn logged(item: &BufferItem) -> Logged {
@@ -163,8 +164,8 @@ fn ordered_buffer_has_no_regions() {
     assert_eq!(logged(&item), [(flags, DiskAddr(160), 8, vec![])]);
 }
 
-/// Checks the type with which a block of this kind is logged. The block has the bytes `magic` at
-/// the offset `at`.
+/// Checks that a block of this kind, which has the bytes `magic` at the offset `at`, is logged with
+/// the type `expected`.
 fn check_type(kind: BlockKind, at: usize, magic: &[u8], expected: BufferType) {
     let mut bytes = [0; 64];
     bytes[at..at + magic.len()].copy_from_slice(magic);
@@ -192,8 +193,8 @@ fn every_block_kind_is_logged_with_its_type() {
     check_type(BlockKind::Symlink, 0, b"XSLM", BufferType::Symlink);
 }
 
-/// Checks a freed buffer whose checkpoint ends before the transaction releases the buffer, and one
-/// whose checkpoint ends afterwards.
+/// Checks that a freed buffer leaves the cache when its cancellation is durable and the transaction
+/// has released it, in whichever order these happen.
 #[test]
 fn freed_buffer_is_gone_when_durable_and_released() {
     for durable_first in [false, true] {

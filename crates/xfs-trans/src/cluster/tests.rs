@@ -91,8 +91,8 @@ fn one_push_writes_all_unlatched_unpinned_inodes_of_a_cluster() {
     assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
 }
 
-/// Checks that the push of one inode writes all inodes of its cluster. The others have then left
-/// the AIL before the walk reaches them.
+/// Checks that the push of one inode writes all inodes of its cluster. The other inodes have then
+/// left the AIL before the walk reaches them.
 #[test]
 fn push_of_the_ail_writes_a_cluster_once() {
     let journal = open(&make(), 0);

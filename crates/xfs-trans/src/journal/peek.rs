@@ -89,7 +89,7 @@ impl Journal {
     }
 
     /// Returns the core of an inode of a cluster whose buffer is in the cache. Returns `NotFound`
-    /// for `OnDevice`.
+    /// if the cluster is not in the cache (`OnDevice`).
     fn peek_in(
         &self,
         cluster: &ClusterSource,

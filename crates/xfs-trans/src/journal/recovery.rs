@@ -70,9 +70,9 @@ impl Journal {
     }
 
     /// Does the first step of an open intent, in a transaction of this kind that may use `blocks`
-    /// blocks. The blocks come from the pool if too few are free, since a full volume must be
-    /// recoverable too. `works` is the work that the intent announces. Returns the work that is
-    /// left.
+    /// blocks. If too few blocks are free, they come from the pool for operations that must not
+    /// fail, since a full volume must be recoverable too. `works` is the work that the intent
+    /// announces. Returns the work that is left.
     ///
     /// # Errors
     ///

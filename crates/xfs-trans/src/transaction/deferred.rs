@@ -88,9 +88,9 @@ impl DeferredWork {
     }
 }
 
-/// Splits work into batches, each of which gets one intent. A batch consists of neighbours of one
-/// kind, up to the limit of that kind. In a batch the groups ascend, because their headers are
-/// latched one after the other.
+/// Splits work into batches, each of which gets one intent. A batch consists of consecutive units
+/// of work of one kind, up to the limit of that kind. Within a batch, the work is in ascending
+/// order of allocation groups, because the headers of the groups are latched one after the other.
 fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<IntentPayload>)>> {
     let mut batches: Vec<Vec<(Work, Option<IntentPayload>)>> = Vec::new();
     for work in works {

@@ -15,8 +15,8 @@
 //! Suppose that steps wait for each other's headers in a circle. Each step in the circle waits for
 //! a header that the next one keeps. By I1 that header lies above all headers of the waiting step.
 //! So along the circle the headers only ascend, and the first would lie above itself. Threads that
-//! latch a header without a step (readers of inode chunks, the thread that writes in place) latch
-//! one header and wait for no other.
+//! latch a header without a step (readers of inode chunks, the thread that writes items to their
+//! home locations) latch one header and wait for no other.
 
 use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, Geometry};
 
@@ -69,7 +69,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Returns the group in which a sector lies, or `None` if its number is too large.
+/// Returns the group in which a sector lies, or `None` if the group's number would exceed 32 bits.
 fn group_of(geometry: &Geometry, at: DiskAddr) -> Option<AgNumber> {
     let sectors = geometry.ag_block_disk_addr(AgNumber(1), AgBlock(0)).0;
     u32::try_from(at.0.checked_div(sectors)?).ok().map(AgNumber)

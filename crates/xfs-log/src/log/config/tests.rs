@@ -33,7 +33,8 @@ fn free_bytes_hold_a_whole_checkpoint_and_the_reserve_for_chains() {
     check_free(MIB, 64 * MIB, 16 * MIB);
 }
 
-/// Neither the number of processors nor the order of threads decides anything.
+/// Checks that the configuration of a by-count log does not depend on the number of processors: it
+/// has one slot and one thread.
 #[test]
 fn configuration_by_count_is_the_same_on_any_machine() {
     let geometry = LogGeometry {

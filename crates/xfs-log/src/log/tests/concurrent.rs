@@ -1,4 +1,4 @@
-//! Tests of a log that several threads of the operating system use at once.
+//! Tests of a log that several threads of the operating system use at the same time.
 
 use std::sync::Arc;
 
@@ -90,8 +90,8 @@ fn smallest_log_wraps_twenty_times() {
     assert!(rig.state().clean);
 }
 
-/// Checks checkpoints that are written at once, each with regions that take several records. The
-/// records of a region must follow one another.
+/// Writes checkpoints from several threads at the same time, with items of up to 64 KiB, and so
+/// regions that take several records. Checks that the records of a region follow one another.
 fn check_pieces(buffers: usize) {
     let rig = Rig::new(32 << 10);
     let config = LogConfig { threads: 2, buffers, largest_bytes: 200 << 10, ..rig.config() };
@@ -126,8 +126,9 @@ fn pieces_of_a_region_lie_in_consecutive_records() {
     check_pieces(8);
 }
 
-/// A region may take more records than the log has buffers: its thread then writes its own records
-/// first, and waits for those of the others.
+/// Checks a region that takes more records than the log has buffers. The thread that writes the
+/// region first writes the records that it has filled, and then waits for the records of other
+/// threads.
 #[test]
 fn region_longer_than_all_buffers_is_written() {
     check_pieces(2);

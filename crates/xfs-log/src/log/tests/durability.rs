@@ -88,8 +88,8 @@ fn no_preflush_mutant_loses_forced_commits() {
     power_cuts(ActiveMutant::with(Mutant::NoPreflush)).unwrap_err();
 }
 
-/// Checks I1 of the writer (earlier records are durable before a COMMIT): first the flush, then the
-/// record with FUA.
+/// Checks I1 of the writer (earlier records are durable before a COMMIT): the device gets a flush,
+/// and then the record with COMMIT as a write with FUA.
 #[test]
 fn commit_record_is_written_with_fua_after_a_flush() {
     let start = Rig::new(LOG_BLOCKS);

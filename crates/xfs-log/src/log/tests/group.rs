@@ -127,7 +127,8 @@ fn first_commit_wakes_the_thread_with_a_requested_push() {
     }
 }
 
-/// Otherwise threads that commit faster than the log is written would fill the memory.
+/// Checks that a commit to a checkpoint over its hard limit waits for the switch. Without the wait,
+/// threads that commit faster than the log is written would fill the memory.
 #[test]
 fn commit_over_the_hard_limit_waits_until_its_checkpoint_is_switched() {
     let rig = Rig::new(4096);

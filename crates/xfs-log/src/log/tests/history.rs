@@ -6,8 +6,8 @@
 //!
 //! - new items are in the log in the order of their numbers, and those of one transaction in the
 //!   order in which they were given;
-//! - after every checkpoint, the shared item has the number of the newest ones, and no thread has
-//!   seen a later one;
+//! - after every checkpoint, the shared item has the number of the newest new items, and no thread
+//!   has seen a later number;
 //! - checkpoints start and end in the order of their sequences.
 
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ use crate::testing::item::{TestItem, number_at};
 
 /// The block number of the shared item. The item of each thread follows.
 const SHARED: u64 = 8;
-/// The factor for the block numbers of new items: `NEW` times the number that they carry, plus an
-/// index.
+/// The block number of a new item is `NEW` times the number that the item carries, plus the item's
+/// index in its transaction.
 const NEW: u64 = 1 << 20;
 
 /// Number of new items of one transaction.

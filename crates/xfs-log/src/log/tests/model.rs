@@ -28,7 +28,7 @@ use crate::space::{Space, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
 
-/// Number of schedules of each kind.
+/// Number of schedules of each kind: random ones, and ones with few preemptions.
 const SCHEDULES: usize = 2000;
 
 /// Number of schedules, of which at least one must expose a mutant.
@@ -78,8 +78,8 @@ fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
     log.force(sequence)
 }
 
-/// Runs three kinds of work at once: commits that relog a shared item, commits that look at it, and
-/// pushes.
+/// Runs three kinds of work at the same time: commits that relog a shared item, commits that log
+/// the number of the shared item in another item, and pushes.
 fn commit_push_relog(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
@@ -196,8 +196,9 @@ fn start_out_of_order_is_found() {
     check_found("comes after", || commit_push_relog(ActiveMutant::with(Mutant::StartOutOfOrder)));
 }
 
-/// Writes checkpoints whose records alternate, while other threads write their items to disk. With
-/// three checkpoints, COMMIT of one is in a later record than START of the next.
+/// Three threads each commit an item, write the checkpoint, and write items of the AIL to disk.
+/// Records of up to three checkpoints alternate, so COMMIT of one can be in a later record than
+/// START of the next. No record may name a tail after the START of an incomplete checkpoint.
 fn commit_push_in_place(mutant: ActiveMutant) {
     let (rig, log) = open(mutant);
     let log = Arc::new(log);
@@ -229,8 +230,9 @@ fn tail_past_start_is_found() {
     });
 }
 
-/// Writes checkpoints longer than a record at once: one fills a record while the other has closed a
-/// later one. A forced commit must be in the log, whatever the other checkpoint has yet to write.
+/// Two threads each write a checkpoint that is longer than a record. One thread may still fill its
+/// record while the other thread has closed a later record. A forced commit must be in the log,
+/// whatever the other checkpoint has yet to write.
 fn fill_at_once(mutant: ActiveMutant) {
     const BYTES: usize = 36 << 10;
     let (rig, log) = open(mutant);

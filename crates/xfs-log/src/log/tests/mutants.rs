@@ -6,7 +6,8 @@ use super::history::{History, check};
 use super::rig::Rig;
 use crate::mutant::{ActiveMutant, Mutant};
 
-/// Writes one checkpoint, to which threads commit one after another, and checks its order.
+/// Has threads commit to one checkpoint one after another, writes the checkpoint, and checks the
+/// order of its items.
 fn history(mutant: ActiveMutant) -> Result<(), String> {
     let rig = Rig::new(4096);
     let log = rig.open_with(&rig.config(), mutant);

@@ -16,7 +16,8 @@ use crate::testing::item::TestItem;
 const LOG_BLOCKS: u32 = 1024;
 /// The block number of the first item's home location, which is after the log.
 const PLACE: u64 = LOG_BLOCKS as u64;
-/// Number of items: enough that some are in place and some are not when they are logged again.
+/// Number of items: enough that some items are at their home locations and some are not when they
+/// are logged again.
 const ITEMS: u64 = 400;
 /// Number of commits: several times as many as the log holds.
 const COMMITS: u64 = 6000;
@@ -83,7 +84,9 @@ fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// Checks that every decision is made by the committing thread (I3).
+/// Checks that the same commits give the same bytes on the device without a writer thread, with
+/// one, and with one on a device that holds requests back. So every decision is made by the
+/// committing thread (I3).
 #[test]
 fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     let alone = bytes_after(0, None);

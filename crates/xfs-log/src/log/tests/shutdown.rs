@@ -99,8 +99,9 @@ fn commit_beyond_its_reservation_shuts_the_log_down() {
     check_dead(&log, &item);
 }
 
-/// Fails the n-th request of a kind, for every n that the work makes. Checks that nothing is
-/// written after the failed request (I4 of the writer).
+/// Repeats a series of forced commits, and each time fails another device request of this kind: the
+/// first, the second, and so on until no request fails. Checks that nothing is written after the
+/// failed request (I4 of the writer).
 fn check_failures(kind: RequestKind) {
     let mut failed = true;
     let mut nth = 0;

@@ -251,8 +251,8 @@ fn recovery_may_use_the_space_that_new_transactions_leave() {
     tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
-/// Checks that a chain still has its space when it rolls: the space that it reserved when it
-/// decided which intents to log again.
+/// Checks that a chain that has reserved the space of its next transaction, when it decided which
+/// intents to log again, rolls without waiting even if other tickets then use up the log.
 #[test]
 fn chain_with_a_secured_step_rolls_without_waiting() {
     let rig = Rig::new(2048);
@@ -306,8 +306,8 @@ fn covered_log_replays_only_the_covering_item() {
     assert!(log.needs_cover());
 }
 
-/// Checks that covering gives up while a concurrent commit keeps an item from being written for
-/// long.
+/// Checks that covering gives up if a concurrent commit adds an item that is never written to its
+/// home location.
 #[test]
 fn covering_a_log_that_has_become_busy_gives_up() {
     let rig = Rig::new(4096);
@@ -339,7 +339,8 @@ fn commit_after_the_cover_is_not_covered() {
     assert!(log.needs_cover());
 }
 
-/// Checks an item that several threads, each with a slot of its own, commit one after another.
+/// Checks that each checkpoint pins and writes an item once, even if several threads with different
+/// slots commit the item one after another.
 #[test]
 fn item_committed_through_several_slots_is_written_once() {
     let rig = Rig::new(4000);
@@ -390,7 +391,8 @@ fn intent_finished_through_another_slot_is_cancelled() {
     check_settled(&log);
 }
 
-/// A checkpoint writes an item once, so relogging it takes no more of the log.
+/// Checks that an item that is logged again in the open checkpoint counts once, in number and
+/// bytes: the checkpoint writes each item only once.
 #[test]
 fn relogged_item_counts_once_in_its_checkpoint() {
     let rig = Rig::new(4000);

@@ -307,7 +307,8 @@ fn dirty_log_keeps_its_buffer_size() {
     }
 }
 
-/// Checks a log in which power failed while the first record after an unmount was written.
+/// Checks that preparing a clean log for writing clears a torn record after its head. Power failed
+/// while the first record after the unmount record was written.
 #[test]
 fn prepare_clears_a_torn_record_ahead_of_a_clean_log() {
     let bench = Bench::new();

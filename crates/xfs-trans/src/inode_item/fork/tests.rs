@@ -122,7 +122,8 @@ fn btree_root_is_logged_with_pointers_directly_after_keys() {
     assert_eq!(words, [1, 2, 11, 12]);
 }
 
-/// The number of a device lies in its data fork, but is logged with a flag of its own.
+/// Checks the flags with which the inode of a device is logged. The device number lies in the data
+/// fork, but is logged with a flag of its own and without the fork.
 #[test]
 fn device_number_is_logged_with_the_core() {
     let bytes = inode(ForkFormat::Device, ForkFormat::Extents, |core| core.fork_offset = 0);

@@ -149,8 +149,8 @@ fn recovery_returns_forced_changes_only() {
 }
 
 /// Checks that the log entry of a buffer holds all changes since the buffer was last written to
-/// disk, whatever checkpoints they are in. After a write it starts empty. Recovery at any time
-/// restores all changes.
+/// disk, whatever checkpoints they are in. The first log entry after a write to disk holds only
+/// later changes. Recovery at any time restores all changes.
 #[test]
 fn changes_accumulate_until_they_are_in_place() {
     let device = testing::make();
@@ -477,8 +477,8 @@ fn buffer_that_fails_verification_is_not_written() {
     assert_eq!(on_device(&device, 0), before);
 }
 
-/// Checks that all items of a volume that is shut down are freed, those in the open checkpoint and
-/// those in the AIL.
+/// Checks that no item stays in memory when a volume that was shut down is closed: neither items of
+/// the open checkpoint nor items in the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_shut_down() {
     let device = testing::make();
@@ -497,7 +497,8 @@ fn no_item_outlives_a_volume_that_is_shut_down() {
     assert!(items.iter().all(|item| item.upgrade().is_none()));
 }
 
-/// Checks that all items of a journal that is dropped are freed.
+/// Checks that no item stays in memory after the journal is dropped: neither items of the open
+/// checkpoint nor items in the AIL.
 #[test]
 fn no_item_outlives_a_volume_that_is_dropped() {
     let device = testing::make();

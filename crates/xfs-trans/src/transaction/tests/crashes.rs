@@ -16,7 +16,7 @@ const COMMITS: u32 = 80;
 const INODES: u64 = 12;
 
 /// The number of the last commit that changed each inode, and of the last one that changed the
-/// buffer.
+/// buffer (the copy of the superblock in group 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     inodes: Vec<u32>,

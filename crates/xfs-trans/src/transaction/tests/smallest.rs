@@ -1,4 +1,4 @@
-//! Tests of every kind of transaction on the smallest log that mkfs makes for its volume.
+//! Tests of every kind of transaction on volumes with the smallest log that mkfs allows for them.
 
 use xfs_format::reservation::{TransactionKind, minimum_log_blocks};
 

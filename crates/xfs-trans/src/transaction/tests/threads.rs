@@ -16,8 +16,8 @@ const COMMITS: u32 = 3;
 /// The number of times that the threads fill the log.
 const WRAPS: u32 = 20;
 
-/// Returns the options for the smallest log of any volume: without the btrees that make
-/// transactions large.
+/// Returns the mkfs options for a volume whose log is the smallest of all volumes: the volume lacks
+/// the btrees that make transactions large.
 fn smallest_log() -> String {
     let features = "-m rmapbt=0,reflink=0,finobt=0 -i nrext64=0";
     let superblock = superblock(&make_with(features));
