@@ -57,8 +57,8 @@ pub fn enable_discard(journal: &Journal) {
     Space::of(journal).set_discards();
 }
 
-/// Forces the log, and discards the freed blocks that no later operation has discarded yet, because
-/// no thread has latched their group since. Does nothing unless [`enable_discard`] was called.
+/// Forces the log, then latches each group once, which discards the freed blocks of the group that
+/// have not been discarded yet. Does nothing unless [`enable_discard`] was called.
 ///
 /// # Errors
 ///

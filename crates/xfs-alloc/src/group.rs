@@ -52,10 +52,10 @@ use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 use crate::space::{GroupState, Space};
 
-/// The bytes of an AGF, as offsets, whose fields change: from the roots of the btrees to the level
-/// of the reference count btree.
+/// The offsets of the AGF's bytes that can change, except the length: from the roots of the btrees
+/// to the level of the reference count btree.
 const CHANGING_BYTES: Range<usize> = 16..96;
-/// The bytes, as offsets in the AGF and in the AGI, that hold the length of the group.
+/// The offsets of the bytes that hold the length of the group, in the AGF and in the AGI alike.
 const LENGTH_BYTES: Range<usize> = 12..16;
 
 /// The free space of one group, whose header (AGF) a transaction has latched.
@@ -123,8 +123,8 @@ impl GroupSpace {
         self.state.publish(&self.agf);
     }
 
-    /// Fills the free list, then allocates the blocks of `wanted`. The result says whether the
-    /// group does not have them, or has them but busy.
+    /// Fills the free list, then allocates the blocks of `wanted`. If nothing is allocated, the
+    /// result says whether the group has no suitable blocks, or only busy ones.
     pub(crate) fn allocate(
         &mut self,
         tx: &mut Transaction<'_>,

@@ -206,8 +206,8 @@ impl ExtentMap {
     }
 
     /// Restores I1 (no chunk is empty) after extents were removed at `at`. If no extent follows
-    /// `at` in its chunk, moves extents of the next chunk to the end of this chunk, so that the
-    /// rest of the old extents is found there.
+    /// `at` in its chunk, moves extents of the next chunk to the end of this chunk. The extents
+    /// that are still to be removed are then found at `at`.
     fn join(&mut self, at: MapPosition) {
         let chunk = self.chunks.get(at.chunk).expect(IN_MAP);
         if chunk.len() > at.index {

@@ -83,8 +83,8 @@ pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
 pub(crate) struct DataUse {
     /// The form in which the data fork is stored.
     pub(crate) format: ForkFormat,
-    /// The bytes that the data fork uses in the inode: contents, records, or the used part of the
-    /// root.
+    /// Number of bytes that the data fork uses in the inode: for contents, records, or the used
+    /// part of the root.
     pub(crate) bytes: usize,
 }
 

@@ -232,8 +232,8 @@ impl LiveInode {
         }
     }
 
-    /// Creates the object from a log record that no transaction is changing, and the view for
-    /// readers.
+    /// Creates the object from its log record and the view for readers. No transaction may be
+    /// changing the record.
     fn loaded(record: Arc<InodeRecord>, view: Inode) -> Self {
         let sequence = record.sequence();
         Self::new(record, view, sequence)

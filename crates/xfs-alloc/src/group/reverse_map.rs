@@ -1,10 +1,10 @@
 //! The reverse map of a group: adding, removing and converting mappings between written and
 //! unwritten.
 //!
-//! Owns: finding the record that a mapping belongs to, joining a new mapping with its continuation
-//! on both sides, and cutting a mapping out of a longer record. Does **not** own the time of the
-//! change: metadata changes with the allocation, a file's mappings in a later transaction step,
-//! promised in the log.
+//! Owns: finding the record that a mapping belongs to, joining a new mapping with the record that
+//! it continues and with the record that continues it, and cutting a mapping out of a longer
+//! record. Does **not** own the time of the change: metadata changes with the allocation, a file's
+//! mappings in a later transaction step, promised in the log.
 //!
 //! # Invariants
 //!

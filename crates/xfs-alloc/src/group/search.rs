@@ -9,7 +9,8 @@
 //!    outwards from the block, in both directions of the btree by block, over at most [`NEARBY`]
 //!    extents.
 //! 2. The shortest extent that gives the maximum, by the btree by size.
-//! 3. The longest piece that gives at least the minimum, from the long end of the btree by size.
+//! 3. The longest piece that gives at least the minimum. The btree by size is searched from its
+//!    longest extent down.
 //!
 //! Busy blocks are left out of every extent. If the search finds nothing and has met busy blocks,
 //! it returns [`SearchResult::Busy`], and its caller waits for the log.

@@ -1,4 +1,5 @@
-//! Intents that a crash left open, and that no volume of ours or the kernel's can hold.
+//! Intents that a crash left open. Valid ones must be resumed; those that neither ferroxfs nor the
+//! kernel writes must be refused.
 
 use xfs_buffer::Error;
 use xfs_format::log_item::{LogItemCheck, RmapExtent};
@@ -16,7 +17,8 @@ const ALLOCATE: u32 = 7;
 const FORK_BTREE: u32 = 1 << 30;
 const ATTR: u32 = 1 << 31;
 
-/// Checks whether an intent to change the reverse map is resumed. `false`: its offset is refused.
+/// Resumes an intent to change the reverse map. If `is_resumed` is `false`, the intent must be
+/// refused as corrupt because of its offset.
 fn check(owner: u64, flags: u32, offset: u64, is_resumed: bool) {
     let geometry = superblock(&make_with("-m rmapbt=1")).geometry;
     let start = FsBlock(100);

@@ -282,8 +282,8 @@ impl Worker {
         AgNumber(self.random.within(0..self.journal.geometry().ag_count as usize) as u32)
     }
 
-    /// Takes `count` single blocks, each from a random group or the next ones. The blocks are
-    /// reserved, so only the first may be refused.
+    /// Takes `count` single blocks, each from a random group or, if that group has none, from the
+    /// groups after it. The blocks are reserved, so only the first may be refused.
     fn take_blocks(&mut self, tx: &mut Transaction<'_>, count: u64) {
         for index in 0..count {
             let target = AllocationTarget::FromGroup(self.group());

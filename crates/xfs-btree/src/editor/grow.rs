@@ -385,7 +385,8 @@ fn push_children_down<S: Store>(
     Ok(NewBlock { number, at, buffer })
 }
 
-/// Prepares the allocated block that `identity` names and writes its header.
+/// Writes the header of a newly allocated block, whose address and kind are in `identity`. Returns
+/// the block.
 fn claim_block<S: Store>(
     store: &mut S,
     identity: BtreeIdentity,

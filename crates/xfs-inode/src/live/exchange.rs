@@ -4,8 +4,8 @@
 //! of the files, which the caller holds exclusively.
 //!
 //! The intent names the range that is still to be exchanged. Each step exchanges one pair of
-//! mappings and replaces the intent with a shorter one. After a crash, recovery continues with that
-//! range, so either the whole range is exchanged or none of it.
+//! mappings and replaces the intent with a shorter one. After a crash, recovery continues with the
+//! range of the open intent, so either the whole range is exchanged or none of it.
 
 use std::sync::Arc;
 

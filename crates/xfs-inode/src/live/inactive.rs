@@ -35,7 +35,8 @@ use crate::fork_block::BlockShape;
 /// Number of blocks, each with a possible buffer, that one transaction step frees.
 const STEP_BLOCKS: u32 = 16;
 
-/// The mode that a symbolic link gets when its target is freed: that of a regular file.
+/// The mode that a symbolic link gets before its target is freed: that of a regular file. Recovery
+/// would refuse to read a link without a target.
 const EMPTY_MODE: u16 = 0o100_000;
 
 /// The file blocks at which metadata blocks with buffers start.
