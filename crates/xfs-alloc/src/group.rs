@@ -205,9 +205,9 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Frees blocks whose owner is unknown, for an intent to free them that a crash has left open.
-    /// Blocks of a file have no mapping in the reverse map any more. The mapping of metadata blocks
-    /// is removed here.
+    /// Frees blocks whose owner is unknown. They come from an intent that a crash has left open. If
+    /// they belonged to a file, their reverse mapping has been removed already. If they are
+    /// metadata, this function removes their reverse mapping.
     pub(crate) fn free_unknown(
         &mut self,
         tx: &mut Transaction<'_>,

@@ -29,7 +29,7 @@ use crate::owner::ExtentOwner;
 /// space.
 ///
 /// Each btree may split from the leaf to the root and get a new root. While the list is filled
-/// again, the btree may split once more up to that root.
+/// again, the btree may split once more, up to the new root.
 #[doc(alias = "xfs_alloc_min_freelist")]
 pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
     let levels = |levels: u32, most: u32| 2 * (levels + 1).min(most).max(1) - 2;

@@ -56,7 +56,7 @@ pub(super) struct InodeGroupState {
     /// The saved paths. They are used only by the holder of the latch of the AGI, which protects
     /// all blocks on these paths.
     paths: Mutex<SavedPaths, Group>,
-    /// Whether `header` and `paths` are kept at all.
+    /// Whether `header` and `paths` are kept: not if all saved paths would take too much memory.
     keeps_buffers: bool,
 }
 

@@ -95,8 +95,8 @@ impl BusyExtents {
         self.by_start.is_empty()
     }
 
-    /// Returns the sequence number of the last checkpoint that frees depend on. `None` if only
-    /// transactions that have not committed hold blocks busy.
+    /// Returns the sequence number of the last checkpoint that a busy extent waits for. `None` if
+    /// only transactions that have not committed hold blocks busy.
     pub(crate) fn last_sequence(&self) -> Option<u64> {
         self.settled.back().map(|(_, sequence)| *sequence)
     }

@@ -32,7 +32,8 @@ use crate::extent_map::Mapping;
 use crate::fork::Fork;
 use crate::fork_block::BlockShape;
 
-/// Number of blocks, each with a possible buffer, that one transaction step frees.
+/// The largest number of blocks that one transaction step frees. Each of these blocks may have a
+/// buffer.
 const STEP_BLOCKS: u32 = 16;
 
 /// The mode that a symbolic link gets before its target is freed: that of a regular file. Recovery
