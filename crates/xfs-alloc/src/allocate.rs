@@ -164,7 +164,8 @@ enum Otherwise {
 }
 
 impl Otherwise {
-    /// Returns `Keep` if the transaction step keeps the group already, and `Release` otherwise.
+    /// Returns `Keep` if the transaction step already keeps the header of the group, or else
+    /// `Release`.
     fn of(tx: &Transaction<'_>, number: AgNumber) -> Self {
         if tx.keeps_space() && keeps(tx, number) { Self::Keep } else { Self::Release }
     }

@@ -17,8 +17,8 @@ use core::iter;
 use xfs_format::FileBlock;
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 
-/// Number of extents in a full chunk. A search in a chunk reads the logarithm of this number; a
-/// change moves half as many extents on average.
+/// Number of extents in a full chunk. A search in a chunk reads as many extents as the binary
+/// logarithm of this number. A change moves half of this number on average.
 const CHUNK_EXTENTS: usize = 256;
 /// Two adjacent chunks are joined if they have at most this many extents together.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;

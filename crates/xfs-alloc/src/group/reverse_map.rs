@@ -10,8 +10,8 @@
 //!
 //! - **I1** Two records of one owner with the same state, where the second continues the first on
 //!   disk and in the file, are stored as one record.
-//! - **I2** A mapping that is removed lies completely inside one record with the same state.
-//!   Otherwise the volume is damaged, or the change has been made already.
+//! - **I2** A mapping that is removed lies completely inside one record with the same state. If it
+//!   does not, the volume is damaged, or the change has been made already.
 //!
 //! # Where blocks are shared
 //!

@@ -14,9 +14,9 @@
 //!
 //! - **I1** Extents do not overlap: a block that is freed again replaces its earlier entry, as the
 //!   later checkpoint is the one to wait for.
-//! - **I2** A ticket is issued, and gets its sequence, while one transaction holds the latch of the
-//!   group's AGF. So sequences rise with tickets, and a reader under that latch sees no extents of
-//!   uncommitted transactions except its own.
+//! - **I2** A ticket is issued, and gets the sequence number of its checkpoint, while one
+//!   transaction holds the latch of the group's AGF. So sequence numbers rise with tickets, and a
+//!   reader under that latch sees no extents of uncommitted transactions except its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

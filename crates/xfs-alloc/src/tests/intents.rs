@@ -10,7 +10,7 @@ use xfs_trans::testing::{make_with, superblock};
 use crate::resume;
 
 const INODE: u64 = 133;
-/// The code of the blocks that belong to a group, `XFS_RMAP_OWN_AG`.
+/// The owner code of blocks that belong to a group itself, `XFS_RMAP_OWN_AG`.
 const GROUP: u64 = -5_i64 as u64;
 const MAP: u32 = 1;
 const ALLOCATE: u32 = 7;

@@ -83,7 +83,8 @@ fn leave_each(journal: &Arc<Journal>, blocks: &[usize]) {
     (0..).zip(blocks).for_each(|(group, left)| leave(journal, group, *left));
 }
 
-/// Takes all blocks of a group that files may have, then frees `left` single blocks of them.
+/// Takes all blocks that files may have in a group, then frees `left` of these blocks, none next to
+/// another.
 fn leave(journal: &Arc<Journal>, group: u32, left: usize) {
     let mut extents = Vec::new();
     for most in [2048, 256, 16, 1] {

@@ -16,8 +16,8 @@ use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. Otherwise the
-/// same two blocks would be redistributed at every insertion.
+/// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
+/// space, the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
 /// The invariant of a root that moves its children down: it does so only when it has too many of
 /// them.

@@ -8,8 +8,9 @@
 //! The inode stays on its unlinked list until the very last step, so recovery finds it and frees
 //! the rest. The buffer of a metadata block becomes invalid in the step that unmaps the block.
 //! Blocks are unmapped from the end of the fork backwards. The root of the attributes, at block 0,
-//! is therefore freed last, so it is emptied first. Otherwise the root would point to freed blocks.
-//! The kernel's recovery, which reads the root, would then fail and leave the inode unfreed.
+//! is therefore freed last, so it is emptied first. A root that was not emptied would point to
+//! freed blocks. The kernel's recovery, which reads the root, would then fail and leave the inode
+//! unfreed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Copies of shared blocks on a volume whose free space is short or in pieces, bytes past the end
+//! Copies of shared blocks on a volume whose free space is scarce or fragmented, bytes past the end
 //! of a file, and exchanges that recovery resumes.
 
 use std::sync::Arc;
