@@ -56,7 +56,7 @@ pub struct FileMapping {
     pub shares: bool,
     /// The first file block of the mapping, in its fork.
     pub offset: FileBlock,
-    /// The first block on disk.
+    /// The block of the volume to which `offset` is mapped.
     pub start: FsBlock,
     /// Number of blocks.
     pub length_blocks: u32,

@@ -17,7 +17,8 @@ use crate::space::Space;
 /// Discards free extents within a range of blocks of the volume, in pieces of at least
 /// `minimum_blocks`. Returns the number of blocks discarded.
 ///
-/// Other threads can allocate meanwhile: a group is held for a few extents at a time.
+/// Other threads can allocate meanwhile: the header of a group is latched for a few extents at a
+/// time.
 ///
 /// # Errors
 ///

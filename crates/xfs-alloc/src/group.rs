@@ -287,8 +287,8 @@ impl GroupSpace {
         }
     }
 
-    /// Subtracts blocks that no transaction has reserved from the volume's count of free blocks.
-    /// The group has these blocks. If the count is too small, because other transactions have
+    /// Subtracts blocks from the volume's count of free blocks. No transaction has reserved these
+    /// blocks, but the group has them. If the count is too small, because other transactions have
     /// reserved too much, records the debt in `unpaid_blocks`.
     fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
         if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {
@@ -296,8 +296,8 @@ impl GroupSpace {
         }
     }
 
-    /// Adds blocks that no transaction has reserved to the volume's count of free blocks. They
-    /// first pay the debt in `unpaid_blocks`; only the rest is added.
+    /// Adds blocks to the volume's count of free blocks. No transaction had reserved these blocks.
+    /// They first pay the debt in `unpaid_blocks`; only the rest is added.
     fn return_unreserved(&self, tx: &Transaction<'_>, blocks: u64) -> Result<()> {
         let mut inner = self.state.lock();
         let owed = inner.unpaid_blocks.min(blocks);

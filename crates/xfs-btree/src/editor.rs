@@ -43,7 +43,8 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// The invariant of the index of a neighbour: it is the index of a record in the leaf.
+/// The invariant of the index of a record's neighbour in a leaf: the leaf has a record with that
+/// index.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
 /// An editor that stands on one record of a btree and can change the btree.

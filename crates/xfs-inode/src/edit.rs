@@ -96,7 +96,7 @@ pub(crate) enum NewMapping {
     Hole,
     /// The range is mapped to these blocks.
     Blocks {
-        /// The first block on the volume.
+        /// The block of the volume to which the first block of the range is mapped.
         start: FsBlock,
         /// Whether the blocks are unwritten, so that the range reads as zeros.
         unwritten: bool,

@@ -140,8 +140,8 @@ impl GroupSpace {
     }
 
     /// Removes the mapping of whichever owner covers these blocks, if there is one. Recovery uses
-    /// this for an intent to free the blocks. It knows neither the owner, nor whether the mapping
-    /// was removed before the crash.
+    /// this for an intent to free the blocks. Recovery knows neither the owner, nor whether the
+    /// mapping was removed before the crash.
     pub(crate) fn remove_any_mapping(
         &mut self,
         tx: &mut Transaction<'_>,

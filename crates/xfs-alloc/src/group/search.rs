@@ -50,7 +50,8 @@ pub(crate) struct GroupRequest {
     pub(crate) near: Near,
     pub(crate) minimum: u32,
     pub(crate) maximum: u32,
-    /// The alignment of the first block in blocks, counted from the start of the group; at least 1.
+    /// The alignment, in blocks, of the first block; at least 1. Blocks are counted from the start
+    /// of the group.
     pub(crate) alignment: u32,
     pub(crate) owner: Option<ExtentOwner>,
     /// The account that the blocks are taken from. `None` for blocks that move to the free list,

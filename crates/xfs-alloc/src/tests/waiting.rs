@@ -200,8 +200,8 @@ fn request_that_no_group_can_serve_is_refused_with_all_groups_kept() {
 }
 
 /// The last group has room for a part of a chunk only where the chunk would reach past the end of
-/// the group. An allocation finds that out and changes the group. The group must be released before
-/// the next one is tried.
+/// the group. The allocation of an inode finds that out only after it has changed the group. It
+/// must release the group before it tries the next one.
 #[test]
 fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     let options = "-d agsize=18m -m finobt=0,rmapbt=0,reflink=0 -l size=8m";
