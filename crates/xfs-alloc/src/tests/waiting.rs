@@ -313,8 +313,8 @@ impl Worker {
         tx.commit().unwrap();
     }
 
-    /// Makes an inode, and takes blocks of other groups in the same transaction step, as a
-    /// directory does that grows with its new entry.
+    /// Makes an inode and takes blocks of other groups in the same transaction step, as a file
+    /// creation does whose directory must grow.
     fn create(&mut self) {
         let journal = Arc::clone(&self.journal);
         let blocks = inode_blocks(journal.geometry()) + 8;
