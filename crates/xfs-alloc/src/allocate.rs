@@ -41,10 +41,10 @@
 //! | step | AGFs that it keeps before its first allocation | that allocation |
 //! |---|---|---|
 //! | maps blocks of a file, a directory or attributes | none | rounds 1 to 3 |
-//! | splits a block of a file's btree | none, or those of round 3 | rounds 1 to 3 |
-//! | makes inodes | none; rolled if a free list was filled in vain | the AGI's group, last |
+//! | splits a block of a file's btree | none, or those secured in round 3 | rounds 1 to 3 |
+//! | makes inodes | none; rolled after it filled a free list in vain | the AGI's group, last |
 //! | frees an inode | none | the AGI's group, the rest secured |
-//! | does deferred work in a group | none; requeued at a held lower group | none |
+//! | does deferred work in a group | none; requeued if a lower group is held | none |
 //!
 //! "Last" is [`SpaceRequest::at_end_of_step`].
 
@@ -164,7 +164,8 @@ enum Otherwise {
 }
 
 impl Otherwise {
-    /// Returns `Keep` if the transaction step keeps the group already, and `Release` otherwise.
+    /// Returns `Keep` if the transaction step already keeps the header of the group, or else
+    /// `Release`.
     fn of(tx: &Transaction<'_>, number: AgNumber) -> Self {
         if tx.keeps_space() && keeps(tx, number) { Self::Keep } else { Self::Release }
     }

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`FreeWork`] | extent free | one extent |
 //! | [`RmapWork`] | reverse map | one mapping |
-//! | [`CountWork`] | reference counts | the records of one step; the rest is requeued |
+//! | [`CountWork`] | reference counts | up to a limit of records; the rest is requeued |
 //!
 //! A step latches the header of its group. The group may lie below another group that the step has
 //! latched, and another thread may hold it. Then the work is requeued in a step of its own: no
@@ -52,11 +52,11 @@ pub struct FileMapping {
     pub inode: InodeNumber,
     /// Whether the blocks belong to the attribute fork.
     pub is_attr: bool,
-    /// Whether the file may share blocks with others.
+    /// Whether the file may share blocks with other files.
     pub shares: bool,
     /// The first file block of the mapping, in its fork.
     pub offset: FileBlock,
-    /// The first block on disk.
+    /// The block of the volume to which `offset` is mapped.
     pub start: FsBlock,
     /// Number of blocks.
     pub length_blocks: u32,

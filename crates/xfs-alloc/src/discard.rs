@@ -17,7 +17,8 @@ use crate::space::Space;
 /// Discards free extents within a range of blocks of the volume, in pieces of at least
 /// `minimum_blocks`. Returns the number of blocks discarded.
 ///
-/// Other threads can allocate meanwhile: a group is held for a few extents at a time.
+/// Other threads can allocate meanwhile: the header of a group is latched for a few extents at a
+/// time.
 ///
 /// # Errors
 ///
@@ -57,8 +58,8 @@ pub fn enable_discard(journal: &Journal) {
     Space::of(journal).set_discards();
 }
 
-/// Forces the log, and discards the freed blocks that no later operation has discarded yet, because
-/// no thread has latched their group since. Does nothing unless [`enable_discard`] was called.
+/// Forces the log, then latches each group once, which discards the freed blocks of the group that
+/// have not been discarded yet. Does nothing unless [`enable_discard`] was called.
 ///
 /// # Errors
 ///

@@ -52,10 +52,10 @@ use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 use crate::space::{GroupState, Space};
 
-/// The bytes of an AGF, as offsets, whose fields change: from the roots of the btrees to the level
-/// of the reference count btree.
+/// The offsets of the AGF's bytes that can change, except the length: from the roots of the btrees
+/// to the level of the reference count btree.
 const CHANGING_BYTES: Range<usize> = 16..96;
-/// The bytes, as offsets in the AGF and in the AGI, that hold the length of the group.
+/// The offsets of the bytes that hold the length of the group, in the AGF and in the AGI alike.
 const LENGTH_BYTES: Range<usize> = 12..16;
 
 /// The free space of one group, whose header (AGF) a transaction has latched.
@@ -123,8 +123,8 @@ impl GroupSpace {
         self.state.publish(&self.agf);
     }
 
-    /// Fills the free list, then allocates the blocks of `wanted`. The result says whether the
-    /// group does not have them, or has them but busy.
+    /// Fills the free list, then allocates the blocks of `wanted`. If nothing is allocated, the
+    /// result says whether the group has no suitable blocks, or only busy ones.
     pub(crate) fn allocate(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -205,9 +205,9 @@ impl GroupSpace {
         Ok(())
     }
 
-    /// Frees blocks whose owner is unknown, for an intent to free them that a crash has left open.
-    /// Blocks of a file have no mapping in the reverse map any more. The mapping of metadata blocks
-    /// is removed here.
+    /// Frees blocks whose owner is unknown. They come from an intent that a crash has left open. If
+    /// they belonged to a file, their reverse mapping has been removed already. If they are
+    /// metadata, this function removes their reverse mapping.
     pub(crate) fn free_unknown(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -287,8 +287,8 @@ impl GroupSpace {
         }
     }
 
-    /// Subtracts blocks that no transaction has reserved from the volume's count of free blocks.
-    /// The group has these blocks. If the count is too small, because other transactions have
+    /// Subtracts blocks from the volume's count of free blocks. No transaction has reserved these
+    /// blocks, but the group has them. If the count is too small, because other transactions have
     /// reserved too much, records the debt in `unpaid_blocks`.
     fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
         if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {
@@ -296,8 +296,8 @@ impl GroupSpace {
         }
     }
 
-    /// Adds blocks that no transaction has reserved to the volume's count of free blocks. They
-    /// first pay the debt in `unpaid_blocks`; only the rest is added.
+    /// Adds blocks to the volume's count of free blocks. No transaction had reserved these blocks.
+    /// They first pay the debt in `unpaid_blocks`; only the rest is added.
     fn return_unreserved(&self, tx: &Transaction<'_>, blocks: u64) -> Result<()> {
         let mut inner = self.state.lock();
         let owed = inner.unpaid_blocks.min(blocks);

@@ -45,7 +45,8 @@ use crate::space::Space;
 /// # Errors
 ///
 /// The device's error, or a corrupt header: the volume is unchanged. An error that stopped the log
-/// after that: the volume is shut down, and has grown if the change is durable.
+/// during the change of the superblock: the volume is shut down, and has grown if the change is
+/// durable.
 #[doc(alias = "xfs_growfs_data")]
 pub fn grow(journal: &Arc<Journal>, geometry: &Geometry) -> Result<Result<()>> {
     let before = journal.geometry();

@@ -23,7 +23,7 @@ pub enum InodeState {
 ///
 /// # Errors
 ///
-/// The device's error, or a corrupt header. The iterator can fail at each item; it then continues
+/// The device's error, or a corrupt header. The iterator can fail at each chunk; it then continues
 /// after the block that could not be read.
 pub fn inode_chunks(cache: &BufferCache, group: AgNumber) -> Result<Records<'_, InodeChunks>> {
     let agi = read_agi(cache, group)?;

@@ -11,9 +11,9 @@
 //! - **I2** A node holds for each child the child's own keys: the lowest, and in the reverse map
 //!   the highest key that any record below the child covers. The highest key need not belong to the
 //!   last record.
-//! - **I3** An insertion or removal in a leaf that needs no other leaf writes the records after the
-//!   changed one, the count, and the parents only where their keys change (I2). An update in place
-//!   writes only the record.
+//! - **I3** An insertion or removal in a leaf that needs no other leaf writes only the records
+//!   after the changed one, the count, and the keys in the parents that change (I2). An update in
+//!   place writes only the record.
 //! - **I4** Blocks are split, refilled and joined only with siblings below the same parent, so that
 //!   one parent holds the keys of both blocks.
 //!
@@ -43,7 +43,8 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// The invariant of an index in a leaf that the path, or a neighbour of its last record, leads to.
+/// The invariant of the index of a record's neighbour in a leaf: the leaf has a record with that
+/// index.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
 /// An editor that stands on one record of a btree and can change the btree.
@@ -219,8 +220,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Whether `record` has the same key as the record at `index` of the leaf and covers no other
-    /// range. Such an update moves nothing.
+    /// Whether `record` has the same key, and so covers the same range, as the record at `index` of
+    /// the leaf. Such an update moves nothing.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {
             return Ok(false);
@@ -370,7 +371,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Returns a block on the path, which must be complete.
+    /// Returns the block at `depth` on the path. The path must be complete: it reaches down to a
+    /// leaf.
     #[expect(clippy::indexing_slicing, reason = "an editor that writes has descended to a leaf")]
     fn path_block(&self, depth: usize) -> &PathBlock<F::Key, S::Block> {
         &self.path.steps[depth]

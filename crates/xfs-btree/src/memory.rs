@@ -27,7 +27,8 @@ const SUPERBLOCK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/aged.headers"));
 const GROUP: AgNumber = AgNumber(0);
 pub(crate) const INODE: InodeNumber = InodeNumber(8192);
-/// The block number of the first block of a store. Lower blocks belong to headers and records.
+/// The block number of the first block of a store. Lower block numbers are left to the headers and
+/// to the records of the tests.
 const FIRST_BLOCK: u64 = 900_000;
 const GROUP_BLOCKS_LOG: u8 = 20;
 

@@ -136,7 +136,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     /// Moves to the last record whose key is at most `key`, or to the first record if all keys are
-    /// above. If the path leads to the right leaf already, reads no block above the leaf.
+    /// above `key`. If the path leads to the right leaf already, reads no block above the leaf.
     pub(crate) fn go_towards(
         &mut self,
         source: &impl Source<Block = B>,

@@ -51,8 +51,8 @@ impl ForkRoot {
     }
 
     /// Moves the children of the root into one new block, which becomes the only child of the root.
-    /// The root needs room for one child only from then on; `capacity` is the number of children
-    /// that it has room for now.
+    /// Afterwards the root needs room for only one child. `capacity` is the number of children that
+    /// the root has room for before the call.
     ///
     /// # Errors
     ///

@@ -161,7 +161,7 @@ impl Inode {
 }
 
 /// Returns the number of bytes from file offset `at` to the start of block `end`; at least 1, so
-/// that every loop ends.
+/// that a loop which advances by this number ends.
 fn bytes_until(end: FileBlock, at: u64, geometry: &Geometry) -> u64 {
     let end = geometry.blocks_to_bytes(end.0).unwrap_or(u64::MAX);
     end.saturating_sub(at).max(1)

@@ -96,7 +96,7 @@ pub(crate) enum NewMapping {
     Hole,
     /// The range is mapped to these blocks.
     Blocks {
-        /// The first block on the volume.
+        /// The block of the volume to which the first block of the range is mapped.
         start: FsBlock,
         /// Whether the blocks are unwritten, so that the range reads as zeros.
         unwritten: bool,
@@ -188,7 +188,7 @@ fn push(extents: &mut Vec<Extent>, extent: Extent) {
 }
 
 impl MapChange {
-    /// Drops extents from both ends of the change that are the same before and after it.
+    /// Drops the extents at the start and at the end of `old` and `new` that are the same in both.
     fn trimmed(mut self) -> Self {
         let same = self.old.iter().zip(&self.new).take_while(|(old, new)| old == new).count();
         self.old.drain(..same);

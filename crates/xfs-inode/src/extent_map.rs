@@ -17,8 +17,8 @@ use core::iter;
 use xfs_format::FileBlock;
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
 
-/// Number of extents in a full chunk. A search in a chunk reads the logarithm of this number; a
-/// change moves half as many extents on average.
+/// Number of extents in a full chunk. A search in a chunk reads as many extents as the binary
+/// logarithm of this number. A change moves half of this number on average.
 const CHUNK_EXTENTS: usize = 256;
 /// Two adjacent chunks are joined if they have at most this many extents together.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
@@ -206,8 +206,8 @@ impl ExtentMap {
     }
 
     /// Restores I1 (no chunk is empty) after extents were removed at `at`. If no extent follows
-    /// `at` in its chunk, moves extents of the next chunk to the end of this chunk, so that the
-    /// rest of the old extents is found there.
+    /// `at` in its chunk, moves extents of the next chunk to the end of this chunk. The extents
+    /// that are still to be removed are then found at `at`.
     fn join(&mut self, at: MapPosition) {
         let chunk = self.chunks.get(at.chunk).expect(IN_MAP);
         if chunk.len() > at.index {
@@ -227,7 +227,8 @@ impl ExtentMap {
         }
     }
 
-    /// Moves extents from the start of the next chunk to the end of this chunk, where `at` is.
+    /// Moves extents from the start of the next chunk to the end of the chunk of `at`. `at` is that
+    /// end.
     fn rotate(&mut self, at: MapPosition) {
         let Some((chunk, [next, ..])) =
             self.chunks.get_mut(at.chunk..).and_then(<[_]>::split_first_mut)

@@ -29,7 +29,8 @@ const ATTR_ROOT_CHILDREN: usize = 2;
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
 /// The inode size in bytes below which the attribute fork starts with the smallest size.
 const SMALL_INODE_BYTES: u32 = 512;
-/// The offset of the attribute fork after a device number, in units of 8 bytes.
+/// The offset, in units of 8 bytes, of the attribute fork of a device file. Its data fork is only a
+/// device number.
 const DEVICE_OFFSET: u8 = 1;
 
 /// Returns the number of bytes that both forks have together in an inode.
@@ -64,8 +65,8 @@ const fn offset_bytes(offset: u8) -> usize {
     offset as usize * FORK_OFFSET_BYTES
 }
 
-/// Returns the offset of the attribute fork, in units of 8 bytes, when nothing is known about the
-/// attributes yet.
+/// Returns the offset, in units of 8 bytes, that a new attribute fork gets while nothing is known
+/// about the attributes.
 #[doc(alias = "xfs_default_attroffset")]
 pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
     let bytes = if format == ForkFormat::Device {
@@ -83,8 +84,8 @@ pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
 pub(crate) struct DataUse {
     /// The form in which the data fork is stored.
     pub(crate) format: ForkFormat,
-    /// The bytes that the data fork uses in the inode: contents, records, or the used part of the
-    /// root.
+    /// Number of bytes that the data fork uses in the inode: for contents, records, or the used
+    /// part of the root.
     pub(crate) bytes: usize,
 }
 
@@ -106,9 +107,10 @@ fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option
     Some(needed.max(root_bytes(DATA_ROOT_CHILDREN)).div_ceil(FORK_OFFSET_BYTES))
 }
 
-/// Returns an offset at which the attribute fork has room for `attr_bytes` bytes, in units of 8
-/// bytes. The present offset is kept if they fit, or else it is the highest at which they fit.
-/// Returns `None` if that leaves the data fork too little room. A device file has only one offset.
+/// Returns the offset, in units of 8 bytes, at which the attribute fork has room for `attr_bytes`
+/// bytes: the present offset if the bytes fit, or else the highest offset at which they fit.
+/// Returns `None` if that offset leaves the data fork too little room. A device file has only one
+/// offset.
 #[doc(alias = "xfs_attr_shortform_bytesfit")]
 pub(crate) fn offset_for(
     core: &InodeCore,

@@ -79,10 +79,10 @@ pub struct LiveInode {
     log_item: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
     recent: RecentBuffers,
-    /// The sequence number of a checkpoint that contains the last change which a reader of the
-    /// contents needs, or of a later checkpoint. It is [`NOT_LOOKED_UP`] from each of these changes
-    /// until the next query or the next change of times. Written by the holder of the record's
-    /// latch.
+    /// The sequence number of the checkpoint with the last change that a reader of the contents
+    /// needs, or of a later checkpoint. Each such change sets this field to [`NOT_LOOKED_UP`]. The
+    /// next query, or the next change of times alone, looks the number up. Written by the holder of
+    /// the record's latch.
     needed_sequence: AtomicU64<Object>,
 }
 
@@ -232,8 +232,8 @@ impl LiveInode {
         }
     }
 
-    /// Creates the object from a log record that no transaction is changing, and the view for
-    /// readers.
+    /// Creates the object from its log record and the view for readers. No transaction may be
+    /// changing the record.
     fn loaded(record: Arc<InodeRecord>, view: Inode) -> Self {
         let sequence = record.sequence();
         Self::new(record, view, sequence)

@@ -3,7 +3,7 @@
 //!
 //! | btree | its blocks | counted in |
 //! |---|---|---|
-//! | free space, both | the free list | `btree_blocks` |
+//! | both free-space btrees | the free list | `btree_blocks` |
 //! | reverse map | the free list | `btree_blocks`, `reverse_map_blocks`, its reserve |
 //! | reference counts | allocated and freed, with a reverse mapping | `refcount_blocks` |
 

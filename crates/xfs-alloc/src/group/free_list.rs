@@ -29,7 +29,7 @@ use crate::owner::ExtentOwner;
 /// space.
 ///
 /// Each btree may split from the leaf to the root and get a new root. While the list is filled
-/// again, the btree may split once more up to that root.
+/// again, the btree may split once more, up to the new root.
 #[doc(alias = "xfs_alloc_min_freelist")]
 pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
     let levels = |levels: u32, most: u32| 2 * (levels + 1).min(most).max(1) - 2;
@@ -63,9 +63,10 @@ impl GroupSpace {
     ///
     /// A step that frees an excess block of the list only lengthens the list. Suppose that free
     /// extents of one block exactly fill the leaves of the btrees. Freeing the excess block can
-    /// then split a leaf. Two levels require a longer list, and the blocks that the list takes join
-    /// the leaves again. The list then has excess blocks. If freeing an excess block could also
-    /// shorten the list, each free could make more excess blocks, and the chain would have no end.
+    /// then split a leaf. A btree of two levels requires a longer list. The list takes blocks out
+    /// of the leaves, and the leaves are joined again. The list then has excess blocks. If freeing
+    /// an excess block could also shorten the list, each free could make more excess blocks, and
+    /// the chain would have no end.
     pub(super) fn lengthen_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<bool> {
         let mut has_taken = false;
         loop {

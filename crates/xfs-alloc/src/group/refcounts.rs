@@ -29,7 +29,7 @@ const RECORDS_PER_STEP: usize = 16;
 pub(crate) struct CountProgress {
     /// The blocks that have no reference left.
     pub(crate) unreferenced: Vec<Range<u32>>,
-    /// The part of the range that the step has not reached.
+    /// The rest of the range, which the step has not reached; `None` if the change is complete.
     pub(crate) rest: Option<Range<u32>>,
 }
 

@@ -1,17 +1,17 @@
 //! The reverse map of a group: adding, removing and converting mappings between written and
 //! unwritten.
 //!
-//! Owns: finding the record that a mapping belongs to, joining a new mapping with its continuation
-//! on both sides, and cutting a mapping out of a longer record. Does **not** own the time of the
-//! change: metadata changes with the allocation, a file's mappings in a later transaction step,
-//! promised in the log.
+//! Owns: finding the record that a mapping belongs to, joining a new mapping with the record that
+//! it continues and with the record that continues it, and cutting a mapping out of a longer
+//! record. Does **not** own the time of the change: metadata changes with the allocation, a file's
+//! mappings in a later transaction step, promised in the log.
 //!
 //! # Invariants
 //!
 //! - **I1** Two records of one owner with the same state, where the second continues the first on
 //!   disk and in the file, are stored as one record.
-//! - **I2** A mapping that is removed lies completely inside one record with the same state.
-//!   Otherwise the volume is damaged, or the change has been made already.
+//! - **I2** A mapping that is removed lies completely inside one record with the same state. If it
+//!   does not, the volume is damaged, or the change has been made already.
 //!
 //! # Where blocks are shared
 //!
@@ -140,8 +140,8 @@ impl GroupSpace {
     }
 
     /// Removes the mapping of whichever owner covers these blocks, if there is one. Recovery uses
-    /// this for an intent to free the blocks. It knows neither the owner, nor whether the mapping
-    /// was removed before the crash.
+    /// this for an intent to free the blocks. Recovery knows neither the owner, nor whether the
+    /// mapping was removed before the crash.
     pub(crate) fn remove_any_mapping(
         &mut self,
         tx: &mut Transaction<'_>,

@@ -9,7 +9,8 @@
 //!    outwards from the block, in both directions of the btree by block, over at most [`NEARBY`]
 //!    extents.
 //! 2. The shortest extent that gives the maximum, by the btree by size.
-//! 3. The longest piece that gives at least the minimum, from the long end of the btree by size.
+//! 3. The longest piece that gives at least the minimum. The btree by size is searched from its
+//!    longest extent down.
 //!
 //! Busy blocks are left out of every extent. If the search finds nothing and has met busy blocks,
 //! it returns [`SearchResult::Busy`], and its caller waits for the log.
@@ -49,7 +50,8 @@ pub(crate) struct GroupRequest {
     pub(crate) near: Near,
     pub(crate) minimum: u32,
     pub(crate) maximum: u32,
-    /// The alignment of the first block in blocks, counted from the start of the group; at least 1.
+    /// The alignment, in blocks, of the first block; at least 1. Blocks are counted from the start
+    /// of the group.
     pub(crate) alignment: u32,
     pub(crate) owner: Option<ExtentOwner>,
     /// The account that the blocks are taken from. `None` for blocks that move to the free list,

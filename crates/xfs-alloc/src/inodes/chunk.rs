@@ -82,8 +82,8 @@ impl<'journal> GroupInodes<'journal> {
     }
 
     /// Allocates the blocks of a chunk: directly after the newest chunk, or else near the inode
-    /// btree, or else for only a part of a chunk. Returns `None` if the group has no room for any
-    /// of these.
+    /// btree. If the group has no room for a whole chunk, allocates the blocks of a part of one.
+    /// Returns `None` if the group has no room for that, either.
     fn allocate_blocks(&self, tx: &mut Transaction<'journal>) -> Result<Option<ChunkBlocks>> {
         let geometry = tx.geometry();
         let (blocks, alignment) = (geometry.chunk_blocks(), geometry.inode_alignment_blocks);

@@ -114,8 +114,8 @@ fn clear(image: &mut InodeImage) {
 }
 
 impl<'journal> GroupInodes<'journal> {
-    /// Finds the chunk of an inode that is freed. Updates the btree of all chunks at once, unless
-    /// the whole chunk [`ends`]. Returns the record before and after the change.
+    /// Finds the chunk of an inode that is freed. Updates the chunk's record in the btree of all
+    /// chunks, unless the whole chunk [`ends`]. Returns the record before and after the change.
     fn free_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,

@@ -56,7 +56,7 @@ pub(super) struct InodeGroupState {
     /// The saved paths. They are used only by the holder of the latch of the AGI, which protects
     /// all blocks on these paths.
     paths: Mutex<SavedPaths, Group>,
-    /// Whether `header` and `paths` are kept at all.
+    /// Whether `header` and `paths` are kept: not if all saved paths would take too much memory.
     keeps_buffers: bool,
 }
 
@@ -68,8 +68,8 @@ impl InodeGroups {
         journal.extension(|| Self::new(journal.geometry(), rotors))
     }
 
-    /// Creates the state with `rotors` counters for the next directory, or with one for each
-    /// per-CPU slot.
+    /// Creates the state with `rotors` counters for the next directory. For `None`, creates one
+    /// counter for each per-CPU slot.
     fn new(geometry: &Geometry, rotors: Option<usize>) -> Self {
         // Slots start at different groups, so that threads that start together do not meet in one
         // group.

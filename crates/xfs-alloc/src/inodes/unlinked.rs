@@ -1,9 +1,10 @@
 //! The lists of unlinked inodes.
 //!
-//! An inode that has no name and is not freed yet is on one of the 64 lists of its group. The list
-//! is the remainder of the inode number divided by 64. The AGI names the first inode of each list.
-//! Each inode names the next one in a field that is logged through the buffer of the inode cluster,
-//! not with the inode. The list can therefore be changed without holding the inodes on it.
+//! An inode that has no name and is not freed yet is on one of the 64 lists of its group. The
+//! number of the list is the remainder of the inode number divided by 64. The AGI names the first
+//! inode of each list. Each inode names the next one in a field that is logged through the buffer
+//! of the inode cluster, not with the inode. The list can therefore be changed without holding the
+//! inodes on it.
 //!
 //! ```text
 //! AGI bucket 5 ──► inode 69 ──► inode 5 ──► inode 133 ──► null
@@ -47,7 +48,7 @@ pub struct UnlinkedList {
 ///
 /// # Errors
 ///
-/// Errors of reading, or an unlinked list whose head cannot be on that list.
+/// Errors of reading, or an unlinked list whose first inode is the inode to add.
 #[doc(alias = "xfs_iunlink")]
 pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
     let (group, inode) = GroupInodes::of_inode(tx, record.number())?;

@@ -14,9 +14,9 @@
 //!
 //! - **I1** Extents do not overlap: a block that is freed again replaces its earlier entry, as the
 //!   later checkpoint is the one to wait for.
-//! - **I2** A ticket is issued, and gets its sequence, while one transaction holds the latch of the
-//!   group's AGF. So sequences rise with tickets, and a reader under that latch sees no extents of
-//!   uncommitted transactions except its own.
+//! - **I2** A ticket is issued, and gets the sequence number of its checkpoint, while one
+//!   transaction holds the latch of the group's AGF. So sequence numbers rise with tickets, and a
+//!   reader under that latch sees no extents of uncommitted transactions except its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -95,8 +95,8 @@ impl BusyExtents {
         self.by_start.is_empty()
     }
 
-    /// Returns the sequence number of the last checkpoint that frees depend on. `None` if only
-    /// transactions that have not committed hold blocks busy.
+    /// Returns the sequence number of the last checkpoint that a busy extent waits for. `None` if
+    /// only transactions that have not committed hold blocks busy.
     pub(crate) fn last_sequence(&self) -> Option<u64> {
         self.settled.back().map(|(_, sequence)| *sequence)
     }

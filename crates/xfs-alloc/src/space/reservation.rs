@@ -198,9 +198,9 @@ pub(crate) struct Reserves {
 }
 
 impl Reserves {
-    /// Creates the accounts of a group and subtracts their blocks from the visible ones. If space
-    /// is short, the account for metadata covers only the reference counts. That happens on a
-    /// volume that has got its free-inode btree before reserves for it existed.
+    /// Creates the accounts of a group and subtracts their blocks from the free blocks that users
+    /// see. If space is short, the account for metadata covers only the reference counts. That
+    /// happens on a volume that has got its free-inode btree before reserves for it existed.
     pub(crate) fn set_up(demand: &ReserveDemand, visible: &mut VisibleBlocks) -> Self {
         let ReserveDemand { refcount, free_inodes, reverse_map } = *demand;
         let both = Reserve {

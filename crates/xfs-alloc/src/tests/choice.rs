@@ -73,7 +73,8 @@ impl Holes {
         extent
     }
 
-    /// Checks where up to `most` blocks near `target` come from.
+    /// Requests up to `most` blocks near block `target` of the run, and compares the extent found
+    /// with `expected`: offset in the run and length in blocks.
     fn check_near(target: u32, most: u32, expected: (u32, u32)) {
         let holes = Self::new();
         let near = AllocationTarget::Near(holes.at(target));

@@ -1,4 +1,5 @@
-//! Intents that a crash left open, and that no volume of ours or the kernel's can hold.
+//! Intents that a crash left open. Valid ones must be resumed; those that neither ferroxfs nor the
+//! kernel writes must be refused.
 
 use xfs_buffer::Error;
 use xfs_format::log_item::{LogItemCheck, RmapExtent};
@@ -9,14 +10,15 @@ use xfs_trans::testing::{make_with, superblock};
 use crate::resume;
 
 const INODE: u64 = 133;
-/// The code of the blocks that belong to a group, `XFS_RMAP_OWN_AG`.
+/// The owner code of blocks that belong to a group itself, `XFS_RMAP_OWN_AG`.
 const GROUP: u64 = -5_i64 as u64;
 const MAP: u32 = 1;
 const ALLOCATE: u32 = 7;
 const FORK_BTREE: u32 = 1 << 30;
 const ATTR: u32 = 1 << 31;
 
-/// Checks whether an intent to change the reverse map is resumed. `false`: its offset is refused.
+/// Resumes an intent to change the reverse map. If `is_resumed` is `false`, the intent must be
+/// refused as corrupt because of its offset.
 fn check(owner: u64, flags: u32, offset: u64, is_resumed: bool) {
     let geometry = superblock(&make_with("-m rmapbt=1")).geometry;
     let start = FsBlock(100);

@@ -83,7 +83,8 @@ fn leave_each(journal: &Arc<Journal>, blocks: &[usize]) {
     (0..).zip(blocks).for_each(|(group, left)| leave(journal, group, *left));
 }
 
-/// Takes all blocks of a group that files may have, then frees `left` single blocks of them.
+/// Takes all blocks that files may have in a group, then frees `left` of these blocks, none next to
+/// another.
 fn leave(journal: &Arc<Journal>, group: u32, left: usize) {
     let mut extents = Vec::new();
     for most in [2048, 256, 16, 1] {
@@ -199,8 +200,8 @@ fn request_that_no_group_can_serve_is_refused_with_all_groups_kept() {
 }
 
 /// The last group has room for a part of a chunk only where the chunk would reach past the end of
-/// the group. An allocation finds that out and changes the group. The group must be released before
-/// the next one is tried.
+/// the group. The allocation of an inode finds that out only after it has changed the group. It
+/// must release the group before it tries the next one.
 #[test]
 fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     let options = "-d agsize=18m -m finobt=0,rmapbt=0,reflink=0 -l size=8m";
@@ -282,8 +283,8 @@ impl Worker {
         AgNumber(self.random.within(0..self.journal.geometry().ag_count as usize) as u32)
     }
 
-    /// Takes `count` single blocks, each from a random group or the next ones. The blocks are
-    /// reserved, so only the first may be refused.
+    /// Takes `count` single blocks, each from a random group or, if that group has none, from the
+    /// groups after it. The blocks are reserved, so only the first may be refused.
     fn take_blocks(&mut self, tx: &mut Transaction<'_>, count: u64) {
         for index in 0..count {
             let target = AllocationTarget::FromGroup(self.group());
@@ -312,8 +313,8 @@ impl Worker {
         tx.commit().unwrap();
     }
 
-    /// Makes an inode, and takes blocks of other groups in the same transaction step, as a
-    /// directory does that grows with its new entry.
+    /// Makes an inode and takes blocks of other groups in the same transaction step, as a file
+    /// creation does whose directory must grow.
     fn create(&mut self) {
         let journal = Arc::clone(&self.journal);
         let blocks = inode_blocks(journal.geometry()) + 8;

@@ -143,9 +143,11 @@ fn check_damage(block: u64, change: impl FnOnce(&mut [u8]), left: usize, expecte
     assert!(ends, "the walk backwards does not end");
 }
 
-/// Block numbers of the second leaf, the second node above the leaves, and the root.
+/// The block number of the second leaf.
 const LEAF: u64 = FIRST_BLOCK + 1;
+/// The block number of the second node above the leaves.
 const NODE: u64 = FIRST_BLOCK + 10;
+/// The block number of the root.
 const ROOT: u64 = FIRST_BLOCK + 12;
 /// The offset in bytes of the pointers in a node.
 const POINTERS: usize = 56 + 80 * 8;

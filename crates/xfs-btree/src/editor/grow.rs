@@ -16,8 +16,8 @@ use crate::root::{ForkRoot, TopRoot};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. Otherwise the
-/// same two blocks would be redistributed at every insertion.
+/// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
+/// space, the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
 /// The invariant of a root that moves its children down: it does so only when it has too many of
 /// them.
@@ -385,7 +385,8 @@ fn push_children_down<S: Store>(
     Ok(NewBlock { number, at, buffer })
 }
 
-/// Prepares the allocated block that `identity` names and writes its header.
+/// Writes the header of a newly allocated block, whose address and kind are in `identity`. Returns
+/// the block.
 fn claim_block<S: Store>(
     store: &mut S,
     identity: BtreeIdentity,

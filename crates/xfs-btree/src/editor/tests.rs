@@ -54,7 +54,8 @@ fn chunk(place: u32, free: u64) -> InodeChunk {
     InodeChunk { start, holes: 0, count: 64, free_count: free.count_ones() as u8, free }
 }
 
-/// Another chunk of a place may begin elsewhere, so that an update changes the key.
+/// Returns a chunk for `place` that starts at one of two inodes, at random. So a second chunk for
+/// the same place may have another key, and an update then changes the key.
 fn any_chunk(place: u32, random: &mut Prng, free: u64) -> InodeChunk {
     chunk(2 * place + below(random, 2), free)
 }
@@ -190,8 +191,9 @@ impl<F: Sample> CheckedBtree<F> {
         }
     }
 
-    /// Replaces the record of `place` by another one. If no other key lies between the two keys,
-    /// mostly updates it in place; otherwise removes it and inserts the new one.
+    /// Replaces the record of `place` by another record. If no other key lies between the keys of
+    /// the two records, mostly updates the old record; in all other cases removes the old record
+    /// and inserts the new one.
     fn update(&mut self, place: u32, known: F::Record) {
         let changed = F::sample(place, &mut self.random);
         let (old, new) = (F::key(&known), F::key(&changed));

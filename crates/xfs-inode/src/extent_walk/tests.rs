@@ -11,9 +11,11 @@ use crate::testing::{FRAGMENTS, FRAGMENTS_LEAF, Volume, changed, failed_check, n
 
 /// The block number of the only leaf of the kernel's btree.
 const LEAF: u64 = 31;
-/// Offsets in the inode, in bytes, of the root's level, count, first key and first pointer.
+/// The offset in the inode, in bytes, of the low byte of the root's level.
 const ROOT_LEVEL: usize = 177;
+/// The offset in the inode, in bytes, of the low byte of the root's number of children.
 const ROOT_COUNT: usize = 179;
+/// The offset in the inode, in bytes, of the root's first key.
 const ROOT_KEYS: usize = 180;
 /// The offset in the inode, in bytes, of the root's first pointer. The fork of 192 bytes has room
 /// for eleven keys.

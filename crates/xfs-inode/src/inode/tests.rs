@@ -71,10 +71,10 @@ fn inodes_read_together_equal_inodes_read_alone() {
     }
 }
 
-/// A device whose first reads see inodes half written.
+/// A device whose first reads return inodes with wrong bytes, as if they were half written.
 struct TornReads {
     inner: SharedDevice,
-    /// Torn reads that are left.
+    /// Number of reads that will still return wrong bytes.
     left: Mutex<usize>,
 }
 
@@ -94,7 +94,8 @@ impl BlockDevice for TornReads {
     }
 }
 
-/// Another program may write a cluster while it is read.
+/// On a volume that another program may write at the same time (`Live`), an inode that fails its
+/// checks must be read again. On any other volume it is corrupt at once.
 #[test]
 fn torn_inode_of_a_live_volume_is_read_again() {
     let volume = Volume::new();

@@ -200,8 +200,8 @@ impl LiveInode {
         }
     }
 
-    /// Returns the file block after the last mapped block before `limit`; 0 if nothing is mapped
-    /// there.
+    /// Returns the file block after the last mapped block before `limit`; 0 if no block before
+    /// `limit` is mapped.
     ///
     /// # Errors
     ///

@@ -30,8 +30,9 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl LiveInode {
-    /// Returns whether the first blocks of an extent are shared, and the run of blocks for which
-    /// this is the answer. An unshared run may be overwritten without a copy.
+    /// Returns whether the first blocks of an extent are shared, and the run of blocks from the
+    /// start of the extent that are all shared or all unshared. An unshared run may be overwritten
+    /// without a copy.
     pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));

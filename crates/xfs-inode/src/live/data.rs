@@ -100,8 +100,8 @@ pub(super) fn copy(
 }
 
 /// Writes a piece of a file to blocks that hold no contents of the file yet. The rest of the first
-/// and of the last block is copied from `old`, or zeroed if `old` is `None`. Otherwise the contents
-/// of an earlier owner of the blocks would become visible in the file.
+/// and of the last block is copied from `old`, or zeroed if `old` is `None`. Without this, the
+/// contents of an earlier owner of the blocks would become visible in the file.
 pub(super) fn write_whole_blocks(
     cache: &BufferCache,
     extent: &Extent,

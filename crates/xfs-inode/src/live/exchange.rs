@@ -4,8 +4,8 @@
 //! of the files, which the caller holds exclusively.
 //!
 //! The intent names the range that is still to be exchanged. Each step exchanges one pair of
-//! mappings and replaces the intent with a shorter one. After a crash, recovery continues with that
-//! range, so either the whole range is exchanged or none of it.
+//! mappings and replaces the intent with a shorter one. After a crash, recovery continues with the
+//! range of the open intent, so either the whole range is exchanged or none of it.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// Number of pairs of mappings for which only one split of each btree is reserved. A leaf holds
-/// more records than that.
+/// Number of pairs of mappings for which blocks for one split of each btree are reserved. A leaf
+/// holds more records than this number.
 const PAIRS_PER_SPLIT: u64 = 16;
 
 /// Two ranges of equal length in two files, to be exchanged.

@@ -8,8 +8,9 @@
 //! The inode stays on its unlinked list until the very last step, so recovery finds it and frees
 //! the rest. The buffer of a metadata block becomes invalid in the step that unmaps the block.
 //! Blocks are unmapped from the end of the fork backwards. The root of the attributes, at block 0,
-//! is therefore freed last, so it is emptied first. Otherwise the root would point to freed blocks.
-//! The kernel's recovery, which reads the root, would then fail and leave the inode unfreed.
+//! is therefore freed last, so it is emptied first. A root that was not emptied would point to
+//! freed blocks. The kernel's recovery, which reads the root, would then fail and leave the inode
+//! unfreed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,10 +33,12 @@ use crate::extent_map::Mapping;
 use crate::fork::Fork;
 use crate::fork_block::BlockShape;
 
-/// Number of blocks, each with a possible buffer, that one transaction step frees.
+/// The largest number of blocks that one transaction step frees. Each of these blocks may have a
+/// buffer.
 const STEP_BLOCKS: u32 = 16;
 
-/// The mode that a symbolic link gets when its target is freed: that of a regular file.
+/// The mode that a symbolic link gets before its target is freed: that of a regular file. Recovery
+/// would refuse to read a link without a target.
 const EMPTY_MODE: u16 = 0o100_000;
 
 /// The file blocks at which metadata blocks with buffers start.

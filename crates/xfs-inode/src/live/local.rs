@@ -184,8 +184,8 @@ impl LiveInode {
         }
     }
 
-    /// Returns the root of the data fork for the room before `offset`. If the root does not fit
-    /// there, it gets one more level. Returns `None` if the data fork is not a btree.
+    /// Returns a root of the data fork that fits before `offset`. If the present root does not fit,
+    /// it gets one more level. Returns `None` if the data fork is not a btree.
     fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;

@@ -130,9 +130,9 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Converts the first extent of a range that is not yet in the requested state, written or
-    /// unwritten. Returns the file block after this extent, or the end of the range if there is no
-    /// such extent.
+    /// Converts one extent: the first one in a range that is not yet in the requested state,
+    /// written or unwritten. Returns the file block after this extent, or the end of the range if
+    /// there is no such extent.
     ///
     /// # Errors
     ///

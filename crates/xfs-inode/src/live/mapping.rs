@@ -103,8 +103,9 @@ impl Anchor for ForkAnchor {
 type Rebuilt = (Option<ForkRoot>, i64);
 
 impl LiveInode {
-    /// Applies a change to an extent map, in memory and on disk. After the change the extents have
-    /// `blocks` more blocks than before. The map must be loaded.
+    /// Applies a change to an extent map, in memory and on disk. `blocks` is the number of blocks
+    /// that the change adds to the extents; it is negative if the change removes blocks. The map
+    /// must be loaded.
     pub(crate) fn change_map(
         &self,
         tx: &mut Transaction<'_>,

@@ -118,9 +118,8 @@ impl LiveInode {
         })
     }
 
-    /// Unmaps and frees all blocks of a range, in one chain of transaction steps. The range must
-    /// reach the last mapping, or no extent may go past the end of the range. Otherwise an extent
-    /// would be split, which may need blocks for the map.
+    /// Unmaps and frees all blocks of a range, in one chain of transaction steps. No extent may
+    /// cross the end of the range, because a split of that extent could need blocks for the map.
     #[doc(alias = "xfs_itruncate_extents")]
     pub(super) fn unmap_all(
         &self,

@@ -19,12 +19,15 @@ use xfs_trans::{Deferred, Finish, IntentPayload, Journal, Transaction};
 
 use super::LiveInode;
 
-/// The kinds of a map change, in the low byte of an intent's flags.
+/// The kind of an intent that maps an extent, in the low byte of the intent's flags.
 const MAP: u32 = 1;
+/// The kind of an intent that unmaps an extent.
 const UNMAP: u32 = 2;
+/// The bits of an intent's flags that hold the kind.
 const KIND_MASK: u32 = 0xff;
-/// Flags of an intent: the extent is in the attribute fork, and the extent is unwritten.
+/// The flag of an intent whose extent is in the attribute fork.
 const ATTR_FORK: u32 = 1 << 31;
+/// The flag of an intent whose extent is unwritten.
 const UNWRITTEN: u32 = 1 << 30;
 
 /// The file whose extent map changes.

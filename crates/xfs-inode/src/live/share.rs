@@ -42,8 +42,9 @@ pub struct SharedRange {
 }
 
 impl LiveInode {
-    /// Makes a range of `destination` share the blocks of a range of `source`, which replace its
-    /// own blocks. Source and destination may be the same file if the ranges do not overlap.
+    /// Makes a range of `destination` share the blocks of a range of `source`. The blocks that
+    /// `destination` had in its range lose one reference. Source and destination may be the same
+    /// file if the ranges do not overlap.
     ///
     /// # Errors
     ///
@@ -168,8 +169,9 @@ impl LiveInode {
         if fits { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
     }
 
-    /// Maps the blocks of another file's extent, in place of what this file has in that range. Each
-    /// present extent or hole in the range takes one chain of transaction steps.
+    /// Maps the blocks of `extent`, which belong to another file, into this file. They replace the
+    /// extents and holes that the file has in the same range. Each of these extents or holes takes
+    /// one chain of transaction steps.
     fn map_shared(self: &Arc<Self>, journal: &Arc<Journal>, extent: Extent) -> Result<()> {
         let all = BlockRange::of(&extent);
         let mut next = all.start;

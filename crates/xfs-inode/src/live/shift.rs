@@ -28,13 +28,13 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 
 impl LiveInode {
-    /// Removes a range from the file: the bytes after the range move to its start. Frees the blocks
-    /// past the end of the file.
+    /// Removes a range from the file: the bytes after the range move to the start of the range.
+    /// Frees the blocks past the end of the file.
     ///
     /// # Errors
     ///
-    /// [`PosixError::InvalidArgument`] for a range that is not of whole blocks, or reaches the end;
-    /// the errors of [`write_at`](Self::write_at).
+    /// [`PosixError::InvalidArgument`] for a range that is not of whole blocks, or reaches the end
+    /// of the file; the errors of [`write_at`](Self::write_at).
     #[doc(alias = "xfs_collapse_file_space")]
     pub fn collapse(
         self: &Arc<Self>,

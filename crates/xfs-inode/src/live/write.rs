@@ -40,8 +40,9 @@ use crate::map_counts::{MapCounts, MapUse};
 
 /// Number of bytes that are zeroed or copied at once.
 pub(super) const CHUNK_BYTES: usize = 1 << 16;
-/// The size in bytes up to which data is written during its transaction, while the header of a
-/// group is latched. More data is written between two transactions.
+/// The largest size of a small hole, in bytes. Data for a small hole is written during the
+/// transaction that allocates the blocks, while the header of a group is latched. Data for a larger
+/// hole is written between two transactions.
 const SMALL_BYTES: u64 = 1 << 16;
 
 /// The options of a write.

@@ -14,7 +14,8 @@ fn cache_of(image: Image) -> BufferCache {
     BufferCache::new(Arc::new(image), geometry, 1 << 20)
 }
 
-/// Returns the numbers of all inodes in chunks, and whether each inode is in use.
+/// Returns the inode number of each inode that the inode chunks hold, and whether the inode is in
+/// use.
 fn numbers(cache: &BufferCache) -> Vec<(InodeNumber, bool)> {
     let geometry = cache.geometry();
     let mut numbers = Vec::new();

@@ -1,4 +1,4 @@
-//! Copies of shared blocks on a volume whose free space is short or in pieces, bytes past the end
+//! Copies of shared blocks on a volume whose free space is scarce or fragmented, bytes past the end
 //! of a file, and exchanges that recovery resumes.
 
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::live::with_transaction::with_transaction;
 use crate::live::{KeepSize, LiveInode, SharedRange, resume};
 
 const BLOCK: usize = 4096;
-/// Blocks that two files share: more than the volume keeps back when it is full.
+/// Number of blocks that two files share. It is larger than the number of blocks that a full volume
+/// still has in its pool.
 const SHARED: usize = 2048;
 
-/// A full volume with two files that share their blocks, and a third that has all the others.
+/// A full volume: two files share their blocks, and a third file has all other blocks.
 struct FullVolume {
     volume: Volume,
     source: Arc<LiveInode>,
@@ -44,7 +45,8 @@ impl FullVolume {
         Self { volume, source, copy, filler }
     }
 
-    /// Writes to shared blocks, and checks both files afterwards.
+    /// Writes to the first `blocks` shared blocks of one file. The write must succeed if
+    /// `is_written`, or else fail for lack of space. Then checks the contents of both files.
     fn check_write(&self, blocks: usize, is_written: bool) {
         let journal = &self.volume.journal;
         let written = self.copy.write_at(journal, 0, &vec![2; blocks * BLOCK], now());
@@ -95,8 +97,8 @@ fn copy_of_shared_blocks_without_room_changes_nothing() {
     full.volume.unmount();
 }
 
-/// Blocks past the end of a file may hold bytes of before, for example after a crash of another
-/// writer between its data and its size.
+/// Blocks past the end of a file may hold old bytes, for example if another writer crashed after it
+/// had written data and before it had set the size. A file that grows must show zeros for them.
 #[test]
 fn growing_file_shows_zeros_where_bytes_lay_past_its_end() {
     let volume = Volume::new("");
@@ -119,7 +121,8 @@ fn growing_file_shows_zeros_where_bytes_lay_past_its_end() {
     volume.unmount();
 }
 
-/// The number of a file may belong to another one by the time of the recovery.
+/// By the time of recovery an inode number in an intent may belong to another file, with another
+/// generation. Checks that the intent is then refused.
 #[test]
 fn exchange_of_another_generation_is_not_resumed() {
     let volume = Volume::new("-i exchange=1");

@@ -18,8 +18,8 @@ use crate::live::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 /// The value of every byte in free blocks. A file that shows it exposes old contents of the disk.
 const POISON: u8 = 0xee;
 
-/// The contents of the files at a log force, which are durable from that request of the recording
-/// on.
+/// The contents of the files at a log force. A power cut after request number `position` of the
+/// recorded device must not lose them.
 struct Forced {
     position: usize,
     models: Vec<Vec<u8>>,
@@ -37,8 +37,8 @@ impl History {
         }
     }
 
-    /// Returns the index of the first byte whose value the file never had there; `None` if all
-    /// values are the file's own.
+    /// Returns the index of the first byte whose value the file never had at that index; `None` if
+    /// all values are the file's own.
     fn stranger(&self, bytes: &[u8]) -> Option<usize> {
         let was_seen = |(at, byte): (usize, &u8)| {
             let seen = self.0.get(at);
