@@ -79,8 +79,8 @@ pub enum Keep {
 
 struct State {
     users: u32,
-    /// The number of `users` that are marks. They are removed once nothing else can reach the
-    /// inode.
+    /// The number of references in `users` that marks hold. The marks are removed once nothing else
+    /// can reach the inode.
     marks: u32,
     phase: Phase,
     keep: Keep,

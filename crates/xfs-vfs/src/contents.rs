@@ -114,7 +114,7 @@ pub struct OpenContents<'a> {
 struct DirectWrite<'a> {
     offset: u64,
     bytes: &'a [u8],
-    /// Whether a write of the same caller is expected to follow: blocks are allocated ahead.
+    /// Whether a write of the same caller is expected to follow. If so, blocks are allocated ahead.
     goes_on: bool,
     now: Timestamp,
 }

@@ -1,5 +1,5 @@
-//! The state that a cached inode keeps of its file contents: the buffer, its size as metadata shows
-//! it, and failures.
+//! The state that a cached inode keeps of its file contents: the buffer, the size and blocks that
+//! it adds to the metadata, and failures of flushes.
 
 use xfs_buffer::Error;
 use xfs_format::Geometry;
