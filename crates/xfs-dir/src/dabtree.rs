@@ -66,7 +66,7 @@ enum TreeBlock {
     Leaf(Leaf),
 }
 
-/// A block that is not read yet, with the facts that its parent gives about it.
+/// A block that is not read yet, with the limits that its parent sets for its hashes.
 #[derive(Clone, Copy)]
 struct Child {
     block: FileBlock,

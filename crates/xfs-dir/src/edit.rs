@@ -14,8 +14,9 @@ pub(crate) struct BlockEdit<'b> {
     touched: TouchedRanges,
 }
 
-/// The changed byte ranges of a block, in the order of the changes. The ranges may touch. Their
-/// total must stay small: a transaction may log only a small part of a large block.
+/// The changed byte ranges of a block, in the order of the changes. The ranges may touch. The
+/// ranges of one edit must be short in total, because a transaction may log only a small part of a
+/// large block.
 #[derive(Default)]
 pub(crate) struct TouchedRanges {
     /// The first ranges. Most edits have no more ranges than these, and then allocate no memory.

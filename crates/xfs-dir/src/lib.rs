@@ -16,8 +16,8 @@
 //! - **I3** An iteration does not end at damage: a block that cannot be read is one error, and the
 //!   blocks after it follow.
 //! - **I4** A block is accepted only if it has the hashes that its parent names, and a leaf only if
-//!   it names the next leaf that the parents name. So a search finds nothing only if there is
-//!   nothing.
+//!   it names the next leaf that the parents name. So a search reports that a name does not exist
+//!   only if that is true.
 //! - **I5** Everything that can be refused is refused before the first change.
 
 mod attributes;

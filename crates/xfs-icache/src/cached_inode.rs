@@ -79,8 +79,8 @@ pub enum Keep {
 
 struct State {
     users: u32,
-    /// The number of `users` that are marks. They are removed once nothing else can reach the
-    /// inode.
+    /// The number of references in `users` that marks hold. The marks are removed once nothing else
+    /// can reach the inode.
     marks: u32,
     phase: Phase,
     keep: Keep,
@@ -391,7 +391,8 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
         self.live().inode().core().clone()
     }
 
-    /// Returns the number of transactions that have changed the inode, or names in it.
+    /// Returns the number of transactions that have changed the inode or, if it is a directory, the
+    /// names in it.
     #[doc(alias = "di_changecount")]
     pub fn change_count(&self) -> u64 {
         self.live().inode().core().change_count

@@ -54,8 +54,8 @@ pub fn count_inodes(filesystem: &impl InodeWalk) -> CacheCounts {
     counts
 }
 
-/// Runs one step of a walk, and evicts each inode for which `sweep` says so. Returns how the step
-/// ended, and the number of evicted inodes.
+/// Runs one step of a walk, and evicts each inode for which `sweep` returns `Evicted`. Returns how
+/// the step ended, and the number of evicted inodes.
 pub(crate) fn evict_step<F: InodeWalk>(
     filesystem: &F,
     walk: impl FnOnce(&mut WalkVisitor<'_, F::Kind>) -> WalkStep,
@@ -72,7 +72,8 @@ pub(crate) fn evict_step<F: InodeWalk>(
     (step, dispose.len() as u64)
 }
 
-/// Evicts all inodes of a part that have no reference. Returns their number.
+/// Evicts all inodes without a reference in one part of the filesystem. Returns the number of
+/// evicted inodes.
 fn evict_part<F: InodeWalk>(filesystem: &F, part: usize) -> u64 {
     let (mut cursor, mut evicted) = (0, 0);
     loop {
@@ -87,7 +88,8 @@ fn evict_part<F: InodeWalk>(filesystem: &F, part: usize) -> u64 {
     }
 }
 
-/// Evicts all inodes that have no reference now, several parts in parallel. Returns their number.
+/// Evicts all inodes that have no reference now. Threads evict several parts of the filesystem in
+/// parallel. Returns the number of evicted inodes.
 #[doc(alias = "drop_caches")]
 pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
     let parts = filesystem.parts();

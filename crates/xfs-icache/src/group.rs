@@ -65,8 +65,8 @@ impl<K: InodeKind> Default for Order<K> {
 }
 
 impl<K: InodeKind> Order<K> {
-    /// Returns the first chunk from `from` on in which an inode has the tag. It looks at a bounded
-    /// number of chunks, and otherwise returns where to continue.
+    /// Returns the first chunk from `from` on in which an inode has the tag. The search ends after
+    /// a bounded number of chunks. If none of them has such an inode, returns where to continue.
     fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<K> {
         let mut last = None;
         for (key, chunk) in self.chunks.range(from..).take(STEP_CHUNKS) {
@@ -282,7 +282,7 @@ impl<K: InodeKind> Group<K> {
         }
     }
 
-    /// Inserts an inode. If the slot holds another inode, `replaces` decides whether it is
+    /// Inserts an inode. If the slot holds another inode, `replaces` decides whether that inode is
     /// replaced.
     pub(crate) fn insert(
         &self,

@@ -126,8 +126,8 @@ impl<K: InodeKind> InactivationQueue<K> {
         true
     }
 
-    /// Returns the first error of an inode that could not be freed, once. `None`: there was no
-    /// error.
+    /// Returns the first error of an inode that could not be freed, and forgets this error. `None`:
+    /// there was no error since the last call.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         self.failure.lock().take()
     }

@@ -79,7 +79,7 @@ pub struct InodeCache<S: Store> {
     active: AtomicBool<Volume>,
 }
 
-/// An inode that the cache gets.
+/// An inode to insert into the cache.
 struct NewEntry<S: Store> {
     live: Arc<InodeOf<S>>,
     phase: Phase,
@@ -353,8 +353,8 @@ impl<S: Store> InodeCache<S> {
         self.reclaim_due();
     }
 
-    /// Returns the first error of an inode that could not be freed, once. `None`: there was no
-    /// error.
+    /// Returns the first error of an inode that could not be freed, and forgets this error. `None`:
+    /// there was no error since the last call.
     pub fn take_failure(&self) -> Option<Error> {
         self.inactivation.take_failure()
     }

@@ -17,7 +17,7 @@ pub trait Inode: Send + Sync + 'static {
     fn has_name(&self) -> bool;
 }
 
-/// A watch on an inode. The inode cache needs only its end.
+/// A watch on an inode. The inode cache uses a watch only to end it.
 pub trait InodeWatch: Clone + Send + Sync {
     /// Reports to the watcher that the inode is gone, and ends the watch.
     fn inode_gone(&self, inode: InodeNumber);

@@ -10,7 +10,7 @@ use xfs_sync::{Mutex, Object, SetOnce};
 
 use crate::kind::InodeWatch;
 
-/// The holder of a reference to an inode, with the state that belongs to it.
+/// The holder of a reference to an inode: a watch with its state, or a keeper.
 #[derive(Clone)]
 pub enum Mark<W> {
     /// A watch, which gets the events of the inode.

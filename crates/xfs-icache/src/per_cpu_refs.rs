@@ -15,10 +15,11 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A slot remembers only inodes that are counted by slot. A thread that collapses an inode
-//!   sets it to drain, and then visits the slots. A slot is locked while a reference is added,
-//!   after a check of that state. So no slot remembers the inode after the visit. No slot ever
-//!   remembers an inode that never had a name.
+//! - **I1** A slot remembers only inodes that are counted by slot. A thread that collapses an
+//!   inode, so that the slots forget it, first marks the inode as draining and then visits the
+//!   slots. A slot adds a reference under its lock, after a check that the inode is not draining.
+//!   So no slot remembers the inode after the visit. No slot ever remembers an inode that never had
+//!   a name.
 //! - **I2** The reference of a slot ends when its last handle is dropped and the slot has forgotten
 //!   the inode, whichever comes last.
 //!
@@ -77,7 +78,7 @@ pub fn last_ref<K: InodeKind>(held: Arc<PerCpuRef<K>>) -> Option<Arc<CachedInode
 /// The references that a slot remembers, each at an index computed from the inode number.
 type Recent<K> = Vec<Option<Arc<PerCpuRef<K>>>>;
 
-/// The sharded references of all slots.
+/// The references that all processor slots remember: at most one for each slot and inode.
 pub struct PerCpuRefs<S: Store> {
     slots: Slots<Mutex<Recent<S::Kind>, Slot>>,
 }
@@ -126,14 +127,14 @@ impl<S: Store> PerCpuRefs<S> {
         Some(made)
     }
 
-    /// Notes that a file is opened by a direct reference. Opens from several slots make its
-    /// references sharded.
+    /// Notes that a file is opened by a direct reference. Once several slots have opened the file,
+    /// its references are counted by slot.
     pub fn note_open(&self, entry: &CachedInode<S::Kind>) {
         entry.locks().note_opener(self.slots.my_number());
     }
 
-    /// Makes all slots forget an inode that has lost its last name. The release of its last
-    /// reference can then be noticed.
+    /// Makes all slots forget an inode that has lost its last name. A slot that still remembered
+    /// the inode would keep it from being freed.
     pub fn collapse(&self, entry: &CachedInode<S::Kind>, cache: &InodeCache<S>) {
         entry.locks().drain();
         if entry.locks().was_sharded() {

@@ -6,11 +6,12 @@
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots, Volume};
 
-/// The largest batch, in inodes. A slot writes to the shared sum once for each batch. If each new
-/// inode makes another one leave, insertions and removals fill batches of their own.
+/// The largest batch, in inodes. A slot writes to the shared sum once for each batch. In a full
+/// cache, a slot fills one batch with insertions and the next one with evictions.
 const MOST_BATCH: u64 = 1024;
 
-/// The largest batch if many slots have one. All batches together are the error of the sum.
+/// The largest batch, in inodes, on a machine with many slots. The sum can be wrong by one batch
+/// for each slot.
 const MOST_BATCH_OF_MANY: u64 = 256;
 
 /// The most inodes that one call evicts.
@@ -75,8 +76,8 @@ impl Size {
         }
     }
 
-    /// Returns how many inodes to evict now. A thread whose slot has added a batch evicts a part of
-    /// its share at each call.
+    /// Returns how many inodes the calling thread must evict now. These are a part of the inodes
+    /// that its slot still has to evict.
     pub(crate) fn due(&self) -> u64 {
         let mine = self.pending.mine();
         let owed = mine.owed.load(Ordering::Relaxed);

@@ -21,7 +21,7 @@ use crate::inode_walk::InodeWalk;
 use crate::kind::InodeWatch;
 use crate::kind::{Inode, InodeKind};
 
-/// Bytes of memory that an inode takes without its contents, about.
+/// Approximate number of bytes of memory that an inode takes without its contents.
 const INODE_BYTES: u64 = 512;
 
 /// The entries of a directory. Each holds a reference to its inode.

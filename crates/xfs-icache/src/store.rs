@@ -20,8 +20,8 @@ pub struct BulkRequest {
     pub first: InodeNumber,
     /// The wanted inodes, one bit each. Bit 0 is inode `first`.
     pub inodes: u64,
-    /// The number of chunks of the group that had been freed before the inode btree was read, which
-    /// says which inodes exist.
+    /// The number of chunks of the group that had been freed before the wanted inodes were looked
+    /// up in the inode btree.
     pub freed: u64,
 }
 

@@ -335,7 +335,7 @@ impl GroupBulkstat<'_> {
         Ok(metadata(self.mount, &inode))
     }
 
-    /// Reads inodes from the clusters of a chunk, past the cache.
+    /// Reads inodes of a chunk from their clusters, without the inode cache.
     fn past(&self, mut first: InodeNumber, mut wanted: u64, found: &mut ChunkInodes) -> Result<()> {
         let geometry = self.mount.geometry();
         let ChunkInodes { inodes, scratch } = found;

@@ -72,10 +72,10 @@ pub enum WriteMode {
     Writeback(LateTimes),
 }
 
-/// The time of modification that a late write gives to a file.
+/// The time of modification that a file gets by a write of the mode `Writeback`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateTimes {
-    /// The caller sets it separately, by `Node::note_modified`.
+    /// The write sets no time: the caller sets it separately, by `Node::note_modified`.
     Told,
     /// The time of the write.
     Now,
@@ -114,7 +114,7 @@ pub struct OpenContents<'a> {
 struct DirectWrite<'a> {
     offset: u64,
     bytes: &'a [u8],
-    /// Whether a write of the same caller is expected to follow: blocks are allocated ahead.
+    /// Whether a write of the same caller is expected to follow. If so, blocks are allocated ahead.
     goes_on: bool,
     now: Timestamp,
 }

@@ -234,7 +234,7 @@ impl Flusher {
         self.failure.lock().get_or_insert(error);
     }
 
-    /// Returns the kept error, once.
+    /// Fails with the kept error, if there is one, and forgets it.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.failure.lock().take().map_or(Ok(()), Err)
     }

@@ -94,7 +94,8 @@ impl Mount {
         })?
     }
 
-    /// Freezes the volume in `phase`, runs `work`, and thaws the volume.
+    /// Freezes the volume, runs `work`, and thaws the volume. `phase` is the phase of the freeze
+    /// while `work` runs.
     pub(crate) fn at_rest<T>(
         &self,
         phase: FreezePhase,

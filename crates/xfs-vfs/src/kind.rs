@@ -6,8 +6,8 @@ use xfs_inode::LiveInode;
 use crate::contents::Contents;
 use crate::watch::QueueWatch;
 
-/// The kind of cached inode of such a volume: it holds the buffered contents of its file, and
-/// watches that put events into a queue.
+/// The kind of cached inode on a volume that is mounted read-write. Such an inode holds the
+/// buffered contents of its file, and watches that put events into a queue.
 pub enum VolumeKind {}
 
 impl InodeKind for VolumeKind {

@@ -14,8 +14,9 @@ pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Durati
     broken.map_err(lock_error)
 }
 
-/// Checks that a file which is about to change has no delegations. It breaks none, because a holder
-/// may call back while the caller holds latches: see `OpContext::undelegated`.
+/// Checks that a file which is about to change has no delegations. This function breaks no
+/// delegation: its holder may first call the volume, and would wait for latches that the caller
+/// holds. See `OpContext::undelegated`.
 pub(crate) fn check_undelegated(file: &CachedInode) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),

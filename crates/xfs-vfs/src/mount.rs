@@ -145,8 +145,8 @@ impl Mount {
         self.with_room(|| self.journal.begin(kind, blocks))
     }
 
-    /// Frees and evicts some inodes before an operation, if many wait for that. With a fixed time
-    /// no thread frees inodes, so all waiting ones are freed here.
+    /// Frees and evicts some inodes before an operation, if many wait for that. If the clock is
+    /// fixed, no background thread frees inodes, so all waiting inodes are freed here.
     pub(crate) fn make_room(&self) {
         match self.clock.is_fixed() {
             true => self.inode_cache.make_room_alone(),
@@ -174,8 +174,8 @@ impl Mount {
         self.inode_cache.finish_with(entry);
     }
 
-    /// Collapses the sharded references of an inode that has lost its last name. The release of its
-    /// last reference can then be noticed.
+    /// If the inode has lost its last name, makes all processor slots forget it. A slot that still
+    /// remembered the inode would keep it from being freed.
     pub(crate) fn collapse_refs(&self, entry: &CachedInode) {
         if entry.live().inode().core().nlink == 0 {
             self.refs.collapse(entry, &self.inode_cache);

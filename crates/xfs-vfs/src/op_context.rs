@@ -22,27 +22,30 @@ pub struct OpContext<'a> {
     pub mount: &'a Mount,
     /// The caller.
     pub caller: Caller<'a>,
-    /// Guard of this operation. `None` inside an operation whose caller holds the guard.
+    /// Guard of this operation. `None` if the operation is a part of a larger one, which holds the
+    /// guard.
     guard: Cell<Option<WriteGuard<'a>>>,
 }
 
 impl<'a> OpContext<'a> {
-    /// Returns the context of a part of an operation that is under way.
+    /// Makes a context for a part of a larger operation that has begun already. This context has no
+    /// guard, because the larger operation keeps the volume from being frozen.
     #[must_use]
     pub fn within_operation(mount: &'a Mount, caller: Caller<'a>) -> Self {
         Self { mount, caller, guard: Cell::new(None) }
     }
 
-    /// Returns the context of an operation that begins.
+    /// Makes the context of a new operation, with the guard that keeps the volume from being
+    /// frozen.
     #[must_use]
     pub fn new(guard: WriteGuard<'a>, caller: Caller<'a>) -> Self {
         Self { mount: guard.mount(), caller, guard: Cell::new(Some(guard)) }
     }
 
-    /// Runs `act`, which changes the names or attributes of `files`. If a file has delegations,
-    /// `act` must change nothing and return the error of `check_undelegated`, which it calls where
-    /// no new delegation can be given. This function then waits until the delegations are returned,
-    /// and runs `act` again.
+    /// Runs `act`, which changes the names or attributes of `files`. `act` must call
+    /// `check_undelegated` while no new delegation can be given. If a file has delegations, `act`
+    /// must change nothing and return the error of `check_undelegated`. This function then waits
+    /// until the delegations are returned, and runs `act` again.
     pub(crate) fn undelegated<T>(
         &self,
         files: &[&CachedInode],

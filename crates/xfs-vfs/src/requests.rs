@@ -191,7 +191,7 @@ impl SetAttributes {
         self
     }
 
-    /// Sets the time of the last change of anything.
+    /// Sets the time of the last change of the inode.
     #[must_use]
     pub const fn changed(mut self, changed: Timestamp) -> Self {
         self.changed = Some(changed);
@@ -235,8 +235,8 @@ impl SetAttributes {
         self.xflags.is_some() || self.project_id.is_some() || has_hints
     }
 
-    /// Returns whether only flags, project or hints change. All other changes are checked against
-    /// the flags that the file has before, as if the flags were set last.
+    /// Returns whether nothing changes except flags, project or hints. Any other change is refused
+    /// if the current flags of the file forbid it, as if the new flags were set last.
     pub(crate) fn are_settings_alone(&self) -> bool {
         let Self { mode, uid, gid, accessed, modified, changed, created, .. } = self;
         let has_times = [accessed, modified, changed, created].iter().any(|time| time.is_some());

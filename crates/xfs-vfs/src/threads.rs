@@ -22,8 +22,8 @@ pub struct MountThreads {
 }
 
 impl MountThreads {
-    /// Starts the threads that free inodes and write buffered bytes. With a fixed time there are
-    /// none.
+    /// Starts the threads that free inodes and write buffered bytes. If the clock of the mount is
+    /// fixed, no thread is started.
     ///
     /// # Errors
     ///

@@ -31,9 +31,9 @@ use crate::name::EntryName;
 use queue::Queue;
 pub use queue::{MAX_WAITING_EVENTS, QueueWatch, Scope, WatchEvent, WatchEvents, Watches};
 
-/// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. The volume
-/// can still be closed. A file without a name is still freed when its last other reference is
-/// released. Either ends the watch.
+/// A watch on an inode, which ends when it is dropped. The watch keeps its inode cached. The watch
+/// also ends when the volume is closed, or when the file has lost its last name and its last other
+/// reference and is freed. A watch prevents neither.
 pub struct Watch {
     queue: Arc<Queue>,
     mount: Weak<Mount>,

@@ -37,8 +37,8 @@ use short_form::ShortAttributes;
 
 /// A leaf is joined with a neighbour when less than this percentage of its bytes is used.
 const SPARSE_PERCENT: usize = 37;
-/// Neighbours are joined only if at most this percentage of the joined leaf is used. The next
-/// insertion then does not split the leaf again.
+/// Two leaves are joined only if their entries fill at most this percentage of one leaf. The next
+/// insertion then does not split that leaf again.
 const JOINED_PERCENT: usize = 75;
 
 const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr };

@@ -56,7 +56,7 @@ const TREE_BLOCKS: u64 = 5;
 /// # Errors
 ///
 /// With nothing changed: [`Exists`](PosixError::Exists) and
-/// [`NoAttribute`](PosixError::NoAttribute) according to the mode;
+/// [`NoAttribute`](PosixError::NoAttribute) if `mode` forbids the change;
 /// [`OutOfRange`](PosixError::OutOfRange) for a name and [`ValueTooLong`](PosixError::ValueTooLong)
 /// for a value that is too long; [`FileTooLarge`](PosixError::FileTooLarge) if the inode could not
 /// count the extents of the attributes; [`InvalidArgument`](PosixError::InvalidArgument) for an

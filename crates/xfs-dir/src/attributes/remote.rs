@@ -38,7 +38,8 @@ impl Attributes<'_> {
         Ok(value)
     }
 
-    /// Appends the parts of the value in `count` blocks that are contiguous on disk.
+    /// Reads `count` blocks that are contiguous on disk, and appends the bytes of the remote value
+    /// in them to `value`.
     fn read_pieces(
         &self,
         first: FileBlock,

@@ -258,8 +258,9 @@ impl AttributeWork {
     }
 }
 
-/// Number of bytes of the short form's header, and of the header of one entry.
+/// Number of bytes in the header of the short form.
 const SHORT_HEADER: usize = 4;
+/// Number of bytes in the header of one entry of the short form.
 const SHORT_ENTRY: usize = 3;
 
 fn release(run: ValueBlocks, block_size: u32) -> Stage {

@@ -100,8 +100,8 @@ pub fn seek_entry<'n>(
     Ok(EntryLocation { name, meaning, step: tx.step(), search })
 }
 
-/// Adds an entry as [`add_entry`] does, where a `seek_entry` for its name has found that it
-/// belongs.
+/// Adds an entry as [`add_entry`] does, without a second search. `place` is the result of
+/// `seek_entry` for the name of the entry.
 ///
 /// # Errors
 ///
@@ -121,7 +121,8 @@ pub fn add_entry_at(
     if is_valid { change.add_at(search, &entry) } else { change.add(&entry) }
 }
 
-/// Removes an entry as [`remove_entry`] does, where `seek_entry` has found it.
+/// Removes an entry as [`remove_entry`] does, without a second search. `place` is the result of
+/// `seek_entry` for the name of the entry.
 ///
 /// # Errors
 ///

@@ -49,8 +49,8 @@ pub(crate) struct Names {
     /// Whether `between_steps` is also called in chains that change attributes. These chains have
     /// no intents, so a crash may leave the old attribute.
     pub(crate) cuts_values: bool,
-    /// A function that is called between the steps of a chain: its intent is durable, but its work
-    /// is not done.
+    /// A function that is called between two steps of a chain. At that moment the intent of the
+    /// chain is durable, but the deferred work is not done.
     pub(crate) between_steps: Option<Box<dyn FnMut()>>,
 }
 
@@ -210,8 +210,9 @@ impl Names {
         Ok(())
     }
 
-    /// Returns the attributes with which a file is created, its parent pointer, for about half of
-    /// the files. Returns `None` for the other files, and if the inode has no room.
+    /// Returns the encoded parent pointer that a new file stores in its inode from the start. About
+    /// half of the files, at random, get one. Returns `None` for the others, and if the inode has
+    /// no room.
     fn first_parent(
         &mut self,
         link: &ParentLink,

@@ -40,7 +40,7 @@ struct Due {
 }
 
 impl<S: Store> InodeCache<S> {
-    /// Evicts as many inodes as this slot owes.
+    /// Evicts inodes if this slot has to: as many as `Size::due` returns.
     pub(crate) fn reclaim_due(&self) {
         let due = self.size.due();
         if due > 0 {

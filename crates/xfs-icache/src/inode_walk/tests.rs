@@ -47,8 +47,9 @@ fn watch() -> (Mark<RecordedWatch>, RecordedWatch) {
     (Mark::Watch(watch.clone()), watch)
 }
 
-/// Walks over a filesystem, marks inodes and takes the filesystem down. Checks which inodes each
-/// step leaves. `entries` are all its inodes, each with a reference.
+/// Walks over a filesystem, marks inodes and takes the filesystem down. Checks after each of these
+/// actions which inodes are left. `entries` are all inodes of the filesystem, each with a
+/// reference.
 fn check<K: InodeKind<Watch = RecordedWatch>, F: InodeWalk<Kind = K>>(
     filesystem: &F,
     mut entries: Vec<Arc<CachedInode<K>>>,

@@ -23,10 +23,10 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// When the slots are visited to forget a removed file.
+/// The moment at which the slots are visited, so that they forget a removed file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
-    /// After the inode was set to drain, as I1 requires.
+    /// After the inode was marked as draining, as I1 requires.
     Drained,
     Before,
 }

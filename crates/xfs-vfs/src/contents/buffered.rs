@@ -4,7 +4,8 @@ use xfs_format::FileBlock;
 use xfs_format::timestamp::Timestamp;
 use xfs_trans::BlockReservation;
 
-/// The most buffered bytes of a file. A buffer ends at a multiple of this offset.
+/// The most buffered bytes of a file. A buffer does not continue past a file offset that is a
+/// multiple of this number.
 pub(crate) const BUFFER_BYTES: u64 = 1 << 20;
 
 /// Returns the byte offset at which a buffer must end that begins at `offset`.

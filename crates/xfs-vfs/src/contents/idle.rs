@@ -83,8 +83,8 @@ impl OpenContents<'_> {
         if self.has(AHEAD) { Remaining::Ahead } else { Remaining::Nothing }
     }
 
-    /// Gives back preallocated blocks if the file was not written to for long. Returns whether some
-    /// are left.
+    /// Gives back preallocated blocks if the file was not written to for long. Returns whether
+    /// preallocated blocks are left.
     fn trim_idle(&self, look: u64) -> Remaining {
         if !self.has(AHEAD) {
             return Remaining::Nothing;

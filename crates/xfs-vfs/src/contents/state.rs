@@ -1,5 +1,5 @@
-//! The state that a cached inode keeps of its file contents: the buffer, its size as metadata shows
-//! it, and failures.
+//! The state that a cached inode keeps of its file contents: the buffer, the size and blocks that
+//! it adds to the metadata, and failures of flushes.
 
 use xfs_buffer::Error;
 use xfs_format::Geometry;
@@ -9,13 +9,13 @@ use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock};
 use super::buffered::Buffered;
 use crate::metadata::Metadata;
 
-/// Mark: bytes are buffered.
+/// Flag: bytes are buffered.
 pub(crate) const BUFFERED: u32 = 1;
-/// Mark: the file may have preallocated blocks past its end.
+/// Flag: the file may have preallocated blocks past its end.
 pub(crate) const AHEAD: u32 = 2;
-/// Mark: a flush has failed, and its error was returned to no caller yet.
+/// Flag: a flush has failed, and its error was returned to no caller yet.
 pub(crate) const FAILED: u32 = 4;
-/// Mark: a dropped handle has given that error to the volume, which keeps it.
+/// Flag: `FAILED` is set, and a dropped handle has given the error to the volume, which keeps it.
 pub(crate) const LEFT: u32 = 8;
 
 /// The state of a file's contents in memory.

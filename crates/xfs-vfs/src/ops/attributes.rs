@@ -195,7 +195,7 @@ impl OpContext<'_> {
 /// changes.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    /// A program sets or removes the attribute by its own name.
+    /// A program sets or removes the attribute directly, not as an access control list.
     Value,
     /// The attribute stores an access control list, which only the owner may change. `bits` are the
     /// permission bits that an access list sets.

@@ -264,8 +264,8 @@ impl<'a> OpContext<'a> {
         Ok(Some(live))
     }
 
-    /// Adds the first name of a new file. The directory gets the time at which the file was made,
-    /// to the nanosecond.
+    /// Adds the first name of a new file. The modification and change times of the directory become
+    /// exactly the time at which the file was made.
     fn name_it(
         &self,
         tx: &mut Transaction<'_>,
@@ -302,7 +302,8 @@ impl<'a> OpContext<'a> {
 }
 
 /// Allocates an inode in or near the group of its directory. `None`: the volume has no space for an
-/// inode. The changes of the search are consistent, and are committed.
+/// inode. The search may have refilled free lists even then, and the transaction must still be
+/// committed.
 fn find_inode(
     tx: &mut Transaction<'_>,
     parent: InodeNumber,

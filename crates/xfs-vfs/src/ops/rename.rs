@@ -309,8 +309,8 @@ impl<'c> OpContext<'c> {
     }
 
     /// Makes a whiteout that has no name yet: the character device 0:0, with which an overlay hides
-    /// a name of a lower layer. As in the kernel it inherits from the directory to which the other
-    /// file moves.
+    /// a name of a lower layer. As in the kernel, the whiteout inherits from the directory to which
+    /// the renamed file moves.
     fn make_whiteout(&self, directory: &CachedInode) -> Result<InodeRef<&'c Mount>> {
         let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
         let creation = CreateOptions { mode: 0, uid: 0, gid: 0, umask: 0 };

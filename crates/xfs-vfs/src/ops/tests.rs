@@ -324,7 +324,8 @@ fn longest_name_is_made_linked_and_renamed() {
     });
 }
 
-/// Otherwise a file that several threads open again and again would bounce between them.
+/// Checks that references are counted by slot until the file loses its last name. With one shared
+/// count, several threads that open the file again and again would slow each other down.
 #[test]
 fn references_stay_sharded_until_the_last_name_is_gone() {
     check(|context, root| {
@@ -340,8 +341,8 @@ fn references_stay_sharded_until_the_last_name_is_gone() {
     });
 }
 
-/// The move of a directory, also by an exchange, waits for other moves: together they could make a
-/// directory its own ancestor.
+/// The move of a directory, also by an exchange, waits for other moves. Two concurrent moves could
+/// make a directory its own ancestor.
 #[test]
 fn exchange_that_moves_a_directory_waits_for_other_moves() {
     check(|context, root| {

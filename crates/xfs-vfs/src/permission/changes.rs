@@ -13,7 +13,7 @@ impl Caller<'_> {
     /// Returns the set-ID bits that a file loses when the caller writes to it or gives it to
     /// another owner. A program must not run with the power of an owner who has not seen its new
     /// contents. On a file without group execute permission, the set-group-ID bit means mandatory
-    /// locks. It stays there if the caller is in the group.
+    /// locks. Such a file keeps the bit if the caller is in the file's group or has `CAP_FSETID`.
     #[doc(alias = "setattr_should_drop_suidgid")]
     pub(crate) fn lost_set_ids(self, core: &InodeCore) -> u16 {
         let keeps_group = core.mode & GROUP_EXECUTE == 0 && self.may_lend_group(core.gid);

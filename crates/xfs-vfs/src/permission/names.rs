@@ -35,8 +35,8 @@ impl Caller<'_> {
     }
 
     /// Returns `wanted` with the owner and mode that a new file really gets. The file belongs to
-    /// the caller. In a set-group-ID directory, a group-executable file loses its own set-group-ID
-    /// bit unless the caller may lend the directory's group.
+    /// the caller. In a set-group-ID directory, a group-executable file gets no set-group-ID bit,
+    /// unless the caller is in the directory's group or has `CAP_FSETID`.
     #[doc(alias = "vfs_prepare_mode")]
     pub(crate) fn creation(
         self,
@@ -60,8 +60,8 @@ impl Caller<'_> {
     }
 
     /// Checks that the caller may add a name to this file, if the credentials protect hard links.
-    /// Otherwise a caller could keep another user's program after its removal, or lead a program to
-    /// a file that the caller then changes.
+    /// Without this check, a caller could keep another user's program after its removal, or lead a
+    /// program to a file that the caller then changes.
     #[doc(alias = "may_linkat")]
     pub(crate) fn check_link(self, cache: &BufferCache, file: &Inode) -> Result<()> {
         let guarded = self.credentials().filter(|me| me.protects_hard_links());

@@ -9,8 +9,8 @@ use xfs_format::InodeNumber;
 use xfs_icache::InodeWatch;
 use xfs_sync::{AtomicU64, Condvar, Mutex, Object, Ordering, Volume};
 
-/// The most events that wait for a program. Later events are lost. One [`WatchEvents::OVERFLOW`]
-/// stands for all events that are lost until it is taken.
+/// The most events that wait for a program. Later events are lost. One waiting
+/// [`WatchEvents::OVERFLOW`] stands for all of them, until the program takes it.
 pub const MAX_WAITING_EVENTS: usize = 16_384;
 
 bitflags! {

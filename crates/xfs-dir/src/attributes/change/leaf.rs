@@ -25,12 +25,13 @@ const FREE: usize = offset_of!(AttrLeafHeaderDisk, free);
 const TABLE: usize = size_of::<AttrLeafHeaderDisk>();
 const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
 
-/// An entry with its name and value, in the form in which it moves between leaves.
+/// An entry of a leaf with its name and value, encoded, so that it can be copied to another leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawEntry {
     pub(super) hash: u32,
     pub(super) flags: u8,
-    /// The name and the value with their header, padded.
+    /// The bytes of the name and the value in a leaf: with the header before them, and padded to a
+    /// multiple of 4 bytes.
     pub(super) name: Vec<u8>,
 }
 
@@ -46,11 +47,11 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
     block_bytes - TABLE
 }
 
-/// The counts of a leaf.
+/// The counts in the header of a leaf.
 #[derive(Clone, Copy, Debug)]
 struct AttrLeafCounts {
     count: usize,
-    /// Number of bytes that all names use.
+    /// Number of bytes that all names use, with their values.
     used: usize,
     /// The offset in bytes of the lowest name.
     first_used: usize,
@@ -121,7 +122,8 @@ pub(super) fn insert(
     Ok(true)
 }
 
-/// Writes a name below the other names, and its entry at byte offset `at` in the table.
+/// Writes a name at a lower offset than all other names, and the name's table entry at byte offset
+/// `at`.
 fn put(edit: &mut BlockEdit<'_>, counts: &mut AttrLeafCounts, at: usize, entry: &RawEntry) {
     counts.first_used -= entry.name.len();
     counts.used += entry.name.len();

@@ -277,7 +277,7 @@ fn change_of_damaged_attributes_ends() {
     assert!(errors > 5 && damaged > 200, "{errors} errors after {damaged} changes");
 }
 
-/// A known answer: the hash is part of the disk form.
+/// Compares hashes with known values. The hash is part of the disk form, so it must never change.
 #[test]
 fn hash_of_a_parent_pointer_mixes_name_and_both_halves_of_the_inode_number() {
     let hash = |namespace, value: &[u8]| key(namespace, b"name", value).hash();
@@ -296,7 +296,8 @@ fn hash_of_a_parent_pointer_mixes_name_and_both_halves_of_the_inode_number() {
     assert_eq!(hash(Namespace::Parent, &value(0x0000_00aa_0000_00aa)), of_name);
 }
 
-/// The same changes must give the same bytes, so a tie has one outcome.
+/// Checks where a leaf is split. If two divisions are equally good, the left half is the smaller
+/// one, because the same changes must always give the same bytes on disk.
 #[test]
 fn leaves_are_split_where_the_halves_are_most_alike() {
     let split = |lengths: &[usize], capacity| {

@@ -12,8 +12,9 @@ use super::{DirectoryChange, Form, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, TreePath};
 
-/// Number of bytes in the header of the short form, and in its shortest entry.
+/// Number of bytes in the header of the short form.
 const SHORT_HEADER: usize = 6;
+/// Number of bytes in the shortest entry of the short form.
 const SHORT_ENTRY: usize = 9;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
@@ -31,8 +32,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         self.add_to_block(&block, entry)
     }
 
-    /// Changes the inode that an entry of the short form names. If it is the first inode number of
-    /// more than 32 bits, all entries become longer.
+    /// Changes the inode that an entry of the short form names. If the directory had no inode
+    /// number of more than 32 bits and the new number is one, all entries become longer.
     pub(super) fn replace_in_short(
         &mut self,
         short: Short,

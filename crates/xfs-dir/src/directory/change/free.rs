@@ -21,13 +21,13 @@ const FIRST: usize = offset_of!(FreeHeaderDisk, first);
 const COUNT: usize = offset_of!(FreeHeaderDisk, count);
 const USED: usize = offset_of!(FreeHeaderDisk, used);
 
-/// The block of the free-space index that has a data block's length, and the index of the length in
-/// it.
+/// Where the free-space index stores the length of a data block's longest free record: a block of
+/// the index, and the number of the length in this block.
 #[derive(Clone, Copy, Debug)]
 struct FreeSlot {
     at: FileBlock,
     index: usize,
-    /// The data block to which the first length in that block belongs.
+    /// The data block whose length is the first one in this block of the index.
     first: u64,
 }
 
@@ -211,7 +211,7 @@ fn initialise(edit: &mut BlockEdit<'_>, first: u64, identity: &data::BlockIdenti
 }
 
 /// Sets the length at `index` in a block of the free-space index. If `index` is past the last
-/// length, the lengths between them are marked as missing.
+/// stored length, all lengths between the last one and `index` are marked as missing.
 fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     let count = edit.u32_at(COUNT) as usize;
     let at = BASE + LENGTH * index;

@@ -91,8 +91,8 @@ impl HashRun {
         edit.put_u32(self.base + ENTRY * index + 4, 0);
     }
 
-    /// Moves the entries that are not stale together, to the start or the end of the run. Returns
-    /// their number.
+    /// Closes the gaps that stale entries leave: moves all other entries to the start or the end of
+    /// the run. Returns the number of these other entries.
     pub(super) fn compact(self, edit: &mut BlockEdit<'_>, end: CompactTo) -> usize {
         let live: Vec<(u32, u32)> = live(self.entries(edit.bytes())).collect();
         let first = match end {

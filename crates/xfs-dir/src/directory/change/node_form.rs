@@ -12,8 +12,8 @@ use crate::tree::{self, Side, TreePath};
 
 /// A leaf is joined with a neighbour when less than this percentage of its entries is used.
 const SPARSE_PERCENT: usize = 37;
-/// Neighbours are joined only if at most this percentage of the joined leaf is used. The next
-/// insertion then does not split the leaf again.
+/// Two leaves are joined only if their entries fill at most this percentage of one leaf. The next
+/// insertion then does not split that leaf again.
 const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {

@@ -80,8 +80,8 @@ fn random_name(random: &mut Prng, model: &Model) -> Vec<u8> {
     name
 }
 
-/// Changes a directory `steps` times. It grows up to `most` entries and shrinks again, several
-/// times.
+/// Makes `steps` random changes of a directory, and compares the directory with a model. The
+/// directory grows to `most` entries and shrinks to none, several times.
 fn check_random(seed: u64, shape: (u8, u8), steps: usize, most: usize) {
     let mut random = Prng::new(seed);
     let (mut fork, mut model) = (directory(shape), Model::new());
@@ -314,8 +314,8 @@ fn change_of_a_damaged_directory_ends() {
     assert!(errors > 12 && damaged > 240, "{errors} errors after {damaged} changes");
 }
 
-/// Fills the block form with names of 11 bytes, each of which takes 24 bytes and 8 of the index.
-/// Returns how many there are.
+/// Fills a directory in block form with names of 11 bytes. Each name takes an entry of 24 bytes and
+/// an index entry of 8 bytes. Returns the number of names.
 fn fill_block(fork: &mut MemoryFork, model: &mut Model) -> usize {
     let mut number = 0;
     while form(fork) < 2 {
@@ -399,7 +399,8 @@ fn directory_with_nodes_above_nodes_equals_a_map() {
     check_nodes_above_nodes(&names);
 }
 
-/// A cookie has 32 bits, for offsets in units of 8 bytes: 32 GiB.
+/// Checks that the data blocks of a directory end at 32 GiB: a cookie is an offset in units of 8
+/// bytes and has 32 bits.
 #[test]
 fn last_data_block_is_the_one_whose_end_has_a_cookie() {
     for shape in SHAPES {

@@ -89,7 +89,8 @@ fn visit_over_one_list_leaves_all_to_its_caller() {
     assert!(cache.list().is_some());
 }
 
-/// The visit was the last user of the inode, so no other thread wakes the one that frees it.
+/// Checks that a bulk visit which releases the last reference to an inode without a name wakes the
+/// background thread, which then frees the inode.
 #[test]
 fn visited_inode_that_lost_its_name_is_freed_by_the_thread() {
     let (cache, store) = open(InodeIndex::ByGroup);

@@ -36,8 +36,8 @@ fn use_once(cache: &FakeCache, number: u64) {
     cache.release(cache.take(InodeNumber(number)).unwrap());
 }
 
-/// Fills the cache with inodes of one group, and then uses other inodes again and again. Checks
-/// that the first are evicted, whichever group they are in, so that the others are read once.
+/// Fills the cache with inodes of `cold_group`, and then uses fewer inodes of `used_group` again
+/// and again. Checks that the cold inodes are evicted, so that each used inode is read about once.
 fn check_stays(groups: u32, cold_group: u64, used_group: u64) {
     const ROOM: u64 = 700;
     const USED: u64 = 300;

@@ -79,8 +79,9 @@ fn mode_is_changed_only_as_its_owner() {
     check(&capable, FILE | 0o666, &changes, true);
 }
 
-/// A file that loses set-ID bits to its new owner changes its mode, which takes the power of the
-/// owner. A directory keeps them.
+/// Checks who may give a set-ID file to another owner or group. The file then loses its set-ID
+/// bits, which is a change of mode, so the caller also needs the power of the owner. A directory
+/// keeps its set-ID bits.
 #[test]
 fn new_owner_of_a_set_id_file_takes_the_power_of_the_old_one() {
     let chown = Credentials::new(OTHER, OTHER).capabilities(Capabilities::CHOWN);
@@ -103,7 +104,8 @@ fn new_owner_of_a_set_id_file_takes_the_power_of_the_old_one() {
     check(&Credentials::new(OTHER, OTHER), FILE | 0o755, &nothing, true);
 }
 
-/// chown(2) of a set-group-ID directory changes no mode, so it withholds no bit.
+/// Checks when a caller outside of the group cannot set the set-group-ID bit. A chown(2) of a
+/// directory leaves its mode unchanged, so no bit is withheld.
 #[test]
 fn set_group_id_is_withheld_outside_of_the_group() {
     let withheld = |me: &Credentials, mode: u16, changes: &SetAttributes| {
