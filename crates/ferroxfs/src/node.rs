@@ -34,7 +34,7 @@ pub struct Node {
     inode: Source,
 }
 
-/// Where a node has its inode.
+/// The form in which a node holds its inode.
 #[derive(Clone)]
 enum Source {
     /// A copy of the inode as it was read. The volume is open for reading and does not change.

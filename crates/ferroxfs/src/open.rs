@@ -286,7 +286,8 @@ impl Devices {
         &self.data
     }
 
-    /// Returns the superblock and the state of the log, also of a volume whose files are refused.
+    /// Returns the superblock and the state of the log, also of a volume that is refused on
+    /// opening.
     ///
     /// # Errors
     ///
@@ -445,7 +446,8 @@ pub struct Description {
     pub start: u64,
     /// The superblock.
     pub superblock: Superblock,
-    /// Why reading its files is refused, if it is.
+    /// The reason why the volume is refused when it is opened for reading. `None`: it is not
+    /// refused.
     pub refusal: Option<Unsupported>,
     /// State of the log. `None`: it is on a device that was not given.
     pub log: Option<Result<LogState, Error>>,

@@ -186,8 +186,8 @@ impl Volume {
         self.volume_ref().mount()?.set_uuid(change)
     }
 
-    /// Returns damage that was found when the volume was opened and did not keep it from being
-    /// shown: a missing end of the device, or the log with it.
+    /// Returns damage that was found when the volume was opened but did not prevent opening it: the
+    /// device ends before the volume, and possibly the log is in the missing part.
     #[must_use]
     pub fn findings(&self) -> &[Error] {
         self.0.findings()
@@ -239,9 +239,9 @@ impl Volume {
         }
     }
 
-    /// Returns the inode of a number that is known to be one: a name led to it, or a handle on it
-    /// exists although it has lost its last name. As [`node`](Self::node), without asking the inode
-    /// btree.
+    /// Returns the inode of this number as [`node`](Self::node) does, but without asking the inode
+    /// btree. The caller must know that the number belongs to an inode in use: a name led to it, or
+    /// a handle on it exists although it has lost its last name.
     ///
     /// # Errors
     ///

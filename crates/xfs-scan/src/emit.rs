@@ -16,8 +16,8 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// Size in bytes from which on an output piece is completed and a new one begins. Rows of usual
-/// length never reach it.
+/// When an output piece is longer than this many bytes, it is completed, and the next row begins a
+/// new piece. The rows of the batches in one piece are longer only if their paths are very long.
 const PIECE_BYTES: usize = 16 << 20;
 /// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;

@@ -49,7 +49,7 @@ impl Description {
     }
 
     /// Returns the identity of this description as an owner of locks. No other description has the
-    /// same at the same time.
+    /// same identity at the same time.
     pub(super) fn id(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }

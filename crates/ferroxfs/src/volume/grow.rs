@@ -17,29 +17,29 @@ pub enum GrowError {
     /// Fewer blocks were requested than the volume has.
     #[error("the volume has {has} blocks and cannot shrink to {wanted}")]
     Shrinks {
-        /// Blocks that it has.
+        /// Number of blocks of the volume.
         has: u64,
-        /// Blocks that were requested.
+        /// Number of blocks that were requested.
         wanted: u64,
     },
-    /// The added blocks make no allocation group, which has at least 64 blocks.
+    /// The added blocks are too few for an allocation group, which has at least 64.
     #[error("{added} blocks more are too few for another allocation group")]
     TooLittle {
-        /// Blocks by which the volume would grow.
+        /// Number of blocks by which the volume would grow.
         added: u64,
     },
     /// No volume with such allocation groups has that many blocks.
     #[error("{wanted} blocks are more than a volume with such allocation groups can have")]
     TooLarge {
-        /// Blocks that were requested.
+        /// Number of blocks that were requested.
         wanted: u64,
     },
     /// The device ends before the volume would.
     #[error("{wanted} blocks do not fit the device, which has {has}")]
     DeviceTooShort {
-        /// Blocks that were requested.
+        /// Number of blocks that were requested.
         wanted: u64,
-        /// Blocks of the device.
+        /// Number of blocks of the device.
         has: u64,
     },
     /// Growing failed, or the volume is open for reading, or it is frozen.

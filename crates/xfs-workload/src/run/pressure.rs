@@ -155,7 +155,8 @@ fn bounded(
     }
 }
 
-/// The variant whose lookups are measured, and how many inodes fit in memory.
+/// One measurement of lookups: the variant that performs them (ferroxfs or the kernel), and how
+/// many inodes fit in memory.
 #[derive(Clone, Copy)]
 struct Visit {
     variant: Variant,
