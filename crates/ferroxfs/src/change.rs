@@ -35,9 +35,10 @@ impl Node {
     /// - EINVAL for a name with a slash or NUL, a target with NUL, a device number that does not
     ///   fit.
     /// - EACCES if the caller may not search and write this directory.
-    /// - EPERM if it is immutable; for a symbolic link if it takes none (`NOSYMLINKS`); for a
-    ///   device other than 0:0 without [`Capabilities::MKNOD`](crate::Capabilities::MKNOD).
-    /// - EMLINK for a directory if this one has the largest number of links.
+    /// - EPERM if this directory is immutable; for a symbolic link if this directory takes none
+    ///   (`NOSYMLINKS`); for a device other than 0:0 without
+    ///   [`Capabilities::MKNOD`](crate::Capabilities::MKNOD).
+    /// - EMLINK for a new directory, if this directory has the largest number of links.
     /// - ENOSPC, and those of [every change](crate#errors).
     pub fn create(
         &self,

@@ -363,10 +363,10 @@ impl File {
 
     /// Sets the length. Bytes that are cut off are freed, and added bytes read as zeros.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or any other force of
-    /// the log. A crash before that leaves the new length or the old one. With the old one, the
-    /// bytes that were to be cut off may read as zeros to the end of their block, which is
-    /// overwritten before the length changes.
+    /// The new length is durable with the next [`sync_all`](Self::sync_all) of the file, or any
+    /// other force of the log. A crash before that leaves the new length or the old one. With the
+    /// old one, the bytes that were to be cut off may read as zeros to the end of their block,
+    /// which is overwritten before the length changes.
     ///
     /// # Errors
     ///

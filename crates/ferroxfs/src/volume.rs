@@ -34,8 +34,9 @@ use crate::{Error, File, ReadDir, Result};
 ///
 /// Cloning is cheap and gives the same volume. A volume that is open for reading closes with its
 /// last clone, [`Node`] or [`File`], and starts no threads. One that is open for writing has
-/// threads that write its log, force it regularly ([`Upkeep`](crate::admin::Upkeep)) and free removed
-/// files, and is closed by [`close`](Self::close). Every method may be called from any thread.
+/// threads that write its log, force it regularly ([`Upkeep`](crate::admin::Upkeep)) and free
+/// removed files, and is closed by [`close`](Self::close). Every method may be called from any
+/// thread.
 ///
 /// # Paths
 ///
@@ -145,8 +146,8 @@ impl Volume {
         }
     }
 
-    /// Sets the label, on a volume that may be in use. It is durable on return. Programs that read
-    /// the device directly see it when the volume is closed at the latest.
+    /// Sets the label, on a volume that may be in use. The new label is durable on return. Programs
+    /// that read the device directly see it when the volume is closed at the latest.
     ///
     /// # Errors
     ///
@@ -172,8 +173,9 @@ impl Volume {
     }
 
     /// Changes the UUID, on a volume that may be in use, and returns the new one. Changes wait for
-    /// a moment meanwhile, as for [`freeze`](Self::freeze). It is durable on return.
-    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) does it on a volume that is not open.
+    /// a moment meanwhile, as for [`freeze`](Self::freeze). The new UUID is durable on return.
+    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) does it on a volume that is not
+    /// open.
     ///
     /// # Errors
     ///

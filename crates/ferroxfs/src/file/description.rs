@@ -1,4 +1,5 @@
-//! Open file descriptions: one open of a file, which its handles share.
+//! Open file descriptions. A description is one open of a file, and all clones of the handle share
+//! it.
 //!
 //! Owns: that the open is counted, and what happens when its last handle is closed: its locks and
 //! leases end, and preallocated blocks are freed. Does **not** own locks and leases (`xfs-locks`).

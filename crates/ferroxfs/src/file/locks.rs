@@ -81,8 +81,9 @@ impl File {
         Ok(())
     }
 
-    /// Returns the first conflicting lock in the file. Another open file is shown as
-    /// [`Owner::Description`], by a number that only identifies it.
+    /// Returns the first conflicting lock in the file. If the owner of the lock is another open
+    /// file, the result names it as [`Owner::Description`], with a number that only tells open
+    /// files apart.
     ///
     /// # Errors
     ///

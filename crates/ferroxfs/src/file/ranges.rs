@@ -60,12 +60,13 @@ pub enum RangeMode {
 impl File {
     /// Changes a range of the file.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or any other force of
-    /// the log. A long range is changed in steps of one extent or a few. A crash before the sync
-    /// leaves the first steps done: a part of the range has space, reads as zeros or is not shared
-    /// any more. When extents move, those on one side of some offset have moved and those on the
-    /// other side have not. Zeros that do not fill a block are written in place, and may be on disk
-    /// without the rest of the change. Steps that were done before an error also stay.
+    /// The change is durable with the next [`sync_all`](Self::sync_all) of the file, or any other
+    /// force of the log. A long range is changed in steps of one extent or a few. A crash before
+    /// the sync leaves the first steps done: a part of the range has space, reads as zeros or is
+    /// not shared any more. When extents move, those on one side of some offset have moved and
+    /// those on the other side have not. Zeros that do not fill a block are written in place, and
+    /// may be on disk without the rest of the change. Steps that were done before an error also
+    /// stay.
     ///
     /// # Errors
     ///
@@ -125,9 +126,9 @@ impl File {
     /// 0 means up to the end of `source`. A later write to either file copies the blocks that it
     /// changes.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of this file. A crash before that,
-    /// and an error on the way, leave the first extents shared and the rest as it was; the length
-    /// changes last.
+    /// The shared blocks are durable with the next [`sync_all`](Self::sync_all) of this file. A
+    /// crash before that, and an error on the way, leave the first extents shared and the rest as
+    /// it was; the length changes last.
     ///
     /// # Errors
     ///
@@ -196,8 +197,8 @@ impl File {
     }
 
     /// Exchanges contents of two files, all or nothing also in a crash. A length of 0 means
-    /// everything from both offsets on, lengths included. It is durable on return, with all earlier
-    /// changes of the volume.
+    /// everything from both offsets on, lengths included. The exchange is durable on return, with
+    /// all earlier changes of the volume.
     ///
     /// # Errors
     ///

@@ -63,8 +63,8 @@ impl Volume {
     /// Grows the volume to `blocks`, or to the size that the device had when the volume was opened.
     /// Returns how many blocks it has then. A last allocation group of fewer than 64 blocks is left
     /// out, so that the result may be smaller than requested. The volume stays in use: changes wait
-    /// for a moment, as for [`freeze`](Self::freeze). It is durable on return; a crash leaves the
-    /// old size or the new one.
+    /// for a moment, as for [`freeze`](Self::freeze). The new size is durable on return; a crash
+    /// leaves the old size or the new one.
     ///
     /// # Errors
     ///

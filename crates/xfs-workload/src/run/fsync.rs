@@ -50,7 +50,7 @@ const PROBES: u64 = 500;
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
 
-/// The case of a full list fills it to this many tenths of its limit.
+/// In the case of a full list, the list is filled to this many tenths of its limit.
 const FULL_TENTHS: u64 = 9;
 
 impl FsyncLoad {
