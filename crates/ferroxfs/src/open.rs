@@ -120,8 +120,8 @@ impl OpenOptions {
         self
     }
 
-    /// Reads a volume as it is, without a replay, if its log is dirty or it is marked as needing
-    /// repair.
+    /// Reads a volume as it is, even if its log is dirty or the superblock says that it needs
+    /// repair. The log is not replayed.
     #[must_use]
     pub fn no_recovery(mut self, no_recovery: bool) -> Self {
         self.no_recovery = no_recovery;
@@ -472,8 +472,8 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
 mod tests {
     use super::{OpenOptions, Timestamp, Upkeep};
 
-    /// With a fixed time there is no upkeep unless the caller asks for it. Otherwise two runs could
-    /// give different bytes, depending on when the log was forced.
+    /// With a fixed time there is no upkeep unless the caller asks for it. Upkeep forces the log at
+    /// times that depend on the clock, so two runs could give different bytes.
     #[test]
     fn fixed_time_disables_upkeep() {
         let (host, fixed) =

@@ -36,7 +36,8 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of the encoded rows of some batches. Parts are in the order of rows.
+/// A part of the encoded rows of some batches: in memory, or in the spill file. Parts are in the
+/// order of the rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
     /// Lines of rows in the spill file, and the facts that were collected with them.
