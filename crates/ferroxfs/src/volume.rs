@@ -195,7 +195,8 @@ impl Volume {
         self.0.findings()
     }
 
-    /// Returns why the state that is shown may be out of date, if it may be.
+    /// Returns why the volume may show a state that is out of date or inconsistent. `None`: the
+    /// state is current.
     #[must_use]
     pub fn staleness(&self) -> Option<Staleness> {
         self.volume_ref().staleness
