@@ -81,7 +81,7 @@ impl BlockDevice for CountingDevice {
         Ok(())
     }
 
-    /// Memory keeps nothing, so there is nothing to make durable.
+    /// Does nothing, because a device in memory has no durable contents.
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }

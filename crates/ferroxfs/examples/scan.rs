@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ferroxfs::Volume;
 
-/// Inodes and bytes of a user.
+/// Number of inodes and bytes of one user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) inodes: u64,

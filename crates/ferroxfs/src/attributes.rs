@@ -19,14 +19,14 @@ const TRUSTED: &[u8] = b"trusted.";
 pub struct Attribute {
     /// The Linux name, with its namespace: `user.`, `trusted.`, `security.` or `system.`.
     pub name: OsString,
-    /// Bytes of the stored value. [`Node::attribute`] returns as many, except for an access control
-    /// list, whose form for programs has another length.
+    /// Length of the stored value in bytes. [`Node::attribute`] returns as many bytes, except for
+    /// an access control list, whose form for programs has another length.
     pub stored_length_bytes: u32,
 }
 
 impl Node {
-    /// Returns the extended attributes, under their Linux names. A part that cannot be read is an
-    /// error among them.
+    /// Returns the extended attributes, under their Linux names. If a part of them cannot be read,
+    /// the result has an error in its place.
     #[must_use]
     pub fn attributes(&self) -> Vec<Result<Attribute>> {
         self.note(Activity::AttributeListing);

@@ -35,9 +35,10 @@ impl Node {
     /// - EINVAL for a name with a slash or NUL, a target with NUL, a device number that does not
     ///   fit.
     /// - EACCES if the caller may not search and write this directory.
-    /// - EPERM if it is immutable; for a symbolic link if it takes none (`NOSYMLINKS`); for a
-    ///   device other than 0:0 without [`Capabilities::MKNOD`](crate::Capabilities::MKNOD).
-    /// - EMLINK for a directory if this one has the largest number of links.
+    /// - EPERM if this directory is immutable; for a symbolic link if this directory takes none
+    ///   (`NOSYMLINKS`); for a device other than 0:0 without
+    ///   [`Capabilities::MKNOD`](crate::Capabilities::MKNOD).
+    /// - EMLINK for a new directory, if this directory has the largest number of links.
     /// - ENOSPC, and those of [every change](crate#errors).
     pub fn create(
         &self,
@@ -51,9 +52,9 @@ impl Node {
         Ok(self.volume_ref().node_of(entry))
     }
 
-    /// Makes a regular file without a name, in the group of this directory. Unless it is
-    /// [linked](Self::link) it goes with its last handle, and after a crash. It inherits as by
-    /// [`create`](Self::create).
+    /// Makes a regular file without a name, preferably in the allocation group of this directory.
+    /// Unless it is [linked](Self::link), the file is freed with its last handle, or after a crash.
+    /// It inherits as by [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -78,7 +79,8 @@ impl Node {
     ///   immutable; if the caller is refused further names
     ///   ([`protect_hard_links`](crate::Credentials::protect_hard_links)).
     /// - EMLINK if the file has the largest number of names.
-    /// - EXDEV if this directory keeps to another project, or `file` is of another volume.
+    /// - EXDEV if this directory passes on another project than that of `file`, or `file` is of
+    ///   another volume.
     /// - ENOSPC, and those of [every change](crate#errors).
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         let (context, directory) = self.op_context()?;
@@ -97,8 +99,8 @@ impl Node {
     /// - EISDIR for a directory, `.` and `..`; ENOTDIR if this is no directory.
     /// - ENAMETOOLONG for a name of more than 255 bytes.
     /// - EACCES if the caller may not search and write this directory.
-    /// - EPERM if it or the file is immutable or append-only, or it is sticky and the caller owns
-    ///   neither.
+    /// - EPERM if this directory or the file is immutable or append-only, or if this directory is
+    ///   sticky and the caller owns neither.
     /// - Those of [every change](crate#errors).
     #[doc(alias = "unlink")]
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
@@ -153,8 +155,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// - ENOENT for `name`, for an empty one, for `new_name` with [`RenameMode::Exchange`], and if
-    ///   a directory was removed.
+    /// - ENOENT if `name` does not exist, if a name is empty, if `new_name` does not exist with
+    ///   [`RenameMode::Exchange`], and if a directory was removed.
     /// - EEXIST with [`RenameMode::NoReplace`], and if a directory to be replaced is not empty.
     /// - ENOTEMPTY if the target is this directory, or above it.
     /// - EISDIR for a file in the place of a directory; ENOTDIR for the reverse, and if `self` or
@@ -167,7 +169,8 @@ impl Node {
     /// - EPERM as [`remove_file`](Self::remove_file), for the source and for the target; if
     ///   `directory` is immutable.
     /// - EMLINK for a directory, if the one that it moves to has the largest number of links.
-    /// - EXDEV if `directory` keeps to another project, or is of another volume.
+    /// - EXDEV if `directory` passes on another project than that of the file, or is of another
+    ///   volume.
     /// - ENOSPC, and those of [every change](crate#errors).
     pub fn rename(
         &self,
@@ -214,8 +217,8 @@ impl Node {
         context.set_times_to_now(entry)
     }
 
-    /// Sets or removes an access control list. An access list also sets the permission bits, and is
-    /// not stored if they say as much. Removing a list that does not exist is no error.
+    /// Sets or removes an access control list. An access list also sets the permission bits. It is
+    /// not stored if these bits express all of it. Removing a list that does not exist is no error.
     ///
     /// # Errors
     ///
@@ -246,9 +249,9 @@ impl Node {
         acting.map_or(Ok(()), |acting| acting.note_access(entry, time))
     }
 
-    /// Sets the times of last modification and last change, for a cache in front of the volume that
-    /// has changed the contents by [`File::write_back_at`](crate::File::write_back_at), or will.
-    /// Root may do it for an immutable file.
+    /// Sets the times of last modification and last change, for a cache in front of the volume. The
+    /// cache changes the contents by [`File::write_back_at`](crate::File::write_back_at) before or
+    /// after this call. Root may do it for an immutable file.
     ///
     /// # Errors
     ///
@@ -262,11 +265,11 @@ impl Node {
 
     /// Sets an extended attribute by its Linux name. An access control list,
     /// `system.posix_acl_access` or `system.posix_acl_default`, is given in the form that programs
-    /// use, and set as by [`set_acl`](Self::set_acl), whatever `mode`.
+    /// use, and set as by [`set_acl`](Self::set_acl), whatever `mode` is.
     ///
     /// # Errors
     ///
-    /// - EEXIST and ENODATA by `mode`.
+    /// - EEXIST if `mode` requires a new attribute, ENODATA if it requires an existing one.
     /// - EOPNOTSUPP for a name in no namespace of XFS, and for a list of another version.
     /// - EINVAL for a name that is empty or has a NUL, and for a malformed list.
     /// - ERANGE for a name of more than 255 bytes, its namespace included, E2BIG for a value of
@@ -324,8 +327,8 @@ impl Node {
     }
 
     /// Removes what lets a program run with its owner's power, as before a write by another user:
-    /// capabilities always, set-ID bits if `set_ids`. Append-only files lose them too. Returns
-    /// whether there was anything.
+    /// the capabilities of the file, and with `set_ids` also its set-ID bits. Append-only files
+    /// lose them too. Returns whether the file had any of them.
     ///
     /// # Errors
     ///
@@ -365,7 +368,7 @@ impl Node {
         mount.sync_contents(entry)
     }
 
-    /// Returns the cached inode of another node. EXDEV if the node is of another volume.
+    /// Returns the cached inode of `other`. EXDEV if `other` is of another volume than this node.
     fn of_this_volume<'a>(&self, other: &'a Self) -> Result<&'a xfs_vfs::CachedInode> {
         let (mine, _) = self.writable()?;
         let (others, entry) = other.writable()?;

@@ -83,7 +83,8 @@ impl Node {
 
 /// Whether a listing compares the entries of a directory with its index.
 enum Auditing {
-    /// The listing does not compare, or no more, because an error has left entries out.
+    /// The listing does not compare them, or no longer compares them after an error left entries
+    /// out.
     Off,
     /// The listing will compare. It reads the index together with the first entries.
     Due,
@@ -184,7 +185,8 @@ impl ReadDir {
         Some(())
     }
 
-    /// Returns whether the inode of the next entry is a neighbour of inode `number`.
+    /// Returns whether the inode number of the next entry is in the same aligned range of 64
+    /// numbers as `number`.
     fn goes_on_beside(&mut self, number: InodeNumber) -> bool {
         if self.batch.as_slice().is_empty() && self.refill().is_none() {
             return false;
@@ -225,7 +227,7 @@ impl Iterator for ReadDir {
 
 /// The entries of a directory, without `.` and `..`, each with the metadata of its inode.
 ///
-/// The metadata is what looking at each entry would show. Inodes that are not cached are read from
+/// A lookup of each entry would give the same metadata. Inodes that are not cached are read from
 /// their clusters together with their neighbours, and are not inserted into the cache.
 #[doc(alias = "readdirplus")]
 pub struct ReadDirPlus {
@@ -235,10 +237,10 @@ pub struct ReadDirPlus {
     scratch: Vec<u8>,
 }
 
-/// The least number of entries whose inodes are read together. Most clusters hold as many.
+/// The least number of entries whose inodes are read together. Most clusters hold as many inodes.
 const LOT: usize = 32;
-/// The largest number of such entries. A lot grows up to it while the next inode is a neighbour, so
-/// that no cluster is read for two lots.
+/// The largest number of entries whose inodes are read together. A lot grows up to this number
+/// while the next inode is a neighbour of the last one, so that no cluster is read for two lots.
 const LARGEST_LOT: usize = 128;
 
 impl ReadDirPlus {
@@ -344,7 +346,8 @@ impl DirEntry {
         self.file_type
     }
 
-    /// Returns its position in the directory. [`Node::entries_from`] continues after it.
+    /// Returns the position of the entry in the directory. [`Node::entries_from`] continues after
+    /// it.
     #[must_use]
     pub fn cookie(&self) -> Cookie {
         self.cookie

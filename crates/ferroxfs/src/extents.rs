@@ -15,15 +15,15 @@ use crate::node::Node;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileExtent {
-    /// Its start in the file.
+    /// Start of the extent in the file, in bytes.
     pub offset_bytes: u64,
-    /// Its length.
+    /// Length of the extent in bytes.
     pub length_bytes: u64,
-    /// Its start on the data device.
+    /// Start of the extent on the data device, in bytes.
     pub device_offset_bytes: u64,
-    /// Its start as a block of the volume.
+    /// First block of the extent on the volume.
     pub block: FsBlock,
-    /// Whether it is allocated but not written: it reads as zeros.
+    /// Whether the extent is allocated but not written: it reads as zeros.
     pub unwritten: bool,
     /// Whether other files, or other parts of this one, use the same blocks.
     pub shared: bool,
@@ -59,7 +59,7 @@ impl Iterator for Source<'_> {
 }
 
 impl Node {
-    /// Returns the extents of the data or of the attributes on the device. Holes are left out.
+    /// Returns the extents of the data fork or of the attribute fork. Holes are left out.
     #[must_use]
     pub fn extents(&self, fork: ForkKind) -> FileExtents<'_> {
         FileExtents::new(self, fork)

@@ -53,9 +53,9 @@ pub use ranges::{AllocateMode, RangeMode};
 /// # Buffered bytes
 ///
 /// Small writes that continue each other are kept in memory, up to 1 MiB of each file and 64 MiB in
-/// total, and reach the device as one. Every reader of this volume sees them at once. They are
-/// written when the buffer is full, before any operation that needs them on the device, after one
-/// or two seconds, and when the handle is closed or dropped. Space is reserved when they are
+/// total, and reach the device as one write. Every reader of this volume sees them at once. They
+/// are written when the buffer is full, before any operation that needs them on the device, after
+/// one or two seconds, and when the handle is closed or dropped. Space is reserved when they are
 /// buffered, so that a full volume refuses the write itself.
 ///
 /// If they cannot be written, because of ENOSPC or the device's error, they are lost, and the
@@ -69,8 +69,8 @@ pub use ranges::{AllocateMode, RangeMode};
 /// [`Volume::sync`](crate::Volume::sync) has returned, and within five seconds without any of them.
 /// Until then a crash may leave a part of them. Overwritten sectors hold the old bytes or the new
 /// ones. Of added bytes there are as many as the length shows, and never bytes that the blocks held
-/// before they belonged to the file. Operations on ranges and the length document what a crash
-/// leaves. The rest is as for [every change](crate#changes).
+/// before they belonged to the file. Each operation that changes a range or the length documents
+/// what a crash leaves. The rest is as for [every change](crate#changes).
 ///
 /// Before a caller other than root changes contents, the file loses what lets programs run with its
 /// owner's power, as by [`Node::drop_privileges`], in a change of its own.
@@ -88,14 +88,14 @@ pub struct File {
     description: Option<Arc<Description>>,
 }
 
-/// The units of direct reads and writes, which bypass the memory of the host.
+/// The alignment of direct reads and writes, which bypass the memory of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "STATX_DIOALIGN")]
 #[non_exhaustive]
 pub struct DirectAlignment {
-    /// Of the address in memory: any address will do.
+    /// Alignment of the address of a buffer in memory, in bytes. It is 1: any address is allowed.
     pub memory_bytes: u32,
-    /// Of offset and length.
+    /// Alignment of the offset and the length of a request, in bytes.
     pub offset_bytes: u32,
 }
 
@@ -125,7 +125,7 @@ impl File {
         Ok((mount.write_guard(), entry))
     }
 
-    /// Returns whether it was opened for writing.
+    /// Returns whether the file was opened for writing.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.description.as_ref().is_some_and(|open| open.mode() == OpenMode::Write)
@@ -172,8 +172,8 @@ impl File {
         self
     }
 
-    /// Returns the units of direct reads and writes: the device's sector, and blocks for a file
-    /// that shares some.
+    /// Returns the alignment of direct reads and writes: a sector of the device, or a block for a
+    /// file that shares blocks.
     #[must_use]
     pub fn direct_alignment(&self) -> DirectAlignment {
         let geometry = self.node.cache().geometry();
@@ -223,7 +223,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at), if nothing was read before it.
+    /// As [`read_at`](Self::read_at), unless bytes were read before the error.
     #[doc(alias = "preadv")]
     pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         let mut done = 0;
@@ -281,7 +281,7 @@ impl File {
     /// - EPERM for an immutable file, and before the end of an append-only one.
     /// - EINVAL for a direct write that is not aligned.
     /// - EFBIG past the largest file, in bytes or in extents.
-    /// - ENOSPC, if nothing was written before it.
+    /// - ENOSPC, unless bytes were written before the error.
     /// - Those of writing [buffered bytes](Self#buffered-bytes), and of [every
     ///   change](crate#errors).
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
@@ -289,9 +289,10 @@ impl File {
     }
 
     /// As [`write_at`](Self::write_at), for bytes that a cache in front of this volume has
-    /// acknowledged before. Flags that the file got since then do not refuse them, and privileges
-    /// stay. Either all bytes are written, or this returns the error of the rest, so that the cache
-    /// does not discard bytes that were not written.
+    /// acknowledged before. They are written even if the file has become immutable or append-only
+    /// since then, and the file keeps set-ID bits and capabilities. If not all bytes can be
+    /// written, this returns the error of the rest, so that the cache does not discard bytes that
+    /// were not written.
     ///
     /// # Errors
     ///
@@ -313,7 +314,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at), if nothing was written before it.
+    /// As [`write_at`](Self::write_at), unless bytes were written before the error.
     #[doc(alias = "pwritev")]
     pub fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> Result<usize> {
         let length = slices.iter().map(|slice| slice.len()).sum();
@@ -362,10 +363,10 @@ impl File {
 
     /// Sets the length. Bytes that are cut off are freed, and added bytes read as zeros.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or any other force of
-    /// the log. A crash before that leaves the new length or the old one. With the old one, the
-    /// bytes that were to be cut off may read as zeros to the end of their block, which is
-    /// overwritten before the length changes.
+    /// The new length is durable with the next [`sync_all`](Self::sync_all) of the file, or any
+    /// other force of the log. A crash before that leaves the new length or the old one. With the
+    /// old one, the bytes that were to be cut off may read as zeros to the end of their block,
+    /// which is overwritten before the length changes.
     ///
     /// # Errors
     ///
@@ -407,8 +408,8 @@ impl File {
         self.node.sync_data()
     }
 
-    /// Writes buffered bytes to the device, and closes the handle. Dropping it does the same, and
-    /// leaves an error to [`Volume::sync`](crate::Volume::sync) or
+    /// Writes buffered bytes to the device, and closes the handle. Dropping the handle does the
+    /// same, but leaves an error to [`Volume::sync`](crate::Volume::sync) or
     /// [`Volume::close`](crate::Volume::close).
     ///
     /// # Errors

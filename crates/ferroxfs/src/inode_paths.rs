@@ -37,13 +37,14 @@ const MAX_DEPTH: usize = 1 << 14;
 pub struct Parent {
     /// The directory.
     pub directory: InodeNumber,
-    /// Its generation, so that a reused number is not mistaken for it.
+    /// Generation of the directory, so that a later inode with the same number is not mistaken for
+    /// it.
     pub generation: u32,
     /// The name.
     pub name: OsString,
 }
 
-/// Every path of an inode, and errors on the way.
+/// Every path of an inode, and the errors of the search.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct InodePaths {

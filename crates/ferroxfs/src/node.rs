@@ -34,7 +34,7 @@ pub struct Node {
     inode: Source,
 }
 
-/// Where a node has its inode.
+/// The form in which a node holds its inode.
 #[derive(Clone)]
 enum Source {
     /// A copy of the inode as it was read. The volume is open for reading and does not change.
@@ -98,9 +98,9 @@ impl Node {
         Ok((OpContext::new(mount.write_guard(), self.caller()), entry))
     }
 
-    /// Closes the handle. An inode without a name and another reference is freed before this
-    /// returns, while dropping a handle leaves that to a thread. The thread also frees it if the
-    /// volume is [frozen](crate::Volume::freeze). [`close`](crate::Volume::close) of the volume
+    /// Closes the handle. An inode without a name and without another reference is freed before
+    /// this returns, while dropping a handle leaves that to a thread. The thread also frees it if
+    /// the volume is [frozen](crate::Volume::freeze). [`close`](crate::Volume::close) of the volume
     /// returns why an inode could not be freed.
     pub fn finish(self) {
         if let Source::Live(inode_ref) = self.inode {

@@ -120,8 +120,8 @@ impl OpenOptions {
         self
     }
 
-    /// Reads a volume as it is, without a replay, if its log is dirty or it is marked as needing
-    /// repair.
+    /// Reads a volume as it is, even if its log is dirty or the superblock says that it needs
+    /// repair. The log is not replayed.
     #[must_use]
     pub fn no_recovery(mut self, no_recovery: bool) -> Self {
         self.no_recovery = no_recovery;
@@ -286,7 +286,8 @@ impl Devices {
         &self.data
     }
 
-    /// Returns the superblock and the state of the log, also of a volume whose files are refused.
+    /// Returns the superblock and the state of the log, also of a volume that is refused on
+    /// opening.
     ///
     /// # Errors
     ///
@@ -445,7 +446,8 @@ pub struct Description {
     pub start: u64,
     /// The superblock.
     pub superblock: Superblock,
-    /// Why reading its files is refused, if it is.
+    /// The reason why the volume is refused when it is opened for reading. `None`: it is not
+    /// refused.
     pub refusal: Option<Unsupported>,
     /// State of the log. `None`: it is on a device that was not given.
     pub log: Option<Result<LogState, Error>>,
@@ -470,8 +472,8 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
 mod tests {
     use super::{OpenOptions, Timestamp, Upkeep};
 
-    /// With a fixed time there is no upkeep unless the caller asks for it. Otherwise two runs could
-    /// give different bytes, depending on when the log was forced.
+    /// With a fixed time there is no upkeep unless the caller asks for it. Upkeep forces the log at
+    /// times that depend on the clock, so two runs could give different bytes.
     #[test]
     fn fixed_time_disables_upkeep() {
         let (host, fixed) =

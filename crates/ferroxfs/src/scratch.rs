@@ -35,7 +35,7 @@ use xfs_vfs::NewKind;
 use crate::Result;
 use tree::{ScratchName, Tree};
 
-/// A small volume in memory, without backing store. It goes with its last handle.
+/// A small volume in memory, without backing store. It is freed with its last handle.
 ///
 /// ```
 /// use ferroxfs::NewKind;
@@ -112,7 +112,7 @@ impl ScratchVolume {
         count_inodes(&self.tree.inodes)
     }
 
-    /// Returns the bytes in use.
+    /// Returns the number of bytes in use.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.tree.inodes.room.used_bytes()
@@ -145,7 +145,7 @@ impl ScratchNode {
         self.entry().file_type()
     }
 
-    /// Returns how many names it has.
+    /// Returns the number of names that the inode has.
     #[must_use]
     pub fn nlink(&self) -> u32 {
         self.inode().nlink()

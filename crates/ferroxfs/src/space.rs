@@ -23,7 +23,7 @@ pub struct Space {
     pub available_blocks: u64,
     /// Allocated inodes, free ones included.
     pub inodes: u64,
-    /// Free inodes among them.
+    /// Number of free inodes among the allocated inodes.
     pub free_inodes: u64,
     /// How many inodes the volume can have, as `statfs` shows it: all free space could become
     /// inodes, up to the limit of mkfs.

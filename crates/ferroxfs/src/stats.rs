@@ -26,186 +26,190 @@ pub use log::{CheckpointStats, LogSpaceStats, LogStats, TransactionStats, WriteB
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VolumeStats {
-    /// Lookups in the inode cache.
+    /// Counters of lookups in the inode cache.
     #[doc(alias = "ig")]
     pub inode_lookups: InodeLookupStats,
-    /// Cached inodes.
+    /// Counters of the inodes in the inode cache.
     #[doc(alias = "vnodes")]
     pub inodes: InodeCacheStats,
-    /// Metadata buffers.
+    /// Counters of the buffers of metadata blocks.
     #[doc(alias = "buf")]
     pub buffers: BufferStats,
-    /// Transactions.
+    /// Counters of transactions.
     #[doc(alias = "trans")]
     pub transactions: TransactionStats,
-    /// Checkpoints: commits that are written to the log together.
+    /// Counters of checkpoints. A checkpoint is a group of commits that are written to the log
+    /// together.
     #[doc(alias = "cil")]
     pub checkpoints: CheckpointStats,
-    /// Writes and forces of the log.
+    /// Counters of writes and forces of the log.
     pub log: LogStats,
-    /// Space in the log.
+    /// Counters of log space.
     #[doc(alias = "grant")]
     pub log_space: LogSpaceStats,
-    /// Writing logged changes in place.
+    /// Counters of writing logged changes in place.
     #[doc(alias = "push_ail")]
     pub write_back: WriteBackStats,
-    /// Extent maps.
+    /// Counters of lookups and changes in extent maps.
     #[doc(alias = "blk_map")]
     pub extent_maps: ExtentMapStats,
-    /// Operations on directories.
+    /// Counters of operations on directories.
     #[doc(alias = "dir")]
     pub directories: DirectoryStats,
-    /// Operations on extended attributes.
+    /// Counters of operations on extended attributes.
     #[doc(alias = "attr")]
     pub attributes: AttributeStats,
-    /// The dentry cache.
+    /// Counters of the names in the dentry cache.
     #[doc(alias = "dentry")]
     pub dentries: DentryCacheStats,
-    /// Locks of programs on files.
+    /// Counters of the locks that programs hold on files.
     pub locks: LockStats,
 }
 
-/// The dentry cache: names that need no search of a directory.
+/// Counters of the dentry cache. A name in this cache needs no search of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DentryCacheStats {
-    /// Names that are cached now.
+    /// Number of names that are in the cache now.
     #[doc(alias = "nr_dentry")]
     pub cached: u64,
-    /// Of those: names that do not exist.
+    /// Number of names that are in the cache now as names that do not exist.
     #[doc(alias = "nr_negative")]
     pub negative: u64,
 }
 
-/// Locks of programs on files.
+/// Counters of the locks that programs hold on files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStats {
-    /// Held now: disjoint ranges of files (`fcntl`), and whole files (`flock`).
+    /// Number of locks that are held now: on disjoint ranges of files (`fcntl`), and on whole files
+    /// (`flock`).
     pub held: u64,
 }
 
-/// Operations on directories: the line `dir`.
+/// Counters of operations on directories, as in the line `dir` of /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryStats {
-    /// Directories searched for a name. A cached name needs no search.
+    /// Number of searches of a directory for a name. A cached name needs no search.
     #[doc(alias = "xs_dir_lookup")]
     pub lookups: u64,
-    /// Names added, also by links and renames. A name that a rename replaced or exchanged is
-    /// neither added nor removed.
+    /// Number of names added to directories, also by links and renames. A name that a rename
+    /// replaced or exchanged is neither added nor removed.
     #[doc(alias = "xs_dir_create")]
     pub added: u64,
-    /// Names removed, also by renames.
+    /// Number of names removed from directories, also by renames.
     #[doc(alias = "xs_dir_remove")]
     pub removed: u64,
-    /// Parts of directories listed, about a block each.
+    /// Number of parts of directories that were listed, each of about a block.
     #[doc(alias = "xs_dir_getdents")]
     pub listings: u64,
 }
 
-/// Operations on extended attributes: the line `attr`.
+/// Counters of operations on extended attributes, as in the line `attr` of /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttributeStats {
-    /// Values read.
+    /// Number of attribute values that were read.
     #[doc(alias = "xs_attr_get")]
     pub reads: u64,
-    /// Attributes set, access control lists among them.
+    /// Number of attributes that were set, including access control lists.
     #[doc(alias = "xs_attr_set")]
     pub set: u64,
-    /// Attributes removed.
+    /// Number of attributes that were removed.
     #[doc(alias = "xs_attr_remove")]
     pub removed: u64,
-    /// Listings of names.
+    /// Number of times that the attribute names of a file were listed.
     #[doc(alias = "xs_attr_list")]
     pub listings: u64,
 }
 
-/// Extent maps of files, directories and attributes: from the line `blk_map`.
+/// Counters of the extent maps of files, directories and attributes, as in the line `blk_map` of
+/// /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtentMapStats {
-    /// Lookups of file contents, to be read or listed. Lookups of directories and attributes are
-    /// not counted.
+    /// Number of lookups in the map of file contents, for a read or a listing of extents. Lookups
+    /// in the maps of directories and attributes are not counted.
     #[doc(alias = "xs_blk_mapr")]
     pub reads: u64,
-    /// Allocations, and conversions from or to unwritten extents.
+    /// Number of allocations, and of conversions from or to unwritten extents.
     #[doc(alias = "xs_blk_mapw")]
     pub writes: u64,
-    /// Steps of unmapping a range.
+    /// Number of steps that unmapped blocks. A range may take several steps.
     #[doc(alias = "xs_blk_unmap")]
     pub unmaps: u64,
-    /// Extents added to a map.
+    /// Number of extents that were added to a map.
     #[doc(alias = "xs_add_exlist")]
     pub insertions: u64,
-    /// Extents removed from a map, in whole or in part.
+    /// Number of extents that were removed from a map, in whole or in part.
     #[doc(alias = "xs_del_exlist")]
     pub deletions: u64,
 }
 
-/// Lookups in the inode cache: the line `ig`.
+/// Counters of lookups in the inode cache, as in the line `ig` of /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InodeLookupStats {
-    /// Lookups by number.
+    /// Number of lookups by inode number.
     #[doc(alias = "xs_ig_attempts")]
     pub attempts: u64,
-    /// Of those: cached and referenced.
+    /// Number of lookups that found the inode in the cache with a reference.
     #[doc(alias = "xs_ig_found")]
     pub found: u64,
-    /// Of those: cached and unreferenced.
+    /// Number of lookups that found the inode in the cache without a reference.
     #[doc(alias = "xs_ig_frecycle")]
     pub recycled: u64,
-    /// Of those: read.
+    /// Number of lookups that read the inode.
     #[doc(alias = "xs_ig_missed")]
     pub missed: u64,
-    /// Read while another thread inserted the same inode.
+    /// Number of lookups that read the inode while another thread inserted it.
     #[doc(alias = "xs_ig_dup")]
     pub duplicates: u64,
-    /// Evicted to make room, by dropping caches, or because they were looked at only once.
+    /// Number of inodes that were evicted: to make room, by dropping caches, or because they were
+    /// looked at only once.
     #[doc(alias = "xs_ig_reclaims")]
     pub reclaims: u64,
 }
 
-/// Cached inodes: the line `vnodes`.
+/// Counters of the inodes in the inode cache, as in the line `vnodes` of /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InodeCacheStats {
-    /// Cached now.
+    /// Number of inodes in the cache now.
     #[doc(alias = "vn_active")]
     pub active: u64,
-    /// Inserted.
+    /// Number of inodes that were inserted into the cache.
     #[doc(alias = "vn_alloc")]
     pub allocated: u64,
-    /// References released.
+    /// Number of references to inodes that were released.
     #[doc(alias = "vn_rele")]
     pub released: u64,
-    /// Removed because they were freed on disk.
+    /// Number of inodes that left the cache because they were freed on disk.
     #[doc(alias = "vn_remove")]
     pub removed: u64,
-    /// Removed.
+    /// Number of inodes that left the cache, for any reason.
     #[doc(alias = "vn_free")]
     pub freed: u64,
 }
 
-/// Metadata buffers: from the line `buf`.
+/// Counters of the buffers of metadata blocks, as in the line `buf` of /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BufferStats {
-    /// Reads of a metadata block.
+    /// Number of reads of a metadata block.
     #[doc(alias = "xb_get")]
     pub reads: u64,
-    /// Of those: cached.
+    /// Number of reads that found the block in the cache.
     pub found: u64,
-    /// Of those: read from the device.
+    /// Number of reads that read the block from the device.
     #[doc(alias = "xb_get_read")]
     pub missed: u64,
-    /// Evicted to make room.
+    /// Number of buffers that were evicted to make room.
     pub evicted: u64,
-    /// Cached now.
+    /// Number of buffers in the cache now.
     pub buffers: u64,
-    /// Memory of those.
+    /// Memory of the cached buffers in bytes.
     pub memory_bytes: u64,
 }
 

@@ -34,8 +34,9 @@ use crate::{Error, File, ReadDir, Result};
 ///
 /// Cloning is cheap and gives the same volume. A volume that is open for reading closes with its
 /// last clone, [`Node`] or [`File`], and starts no threads. One that is open for writing has
-/// threads that write its log, force it regularly ([`Upkeep`](crate::admin::Upkeep)) and free removed
-/// files, and is closed by [`close`](Self::close). Every method may be called from any thread.
+/// threads that write its log, force it regularly ([`Upkeep`](crate::admin::Upkeep)) and free
+/// removed files, and is closed by [`close`](Self::close). Every method may be called from any
+/// thread.
 ///
 /// # Paths
 ///
@@ -145,8 +146,8 @@ impl Volume {
         }
     }
 
-    /// Sets the label, on a volume that may be in use. It is durable on return. Programs that read
-    /// the device directly see it when the volume is closed at the latest.
+    /// Sets the label, on a volume that may be in use. The new label is durable on return. Programs
+    /// that read the device directly see it when the volume is closed at the latest.
     ///
     /// # Errors
     ///
@@ -172,8 +173,9 @@ impl Volume {
     }
 
     /// Changes the UUID, on a volume that may be in use, and returns the new one. Changes wait for
-    /// a moment meanwhile, as for [`freeze`](Self::freeze). It is durable on return.
-    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) does it on a volume that is not open.
+    /// a moment meanwhile, as for [`freeze`](Self::freeze). The new UUID is durable on return.
+    /// [`Devices::set_uuid`](crate::device::Devices::set_uuid) does it on a volume that is not
+    /// open.
     ///
     /// # Errors
     ///
@@ -186,14 +188,15 @@ impl Volume {
         self.volume_ref().mount()?.set_uuid(change)
     }
 
-    /// Returns damage that was found when the volume was opened and did not keep it from being
-    /// shown: a missing end of the device, or the log with it.
+    /// Returns damage that was found when the volume was opened but did not prevent opening it: the
+    /// device ends before the volume, and possibly the log is in the missing part.
     #[must_use]
     pub fn findings(&self) -> &[Error] {
         self.0.findings()
     }
 
-    /// Returns why the state that is shown may be out of date, if it may be.
+    /// Returns why the volume may show a state that is out of date or inconsistent. `None`: the
+    /// state is current.
     #[must_use]
     pub fn staleness(&self) -> Option<Staleness> {
         self.volume_ref().staleness
@@ -239,9 +242,9 @@ impl Volume {
         }
     }
 
-    /// Returns the inode of a number that is known to be one: a name led to it, or a handle on it
-    /// exists although it has lost its last name. As [`node`](Self::node), without asking the inode
-    /// btree.
+    /// Returns the inode of this number as [`node`](Self::node) does, but without asking the inode
+    /// btree. The caller must know that the number belongs to an inode in use: a name led to it, or
+    /// a handle on it exists although it has lost its last name.
     ///
     /// # Errors
     ///

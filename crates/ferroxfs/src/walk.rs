@@ -105,23 +105,23 @@ impl Walk {
         }
     }
 
-    /// Returns a directory after its contents instead of before.
+    /// Makes the walk return each directory after its contents instead of before them.
     #[must_use]
     pub fn contents_first(mut self) -> Self {
         self.contents_first = true;
         self
     }
 
-    /// Returns the entries of each directory in the order of their bytes. It keeps the entries of
-    /// one directory in memory for each level.
+    /// Makes the walk return the entries of each directory in the order of the bytes of their
+    /// names. The walk then keeps the entries of one directory in memory for each level.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.sorted = true;
         self
     }
 
-    /// Does not enter the directory that was returned last. It has no effect with
-    /// [`contents_first`](Self::contents_first), where the directory was entered already.
+    /// Makes the walk skip the contents of the directory that it returned last. This has no effect
+    /// with [`contents_first`](Self::contents_first), where the directory was entered already.
     pub fn skip_subtree(&mut self) {
         self.pending = None;
     }

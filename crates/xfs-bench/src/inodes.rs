@@ -83,10 +83,10 @@ const WAYS: [ListingWay; 7] = [
 struct InodesOutcome {
     inodes: u64,
     time: Duration,
-    /// The statistics of our volume.
+    /// The counters of the ferroxfs volume.
     statistics: VolumeStats,
-    /// Resident memory of this process in bytes: for a listing after the timed part, for an
-    /// eviction before it.
+    /// Resident memory of this process in bytes. It is measured after a timed listing, and before a
+    /// timed eviction.
     memory_bytes: u64,
 }
 

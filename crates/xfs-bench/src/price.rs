@@ -140,7 +140,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The first columns of a row of the table: the measured code and the kind of parent pointers.
+/// The first columns of a row of the table: the measured system (ferroxfs or the kernel) and the
+/// kind of parent pointers.
 struct PriceRow<'a> {
     who: &'a str,
     /// How the volume stores parent pointers.

@@ -83,7 +83,8 @@ impl Batch {
         }
     }
 
-    /// Returns the items of a row of this batch.
+    /// Returns the items of a row of this batch: links, symlink target, attribute names, shared
+    /// blocks.
     pub(crate) fn items(&self, row: &Row) -> Items<'_> {
         let start = row.items_start as usize;
         let end = start + row.items_length as usize;

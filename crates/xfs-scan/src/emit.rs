@@ -16,8 +16,8 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// Size in bytes from which on an output piece is completed and a new one begins. Rows of usual
-/// length never reach it.
+/// When an output piece is longer than this many bytes, it is completed, and the next row begins a
+/// new piece. The rows of the batches in one piece are longer only if their paths are very long.
 const PIECE_BYTES: usize = 16 << 20;
 /// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;
@@ -36,7 +36,8 @@ pub(crate) struct EmitContext<'a> {
     pub(crate) accounts: &'a [AccountBy],
 }
 
-/// A part of the encoded rows of some batches. Parts are in the order of rows.
+/// A part of the encoded rows of some batches: in memory, or in the spill file. Parts are in the
+/// order of the rows.
 pub(crate) enum EmittedPart {
     Piece(OutputPiece),
     /// Lines of rows in the spill file, and the facts that were collected with them.

@@ -48,8 +48,8 @@ struct PendingInode {
     /// Disk address of the first block of the out-of-line data.
     first: DiskAddr,
     failures: u32,
-    /// The comparison of the directory's entries with its index. `None` unless the index has blocks
-    /// of its own (**I2**: duplicate names are findings).
+    /// The comparison of the directory's entries with its index (**I2**: duplicate names are
+    /// findings). `None` if the index has no blocks of its own.
     audit: Option<Audit>,
 }
 

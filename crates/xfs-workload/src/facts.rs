@@ -6,7 +6,8 @@ use crate::variant::Variant;
 const MEBIBYTE: u64 = 1 << 20;
 const GIBIBYTE: f64 = (1 << 30) as f64;
 
-/// Returns the conditions as pairs of name and value, in the order of display.
+/// Returns the conditions of a run (build, machine, plan) as pairs of name and value, in the order
+/// of display.
 pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let plan = &report.plan;

@@ -7,7 +7,7 @@ use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::target::Performed;
 
-/// The measured repetitions are this many times as many as those of the warm-up.
+/// The warm-up has one repetition for this many measured repetitions.
 const WARM_UP: u64 = 10;
 
 /// Performs an action `times` times in each of `threads` threads. Before that, a warm-up performs

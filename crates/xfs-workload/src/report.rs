@@ -78,8 +78,8 @@ pub struct Measurement {
     /// Changes of other files that waited in the log during the operation, if the measurement is
     /// about them.
     pub behind: Option<PendingChanges>,
-    /// Bytes of memory that the inodes occupied or to which they were limited. `None` if that was
-    /// not measured.
+    /// Number of bytes of memory that the inodes took, or the limit of this memory. `None` if that
+    /// was not measured.
     pub inodes_bytes: Option<u64>,
 }
 

@@ -47,7 +47,8 @@ impl Node {
 }
 
 impl Devices {
-    /// Returns the superblock and the state of the log, also of a volume whose files are refused.
+    /// Returns the superblock and the state of the log, also of a volume that is refused on
+    /// opening.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Open file descriptions: one open of a file, which its handles share.
+//! Open file descriptions. A description is one open of a file, and all clones of the handle share
+//! it.
 //!
 //! Owns: that the open is counted, and what happens when its last handle is closed: its locks and
 //! leases end, and preallocated blocks are freed. Does **not** own locks and leases (`xfs-locks`).
@@ -49,7 +50,7 @@ impl Description {
     }
 
     /// Returns the identity of this description as an owner of locks. No other description has the
-    /// same at the same time.
+    /// same identity at the same time.
     pub(super) fn id(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }

@@ -11,8 +11,8 @@ use xfs_inode::Inode;
 use super::File;
 use crate::Result;
 
-/// Contiguous bytes of a file on the device. While it exists the file is not written, and its
-/// blocks do not become another's.
+/// Contiguous bytes of a file on the device. While the loan exists, the file is not written, and
+/// its blocks do not pass to another file.
 pub struct ExtentLoan<'a> {
     device: &'a dyn BlockDevice,
     offset: u64,
@@ -46,10 +46,10 @@ pub(super) fn is_lending() -> bool {
 }
 
 impl File {
-    /// Lends the place of the bytes that [`read_at`](Self::read_at) would read, and returns the
-    /// result of `take`. Writes to the file and changes of its extents wait until then. `None`,
-    /// without a call of `take`: the bytes are not in one extent. A read zeroes holes and joins
-    /// extents.
+    /// Calls `take` with the device range of the bytes that [`read_at`](Self::read_at) would read,
+    /// and returns its result. Writes to the file and changes of its extents wait until `take`
+    /// returns. `None`: the bytes are not in one extent, and `take` was not called. A read can
+    /// return such bytes, because it zeroes holes and joins extents.
     ///
     /// # Errors
     ///
@@ -83,7 +83,8 @@ impl<'a> ExtentLoan<'a> {
         Self { device, offset, length }
     }
 
-    /// Returns its length, which is less than was requested at the end of the file.
+    /// Returns the length of the loan in bytes. At the end of the file it is less than was
+    /// requested.
     #[must_use]
     pub fn length(&self) -> usize {
         self.length

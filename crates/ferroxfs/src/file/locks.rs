@@ -17,7 +17,8 @@ use crate::Result;
 pub enum LockOwner {
     /// A process, or anything that the caller identifies by such a number: `F_SETLK`. Deadlocks
     /// between processes are detected. The locks last until [`File::release_process`], with or
-    /// without an open handle, or until the file is gone: its last name and its last reference.
+    /// without an open handle. They also end when the file has lost its last name and its last
+    /// reference.
     Process(u64),
     /// This open file, clones included: `F_OFD_SETLK`. Its locks end with it.
     File,
@@ -80,8 +81,9 @@ impl File {
         Ok(())
     }
 
-    /// Returns the first conflicting lock in the file. Another open file is shown as
-    /// [`Owner::Description`], by a number that only identifies it.
+    /// Returns the first conflicting lock in the file. If the owner of the lock is another open
+    /// file, the result names it as [`Owner::Description`], with a number that only tells open
+    /// files apart.
     ///
     /// # Errors
     ///
@@ -135,16 +137,18 @@ impl File {
         Ok(())
     }
 
-    /// Takes a lease, or changes the one that this open has of the kind. `notify` is called before
-    /// a conflicting operation, with the mode that may be kept. The holder has 45 s to return the
-    /// rest, after which it is revoked. `notify` must not wait, and may be called from any thread.
+    /// Takes a lease, or changes the lease of this kind that this open already has. `notify` is
+    /// called before a conflicting operation, with the mode that the holder may keep. The holder
+    /// then has 45 s, unless set otherwise, to reduce the lease to that mode. After that time, the
+    /// lease is reduced or removed without the holder. `notify` must not wait, and may be called
+    /// from any thread.
     ///
     /// # Errors
     ///
     /// - EACCES on a file of another owner without [`Capabilities::LEASE`].
     /// - EAGAIN if the file is open, or leased, in a conflicting way.
     /// - EDEADLK within the closure of [`lend_at`](Self::lend_at), which holds the locks that this
-    ///   waits for.
+    ///   call waits for.
     /// - EOPNOTSUPP on a volume that is open for reading.
     #[doc(alias = "F_SETLEASE")]
     pub fn set_lease(&self, kind: LeaseKind, mode: LeaseMode, notify: Notify) -> Result<()> {
@@ -173,8 +177,8 @@ impl File {
         entry.locks().set_lease(request).map_err(lock_error)
     }
 
-    /// Returns this open's lease of a kind. While it is being broken, this is the mode that will be
-    /// left.
+    /// Returns the mode of this open's lease of a kind. While the lease is being broken, the result
+    /// is the mode that will remain.
     ///
     /// # Errors
     ///
@@ -185,7 +189,7 @@ impl File {
         Ok(description.inode_ref().inode().locks().lease(description.id(), kind))
     }
 
-    /// Returns a lease.
+    /// Gives up the lease of this kind, if this open has one.
     ///
     /// # Errors
     ///

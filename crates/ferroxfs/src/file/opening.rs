@@ -14,8 +14,8 @@ use crate::node::Node;
 use crate::volume_ref::InodeRef;
 
 impl Node {
-    /// Checks that this is a regular file to which the caller has the access, and opens it by
-    /// `open`.
+    /// Checks that this is a regular file and that the caller has the access `wanted` to it, and
+    /// opens it by `open`.
     fn into_file(
         self,
         wanted: Access,
@@ -87,8 +87,8 @@ impl Node {
         self.clone().into_read_only()
     }
 
-    /// Opens a regular file in a mode. `wait` says what to do about a conflicting lease, which is
-    /// then being broken.
+    /// Opens a regular file in a mode. A conflicting lease is broken in any case. `wait` says
+    /// whether this call waits for its end.
     ///
     /// # Errors
     ///

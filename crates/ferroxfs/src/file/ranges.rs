@@ -23,35 +23,36 @@ const COMPARE_BYTES: usize = 256 << 10;
 /// Whether an allocation past the end extends the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllocateMode {
-    /// The file ends at the end of the range, if it ended before it.
+    /// If the file ends before the end of the range, it is extended to the end of the range.
     #[default]
     Extend,
-    /// The length stays.
+    /// The length of the file stays.
     #[doc(alias = "FALLOC_FL_KEEP_SIZE")]
     KeepSize,
 }
 
-/// The change of a range of a file.
+/// The kind of change of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RangeMode {
-    /// Space is allocated for it, and its contents stay.
+    /// Space is allocated for the range, and its contents stay.
     #[doc(alias = "fallocate")]
     Allocate(AllocateMode),
-    /// It reads as zeros, and its space is freed.
+    /// The range reads as zeros, and its space is freed.
     #[doc(alias = "FALLOC_FL_PUNCH_HOLE")]
     Punch,
-    /// It reads as zeros, and has space.
+    /// The range reads as zeros, and has space.
     #[doc(alias = "FALLOC_FL_ZERO_RANGE")]
     Zero(AllocateMode),
-    /// It is removed, and later bytes move up. In whole blocks, and before the end.
+    /// The range is removed, and later bytes move to lower offsets. It must have whole blocks and
+    /// end before the end of the file.
     #[doc(alias = "FALLOC_FL_COLLAPSE_RANGE")]
     Collapse,
-    /// A hole of this length is inserted, and later bytes move down. In whole blocks, and before
-    /// the end.
+    /// A hole of the length of the range is inserted at its start, and later bytes move to higher
+    /// offsets. The range must have whole blocks and start before the end of the file.
     #[doc(alias = "FALLOC_FL_INSERT_RANGE")]
     Insert,
-    /// It has space, and shares its blocks with no other file any more.
+    /// The range has space, and no longer shares its blocks with another file.
     #[doc(alias = "FALLOC_FL_UNSHARE_RANGE")]
     Unshare(AllocateMode),
 }
@@ -59,12 +60,13 @@ pub enum RangeMode {
 impl File {
     /// Changes a range of the file.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or any other force of
-    /// the log. A long range is changed in steps of one extent or a few. A crash before the sync
-    /// leaves the first steps done: a part of the range has space, reads as zeros or is not shared
-    /// any more. When extents move, those on one side of some offset have moved and those on the
-    /// other side have not. Zeros that do not fill a block are written in place, and may be there
-    /// without the rest. Steps that were done before an error also stay.
+    /// The change is durable with the next [`sync_all`](Self::sync_all) of the file, or any other
+    /// force of the log. A long range is changed in steps of one extent or a few. A crash before
+    /// the sync leaves the first steps done: a part of the range has space, reads as zeros or is
+    /// not shared any more. When extents move, those on one side of some offset have moved and
+    /// those on the other side have not. Zeros that do not fill a block are written in place, and
+    /// may be on disk without the rest of the change. Steps that were done before an error also
+    /// stay.
     ///
     /// # Errors
     ///
@@ -124,9 +126,9 @@ impl File {
     /// 0 means up to the end of `source`. A later write to either file copies the blocks that it
     /// changes.
     ///
-    /// It is durable with the next [`sync_all`](Self::sync_all) of this file. A crash before that,
-    /// and an error on the way, leave the first extents shared and the rest as it was; the length
-    /// changes last.
+    /// The shared blocks are durable with the next [`sync_all`](Self::sync_all) of this file. A
+    /// crash before that, and an error on the way, leave the first extents shared and the rest as
+    /// it was; the length changes last.
     ///
     /// # Errors
     ///
@@ -195,8 +197,8 @@ impl File {
     }
 
     /// Exchanges contents of two files, all or nothing also in a crash. A length of 0 means
-    /// everything from both offsets on, lengths included. It is durable on return, with all earlier
-    /// changes of the volume.
+    /// everything from both offsets on, lengths included. The exchange is durable on return, with
+    /// all earlier changes of the volume.
     ///
     /// # Errors
     ///
@@ -252,7 +254,7 @@ impl File {
     }
 }
 
-/// A position in the contents of a file.
+/// A file, and an offset in its contents in bytes.
 #[derive(Clone, Copy)]
 struct ContentsAt<'a> {
     entry: &'a CachedInode,

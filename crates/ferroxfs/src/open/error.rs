@@ -18,13 +18,14 @@ pub enum OpenError {
     /// The file or device could not be opened or locked.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// There is no XFS filesystem in it, or more than one.
+    /// The file or device holds no XFS filesystem, or more than one.
     #[error(transparent)]
     Find(#[from] FindError),
-    /// The volume could not be read, is corrupt, or is refused by name.
+    /// The volume could not be read, is corrupt, or needs something that is not supported.
     #[error(transparent)]
     Volume(#[from] Error),
-    /// The log holds changes that are not in place yet, and some that this crate does not replay.
+    /// The log holds changes that are not in place yet, and this crate does not replay some of
+    /// them.
     #[error("the log is dirty: {0}")]
     DirtyLog(Refusal),
     /// The log is dirty, and replaying it failed.
@@ -42,7 +43,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Returns what the user can do about it, if there is something.
+    /// Returns advice for the user about this error, if there is any.
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {

@@ -28,8 +28,8 @@ use super::{Devices, OpenError, read_superblock};
 
 impl Devices {
     /// Changes the UUID of the volume and returns the new one. The devices must have been opened
-    /// [to write](super::OpenOptions::write). A dirty log is recovered first. It is durable on
-    /// return; a crash leaves the old UUID or the new one.
+    /// [to write](super::OpenOptions::write). A dirty log is recovered first. The change is durable
+    /// on return; a crash leaves the old UUID or the new one.
     ///
     /// # Errors
     ///

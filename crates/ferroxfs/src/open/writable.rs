@@ -47,9 +47,9 @@ impl Devices {
     }
 
     /// Replays a dirty log onto the disk, finishes work that the crash left open, and marks the log
-    /// clean. The devices must have been opened [to write](super::OpenOptions::write). It is
-    /// durable on return; a crash on the way leaves a log that can be recovered again. Returns what
-    /// was done, or `None` for a clean log.
+    /// clean. The devices must have been opened [to write](super::OpenOptions::write). All of this
+    /// is durable on return; a crash on the way leaves a log that can be recovered again. Returns
+    /// what was done, or `None` for a clean log.
     ///
     /// # Errors
     ///

@@ -3,96 +3,100 @@
 use xfs_log::{LogCounts, PushCounts, SpaceUse};
 use xfs_trans::TransactionCounts;
 
-/// Transactions: the line `trans`. Each step of a chain is one.
+/// Counters of transactions, as in the line `trans` of /proc/fs/xfs/stat. Each transaction of a
+/// chain counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStats {
-    /// Durable when their commit returned: those of label, UUID and growth.
+    /// Number of transactions that were durable when their commit returned: those that change the
+    /// label or the UUID, or grow the volume.
     #[doc(alias = "xs_trans_sync")]
     pub synchronous: u64,
-    /// Durable later.
+    /// Number of transactions that became durable after their commit returned.
     #[doc(alias = "xs_trans_async")]
     pub asynchronous: u64,
-    /// Without any change.
+    /// Number of transactions that changed nothing.
     #[doc(alias = "xs_trans_empty")]
     pub empty: u64,
 }
 
-/// Checkpoints: commits are gathered in memory, and written to the log together.
+/// Counters of checkpoints. A checkpoint is a group of commits that are gathered in memory and
+/// written to the log together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointStats {
-    /// Written, or being written.
+    /// Number of checkpoints that were written or are being written.
     pub written: u64,
-    /// Transactions that were added to them.
+    /// Number of transactions that were added to checkpoints.
     pub commits: u64,
-    /// Bytes written for their items. An item that changes again before is written once.
+    /// Number of bytes that checkpoints have written for their items. An item that changes several
+    /// times before the checkpoint is written counts once.
     pub bytes: u64,
-    /// Items of the checkpoint that is being gathered.
+    /// Number of items of the checkpoint that is being gathered.
     pub gathered_items: u64,
-    /// Bytes of these.
+    /// Number of bytes of the items of the checkpoint that is being gathered.
     pub gathered_bytes: u64,
 }
 
-/// Writes and forces of the log: the line `log`.
+/// Counters of writes and forces of the log, as in the line `log` of /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStats {
-    /// Committed transactions. Each step of a chain is one.
+    /// Number of committed transactions. Each transaction of a chain counts.
     pub commits: u64,
-    /// Records written.
+    /// Number of log records that were written.
     #[doc(alias = "xs_log_writes")]
     pub writes: u64,
-    /// Bytes of these, in blocks of 512 bytes.
+    /// Number of bytes of the written records, in whole blocks of 512 bytes.
     #[doc(alias = "xs_log_blocks")]
     pub written_bytes: u64,
-    /// How often a record waited for another one to be written, because the largest number of
-    /// records was being filled.
+    /// Number of times that a thread waited for an in-core log buffer, because all of them were in
+    /// use.
     #[doc(alias = "xs_log_noiclogs")]
     pub buffer_waits: u64,
-    /// Requests to make commits durable.
+    /// Number of requests to make commits durable.
     #[doc(alias = "xs_log_force")]
     pub forces: u64,
-    /// Of those: requests that waited, while something became durable.
+    /// Number of requests to make commits durable that waited for a checkpoint.
     #[doc(alias = "xs_log_force_sleep")]
     pub forces_waited: u64,
 }
 
-/// Space in the log.
+/// Counters of log space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogSpaceStats {
-    /// How often a transaction waited for space.
+    /// Number of times that a transaction waited for log space.
     #[doc(alias = "xs_sleep_logspace")]
     pub waits: u64,
-    /// Bytes that are reserved now: by transactions, by commits that are not written yet, and for
-    /// transactions to come.
+    /// Number of bytes of log space that are reserved now: by transactions, by commits that are not
+    /// written yet, and for later transactions.
     #[doc(alias = "write_grant_head_bytes")]
     pub reserved_bytes: u64,
-    /// Bytes in use now. A recovery would replay them.
+    /// Number of bytes of the log that are in use now. A recovery would replay them.
     pub used_bytes: u64,
 }
 
-/// Writing logged changes in place: the line `push_ail`.
+/// Counters of writing logged changes in place, as in the line `push_ail` of /proc/fs/xfs/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteBackStats {
-    /// Walks over the list of items that are not in place.
+    /// Number of walks over the list of logged items that are not written in place yet.
     #[doc(alias = "xs_push_ail")]
     pub walks: u64,
-    /// Items whose write was started.
+    /// Number of items whose write was started.
     #[doc(alias = "xs_push_ail_success")]
     pub started: u64,
-    /// Items that could not be written before the log has their last change.
+    /// Number of items that could not be written, because their last change was not in the log yet.
     #[doc(alias = "xs_push_ail_pinned")]
     pub pinned: u64,
-    /// Items that another thread was changing.
+    /// Number of items that could not be written, because another thread was changing them.
     #[doc(alias = "xs_push_ail_locked")]
     pub locked: u64,
-    /// Items that were being written already.
+    /// Number of items that were being written already.
     #[doc(alias = "xs_push_ail_flushing")]
     pub flushing: u64,
-    /// Items that are not in place now.
+    /// Number of logged items that are not written in place yet.
     pub unplaced_items: u64,
 }
 

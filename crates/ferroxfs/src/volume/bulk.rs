@@ -9,10 +9,10 @@ use super::Volume;
 use crate::Result;
 
 impl Volume {
-    /// Shows all inodes in use from this number on, in order. `f` may stop it. Damaged inodes are
-    /// shown as errors.
+    /// Calls `f` with each inode in use from number `from` on, in order, until `f` stops the
+    /// listing. For a damaged inode, `f` gets an error.
     ///
-    /// Cached inodes are shown as they are in the cache, so that all earlier changes are seen.
+    /// `f` gets a cached inode as it is in the cache, so that all earlier changes are seen.
     ///
     /// # Errors
     ///
@@ -34,8 +34,8 @@ impl Volume {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// As [`bulkstat`](Self::bulkstat), within one group, from one of its inodes on: for a caller
-    /// that reads several groups in parallel.
+    /// As [`bulkstat`](Self::bulkstat), within one allocation group, from its inode `from` on: for
+    /// a caller that reads several groups in parallel.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Volume {
         self.volume_ref().mount()?.bulkstat_group(group, from, path, &mut f)
     }
 
-    /// Shows which inodes exist from this number on, chunk by chunk.
+    /// Reports which inodes exist from number `from` on, chunk by chunk.
     ///
     /// # Errors
     ///

@@ -17,29 +17,29 @@ pub enum GrowError {
     /// Fewer blocks were requested than the volume has.
     #[error("the volume has {has} blocks and cannot shrink to {wanted}")]
     Shrinks {
-        /// Blocks that it has.
+        /// Number of blocks of the volume.
         has: u64,
-        /// Blocks that were requested.
+        /// Number of blocks that were requested.
         wanted: u64,
     },
-    /// The added blocks make no allocation group, which has at least 64 blocks.
+    /// The added blocks are too few for an allocation group, which has at least 64.
     #[error("{added} blocks more are too few for another allocation group")]
     TooLittle {
-        /// Blocks by which the volume would grow.
+        /// Number of blocks by which the volume would grow.
         added: u64,
     },
     /// No volume with such allocation groups has that many blocks.
     #[error("{wanted} blocks are more than a volume with such allocation groups can have")]
     TooLarge {
-        /// Blocks that were requested.
+        /// Number of blocks that were requested.
         wanted: u64,
     },
     /// The device ends before the volume would.
     #[error("{wanted} blocks do not fit the device, which has {has}")]
     DeviceTooShort {
-        /// Blocks that were requested.
+        /// Number of blocks that were requested.
         wanted: u64,
-        /// Blocks of the device.
+        /// Number of blocks of the device.
         has: u64,
     },
     /// Growing failed, or the volume is open for reading, or it is frozen.
@@ -63,8 +63,8 @@ impl Volume {
     /// Grows the volume to `blocks`, or to the size that the device had when the volume was opened.
     /// Returns how many blocks it has then. A last allocation group of fewer than 64 blocks is left
     /// out, so that the result may be smaller than requested. The volume stays in use: changes wait
-    /// for a moment, as for [`freeze`](Self::freeze). It is durable on return; a crash leaves the
-    /// old size or the new one.
+    /// for a moment, as for [`freeze`](Self::freeze). The new size is durable on return; a crash
+    /// leaves the old size or the new one.
     ///
     /// # Errors
     ///

@@ -17,9 +17,9 @@ use crate::node::Node;
 use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
 use crate::{FileType, Result};
 
-/// For files that are made by path.
+/// Options of files that are made by path.
 const FILE: CreateOptions = CreateOptions::new(0o644);
-/// For directories that are made by path.
+/// Options of directories that are made by path.
 const DIRECTORY: CreateOptions = CreateOptions::new(0o755);
 /// The most tries to open or make a file that other callers remove and make at the same time.
 const MOST_RACES: u32 = 100;

@@ -395,7 +395,8 @@ fn unshared_file_loses_the_reflink_flag() {
     volume.close().unwrap();
 }
 
-/// As in the kernel, a length of 0 means up to the end of the source. That may be no bytes at all.
+/// As in the kernel, a clone of length 0 extends to the end of the source. From an offset at that
+/// end it clones no bytes.
 #[test]
 fn empty_range_is_cloned_at_any_offset() {
     let volume = open(&make_with("-d size=64m --unsupported"));
@@ -409,8 +410,8 @@ fn empty_range_is_cloned_at_any_offset() {
     assert_eq!(volume.read("/two").unwrap(), b"two");
 }
 
-/// A volume without reflinks never copies on write. xfs_repair reports an inode with this hint
-/// there as damaged.
+/// A volume without reflinks never copies on write. On such a volume, xfs_repair reports an inode
+/// with a copy-on-write extent size hint as damaged.
 #[test]
 fn cow_hint_without_reflinks_is_refused() {
     let device = make_with("-m reflink=0");

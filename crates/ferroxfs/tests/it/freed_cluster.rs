@@ -17,9 +17,10 @@ use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
 const CREATION: CreateOptions = CreateOptions::new(0o700);
-/// The inodes of sixteen chunks, less the three inodes of a new volume, so that no other inode is
-/// in these chunks. Such an inode would stay, and would hold the tail itself. A directory block
-/// that only the first checkpoint has logged would do the same, so the names are short.
+/// Number of files that the test frees. With the three inodes of a new volume they fill sixteen
+/// chunks of 64 inodes, so that no file that stays has its inode in these chunks. The inode of such
+/// a file would itself hold the tail of the log. A directory block that only the first checkpoint
+/// has logged would do so too, and the names are short to avoid that.
 const FREED: usize = 1021;
 const KEPT: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -15,7 +15,7 @@ use ferroxfs::{Error, OpenOptions, PosixError, Timestamp, Volume};
 use xfs_testkit::RecordingDevice;
 use xfs_trans::testing::{crashed, is_clean, make};
 
-/// Time that is long enough for a thread that does not wait to finish.
+/// A thread that has not finished after this time counts as waiting.
 const A_WHILE: Duration = Duration::from_millis(30);
 const BUFFERED_BYTES: usize = 10_000;
 const AHEAD_BYTES: usize = 8 << 20;

@@ -15,7 +15,7 @@ use ferroxfs::{
 use xfs_trans::testing::make_with;
 
 const SIZE: &str = "-d size=64m --unsupported";
-/// Time after which a wait counts as lost.
+/// A test fails if a wait takes longer than this.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(device: &SharedDevice) -> Volume {

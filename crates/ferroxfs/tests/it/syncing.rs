@@ -158,7 +158,8 @@ fn change_before_new_times_survives_after_sync_data() {
 }
 
 /// A checkpoint that is being written has already flushed the device. That flush does not cover
-/// bytes that are written after it, although the checkpoint has the last change that they need.
+/// bytes of a file that are written after it, although the checkpoint has the last metadata change
+/// that these bytes need. So `sync_data` must flush again.
 #[test]
 fn flush_before_the_write_is_not_relied_on() {
     let recorder = Arc::new(RecordingDevice::new(volume_with_files()));

@@ -108,7 +108,7 @@ fn damaged_unlinked_inode_blocks_no_other_list() {
     assert!(lists.is_empty(), "{lists:?}");
 }
 
-/// Such an inode is being freed, or waits to be.
+/// An inode without links is being freed, or waits to be freed.
 #[test]
 fn bulkstat_skips_an_inode_without_links() {
     use std::ops::ControlFlow;

@@ -10,7 +10,7 @@ use ferroxfs::{OpenOptions, Volume};
 use xfs_trans::testing::{crashed, make};
 
 const SOON: Duration = Upkeep::SHORTEST;
-/// Time after which a wait counts as lost.
+/// A test fails if a wait takes longer than this.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> OpenOptions {

@@ -549,7 +549,8 @@ fn listed_number_of_a_freed_chunk_is_not_found() {
     }
 }
 
-/// Sets the flag when it is dropped, also by a panic. Other threads then end.
+/// Sets the flag when this value is dropped, also because of a panic. The other threads of the test
+/// end when the flag is set.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {

@@ -79,9 +79,9 @@ pub(crate) fn check_uuid(geometry: &Geometry) -> Result<(), TrialError> {
     cut(&image)
 }
 
-/// Changes the UUID while the n-th write to the device with the log fails, and all writes after it,
-/// for n = 1 and so on. Checks each time that the volume has the old or the new UUID, and that the
-/// kernel mounts it.
+/// Changes the UUID repeatedly. In round n, the n-th write to the device with the log and all later
+/// writes fail. Checks each time that the volume has the old or the new UUID, and that the kernel
+/// mounts it.
 fn cut(image: &Image) -> Result<(), TrialError> {
     let uuid = || -> Result<Uuid, TrialError> {
         let options = options(image).write(false);
@@ -105,8 +105,8 @@ fn cut(image: &Image) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Sets the UUID while write `nth` to the device with the log fails, and all writes after it. The
-/// inner result is that of the change.
+/// Sets the UUID. Write `nth` to the device with the log and all later writes fail. The inner
+/// result is that of the change.
 fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =
@@ -197,8 +197,8 @@ fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
     judge(image, &[], "uuid").map(drop)
 }
 
-/// Opens a volume. Returns with it a function `fail(n)`: the n-th later write to the device with
-/// the log fails, and all writes after it.
+/// Opens a volume. Returns with it a function `fail(n)`: after this call, the n-th write to the
+/// device with the log and all later writes fail.
 fn open_failing(image: &Image) -> Result<(Volume, impl Fn(u64)), TrialError> {
     let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
         let opened =

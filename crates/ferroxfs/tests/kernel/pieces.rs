@@ -83,7 +83,8 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     Ok(image)
 }
 
-/// Allocates the larger free extents by the kernel, which would use them first for a large request.
+/// Makes the kernel allocate the larger free extents, so that no later directory block gets one.
+/// The kernel uses these extents first for a large request.
 fn take_larger_extents(image: &Image) -> Result<(), TrialError> {
     let mount = image.mount(&[])?;
     let file = File::create_new(mount.path().join("taker")).map_err(failed)?;

@@ -11,7 +11,7 @@ use xfs_oracle::{Mount, Xfsprogs};
 use super::{Arguments, Cost, clear};
 use crate::error::BenchError;
 
-/// One job as one contender does it.
+/// One job, such as filling a volume from a tree, as one contender does it.
 pub(super) struct PopulateJob<'a> {
     pub(super) job: &'static str,
     pub(super) name: String,

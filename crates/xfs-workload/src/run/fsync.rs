@@ -45,12 +45,12 @@ const SOME: u64 = 5000;
 /// Number of files with which the space of one change in the list is measured.
 const PROBES: u64 = 500;
 
-/// The log writes its list of commits when the list takes one part in this many of the log, and at
-/// [`MOST_LIST_BYTES`] at the latest (docs/internals/log.md).
+/// The log is divided by this number to get the limit of its list of commits, which is at most
+/// [`MOST_LIST_BYTES`]. At the limit the log writes the list (docs/internals/log.md).
 const LIST_OF_LOG: u64 = 8;
 const MOST_LIST_BYTES: u64 = 32 << 20;
 
-/// The case of a full list fills it to this many tenths of its limit.
+/// In the case of a full list, the list is filled to this many tenths of its limit.
 const FULL_TENTHS: u64 = 9;
 
 impl FsyncLoad {

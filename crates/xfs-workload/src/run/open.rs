@@ -8,8 +8,8 @@
 //! inode within two pairs of lines (256 bytes). Three files are measured whose inodes have
 //! different addresses in this sense. If the allocator has just allocated memory of the same size
 //! for another purpose, the following inodes take all addresses in turn. Otherwise nearly all
-//! inodes have the same one. The addresses of the kernel's inodes are not visible, so its three
-//! files are arbitrary.
+//! inodes have the same address in this sense. The addresses of the kernel's inodes are not
+//! visible, so its three files are arbitrary.
 //!
 //! # Invariants
 //!
@@ -32,7 +32,8 @@ use crate::work::Work;
 
 const SECTION: &str = "open";
 
-/// The number of bytes by which an address is taken modulo: two pairs of cache lines.
+/// Size of two pairs of cache lines in bytes. The measured address of an inode is its memory
+/// address modulo this size.
 const SPAN_BYTES: usize = 256;
 
 /// The measured addresses of inodes modulo `SPAN_BYTES`, with their names.
@@ -43,7 +44,7 @@ const PLACES: [(usize, &str); 3] =
 /// this size.
 const INODE_BYTES: usize = 192;
 
-/// Number of files that are created, so that one of them has each measured address.
+/// Number of files that are created: enough for each measured address to occur among their inodes.
 const CANDIDATES: u64 = 256;
 
 /// Number of opens per file of other workloads. It is large because an open is faster than creating

@@ -22,7 +22,7 @@ const SECTION: &str = "pressure";
 /// In the second pass, one in this many inodes fits in memory.
 const SHARE: u64 = 10;
 
-/// The smallest inode cache, in inodes, that counts as having room for all inodes.
+/// The limit of the inode cache, in inodes, is at least this where all inodes must fit.
 const LEAST_ROOM: u64 = 1 << 16;
 
 /// Number of bytes of the buffer cache per file. It suffices for all files in either pass, so that
@@ -155,7 +155,8 @@ fn bounded(
     }
 }
 
-/// The variant whose lookups are measured, and how many inodes fit in memory.
+/// One measurement of lookups: the variant that performs them (ferroxfs or the kernel), and how
+/// many inodes fit in memory.
 #[derive(Clone, Copy)]
 struct Visit {
     variant: Variant,

@@ -21,7 +21,7 @@ use crate::parallel::in_parallel;
 use crate::report::VolumeShape;
 use crate::work::{Work, WorkStep};
 
-/// Mode of created files. It is the same as on volumes of ferroxfs.
+/// Mode of created files. The files on volumes of ferroxfs get the same mode.
 const MODE: u32 = 0o600;
 const CHANGED_MODE: u32 = 0o400;
 const FOLDER_MODE: u32 = 0o700;
@@ -285,15 +285,15 @@ impl Drop for KernelDirectory {
 /// The result of waiting until the kernel has freed inodes in the background.
 #[derive(Debug, PartialEq, Eq)]
 struct FreeingWait {
-    /// How long the wait lasted at its end without any progress.
+    /// Time without progress at the end of the wait. It is zero if all inodes were freed.
     in_vain: Duration,
-    /// Whether as many inodes are used as before. If not, other programs have created or removed
-    /// files.
+    /// Whether exactly as many inodes are used as before the files were created. If not, other
+    /// programs may have created or removed files.
     is_certain: bool,
 }
 
-/// Waits until only `before` inodes are used again. If other programs create files on the volume,
-/// that may never happen. So the wait also ends after a period of `patience` without progress.
+/// Waits until at most `before` inodes are used. If other programs create files on the volume, that
+/// may never happen. So the wait also ends after a period of `patience` without progress.
 fn wait_for_freeing(
     before: u64,
     patience: Duration,

@@ -18,8 +18,8 @@ use crate::parallel::in_parallel;
 use crate::store::Store;
 use crate::work::{Work, WorkStep};
 
-/// Permissions of created files. No usual umask restricts them; the kernel applies the umask of
-/// this process.
+/// Permissions of created files. No usual umask removes any of these bits. So files on the kernel's
+/// XFS, to which the umask of this process applies, get the same permissions.
 const MODE: u16 = 0o600;
 /// The permissions that `WorkStep::Change` sets.
 const CHANGED_MODE: u16 = 0o400;

@@ -240,8 +240,9 @@ fn bulkstat_caches_no_inode() {
     assert_eq!(volume.cache_counts().unwrap().total(), 0);
 }
 
-/// Checks this also with chunks that lie in two chunks of the cache, with some inodes cached, and
-/// with some chunks freed.
+/// Checks that a bulkstat through the cache counts each inode that was not cached once as read and
+/// once as evicted. This also holds for chunks that lie in two chunks of the cache, with some
+/// inodes cached, and with some chunks freed.
 #[test]
 fn bulkstat_counts_each_inode_it_visits() {
     for format in ["", "-i sparse=0"] {
