@@ -1,4 +1,5 @@
-//! The balances: facts of both sides, added up.
+//! The balances: sums of the hashes of facts. The facts of one side are added and those of the
+//! other side are subtracted, so the sum is 0 if both sides agree.
 //!
 //! Owns: the sums of each bucket, adding, merging and comparing them. The proofs are in
 //! docs/internals/check.md.
