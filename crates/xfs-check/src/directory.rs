@@ -150,7 +150,8 @@ impl Directory<'_> {
         pass.facts.gap(Gap::Names);
     }
 
-    /// Returns the directory blocks that have a mapped block in a section of the fork.
+    /// Returns the numbers of the directory blocks in a section of the fork of which at least a
+    /// part is mapped. The numbers count from the start of the section.
     fn blocks_of_section<T: Facts>(
         &self,
         pass: &Pass<'_, T>,

@@ -44,8 +44,8 @@ impl Differing {
     }
 }
 
-/// An extent in the coverage balance. `weight` is the number of owners that it adds to each of its
-/// blocks.
+/// An extent in the coverage balance. `weight` is the number of owners that the extent adds to each
+/// block. It is negative if the extent says how many owners are expected.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
     claim: Claim,

@@ -15,7 +15,7 @@ use xfs_format::{AgBlock, AgNumber, InodeNumber};
 /// The owner of claimed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
-    /// The free-space btrees.
+    /// Free space, as the free-space btrees record it.
     Free,
     /// An owner that the reverse map knows.
     Used(RmapOwner),
@@ -114,7 +114,7 @@ pub(crate) struct UsedInode {
 pub(crate) enum Gap {
     /// An inode may have claims that are not known, in any group.
     Claims,
-    /// The group's own claims are not known.
+    /// The claims of a group's own structures, such as its btrees, are not known.
     GroupClaims(AgNumber),
     /// The free space of a group is not known.
     FreeSpace(AgNumber),

@@ -206,7 +206,7 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
         keys
     }
 
-    /// Checks owner, level and the number of entries.
+    /// Checks owner, level and the number of entries. Returns `false` if the level is wrong.
     fn check_path(&mut self, block: &BtreeBlock<'_>, child: &Child<F::Key>, at: DiskAddr) -> bool {
         let place = Place::of_address(at, self.space.volume.geometry());
         if block.owner() != self.space.owner {
