@@ -114,10 +114,11 @@ fn blocks<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &ForkMap) {
     }
 }
 
-/// The leaves of an attribute fork.
+/// The visitor of the leaves of an attribute fork.
 struct AttrLeaves<'a> {
     fork: DaFork<'a>,
-    /// The names with the last hash.
+    /// The attributes whose hash is `last_hash`, by which an attribute that is stored twice is
+    /// found.
     last: Vec<(Namespace, Vec<u8>)>,
     last_hash: Option<u32>,
 }
@@ -160,7 +161,8 @@ impl<T: Facts> LeafVisitor<T> for AttrLeaves<'_> {
 }
 
 impl AttrLeaves<'_> {
-    /// Checks the hash of a parent pointer, which the verifier of a leaf cannot know.
+    /// Compares the stored hash of a parent pointer with the right one, which the verifier of a
+    /// leaf cannot know.
     fn check_hash<T: Facts>(
         &self,
         pass: &mut Pass<'_, T>,

@@ -22,7 +22,7 @@ pub(crate) struct Volume<'a> {
     pub(crate) superblock: &'a Superblock,
     /// The end of the log, unless the log could not be read.
     pub(crate) log_head: Option<Lsn>,
-    /// The hash of the balances.
+    /// The keyed hash of the facts that the balances add up.
     pub(crate) hash: Keyed,
 }
 
@@ -31,7 +31,8 @@ impl<'a> Volume<'a> {
         &self.superblock.geometry
     }
 
-    /// Returns the groups that begin on the device. A superblock may name more.
+    /// Returns the groups that begin before the end of the device. If the device is too short, the
+    /// superblock has more groups.
     pub(crate) fn groups(&self) -> impl Iterator<Item = AgNumber> + use<> {
         let geometry = self.geometry();
         let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
@@ -51,15 +52,15 @@ impl<'a> Volume<'a> {
         self.device.read_at(offset, bytes)
     }
 
-    /// Announces a read.
+    /// Announces to the device that these bytes will be read soon.
     pub(crate) fn prefetch(&self, at: DiskAddr, length_bytes: u64) {
         if let Some(offset) = at.byte_offset() {
             self.device.prefetch(offset, length_bytes);
         }
     }
 
-    /// Reads and verifies a block. A block whose envelope is whole is used although a field of it
-    /// is wrong: the finding is reported, and the rest of the block is still evidence.
+    /// Reads and verifies a block, and reports a finding if the block is damaged. Returns how far
+    /// the contents can be used: if only a field is wrong, the rest of the block is still evidence.
     pub(crate) fn read_block(
         &self,
         at: DiskAddr,
@@ -85,16 +86,17 @@ impl<'a> Volume<'a> {
 /// How far the contents of a block can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// All of it.
+    /// All contents can be used.
     Sound,
-    /// The block is the right one and has its checksum, but a field of it is wrong.
+    /// The block is the right one and has its checksum, but a field is wrong. The other fields can
+    /// be used.
     Doubtful,
-    /// Nothing.
+    /// No contents can be used.
     None,
 }
 
 impl Evidence {
-    /// Returns what a failed check leaves of a block.
+    /// Returns how far a block can be used that has failed this check.
     pub(crate) fn left_by(corruption: &Corruption) -> Self {
         match corruption.check() {
             Check::Magic { .. }
@@ -111,9 +113,10 @@ impl Evidence {
 #[derive(Default)]
 pub(crate) struct Findings {
     list: Vec<Finding>,
-    /// Findings that were left out because there are too many.
+    /// Number of findings that were left out because the list was full.
     dropped: u64,
-    /// Whether findings are left out: the second pass meets those of the first again.
+    /// Whether no finding is kept. In the second pass none is kept, because the first pass has
+    /// reported them.
     is_silent: bool,
 }
 
@@ -121,7 +124,7 @@ pub(crate) struct Findings {
 const MOST_FINDINGS: usize = 1 << 17;
 
 impl Findings {
-    /// Creates a list that keeps nothing.
+    /// Creates a list that keeps no findings.
     pub(crate) fn silent() -> Self {
         Self { is_silent: true, ..Self::default() }
     }

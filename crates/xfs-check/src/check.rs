@@ -34,11 +34,11 @@ use crate::unlinked;
 /// Options of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
-    /// The end of the log: no structure may be newer. `None` if the log could not be read.
+    /// The end of the log. No structure may have a newer LSN. `None` if the log could not be read.
     log_head: Option<Lsn>,
     /// The number of threads; 0 means one for each processor.
     threads: usize,
-    /// The key of the hash; random if there is none.
+    /// The key of the hash that the balances use. `None` for a random key.
     key: Option<(u64, u64)>,
 }
 
@@ -57,7 +57,7 @@ impl CheckOptions {
         self
     }
 
-    /// Sets the key of the hash, so that a test can repeat a run exactly.
+    /// Sets the key of the hash that the balances use, so that a test can repeat a run exactly.
     #[must_use]
     pub fn key(mut self, first: u64, second: u64) -> Self {
         self.key = Some((first, second));
@@ -67,7 +67,7 @@ impl CheckOptions {
 
 /// A receiver of the progress of a check.
 pub trait Progress: Sync {
-    /// `done` of `total` units of work are done. A unit takes about the same time as another.
+    /// `done` of `total` units of work are done. All units take about the same time.
     fn advance(&self, done: u64, total: u64);
 
     /// Returns whether the check is to stop.
@@ -80,14 +80,14 @@ impl Progress for () {
     fn advance(&self, _done: u64, _total: u64) {}
 }
 
-/// A volume that is not checked, and why.
+/// The reason why a volume is not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsupported {
-    /// Contents of files on a realtime device have owners that are not checked yet.
+    /// The volume has a realtime device. The owners of blocks on it cannot be checked yet.
     #[error("volumes with a realtime device are not checked")]
     Realtime,
-    /// The metadata directory has rules of its own.
+    /// The volume has a metadata directory, which has rules of its own.
     #[error("volumes with a metadata directory (METADIR) are not checked")]
     Metadir,
     /// The volume cannot be read at all.
@@ -151,7 +151,7 @@ struct Share<T> {
     findings: Findings,
 }
 
-/// A unit of the inode pass.
+/// A unit of work of the inode pass: one leaf of a group's inode btree.
 #[derive(Clone, Copy)]
 struct Unit {
     group: AgNumber,
@@ -226,7 +226,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns what was not looked at, in words.
+    /// Describes the parts of the volume that were not checked, with the groups past the end of the
+    /// device.
     fn unchecked(&self, gaps: &Gaps) -> Vec<Unchecked> {
         let mut what = unchecked(gaps);
         let (groups, all) = (self.volume.groups().count() as u64, self.volume.geometry().ag_count);
@@ -236,7 +237,7 @@ impl<'a> Run<'a> {
         what
     }
 
-    /// Compares the length of the device with the volume.
+    /// Reports a device that is shorter than the volume.
     fn device_length(&self, findings: &mut Findings) {
         let (volume, device) =
             (self.volume.geometry().data_bytes(), self.volume.device.length_bytes());
@@ -247,7 +248,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs all passes over the volume, and returns the groups and what each thread has found.
+    /// Runs all passes over the volume. Returns the summaries of the groups, and the facts and
+    /// findings of each thread.
     fn passes<T: Facts + Send>(
         &self,
         new_facts: &(dyn Fn() -> T + Sync),
@@ -298,7 +300,8 @@ impl<'a> Run<'a> {
         Pass { volume: self.volume, groups, facts: &mut share.facts, findings: &mut share.findings }
     }
 
-    /// Reports the links of inodes that the superblock names and no directory.
+    /// Reports a link to each inode that the superblock names and no directory names: the realtime
+    /// and quota inodes.
     fn superblock_links<T: Facts>(&self, facts: &mut T) {
         let superblock = self.volume.superblock;
         let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
@@ -309,7 +312,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Hands units of work to threads, in order. Returns what each thread has found.
+    /// Hands units of work to threads, in order. Returns the facts and findings of each thread.
     fn in_parallel<T: Facts + Send, U: Sync>(
         &self,
         units: &[U],
@@ -341,7 +344,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns what was not looked at, in words.
+/// Describes the parts of the volume that were not checked because of gaps.
 fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     let mut what: Vec<String> = Vec::new();
     if gaps.claims {

@@ -42,7 +42,8 @@ pub(crate) fn check_unit<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber, lea
     }
 }
 
-/// Joins the inodes that are on disk to long runs.
+/// Joins neighbouring inodes to runs. Leaves out the inodes that a sparse chunk does not have on
+/// disk.
 fn runs_of(group: &Group<'_>, chunks: &[InodeChunk]) -> Vec<Run> {
     let most = (READ_BYTES >> group.geometry().inode_log) as u32;
     let mut runs: Vec<Run> = Vec::new();
@@ -110,7 +111,7 @@ fn address_of(group: &Group<'_>, inode: AgInode) -> DiskAddr {
     DiskAddr(block.0 + u64::from(geometry.inode_offset_in_block(inode)) / 512)
 }
 
-/// Returns what the inode btree says of an inode of these chunks.
+/// Returns whether an inode of these chunks is free according to the inode btree.
 fn is_free(chunks: &[InodeChunk], inode: AgInode) -> bool {
     let next = chunks.partition_point(|chunk| chunk.start.0 + INODES_PER_CHUNK <= inode.0);
     let chunk = chunks.get(next).expect("a run lies in its chunks");

@@ -44,7 +44,7 @@ pub enum Area {
 }
 
 impl Area {
-    /// Returns what damage to this part means.
+    /// Returns the consequence of damage in this area, as a clause.
     #[must_use]
     pub const fn consequence(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Area {
         }
     }
 
-    /// Returns how the part can be made right.
+    /// Returns the way in which damage in this area can be repaired.
     #[must_use]
     pub const fn repair(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Returns the part of the volume.
+            /// Returns the area of the volume that the finding is about.
             #[must_use]
             pub const fn area(self) -> Area {
                 match self {
@@ -122,7 +122,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Returns how bad such a finding is.
+            /// Returns the severity of a finding with this code.
             #[must_use]
             pub const fn severity(self) -> Severity {
                 match self {
@@ -322,7 +322,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// The codes that one structure has for the checks that all structures share.
+/// The codes of one structure for the checks that all structures have in common.
 struct Common {
     unreadable: Code,
     magic: Code,
@@ -399,13 +399,14 @@ impl Code {
         common(structure).owner
     }
 
-    /// Returns the code of a failed check. A node of a name index counts as part of a directory.
+    /// Returns the code of a failed check. A node of a hash btree is taken for a part of a
+    /// directory, although attribute forks have such nodes too.
     #[must_use]
     pub fn of(corruption: &Corruption) -> Self {
         Self::of_check(corruption.check(), common(corruption.structure()))
     }
 
-    /// As [`of`](Self::of), for a block of an attribute fork.
+    /// Returns the code of a failed check of a block of an attribute fork.
     #[must_use]
     pub fn of_attribute(corruption: &Corruption) -> Self {
         Self::of_check(corruption.check(), &ATTRIBUTES)

@@ -1,4 +1,5 @@
-//! The comparison of the sums, and the checks of what the whole volume counts.
+//! The comparison of the sums, and the checks that need all groups: unlinked lists, reachability of
+//! directories, counters of the superblock.
 
 use xfs_format::{AgNumber, InodeNumber};
 
@@ -11,7 +12,7 @@ use crate::group::GroupSummary;
 use crate::reach;
 use crate::sums::Sums;
 
-/// Returns the balances that do not hold.
+/// Returns the balances that do not hold, by group or by bucket of inodes.
 pub(crate) fn differing(sums: &Sums) -> Differing {
     let mut differing = Differing::default();
     for (number, group) in (0..).map(AgNumber).zip(&sums.groups) {

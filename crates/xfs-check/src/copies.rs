@@ -37,8 +37,9 @@ pub(crate) fn check(volume: Volume<'_>, number: AgNumber, findings: &mut Finding
     }
 }
 
-/// Compares the fields that each copy repeats. Counters, the state of mkfs, quota and the log
-/// features are kept in the first superblock only.
+/// Returns the names of the fields that each copy repeats, each with whether the copy has the same
+/// value. Counters, the flag of a running mkfs, quota and the log features are kept in the first
+/// superblock only.
 fn fields(first: &Superblock, copy: &Superblock) -> [(&'static str, bool); 16] {
     // mkfs writes the inodes of the volume into some of the copies only.
     let inode =

@@ -36,7 +36,7 @@ pub(crate) struct DaFork<'a> {
     pub(crate) inode: &'a Inode<'a>,
     pub(crate) map: &'a ForkMap,
     pub(crate) kind: ForkKind,
-    /// Blocks of the fork in one block of the btree.
+    /// Base-2 logarithm of the number of filesystem blocks in one block of the btree.
     pub(crate) blocks_log: u8,
 }
 
@@ -76,7 +76,7 @@ impl DaFork<'_> {
         Some(DaBlock { block, bytes })
     }
 
-    /// Returns the code for the kind of fork.
+    /// Returns `of_directory` or `of_attributes`, depending on the kind of fork.
     pub(crate) const fn code(&self, of_directory: Code, of_attributes: Code) -> Code {
         match self.kind {
             ForkKind::Data => of_directory,
@@ -89,7 +89,7 @@ impl DaFork<'_> {
 pub(crate) struct DaWalk<'w, 'a, V> {
     fork: DaFork<'w>,
     visitor: &'a mut V,
-    /// The last block of each level, and its forward pointer.
+    /// The block of each level that was visited last, and its forward pointer.
     neighbours: [Option<(FileBlock, Option<FileBlock>)>; MAX_DEPTH as usize + 1],
     /// The highest hash so far.
     highest: u32,
@@ -101,9 +101,9 @@ pub(crate) struct DaWalk<'w, 'a, V> {
 /// The result of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walked {
-    /// The number of blocks.
+    /// The number of visited blocks.
     pub(crate) blocks: u64,
-    /// Whether all of them could be read.
+    /// Whether all blocks of the btree could be read.
     pub(crate) is_whole: bool,
 }
 
@@ -145,7 +145,7 @@ impl<V> DaWalk<'_, '_, V> {
         self.neighbours = [None; MAX_DEPTH as usize + 1];
     }
 
-    /// Visits a block. Returns its highest hash.
+    /// Visits a block and all blocks below it. Returns the highest hash.
     fn visit<T: Facts>(
         &mut self,
         pass: &mut Pass<'_, T>,
@@ -227,7 +227,8 @@ impl<V> DaWalk<'_, '_, V> {
         Some(highest)
     }
 
-    /// Checks the forward pointer of the block before, and the back pointer of this one.
+    /// Checks the forward pointer of the previous block of the level, and the back pointer of this
+    /// block.
     fn check_neighbour<T: Facts>(&mut self, pass: &mut Pass<'_, T>, read: &DaBlock, level: u16) {
         let (forward, back) = (dabtree::forward(&read.bytes), dabtree::back(&read.bytes));
         let slot = self

@@ -54,7 +54,8 @@ fn report<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, entry: &Entry<'_>
     });
 }
 
-/// Returns whether an entry's inode can be one of the volume. The verifier reports it otherwise.
+/// Returns whether the volume can have an inode with the number in an entry. If it cannot, the
+/// verifier of the block reports that.
 fn is_possible<T: Facts>(pass: &Pass<'_, T>, inode: InodeNumber) -> bool {
     pass.geometry().split_inode(inode).is_some()
 }
@@ -94,7 +95,8 @@ fn short_form<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
     }
 }
 
-/// One side of the balance between entries and index.
+/// The sum and the number of a directory's entries, or of the entries of its hash index. Both must
+/// be equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct IndexSum {
     sum: u128,
@@ -116,12 +118,13 @@ struct Directory<'a> {
     hash: Keyed,
     entries: IndexSum,
     index: IndexSum,
-    /// The longest free record of each data block; [`NULL_OFFSET`] where there is no block.
+    /// The length of the longest free record of each data block; [`NULL_OFFSET`] where there is no
+    /// block.
     best: Vec<u16>,
     parent: Option<InodeNumber>,
-    /// Positions of entries whose hash another entry has too, with that hash.
+    /// The entries whose hash another entry has too: hash and position of each.
     same_hash: Vec<(u32, Cookie)>,
-    /// Whether everything could be read so far.
+    /// Whether all blocks could be read so far.
     is_whole: bool,
 }
 
@@ -147,7 +150,8 @@ impl Directory<'_> {
         pass.facts.gap(Gap::Names);
     }
 
-    /// Returns the directory blocks that have a mapped block in a section of the fork.
+    /// Returns the numbers of the directory blocks in a section of the fork of which at least a
+    /// part is mapped. The numbers count from the start of the section.
     fn blocks_of_section<T: Facts>(
         &self,
         pass: &Pass<'_, T>,
@@ -272,7 +276,8 @@ impl Directory<'_> {
         }
     }
 
-    /// Returns whether the one data block holds the index too, and checks that nothing else does.
+    /// Returns whether the directory has the block form: one data block that holds the index too,
+    /// and no blocks of an index.
     fn is_block_form<T: Facts>(&mut self, pass: &mut Pass<'_, T>) -> bool {
         let geometry = pass.volume.geometry();
         let address = index_start(geometry);
@@ -320,8 +325,9 @@ impl Directory<'_> {
         }
     }
 
-    /// Compares the free-space index with the data blocks. A leaf's table has one length for each
-    /// block; the blocks of a free-space index may end with lengths of blocks that do not exist.
+    /// Compares the free-space index with the data blocks. The table of a leaf (`is_exact`) has one
+    /// length for each data block. A free-space index in blocks of its own may end with lengths of
+    /// blocks that do not exist.
     fn compare_best<T: Facts>(
         &self,
         pass: &mut Pass<'_, T>,
@@ -398,7 +404,7 @@ impl Directory<'_> {
         }
     }
 
-    /// Compares the names whose hashes are equal.
+    /// Compares the names whose hashes are equal, and reports names that occur twice.
     fn finish<T: Facts>(&mut self, pass: &mut Pass<'_, T>) {
         let same = std::mem::take(&mut self.same_hash);
         for run in same.chunk_by(|a, b| a.0 == b.0) {
@@ -434,13 +440,13 @@ impl Directory<'_> {
     }
 }
 
-/// The leaves of a hash index.
+/// The visitor of the leaves of a hash index.
 struct IndexLeaves {
     hash: Keyed,
     index: IndexSum,
-    /// The table of a leaf that is the only one.
+    /// The free-space table of the leaf, if the index has only one leaf.
     best: Option<Vec<u16>>,
-    /// The last live entry.
+    /// Hash and position of the last entry that is not stale.
     last: Option<(u32, Cookie)>,
     same_hash: Vec<(u32, Cookie)>,
 }

@@ -1,7 +1,9 @@
-//! The second pass: the members of the balances that do not hold, and the difference by name.
+//! The second pass: collects the members of the balances that do not hold, and reports by which
+//! members the two sides differ.
 //!
-//! Owns: collecting the facts of some buckets, sorting both sides, and the findings that follow.
-//! A side that has a gap cannot be judged: what seems to be missing there may be in the gap.
+//! Owns: collecting the facts of the balances that do not hold, sorting both sides, and the
+//! findings that follow. A side that has a gap cannot be judged: a member that seems to be missing
+//! may be in the gap.
 
 mod differences;
 
@@ -18,7 +20,7 @@ use crate::sums::{Gaps, bucket_of, link_type};
 
 use differences::Explain;
 
-/// The balances that do not hold.
+/// The balances that do not hold, by group or by bucket of inodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Differing {
     pub(crate) coverage: HashSet<AgNumber>,
@@ -42,7 +44,8 @@ impl Differing {
     }
 }
 
-/// A part of a balance: an extent with a weight.
+/// An extent in the coverage balance. `weight` is the number of owners that the extent adds to each
+/// block. It is negative if the extent says how many owners are expected.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
     claim: Claim,
@@ -51,10 +54,10 @@ struct Weighted {
     is_count: bool,
 }
 
-/// A name or a parent pointer, as both sides have it.
+/// A name or a parent pointer, in a form in which both can be compared.
 type Parenthood = (InodeNumber, InodeNumber, u32, Vec<u8>);
 
-/// The members of the buckets that differ.
+/// The members of the balances that do not hold.
 pub(crate) struct Lists<'a> {
     differing: &'a Differing,
     coverage: Vec<Weighted>,
@@ -205,7 +208,7 @@ impl Facts for Lists<'_> {
 }
 
 impl Lists<'_> {
-    /// Compares both sides of each balance.
+    /// Compares both sides of each balance that does not hold, and reports the differences.
     pub(crate) fn explain(mut self, geometry: &Geometry, gaps: &Gaps, findings: &mut Findings) {
         let mut explain = Explain { geometry, gaps, findings };
         let groups: Vec<AgNumber> = self.differing.coverage.iter().copied().collect();

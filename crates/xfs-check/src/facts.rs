@@ -15,7 +15,7 @@ use xfs_format::{AgBlock, AgNumber, InodeNumber};
 /// The owner of claimed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
-    /// The free-space btrees.
+    /// Free space, as the free-space btrees record it.
     Free,
     /// An owner that the reverse map knows.
     Used(RmapOwner),
@@ -39,7 +39,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// A claim of an owner without offsets.
+    /// Creates a claim of an owner whose blocks have no offsets.
     pub(crate) const fn of(group: AgNumber, start: AgBlock, count: u32, owner: Owner) -> Self {
         Self { group, start, count, owner, offset: 0, flags: RmapFlags::empty() }
     }
@@ -57,13 +57,14 @@ impl Claim {
         }
     }
 
-    /// Returns whether each block has an offset of its own.
+    /// Returns whether each block has an offset in a fork.
     pub(crate) const fn has_offsets(&self) -> bool {
         matches!(self.owner, Owner::Used(RmapOwner::Inode(_)))
             && !self.flags.contains(RmapFlags::FORK_BTREE)
     }
 
-    /// Returns offset − block, which is the same for all parts of an extent.
+    /// Returns the offset minus the block number, which is the same for all parts of an extent. It
+    /// is 0 without offsets.
     pub(crate) const fn diagonal(&self) -> u64 {
         if self.has_offsets() { self.offset.wrapping_sub(self.start.0 as u64) } else { 0 }
     }
@@ -113,52 +114,52 @@ pub(crate) struct UsedInode {
 pub(crate) enum Gap {
     /// An inode may have claims that are not known, in any group.
     Claims,
-    /// The group's own claims are not known.
+    /// The claims of a group's own structures, such as its btrees, are not known.
     GroupClaims(AgNumber),
-    /// The free space of a group.
+    /// The free space of a group is not known.
     FreeSpace(AgNumber),
-    /// The records of the reverse map of a group.
+    /// The records of the reverse map of a group are not known.
     ReverseMap(AgNumber),
-    /// The reference counts of a group.
+    /// The reference counts of a group are not known.
     Refcounts(AgNumber),
-    /// The free-inode btree of a group.
+    /// The free-inode btree of a group is not known.
     FreeInodes(AgNumber),
     /// Inodes of a group are not known.
     Inodes(AgNumber),
-    /// Names of any directory.
+    /// Names may be missing, in any directory.
     Names,
-    /// Parent pointers of any inode.
+    /// Parent pointers may be missing, of any inode.
     Parents,
-    /// An unlinked list of a group.
+    /// The members of an unlinked list of a group are not known.
     Unlinked(AgNumber),
 }
 
 /// A receiver of facts.
 pub(crate) trait Facts {
-    /// Blocks have an owner.
+    /// Reports that blocks have an owner.
     fn claim(&mut self, claim: &Claim);
-    /// The reverse map has a record.
+    /// Reports a record of the reverse map.
     fn mapping(&mut self, record: &Claim);
-    /// Blocks are recorded as shared.
+    /// Reports blocks that are recorded as shared.
     fn shared(&mut self, group: AgNumber, record: &Refcount);
-    /// The btree of free space by size has a record.
+    /// Reports a record of the btree of free space by size.
     fn free_by_size(&mut self, group: AgNumber, start: AgBlock, count: u32);
-    /// The inode btree has a chunk with a free inode.
+    /// Reports a chunk with a free inode in the inode btree.
     fn chunk_with_free(&mut self, group: AgNumber, chunk: &InodeChunk);
-    /// The free-inode btree has a chunk.
+    /// Reports a chunk in the free-inode btree.
     fn free_chunk(&mut self, group: AgNumber, chunk: &InodeChunk);
-    /// A directory has a name.
+    /// Reports a name in a directory.
     fn name(&mut self, name: &Name<'_>);
-    /// A directory links to itself by `.`, and to its parent by `..`.
+    /// Reports the links of a directory: to itself by `.`, and to its parent by `..`.
     fn directory(&mut self, directory: InodeNumber, parent: InodeNumber);
-    /// The superblock names an inode that no directory names.
+    /// Reports an inode that the superblock names and no directory names.
     fn superblock_link(&mut self, inode: InodeNumber, entry_type: EntryType);
-    /// An inode is in use.
+    /// Reports an inode in use.
     fn inode(&mut self, inode: &UsedInode);
-    /// An inode has a parent pointer.
+    /// Reports a parent pointer of an inode.
     fn parent(&mut self, pointer: &ParentPointer<'_>);
-    /// An unlinked list leads to an inode.
+    /// Reports an inode to which an unlinked list leads.
     fn on_unlinked_list(&mut self, inode: InodeNumber);
-    /// Something could not be read.
+    /// Reports a structure that could not be read.
     fn gap(&mut self, gap: Gap);
 }

@@ -17,11 +17,11 @@ pub enum Severity {
     Preen,
     /// A count is wrong.
     Counter,
-    /// Redundant data disagree: writing would make it worse.
+    /// Redundant data disagree: writing to the volume would increase the damage.
     Unsafe,
     /// Names, contents or attributes are wrong or cannot be reached.
     Loss,
-    /// The volume, or a group of it, cannot be entered.
+    /// The volume, or one of its groups, cannot be used at all.
     Fatal,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct BlockRun {
 pub(crate) struct ForkMap {
     /// The extents in order. Those of a regular file's contents are not kept.
     pub(crate) extents: Vec<Extent>,
-    /// Blocks of the extents, and of the btree that holds them.
+    /// Number of blocks of the extents and of the btree that holds them.
     pub(crate) blocks: u64,
     /// Whether all extents are known.
     pub(crate) is_whole: bool,

@@ -27,19 +27,20 @@ pub(crate) struct GroupSummary {
     pub(crate) leaves: Vec<AgBlock>,
     /// Extents that are recorded as shared, in order: first block and the block after the last.
     pub(crate) shared: Vec<(u32, u32)>,
-    /// The heads of the unlinked lists.
+    /// The first inodes of the unlinked lists, each with the index of its list.
     pub(crate) unlinked: Vec<(usize, AgInode)>,
-    /// Inodes of the group.
+    /// Number of inodes of the group.
     pub(crate) inodes: u64,
-    /// Free inodes among them.
+    /// Number of free inodes of the group.
     pub(crate) free_inodes: u64,
-    /// Blocks that count as free in the superblock.
+    /// Number of blocks of the group that count as free in the superblock.
     pub(crate) free_blocks: u64,
     /// Whether the counts above are known.
     pub(crate) is_counted: bool,
 }
 
-/// The most shared extents that a group keeps to compare metadata with.
+/// The most shared extents of a group that are kept. Claims are compared with them to find shared
+/// metadata.
 const MOST_SHARED: usize = 1 << 20;
 
 /// Checks the headers and btrees of a group.
@@ -104,8 +105,8 @@ impl<T: Facts> GroupCheck<'_, T> {
             .ok()
     }
 
-    /// Walks a btree of the group. Returns the number of its blocks, unless a part could not be
-    /// read.
+    /// Walks a btree of the group. Returns its number of blocks and its leaves, or `None` if a part
+    /// of it could not be read.
     fn walk<F: BtreeFormat>(
         &mut self,
         root: BtreeRoot,
@@ -144,7 +145,7 @@ impl<T: Facts> GroupCheck<'_, T> {
         self.findings.push(Finding::new(Code::BtJoinable, place, found));
     }
 
-    /// Checks a count in a header.
+    /// Compares a count in a header with the counted number, if that is known.
     fn count(&mut self, code: Code, stored: u64, counted: Option<u64>) {
         if let Some(counted) = counted
             && stored != counted
@@ -417,7 +418,7 @@ impl<T: Facts> GroupCheck<'_, T> {
     }
 }
 
-/// Counts of the inode btree.
+/// Counts over the records of the inode btree.
 #[derive(Default)]
 struct ChunkCounts {
     inodes: u64,
@@ -478,7 +479,7 @@ pub(crate) fn continues(first: &Claim, second: &Claim) -> bool {
         && first.diagonal() == second.diagonal()
 }
 
-/// Claims the blocks of the inodes of a chunk that are on disk.
+/// Claims the blocks of an inode chunk, without the holes of a sparse chunk.
 fn claim_chunk<T: Facts>(facts: &mut T, group: &Group<'_>, chunk: &InodeChunk) {
     let inodes_per_block = 1_u32 << group.geometry().inodes_per_block_log;
     let owner = Owner::Used(RmapOwner::Inodes);

@@ -4,13 +4,14 @@ use std::hash::{BuildHasher, RandomState};
 
 use siphasher::sip128::SipHasher13;
 
-/// The kind of a balance: members of different balances never have the same hash.
+/// The kind of a balance. It is hashed with each member, so members of different balances never
+/// have the same hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Tag {
-    /// A block boundary of the coverage balance.
+    /// A boundary of an extent (its first block, or the block after it) in the coverage balance.
     Coverage = 1,
-    /// A block boundary of one owner.
+    /// A boundary of an extent of one owner, in the reverse map balance.
     Owner,
     /// A record of free space.
     FreeSpace,
@@ -68,7 +69,7 @@ impl Keyed {
     }
 }
 
-/// The most numbers of one hash.
+/// The most numbers that are hashed together.
 const MAX_NUMBERS: usize = 5;
 /// The most bytes of a name.
 const MAX_NAME: usize = 255;

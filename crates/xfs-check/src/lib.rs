@@ -16,7 +16,7 @@
 //!
 //! # Invariants
 //!
-//! - **C1** No code of the writer decides here.
+//! - **C1** No decision of the checker depends on code that writes volumes.
 //! - **C2** Nothing is written.
 //! - **C3** What cannot be read is a finding and leaves the rest to be checked.
 //! - **C5** Every loop over pointers has a budget.

@@ -13,7 +13,7 @@ use crate::finding::{Finding, Place};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Unknown,
-    /// On the way up that is being followed.
+    /// On the way up from the directory that is being followed.
     OnPath,
     /// Below a root.
     Reached,

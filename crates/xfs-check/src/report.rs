@@ -15,13 +15,13 @@ pub struct Unchecked {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coverage {
-    /// Allocation groups.
+    /// Number of allocation groups.
     pub groups: u32,
-    /// Inodes in use.
+    /// Number of inodes in use.
     pub inodes: u64,
-    /// Directories among them.
+    /// Number of directories among these inodes.
     pub directories: u64,
-    /// Bytes of the volume.
+    /// Length of the volume in bytes.
     pub bytes: u64,
 }
 
@@ -29,9 +29,9 @@ pub struct Coverage {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The findings, the worst first, and in the order of their places.
+    /// The findings: the worst first, and those of one severity in the order of their places.
     pub findings: Vec<Finding>,
-    /// Findings that were left out because there are too many.
+    /// Number of findings that were left out because there were too many.
     pub dropped: u64,
     /// Parts that were not looked at. Each has a finding that says why.
     pub unchecked: Vec<Unchecked>,

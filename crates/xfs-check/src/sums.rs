@@ -1,4 +1,5 @@
-//! The balances: facts of both sides, added up.
+//! The balances: sums of the hashes of facts. The facts of one side are added and those of the
+//! other side are subtracted, so the sum is 0 if both sides agree.
 //!
 //! Owns: the sums of each bucket, adding, merging and comparing them. The proofs are in
 //! docs/internals/check.md.
@@ -13,7 +14,7 @@ use crate::hash::{Keyed, Tag};
 
 /// The number of buckets for facts about inodes.
 pub(crate) const BUCKETS: usize = 1024;
-/// The logarithm of the inode numbers that share a bucket.
+/// Base-2 logarithm of the number of consecutive inode numbers that share a bucket.
 const BUCKET_LOG: u32 = 14;
 
 /// Returns the bucket of an inode.
@@ -36,7 +37,7 @@ pub(crate) struct InodeSums {
     pub(crate) links: u128,
     pub(crate) directories: u128,
     pub(crate) parents: u128,
-    /// Whether an inode of the bucket has a link count that is no longer kept.
+    /// Whether an inode of the bucket has a link count that is no longer kept (`PINNED_LINKS`).
     pub(crate) has_pinned: bool,
 }
 
@@ -70,7 +71,7 @@ impl Gaps {
         }
     }
 
-    /// Returns whether the inodes of some group are not known.
+    /// Returns whether the inodes of at least one group are not known.
     pub(crate) fn lacks_inodes(&self) -> bool {
         self.groups.iter().any(|gap| matches!(gap, Gap::Inodes(_)))
     }
@@ -86,7 +87,7 @@ pub(crate) struct Sums {
     pub(crate) inodes: Vec<InodeSums>,
     /// Each directory and its parent.
     pub(crate) directories: Vec<(InodeNumber, InodeNumber)>,
-    /// Inodes in use without a link. They are few, so they are compared as they are.
+    /// Inodes in use without a link. They are few, so they are listed and not added up.
     pub(crate) without_links: Vec<InodeNumber>,
     /// Members of the unlinked lists.
     pub(crate) on_lists: Vec<InodeNumber>,
@@ -144,7 +145,7 @@ impl Sums {
         }
     }
 
-    /// Changes the sums of a group. A group past the end of the device has none.
+    /// Changes the sums of a group. A group past the end of the device has no sums.
     fn group(&mut self, group: AgNumber, change: impl FnOnce(&mut GroupSums)) {
         let index = usize::try_from(group.0).expect("a group number fits an index");
         if let Some(sums) = self.groups.get_mut(index) {
@@ -156,13 +157,14 @@ impl Sums {
         self.inodes.get_mut(bucket_of(inode)).expect("a bucket is below their number")
     }
 
-    /// Returns H(end) − H(start) of the coverage balance.
+    /// Returns H(end) − H(start), where H is the hash of a block number in the coverage balance.
     fn span(&self, start: u32, end: u32) -> u128 {
         let at = |block: u32| self.hash.numbers(Tag::Coverage, [block.into()]);
         at(end).wrapping_sub(at(start))
     }
 
-    /// Returns H(end) − H(start) of the owner in the reverse map balance.
+    /// Returns H(end) − H(start), where H is the hash of a block number and its owner in the
+    /// reverse map balance.
     fn owned_span(&self, claim: &Claim) -> u128 {
         let (owner, flags, diagonal) = (claim.owner_number(), claim.flags.bits(), claim.diagonal());
         let at = |block: u32| self.hash.numbers(Tag::Owner, [owner, flags, diagonal, block.into()]);
@@ -189,7 +191,7 @@ pub(crate) struct Features {
     pub(crate) parents: bool,
 }
 
-/// Returns the type byte by which links are compared. A whiteout is a character device.
+/// Returns the type byte by which links are compared. A whiteout counts as a character device.
 pub(crate) const fn link_type(entry_type: EntryType) -> u64 {
     match entry_type {
         EntryType::Whiteout => EntryType::CharacterDevice.to_disk() as u64,
@@ -197,7 +199,7 @@ pub(crate) const fn link_type(entry_type: EntryType) -> u64 {
     }
 }
 
-/// The link count that is no longer kept.
+/// The link count that means that the number of links is no longer kept.
 #[doc(alias = "XFS_NLINK_PINNED")]
 pub(crate) const PINNED_LINKS: u32 = u32::MAX;
 

@@ -17,11 +17,12 @@ use crate::blocks::{Evidence, Findings, Volume};
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 
-/// A receiver of the parts of a btree.
+/// A receiver of the blocks and records of a btree.
 pub(crate) trait TreeVisitor<F: BtreeFormat> {
-    /// The btree has this block; the pointer is a block of the group or of the volume.
+    /// Receives a block of the btree. `pointer` is its number in the group, or in the volume for
+    /// the btree of a fork.
     fn block(&mut self, pointer: u64, level: u32);
-    /// The btree has this record.
+    /// Receives a record of the btree.
     fn record(&mut self, record: &F::Record);
 }
 
@@ -31,13 +32,13 @@ pub(crate) struct TreeSpace<'a> {
     pub(crate) volume: Volume<'a>,
     /// The group of the btree. It has no meaning for the extents of a fork.
     pub(crate) group: Group<'a>,
-    /// The number in the header of each block: the group or the inode.
+    /// The owner in the header of each block: the number of the group or of the inode.
     pub(crate) owner: u64,
-    /// The most blocks.
+    /// The most blocks that are visited.
     pub(crate) budget: u64,
 }
 
-/// A child as its parent has it.
+/// A child block as its parent block describes it.
 struct Child<K> {
     pointer: u64,
     level: u32,
@@ -50,7 +51,7 @@ struct Child<K> {
 /// The last block that was visited on a level.
 #[derive(Clone, Copy, Default)]
 enum Neighbour {
-    /// Nothing: the next block is the first one.
+    /// No block: the next block is the first one of its level.
     #[default]
     First,
     /// A block, and its right sibling.
@@ -205,7 +206,7 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
         keys
     }
 
-    /// Checks owner, level and the number of entries.
+    /// Checks owner, level and the number of entries. Returns `false` if the level is wrong.
     fn check_path(&mut self, block: &BtreeBlock<'_>, child: &Child<F::Key>, at: DiskAddr) -> bool {
         let place = Place::of_address(at, self.space.volume.geometry());
         if block.owner() != self.space.owner {

@@ -258,8 +258,8 @@ fn find_only(device: SharedDevice) -> Result<LocatedVolume, FindError> {
     }
 }
 
-/// Returns the error for a disk without an XFS partition. It names the first container, or else the
-/// table.
+/// Returns the error for a disk without an XFS partition. The error names the first container of
+/// volumes, or the partition table if no partition is a container.
 fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindError> {
     for partition in &table.partitions {
         let number = partition.number;

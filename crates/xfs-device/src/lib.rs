@@ -1,4 +1,5 @@
-//! Block devices: files, block devices, memory, partitions inside disk images.
+//! Devices of blocks: regular files, block devices, memory, partitions, and disks inside image
+//! files.
 //!
 //! Owns: the [`BlockDevice`] trait and its implementations, locks on the host's files, finding a
 //! filesystem on a partitioned disk. Does **not** own: the meaning of the bytes.

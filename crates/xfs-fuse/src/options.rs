@@ -20,7 +20,7 @@ const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache in bytes. With less, every operation would read its metadata again.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
-/// The inode cache gets one part in this many of the cache size.
+/// The inode cache gets the cache size divided by this number.
 const INODES_PART: usize = 4;
 /// Approximate memory of a cached inode in bytes.
 const INODE_BYTES: usize = 2 << 10;
@@ -43,12 +43,12 @@ pub struct MountOptions {
     dev: bool,
     no_exec: bool,
     no_symlinks: bool,
-    /// Which changes are durable before they are answered. Each field belongs to one option, and
-    /// none of these options cancels another one.
+    /// Whether all changes are durable before they are answered (`sync`). Like the next field, it
+    /// belongs to one option, and neither option cancels the other one.
     sync_all: bool,
     sync_names: bool,
-    /// Which access times are not updated. Each field belongs to one option, and none of these
-    /// options cancels another one.
+    /// Whether no access time is updated (`noatime`). Like the next field, it belongs to one
+    /// option, and neither option cancels the other one.
     no_times: bool,
     no_directory_times: bool,
     threads: Option<usize>,

@@ -31,7 +31,7 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// The performance of one history on a model and a subject.
+/// A run of one history on a model and a subject.
 #[derive(Debug)]
 pub struct AgreementRun {
     model: Model,

@@ -7,8 +7,9 @@
 //! ([`Differences`]). A [`model`] predicts the result of every operation, and a [`Subject`]
 //! performs the operations.
 //!
-//! The crate depends on no other crate of the workspace, so that a mistake of ferroxfs cannot be on
-//! both sides of a comparison.
+//! The model and the kernel's view use no other crate of the workspace, so that a mistake of
+//! ferroxfs cannot be on both sides of a comparison. Only the checker of ferroxfs also looks at the
+//! images, in addition to xfs_repair.
 //!
 //! All parts of the crate need root and Linux. [`ready`] returns the reason why a test must be
 //! skipped.

@@ -20,7 +20,7 @@ pub struct Atomicity {
 }
 
 impl Default for Atomicity {
-    /// Returns rules without log or file data. Sectors and inodes have 512 bytes.
+    /// Returns the rules for a device without log or file data. Sectors and inodes have 512 bytes.
     fn default() -> Self {
         let inode_bytes = BASIC_BLOCK_BYTES as usize;
         Self { sector_bytes: BASIC_BLOCK_BYTES.into(), inode_bytes, torn: Vec::new() }

@@ -33,7 +33,7 @@ pub enum RequestKind {
 pub enum Persistence {
     /// One request fails.
     Once,
-    /// Every request of the kind fails from then on.
+    /// This request and every later one of its kind fail.
     Forever,
 }
 

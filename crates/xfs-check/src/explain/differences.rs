@@ -11,7 +11,7 @@ use crate::facts::{Claim, Gap, Owner, UsedInode};
 use crate::finding::{Finding, Place};
 use crate::sums::{Gaps, PINNED_LINKS, link_type};
 
-/// The comparison of lists.
+/// The comparison of the collected lists.
 pub(super) struct Explain<'a> {
     pub(super) geometry: &'a Geometry,
     pub(super) gaps: &'a Gaps,
@@ -125,7 +125,8 @@ impl Explain<'_> {
         }
     }
 
-    /// Compares the claims of one owner on one diagonal with the records of the reverse map.
+    /// Compares the claims of one owner with the records of the reverse map. All of them have the
+    /// same difference of offset and block (`diagonal`).
     fn mapping_line(&mut self, parts: &[(Claim, i64)]) {
         let Some((first, _)) = parts.first() else { return };
         let mut edges: Vec<(u32, i64)> = parts
@@ -327,9 +328,11 @@ impl Explain<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Imbalance {
     owners: Vec<String>,
-    /// The number of owners by the reference counts: 1 without a record.
+    /// The number of owners that the blocks should have: that of their reference count record, or 1
+    /// without a record.
     counted: u64,
-    /// Whether a record of shared blocks covers the blocks, or all owners are contents of files.
+    /// Whether all owners are contents of files, and the blocks have several owners or a reference
+    /// count above 1.
     is_count_of_data: bool,
 }
 

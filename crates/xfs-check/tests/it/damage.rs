@@ -1,4 +1,5 @@
-//! One field of one structure is changed, with a good checksum: the checker names the damage.
+//! Tests that change one field of one structure, and correct the checksum. The checker must report
+//! the damage by its code.
 
 use xfs_check::{CheckOptions, Code, Report, check};
 use xfs_device::BlockDevice;

@@ -1,9 +1,13 @@
 //! The master boot record and its chain of extended boot records.
 //!
-//! ```text record 446 four entries of 16 bytes 510 0x55 0xaa entry 0 boot flag 4 type 8 first
-//! sector 12 sectors ``` Logical partitions have numbers from 5 on. Each extended boot record has
-//! one partition and the location of the next record. The start of the partition is relative to the
-//! record. The location of the next record is relative to the start of the extended partition.
+//! ```text
+//! record 446 four entries of 16 bytes  510 0x55 0xaa
+//! entry    0 boot flag   4 type   8 first sector  12 sectors
+//! ```
+//!
+//! Logical partitions have numbers from 5 on. Each extended boot record has one partition and the
+//! location of the next record. The start of the partition is relative to the record. The location
+//! of the next record is relative to the start of the extended partition.
 #![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
 
 use std::io;

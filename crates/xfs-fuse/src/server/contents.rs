@@ -86,8 +86,8 @@ impl Server {
         Ok(self.handles.open(file.map_err(errno)?))
     }
 
-    /// Returns the file of a handle. If the kernel has opened no handle, opens the node: then
-    /// nothing is written, and the kernel has checked permissions.
+    /// Returns the file of a handle. On a read-only mount the kernel opens no handle. The node is
+    /// opened in that case, because nothing is written and the kernel has checked permissions.
     fn file(&self, node: u64, handle: u64) -> Result<Arc<File>, Errno> {
         match self.handles.file(handle) {
             Some(file) => Ok(file),

@@ -1,8 +1,8 @@
 //! Open files.
 //!
 //! The library may buffer written data until the [`File`] is dropped, and frees an unlinked file
-//! only then. So `Handles` keeps a `File` from OPEN to RELEASE. FORGET does not end it, because a
-//! FORGET may come late and mean an earlier inode with the same number.
+//! only then. So `Handles` keeps a `File` from OPEN to RELEASE. FORGET does not drop the `File`,
+//! because a FORGET may come late and mean an earlier inode with the same number.
 
 use std::collections::HashMap;
 use std::sync::Arc;

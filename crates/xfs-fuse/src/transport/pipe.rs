@@ -43,8 +43,8 @@ pub(super) const REST: Duration = Duration::from_secs(10);
 /// The pipes of a mount.
 pub(super) struct Pipes {
     slots: Box<[CachePadded<Mutex<PipeSlot, Slot>>]>,
-    /// The function to call after each attempt to open a pipe. From then on, [`rest`](Self::rest)
-    /// must be called regularly.
+    /// Called after each attempt to open a pipe. From that call on, the owner of the pipes must
+    /// call [`rest`](Self::rest) regularly.
     on_open: Box<dyn Fn() + Send + Sync>,
 }
 

@@ -148,7 +148,7 @@ pub(crate) mod set {
     pub(crate) const HANDLE: u32 = 1 << 6;
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
-    /// The change time is valid. A kernel that maintains it sends it.
+    /// The change time is valid. A kernel that maintains change times sends it.
     pub(crate) const CTIME: u32 = 1 << 10;
     pub(crate) const KILL_SET_IDS: u32 = 1 << 11;
     /// Access and modification time are set to the current time, as by utime(2) without times.

@@ -1,4 +1,5 @@
-//! The checker meets each hand-made attack: it ends in time and memory, and has a finding.
+//! Runs the checker on each hand-made attack. It must end within limits of time and memory, and
+//! have a finding.
 
 use std::time::{Duration, Instant};
 

@@ -42,7 +42,8 @@ fn smoke(target: &FuzzTarget) {
     }
 }
 
-/// The crate `fuzz` has the targets of this crate and the target for whole images, and no others.
+/// Checks that the crate `fuzz` has exactly the targets of this crate and the target for whole
+/// images.
 #[test]
 fn fuzz_crate_has_every_target() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/fuzz_targets");

@@ -131,8 +131,8 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Rounds the group size to a multiple of the stripe unit, but not of the stripe width:
-    /// otherwise the headers of all groups would lie on the same disk.
+    /// Rounds the group size to a multiple of the stripe unit, but not of the stripe width. With a
+    /// multiple of the stripe width, the headers of all groups would lie on the same disk.
     fn align(
         self,
         options: &Options,

@@ -29,7 +29,7 @@ const MIN_VOLUME_BYTES: u64 = 300 << 20;
 const MIN_USEFUL_BYTES: u64 = 64 << 20;
 /// The smallest external log, in bytes, of a volume of 1 GiB or more.
 const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
-/// The default log takes one part in this many of the volume.
+/// The default log is as long as the volume divided by this number.
 const VOLUME_PER_LOG: u64 = 2048;
 const MAX_UNIT_BYTES: u64 = 256 << 10;
 /// The stripe unit in bytes that is used if the requested one is too large for a log.

@@ -123,7 +123,7 @@ fn compare_names(node: &Node, found: &view::InodeView, place: &str, differences:
     }
 }
 
-/// A path of a node, and a time at which the node did not exist yet.
+/// A path of the compared node, and a time at which the node did not exist yet.
 #[derive(Clone, Copy)]
 struct NodeOrigin<'a> {
     place: &'a str,

@@ -92,8 +92,8 @@ impl Kernel {
         }
     }
 
-    /// Returns `error` if `path` is a device, a pipe or a socket, since XFS does not decide about
-    /// opening these.
+    /// Returns `error` if `path` is a device, a pipe or a socket. XFS does not decide about opening
+    /// these, so they are not opened.
     fn refuse_special(&self, path: &str, error: Errno) -> Result<(), Errno> {
         match FileType::from_raw_mode(rustix::fs::lstat(self.path(path))?.st_mode) {
             FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),

@@ -34,7 +34,8 @@ enum FileAccess {
     /// Writing, or at least appending. An append-only file allows appending, but open(2) refuses
     /// the file.
     Write,
-    /// A change that the library itself refuses if the file's flags forbid it.
+    /// A change of the contents other than writing. The library itself refuses it if the file's
+    /// flags forbid it.
     Change,
 }
 

@@ -98,7 +98,8 @@ impl SharedVolume {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Syncs the volume. Returns the times and the request at which this sync makes its promise.
+    /// Syncs the volume. Returns the time at which the sync began, and the number of requests that
+    /// the device had recorded when the sync returned.
     fn sync(&self) -> Result<VolumeSync, String> {
         let began = self.tick();
         self.volume.sync().map_err(|error| format!("sync: {error}"))?;

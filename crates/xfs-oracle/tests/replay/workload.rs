@@ -56,8 +56,8 @@ struct EntryLocation {
     name: String,
 }
 
-/// Creates the directories for all operations of `step`. Each step is one operation, so that a
-/// power cut during the step leaves the state before or after it.
+/// Creates the directories in which `step` performs its operations. Each directory is created by
+/// one operation, so that a power cut leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
     let creation = CreateOptions::new(0o755);
     for number in 1..=DIRECTORIES {
