@@ -334,7 +334,7 @@ impl<'a> Run<'a> {
         };
         let threads = self.threads.min(units.len()).max(1);
         thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&run)).collect();
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
             let mut shares = vec![run()];
             for thread in others {
                 shares.push(thread.join().expect("a thread of a check does not panic"));

@@ -227,7 +227,7 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
         let children = root.iter().map(|(key, child)| (key, child.0));
         let mut findings = self.pass.findings.take();
         let walk = TreeWalk::<Extents, _>::new(space, level, self, &mut findings);
-        let is_whole = walk.from_children(level - 1, children);
+        let is_whole = walk.walk_children(level - 1, children);
         self.put_back(findings);
         self.map.is_whole &= is_whole;
     }

@@ -133,7 +133,7 @@ impl<T: Facts> GroupCheck<'_, T> {
             record,
         };
         let walk = TreeWalk::<F, _>::new(space, root.levels, &mut visitor, self.findings);
-        let is_whole = walk.from_block(root.block.0.into(), root.levels);
+        let is_whole = walk.walk_block(root.block.0.into(), root.levels);
         let tree = visitor.tree;
         self.summary.leaves.extend(tree.leaves.iter().filter(|_| F::KIND == InodeChunks::KIND));
         is_whole.then_some(tree)

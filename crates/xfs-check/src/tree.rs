@@ -92,7 +92,7 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
     }
 
     /// Walks a btree whose root is a block. Returns whether all of it could be read.
-    pub(crate) fn from_block(mut self, pointer: u64, levels: u32) -> bool {
+    pub(crate) fn walk_block(mut self, pointer: u64, levels: u32) -> bool {
         let level = levels.checked_sub(1).expect("a btree has a level");
         let root = Child { pointer, level, key: None, high_key: None, may_be_low: true };
         self.visit(&root);
@@ -101,7 +101,7 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
 
     /// Walks a btree whose root is in an inode and has these children. Returns whether all of it
     /// could be read.
-    pub(crate) fn from_children(
+    pub(crate) fn walk_children(
         mut self,
         level: u32,
         children: impl Iterator<Item = (F::Key, u64)>,

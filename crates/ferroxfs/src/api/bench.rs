@@ -1,7 +1,7 @@
 //! Switches and figures that only benchmarks use. **No stability is promised.**
 //!
 //! This module needs the feature `bench`, which also adds methods to
-//! [`OpenOptions`](crate::OpenOptions) and [`Node`](crate::Node).
+//! [`OpenOptions`] and [`Node`].
 
 pub use xfs_dir::ParentPath;
 pub use xfs_icache::InodeIndex;

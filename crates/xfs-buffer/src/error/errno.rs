@@ -1,6 +1,6 @@
 //! The one table from errors to errno.
 //!
-//! It is here because [`Error`] is: a method of the error, and its conversion to an
+//! It is here because [`enum@Error`] is: a method of the error, and its conversion to an
 //! [`std::io::Error`], can only be written where the type is. No code below `ferroxfs` calls them.
 
 use std::io;

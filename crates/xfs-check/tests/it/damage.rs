@@ -28,7 +28,8 @@ fn codes(image: &Image) -> Vec<Code> {
 }
 
 fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
-    bytes[offset..offset + value.len()].copy_from_slice(value);
+    let field = bytes.get_mut(offset..offset + value.len()).expect("the field lies in its block");
+    field.copy_from_slice(value);
 }
 
 /// The places of the headers and btree roots of a group.

@@ -6,9 +6,10 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 fn report(device: &dyn BlockDevice) -> Report {
     let mut sector = vec![0; 4096];
-    device.read_at(0, &mut sector).unwrap();
-    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
-    check(device, &superblock, &CheckOptions::default(), &()).unwrap()
+    device.read_at(0, &mut sector).expect("an image has a first sector");
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))
+        .expect("the superblock is sound");
+    check(device, &superblock, &CheckOptions::default(), &()).expect("the features are known")
 }
 
 #[test]
