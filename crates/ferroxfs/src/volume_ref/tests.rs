@@ -86,7 +86,7 @@ fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
 fn open_and_read_of_a_file_write_nothing_shared() {
     check_shares_nothing(|volume| {
         let file = volume.open_file("/files/original").unwrap();
-        assert_eq!(file.read_at(0, &mut [0; 4096]).unwrap(), 4096);
+        assert_eq!(file.read_at(&mut [0; 4096], 0).unwrap(), 4096);
     });
 }
 
