@@ -21,7 +21,9 @@ const READ_BYTES: usize = 512 << 10;
 /// A run of inodes that are neighbours on disk.
 struct Run {
     first: AgInode,
-    count: u32,
+    /// What the inode btree says of each inode: whether it is free. Records that are out of order
+    /// are still evidence, so no record is looked up by its number.
+    free: Vec<bool>,
 }
 
 /// Checks the inodes of one leaf of the inode btree of a group.
@@ -38,14 +40,14 @@ pub(crate) fn check_unit<T: Facts>(pass: &mut Pass<'_, T>, number: AgNumber, lea
     let chunks: Vec<InodeChunk> =
         block.records().filter_map(|record| InodeChunk::decode(record, &group).ok()).collect();
     for run in runs_of(&group, &chunks) {
-        read_run(pass, &group, &run, &chunks);
+        read_run(pass, &group, &run);
     }
 }
 
 /// Joins neighbouring inodes to runs. Leaves out the inodes that a sparse chunk does not have on
 /// disk.
 fn runs_of(group: &Group<'_>, chunks: &[InodeChunk]) -> Vec<Run> {
-    let most = (READ_BYTES >> group.geometry().inode_log) as u32;
+    let most = READ_BYTES >> group.geometry().inode_log;
     let mut runs: Vec<Run> = Vec::new();
     for chunk in chunks {
         let present = chunk.present();
@@ -53,47 +55,44 @@ fn runs_of(group: &Group<'_>, chunks: &[InodeChunk]) -> Vec<Run> {
             if present >> position & 1 == 0 {
                 continue;
             }
-            let inode = AgInode(chunk.start.0 + position);
+            let inode = chunk.start.0 + position;
+            let is_free = chunk.free >> position & 1 != 0;
             match runs.last_mut() {
-                Some(run) if run.first.0 + run.count == inode.0 && run.count < most => {
-                    run.count += 1;
+                Some(run)
+                    if u64::from(run.first.0) + run.free.len() as u64 == u64::from(inode)
+                        && run.free.len() < most =>
+                {
+                    run.free.push(is_free);
                 }
-                _ => runs.push(Run { first: inode, count: 1 }),
+                _ => runs.push(Run { first: AgInode(inode), free: vec![is_free] }),
             }
         }
     }
     runs
 }
 
-fn read_run<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, run: &Run, chunks: &[InodeChunk]) {
-    let geometry = pass.volume.geometry();
-    let inode_bytes = geometry.inode_size as usize;
-    let mut bytes = vec![0; run.count as usize * inode_bytes];
+fn read_run<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, run: &Run) {
+    let inode_bytes = pass.volume.geometry().inode_size as usize;
+    let mut bytes = vec![0; run.free.len() * inode_bytes];
     let at = address_of(group, run.first);
-    if pass.volume.read(at, &mut bytes).is_err() {
-        // One bad sector must not hide its neighbours.
-        for index in 0..run.count {
-            single(pass, group, AgInode(run.first.0 + index), chunks);
+    let is_read = pass.volume.read(at, &mut bytes).is_ok();
+    let inodes = (run.first.0..).map(AgInode).zip(bytes.chunks_exact(inode_bytes));
+    for ((number, inode), is_free) in inodes.zip(&run.free) {
+        if is_read {
+            pass.inode(group.join_inode(number), inode, *is_free);
+        } else {
+            // One bad sector must not hide its neighbours.
+            single(pass, group, number, *is_free);
         }
-        return;
-    }
-    for (index, inode) in (0..).zip(bytes.chunks_exact(inode_bytes)) {
-        let number = AgInode(run.first.0 + index);
-        pass.inode(group.join_inode(number), inode, is_free(chunks, number));
     }
 }
 
-fn single<T: Facts>(
-    pass: &mut Pass<'_, T>,
-    group: &Group<'_>,
-    number: AgInode,
-    chunks: &[InodeChunk],
-) {
+fn single<T: Facts>(pass: &mut Pass<'_, T>, group: &Group<'_>, number: AgInode, is_free: bool) {
     let geometry = pass.volume.geometry();
     let mut bytes = vec![0; geometry.inode_size as usize];
     let inode = group.join_inode(number);
     match pass.volume.read(address_of(group, number), &mut bytes) {
-        Ok(()) => pass.inode(inode, &bytes, is_free(chunks, number)),
+        Ok(()) => pass.inode(inode, &bytes, is_free),
         Err(error) => {
             let place = Place::of_inode(inode, geometry);
             let code = Code::unreadable(Structure::Inode);
@@ -109,12 +108,4 @@ fn address_of(group: &Group<'_>, inode: AgInode) -> DiskAddr {
     let geometry = group.geometry();
     let block = geometry.ag_block_disk_addr(group.number(), geometry.ag_inode_block(inode));
     DiskAddr(block.0 + u64::from(geometry.inode_offset_in_block(inode)) / 512)
-}
-
-/// Returns whether an inode of these chunks is free according to the inode btree.
-fn is_free(chunks: &[InodeChunk], inode: AgInode) -> bool {
-    let next = chunks.partition_point(|chunk| chunk.start.0 + INODES_PER_CHUNK <= inode.0);
-    let chunk = chunks.get(next).expect("a run lies in its chunks");
-    let position = inode.0.checked_sub(chunk.start.0).expect("a run lies in its chunks");
-    chunk.free >> position & 1 != 0
 }

@@ -184,6 +184,26 @@ fn reference_count_that_is_one_too_high_is_found() {
 }
 
 #[test]
+fn inode_chunks_that_are_out_of_order_are_found_and_still_read() {
+    let mut image = golden();
+    let group = Group::of(&image, AgNumber(0));
+    let at = group.leaf(&image, BtreeKind::Inode);
+    image.edit(at, BLOCK_BYTES, BlockKind::Btree(BtreeKind::Inode), |bytes| {
+        let count = usize::from(u16::from_be_bytes([bytes[6], bytes[7]]));
+        assert!(count > 1, "the leaf has several chunks");
+        let records = BtreeKind::Inode.layout().header_bytes();
+        let (first, last) = (records, records + (count - 1) * 16);
+        let kept: [u8; 16] = bytes[first..first + 16].try_into().expect("a record");
+        bytes.copy_within(last..last + 16, first);
+        bytes[last..last + 16].copy_from_slice(&kept);
+    });
+    let found = codes(&image);
+    assert!(found.contains(&Code::BtOrder), "{found:?}");
+    // The inodes of both chunks are known, so no name leads to nothing.
+    assert!(!found.contains(&Code::DirTarget), "{found:?}");
+}
+
+#[test]
 fn damaged_byte_of_each_block_ends_without_a_panic_and_in_the_same_findings() {
     let clean = golden();
     let group = Group::of(&clean, AgNumber(0));
