@@ -115,6 +115,13 @@ pub(crate) fn walk<T: Facts>(
     kind: ForkKind,
 ) -> Option<ForkMap> {
     let geometry = pass.volume.geometry();
+    if kind == ForkKind::Data && inode.core.is_realtime() {
+        let place = inode.place(geometry);
+        let found = "the data is on a realtime device, which the volume does not have";
+        pass.findings.push(Finding::new(Code::InodeFeature, place, found));
+        pass.facts.gap(Gap::Claims);
+        return None;
+    }
     let rules = ExtentRules::of(&inode.core, kind, geometry);
     let keeps = kind == ForkKind::Attr || inode.file_type != FileType::Regular;
     let mut collected = Collected {

@@ -6,7 +6,7 @@ use xfs_device::BlockDevice;
 use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
 use xfs_format::{
-    AgBlock, AgNumber, BlockKind, DiskAddr, Geometry, StructureAddress, Superblock,
+    AgBlock, AgInode, AgNumber, BlockKind, DiskAddr, Geometry, StructureAddress, Superblock,
     btree::BtreeKind,
 };
 use xfs_testkit::{Image, Prng, golden};
@@ -181,6 +181,27 @@ fn reference_count_that_is_one_too_high_is_found() {
     });
     let found = codes(&image);
     assert!(found.contains(&Code::RefcCount), "{found:?}");
+}
+
+#[test]
+fn file_on_a_realtime_device_that_does_not_exist_is_found() {
+    let mut image = golden();
+    let geometry = image.geometry();
+    let group = Group::of(&image, AgNumber(0));
+    let chunks = image.bytes(group.leaf(&image, BtreeKind::Inode), BLOCK_BYTES).expect("a leaf");
+    let records = BtreeKind::Inode.layout().header_bytes();
+    let start = u32::from_be_bytes(chunks[records..records + 4].try_into().expect("a word"));
+    // The first regular file of the first chunk.
+    let at = (start..start + 64)
+        .filter_map(|inode| {
+            geometry.inode_location(geometry.join_inode(AgNumber(0), AgInode(inode)))
+        })
+        .map(|place| DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512))
+        .find(|at| image.bytes(*at, 4).is_some_and(|inode| inode[2] >> 4 == 0o10))
+        .expect("a chunk has a regular file");
+    image.edit(at, SECTOR_BYTES, BlockKind::InodeCluster, |inode| inode[91] |= 1);
+    let found = codes(&image);
+    assert!(found.contains(&Code::InodeFeature), "{found:?}");
 }
 
 #[test]
