@@ -21,7 +21,7 @@ const READ_BYTES: usize = 512 << 10;
 /// A run of inodes that are neighbours on disk.
 struct Run {
     first: AgInode,
-    /// What the inode btree says of each inode: whether it is free. Records that are out of order
+    /// Whether each inode is free, by the inode btree. Records of a leaf that are out of order
     /// are still evidence, so no record is looked up by its number.
     free: Vec<bool>,
 }
