@@ -55,7 +55,7 @@ const MODELS: [&str; 10] =
 /// The number of cases that a long-running test tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cases {
-    /// As few cases as every run can afford.
+    /// A few cases, which take so little time that every run can include them.
     Some,
     /// As many cases as a proof needs.
     Many,

@@ -91,7 +91,8 @@ enum Auditing {
     On(Audit),
 }
 
-/// The findings of a listing that was interrupted; see [`ReadDir::into_progress`].
+/// The state of an interrupted listing's comparison of entries with the index. A later listing
+/// continues with it; see [`ReadDir::into_progress`].
 pub struct ListingProgress(Auditing);
 
 impl ReadDir {

@@ -25,7 +25,7 @@ impl WindowDevice {
         Self { device, start, length_bytes: length_bytes.min(whole - start) }
     }
 
-    /// Returns the offset in bytes of the window on the other device.
+    /// Returns where the window starts on the underlying device, in bytes.
     #[must_use]
     pub const fn start(&self) -> u64 {
         self.start

@@ -172,8 +172,8 @@ impl Server {
         Self { identity: self.identity.with_image(image), ..self }
     }
 
-    /// Sets the absolute path of the mount point. If the mount has been made read-only, the server
-    /// refuses to set a label and writes no access time.
+    /// Sets the absolute path of the mount point. The server uses the path to see whether the mount
+    /// has been made read-only. If so, it refuses to set a label and writes no access time.
     #[must_use]
     pub fn mounted_at(self, folder: Option<PathBuf>) -> Self {
         Self { read_only_probe: folder.map(ReadOnlyProbe::of), ..self }

@@ -77,7 +77,7 @@ pub(crate) enum Mutant {
     PassedLate,
 }
 
-/// Fake inodes by inode number, in groups of 1024.
+/// Fake inodes by inode number. Each allocation group has 1024 inode numbers.
 pub(crate) struct FakeStore {
     groups: u32,
     mutant: Mutant,

@@ -64,8 +64,8 @@ pub struct LogState {
     /// The size in bytes of the in-core log buffers of the writer that wrote the record at the
     /// tail.
     pub buffer_bytes: u32,
-    /// The block number of the head by cycles alone, if the records before it turned out to be
-    /// torn; else `None`.
+    /// If the last records turned out to be torn: the block number after the torn records, where
+    /// the cycle numbers alone put the head. Otherwise `None`.
     pub torn: Option<u32>,
     /// Whether the log was never written: it is all zeros, except perhaps for a torn first record.
     /// The first writer of such a log begins it as mkfs does, with an unmount record. `head` lies

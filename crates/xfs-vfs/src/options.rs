@@ -26,8 +26,8 @@ pub struct MountOptions {
 }
 
 impl MountOptions {
-    /// Returns the intervals of background work. `None`: there is no background work, because the
-    /// time is fixed and the caller has asked for none.
+    /// Returns the intervals of background work. `None` means that there is no background work: the
+    /// clock stands at a fixed time, and the caller has not asked for background work.
     pub fn chosen_upkeep(&self) -> Option<Upkeep> {
         self.upkeep.or_else(|| (!self.clock.is_fixed()).then(Upkeep::default))
     }

@@ -53,8 +53,8 @@ pub(crate) fn check_statfs(geometry: &Geometry, is_filled: bool) -> Result<(), T
     check_free_blocks(&image)
 }
 
-/// Stages blocks and unstages some of them, then simulates a crash. After recovery, by the kernel
-/// or by ferroxfs, all blocks are free again.
+/// Reserves staging blocks of copy-on-write, releases some of them, and simulates a crash. Checks
+/// that all of these blocks are free after a recovery, by the kernel or by ferroxfs.
 pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;

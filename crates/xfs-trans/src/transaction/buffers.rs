@@ -31,7 +31,8 @@ struct JoinedBuffer {
     dirty: bool,
     /// Whether the buffer stays latched over rolls.
     held: bool,
-    /// Whether the buffer was claimed, and has not been logged since.
+    /// Whether the transaction has announced a change of the buffer by `claim`, and has not logged
+    /// the change yet.
     claimed: bool,
     /// Whether the buffer's blocks were freed in this chain, and have not been claimed since.
     freed: bool,

@@ -65,8 +65,8 @@ pub(in crate::import) fn follows_zeros(head: &[u8]) -> bool {
     is_known || first.is_some_and(|block| !is_header(block))
 }
 
-/// Returns the message and the hint for a file that starts with the bytes `head`. `outer` is the
-/// compression from which the bytes came.
+/// Returns the error message and the hint for an input that is not a supported archive and starts
+/// with the bytes `head`. `outer` is the compression that was removed to get these bytes.
 pub(in crate::import) fn describe(
     head: &[u8],
     outer: Option<Compression>,

@@ -94,7 +94,8 @@ impl BestFree {
         };
     }
 
-    /// Computes the table by walking all records of the block up to `end`.
+    /// Computes the table of the largest free areas by walking all records of the block up to byte
+    /// `end`.
     fn scan(bytes: &[u8], end: usize) -> Self {
         let mut table = Self::EMPTY;
         let mut offset = DATA_HEADER;

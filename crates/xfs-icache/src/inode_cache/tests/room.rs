@@ -1,5 +1,5 @@
-//! Tests of how many inodes stay cached, and which, over any number of groups, and of how many
-//! waiting inodes one caller frees.
+//! Tests of the cache's limits: how many inodes stay cached and which ones, however many allocation
+//! groups there are; and how many of the inodes that wait for reclaim one caller frees.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

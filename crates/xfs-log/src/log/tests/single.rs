@@ -251,8 +251,8 @@ fn recovery_may_use_the_space_that_new_transactions_leave() {
     tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
-/// Checks that a chain that has reserved the space of its next transaction, when it decided which
-/// intents to log again, rolls without waiting even if other tickets then use up the log.
+/// Checks that a chain rolls without waiting even if other tickets have used up the log. The chain
+/// reserved the space of its next transaction earlier, when it decided which intents to log again.
 #[test]
 fn chain_with_a_secured_step_rolls_without_waiting() {
     let rig = Rig::new(2048);

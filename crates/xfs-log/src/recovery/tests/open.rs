@@ -161,7 +161,8 @@ impl IntentRecovery for Completer<'_> {
     }
 }
 
-/// Returns a volume whose log has three open intents, with a change between them.
+/// Returns a volume whose log has three open intents. A change of an inode's mode lies between the
+/// first two of them and the third.
 fn three_open() -> TestVolume {
     let mut bench = Bench::new();
     bench.log.append_transaction(1, &[intent(9), intent(3)]);
