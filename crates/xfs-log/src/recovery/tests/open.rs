@@ -162,7 +162,7 @@ impl IntentRecovery for Completer<'_> {
 }
 
 /// Returns a volume whose log has three open intents. A change of an inode's mode lies between the
-/// first two of them and the third.
+/// first of them and the other two.
 fn three_open() -> TestVolume {
     let mut bench = Bench::new();
     bench.log.append_transaction(1, &[intent(9), intent(3)]);
