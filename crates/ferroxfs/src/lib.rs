@@ -129,6 +129,7 @@
 //! | [`lock`] | locks and leases |
 //! | [`watch`] | events of inodes and trees |
 //! | [`admin`] | label, UUID, growing, freezing, inventories |
+//! | [`check`] | checking a volume for consistency: reports and findings |
 //! | [`stats`] | counters |
 //! | [`device`] | devices, and the trait for your own |
 //! | [`error`] | damage and refusals in detail |
@@ -203,6 +204,7 @@ struct Guide;
 mod api;
 mod attributes;
 mod change;
+pub mod check;
 mod directory;
 mod extents;
 mod file;

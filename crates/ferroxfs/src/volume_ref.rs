@@ -49,7 +49,6 @@ pub enum Staleness {
 pub(crate) struct VolumeInner {
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BufferCache>,
-    #[cfg_attr(not(feature = "raw"), expect(dead_code, reason = "the feature `raw` shows it"))]
     pub(crate) log: Option<LogState>,
     pub(crate) staleness: Option<Staleness>,
     pub(crate) threads: Option<MountThreads>,

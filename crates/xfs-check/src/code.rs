@@ -44,6 +44,30 @@ pub enum Area {
 }
 
 impl Area {
+    /// Returns the name of the area, as a heading.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Superblock => "Superblock",
+            Self::Agf => "Headers of free space (AGF)",
+            Self::Agi => "Headers of inodes (AGI)",
+            Self::Agfl => "Free lists (AGFL)",
+            Self::Btree => "Btrees",
+            Self::FreeSpace => "Records of free space",
+            Self::InodeBtree => "Records of inode chunks",
+            Self::ReverseMap => "Reverse map",
+            Self::Refcount => "Reference counts",
+            Self::Inode => "Inodes",
+            Self::Map => "Maps of forks",
+            Self::Directory => "Directories",
+            Self::Attributes => "Extended attributes",
+            Self::ParentPointers => "Parent pointers",
+            Self::Symlink => "Symbolic links",
+            Self::Space => "Owners of blocks",
+            Self::Log => "Log",
+        }
+    }
+
     /// Returns the consequence of damage in this area, as a clause.
     #[must_use]
     pub const fn consequence(self) -> &'static str {

@@ -43,6 +43,19 @@ impl Severity {
         }
     }
 
+    /// Returns what a finding of this severity means, as a clause.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Note => "worth knowing; nothing is wrong",
+            Self::Preen => "legal, could be tidier",
+            Self::Counter => "a count is wrong",
+            Self::Unsafe => "redundant data disagree: writing would increase the damage",
+            Self::Loss => "names, contents or attributes are wrong or cannot be reached",
+            Self::Fatal => "the volume, or one of its groups, cannot be used at all",
+        }
+    }
+
     /// Returns whether a volume with such a finding is not clean.
     #[must_use]
     pub fn is_damage(self) -> bool {

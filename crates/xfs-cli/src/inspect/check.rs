@@ -1,13 +1,12 @@
 //! `check`: reports what is wrong with a volume, without changing it.
 //!
-//! Owns: how findings are printed, and the exit code. Does **not** own: the checks (`xfs-check`).
-//! A dirty log is replayed in memory, and the result is checked.
+//! Owns: how findings are printed, and the exit code. Does **not** own: the checks
+//! ([`ferroxfs::check`]). A dirty log is replayed in memory, and the result is checked.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use ferroxfs::check::{CheckError, CheckOptions, Code, Finding, Place, Progress, Report, Severity};
 use serde_json::Value;
-use xfs_check::{CheckOptions, Code, Finding, Progress, Report, Severity};
 
 use crate::cli::{CheckArguments, GlobalOptions};
 use crate::exit::Exit;
@@ -24,8 +23,6 @@ use crate::terminal::tally::{Tally, Work};
 const SCHEMA: &str = "ferroxfs.check/1";
 /// The number of findings of one code that the text shows without `--all`.
 const MOST_SHOWN: usize = 5;
-/// The largest number of inodes whose paths are looked up for their findings.
-const MOST_PATHS: usize = 1000;
 
 struct Check {
     image: Image,
@@ -69,11 +66,10 @@ impl Run for Check {
         console.end();
         interrupt::check()?;
         if was_dirty {
-            let place = xfs_check::Place::default();
+            let place = Place::default();
             let found = "the log was dirty and has been replayed in memory";
             report.findings.push(Finding::new(Code::LogReplayed, place, found));
         }
-        find_paths(&volume, &mut report);
         let exit = exit_of(&report);
         if self.arguments.json.json {
             json::write_document(console.out(), document(&report))?;
@@ -93,15 +89,11 @@ impl Run for Check {
 
 impl Check {
     fn check(&self, volume: &ImageVolume, tally: &Tally) -> Result<Report, Failure> {
-        let inner = volume.inner();
-        let mut options = CheckOptions::default().threads(self.arguments.threads);
-        if let Some(state) = inner.log_state() {
-            options = options.log_head(state.head);
-        }
-        let device = inner.cache().device();
-        let superblock = inner.superblock();
-        xfs_check::check(&**device, superblock, &options, &Bar(tally))
-            .map_err(|reason| volume.whole_failure(Failure::new(Exit::Refused, reason.to_string())))
+        let options = CheckOptions::default().threads(self.arguments.threads);
+        volume.inner().check(options, &Bar(tally)).map_err(|error| match error {
+            CheckError::Refused(error) => volume.whole_failure(Failure::from(error)),
+            refused => volume.whole_failure(Failure::new(Exit::Refused, refused.to_string())),
+        })
     }
 }
 
@@ -112,23 +104,6 @@ fn exit_of(report: &Report) -> Exit {
         Some(worst) if worst.is_damage() => Exit::Corrupt,
         _ if !report.is_complete() => Exit::Failed,
         _ => Exit::Fine,
-    }
-}
-
-/// Looks up the paths of the inodes that have findings.
-fn find_paths(volume: &ImageVolume, report: &mut Report) {
-    let mut known: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
-    for finding in &mut report.findings {
-        let Some(inode) = finding.place.inode else { continue };
-        if !known.contains_key(&inode.0) && known.len() >= MOST_PATHS {
-            continue;
-        }
-        let path = known.entry(inode.0).or_insert_with(|| {
-            // A path is a help; a directory that cannot be read is a finding of its own.
-            let paths = volume.inner().inode_paths(inode).ok()?;
-            paths.paths.first().map(|path| path.as_os_str().as_encoded_bytes().to_vec())
-        });
-        finding.path.clone_from(path);
     }
 }
 

@@ -1,12 +1,15 @@
-//! The reference pages of the project, docs/reference: one Markdown page for each command.
+//! The reference pages of the project, docs/reference: one Markdown page for each command, and one
+//! for the findings of `check`.
 //!
 //! Owns: the form of these pages. Does **not** own: their contents, which are the definitions of
-//! the commands and the table of examples, as in the man pages. `cargo xtask reference` writes the
-//! pages, and a test compares them with the definitions.
+//! the commands and the table of examples, as in the man pages, and the table of codes of
+//! `xfs-check`. `cargo xtask reference` writes the pages, and a test compares them with the
+//! definitions.
 
 use std::fmt::Write as _;
 
 use clap::{Arg, Command};
+use ferroxfs::check::{Code, Severity};
 
 use super::{Example, ManualEntry, exit_codes, find};
 
@@ -17,6 +20,9 @@ const SIZE: &str = "BYTES";
 /// Heading of options that have no heading of their own.
 const OPTIONS: &str = "Options";
 
+/// The page of the findings.
+pub(crate) const FINDINGS: &str = "findings.md";
+
 /// Returns the reference pages: names of files, and their contents.
 pub(crate) fn reference(command: Command) -> Vec<(String, String)> {
     // The command `help` has no page.
@@ -26,7 +32,36 @@ pub(crate) fn reference(command: Command) -> Vec<(String, String)> {
     for below in visible(&command) {
         pages.push((format!("{}.md", below.get_name()), page(below)));
     }
+    pages.push((FINDINGS.to_owned(), findings()));
     pages
+}
+
+/// Returns the page of the findings: a table of codes for each area of a volume.
+fn findings() -> String {
+    let mut text = "# Findings\n\n".to_owned();
+    text += "A finding of [`ferroxfs check`](check.md) has one of these codes. A code is never \
+             renamed.\n\n| severity | meaning | is damage |\n|---|---|---|\n";
+    for severity in Severity::ALL {
+        let is_damage = if severity.is_damage() { "yes" } else { "no" };
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "| {severity} | {} | {is_damage} |", severity.meaning());
+    }
+    for codes in Code::ALL.chunk_by(|a, b| a.area() == b.area()) {
+        let Some(area) = codes.first().map(|code| code.area()) else { continue };
+        let _ = write!(
+            text,
+            "\n## {}\n\nDamage here means: {}. A repair would {}.\n\n",
+            area.title(),
+            area.consequence(),
+            area.repair()
+        );
+        text += "| code | severity | meaning |\n|---|---|---|\n";
+        for code in codes {
+            let (severity, meaning) = (code.severity(), code.meaning());
+            let _ = writeln!(text, "| `{code}` | {severity} | {} |", cell(meaning));
+        }
+    }
+    text
 }
 
 /// Returns the page of the program: its commands, and the options that they share.

@@ -1,0 +1,106 @@
+//! Checking a volume for consistency, without changing it.
+//!
+//! [`Volume::check`] reads every structure of a volume, compares the structures with each other, and
+//! returns a [`Report`]. Damage is not an error but a [`Finding`]: its stable [`Code`], its
+//! [`Severity`], its [`Place`] down to the byte, the value found and the value expected.
+//!
+//! ```
+//! # let device = xfs_trans::testing::make();
+//! use ferroxfs::OpenOptions;
+//! use ferroxfs::check::CheckOptions;
+//!
+//! let volume = OpenOptions::new().open_device(device)?;
+//! let report = volume.check(CheckOptions::default(), &())?;
+//! for finding in &report.findings {
+//!     println!("{}: {finding}", finding.severity());
+//! }
+//! assert!(report.is_clean());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Code::ALL`] lists all codes, and the page `findings.md` of the project's reference has them
+//! with their meanings. A code is never renamed.
+//!
+//! Owns: the check of an open volume, and the paths of inodes with findings. Does **not** own: the
+//! checks themselves (`xfs-check`).
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+pub use xfs_check::{
+    Area, CheckOptions, Code, Coverage, Finding, Place, Progress, Report, Severity, Unchecked,
+    Unsupported,
+};
+use xfs_vfs::Capabilities;
+
+use crate::volume::Volume;
+
+/// The largest number of inodes whose paths are looked up for their findings.
+const MOST_PATHS: usize = 1000;
+
+/// The reason why a volume was not checked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The volume is open for writing. Some of its changes are in memory only, so that the device
+    /// does not show a consistent volume.
+    #[error("a volume that is open for writing is not checked")]
+    OpenForWriting,
+    /// The volume has a feature that the checker does not know.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The caller may not read the whole volume.
+    #[error(transparent)]
+    Refused(#[from] crate::Error),
+}
+
+impl Volume {
+    /// Checks the volume for consistency. Nothing is written. If the log was dirty when the volume
+    /// was opened, the replayed volume is checked: the volume as it will be after a recovery.
+    ///
+    /// Findings of up to 1,000 inodes get the paths of these inodes.
+    ///
+    /// # Errors
+    ///
+    /// - [`CheckError::OpenForWriting`] if the volume is open for writing.
+    /// - [`CheckError::Unsupported`] if the checker does not know a feature of the volume.
+    /// - EPERM without [`Capabilities::SYS_ADMIN`].
+    ///
+    /// Damage is not an error but a finding of the report.
+    pub fn check(
+        &self,
+        options: CheckOptions,
+        progress: &dyn Progress,
+    ) -> Result<Report, CheckError> {
+        self.require(Capabilities::SYS_ADMIN)?;
+        let inner = self.volume_ref();
+        if inner.threads.is_some() {
+            return Err(CheckError::OpenForWriting);
+        }
+        let options = match &inner.log {
+            Some(state) => options.log_head(state.head),
+            None => options,
+        };
+        let (device, superblock) = (inner.cache.device(), &inner.superblock);
+        let mut report = xfs_check::check(&**device, superblock, &options, progress)?;
+        self.find_paths(&mut report);
+        Ok(report)
+    }
+
+    /// Sets the paths of inodes with findings. A directory that cannot be read is a finding of its
+    /// own, so an inode whose path cannot be found has none.
+    fn find_paths(&self, report: &mut Report) {
+        let mut known: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
+        for finding in &mut report.findings {
+            let Some(inode) = finding.place.inode else { continue };
+            if !known.contains_key(&inode.0) && known.len() >= MOST_PATHS {
+                continue;
+            }
+            let path = known.entry(inode.0).or_insert_with(|| {
+                let paths = self.inode_paths(inode).ok()?;
+                paths.paths.first().map(|path| path.as_os_str().as_encoded_bytes().to_vec())
+            });
+            finding.path.clone_from(path);
+        }
+    }
+}
