@@ -28,7 +28,9 @@ pub mod agf;
 pub mod agfl;
 pub mod agi;
 pub mod attr;
+mod block_kind;
 pub mod btree;
+mod checks;
 pub mod corruption;
 pub mod crc;
 pub mod dabtree;
@@ -53,6 +55,7 @@ pub mod rmap;
 pub mod superblock;
 pub mod symlink;
 pub mod timestamp;
+mod verify_context;
 
 pub use addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber, Lsn,

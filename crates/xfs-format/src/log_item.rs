@@ -24,7 +24,6 @@
 mod actions;
 mod attr;
 mod buffer;
-mod check;
 mod create;
 mod dquot;
 mod exchange;
@@ -32,10 +31,10 @@ mod extents;
 mod fields;
 mod inode;
 
+pub use crate::checks::log_item::LogItemCheck;
 pub use actions::{RefcountAction, RmapAction};
 pub use attr::{AttrIntent, AttrNames, AttrOperation};
 pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHUNK_BYTES};
-pub use check::LogItemCheck;
 pub use create::InodeCreate;
 pub use dquot::{DquotFormat, DquotItem, QuotaOff};
 pub use exchange::{ExchangeFlags, ExchangeIntent};

@@ -15,12 +15,12 @@
 //! ```
 
 mod encode;
+mod geometry;
 mod refusal;
 mod verify;
 
+pub use crate::checks::superblock::SuperblockCheck;
 pub use refusal::{Access, Unsupported};
-pub(crate) use verify::MIN_LAST_AG_BLOCKS;
-pub use verify::SuperblockCheck;
 
 use core::mem::{offset_of, size_of};
 
@@ -37,7 +37,7 @@ use crate::features::{
     VersionFlags,
 };
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of the superblock: "XFSB".
 pub const SUPERBLOCK_MAGIC: u32 = 0x5846_5342;

@@ -33,7 +33,7 @@ use crate::addr::{DiskAddr, FileBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::directory::name_hash;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of a leaf.
 #[doc(alias = "XFS_ATTR3_LEAF_MAGIC")]

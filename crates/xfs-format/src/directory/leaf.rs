@@ -22,7 +22,7 @@ use super::DirectoryCheck;
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of the only leaf of a directory.
 #[doc(alias = "XFS_DIR3_LEAF1_MAGIC")]

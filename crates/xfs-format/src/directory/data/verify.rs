@@ -8,7 +8,7 @@ use crate::corruption::{Check, StructureAddress};
 use crate::directory::{DirectoryCheck, Entry, leaf, name_hash};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Offsets of the common fields in data blocks and in blocks of the free-space index.
 pub(crate) const ENVELOPE: Envelope = Envelope {
