@@ -4,6 +4,7 @@
 //! collects the files, runs the rules and prints the findings. The rules that rustfmt, rustc and
 //! clippy check are in `rustfmt.toml`, `clippy.toml` and the lint table.
 
+mod circles;
 mod documents;
 mod invariants;
 mod layers;
@@ -97,6 +98,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     }
     findings.extend(source::check_unsafe(&files));
     findings.extend(invariants::check(&files));
+    findings.extend(circles::check(&files));
     findings.extend(files.iter().flat_map(voice::check));
     findings.extend(check_api(&metadata, &files)?);
     findings.sort();
