@@ -70,6 +70,11 @@ impl File {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 
+    /// Returns whether the file is the root of a crate or of a test binary.
+    fn is_root(&self) -> bool {
+        self.path.ends_with("/lib.rs") || self.path.ends_with("/main.rs")
+    }
+
     /// Returns the folder of the file, without a final `/`. It is empty for a file of the root.
     fn folder(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(folder, _)| folder)

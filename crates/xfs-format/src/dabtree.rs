@@ -186,6 +186,7 @@ pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) ->
     let mut previous = 0;
     for (index, entry) in node.entries.iter().enumerate() {
         let (hash, block) = (entry.hash.get(), entry.before.get());
+        // I1: the hashes ascend.
         if hash < previous {
             return Err(DaBtreeCheck::HashOrder { index, hash, previous }.into());
         }

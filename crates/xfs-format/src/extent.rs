@@ -158,6 +158,7 @@ impl Extent {
     /// Returns the first check that failed.
     pub fn verify(&self, rules: &ExtentRules<'_>) -> Result<(), ExtentCheck> {
         let Self { file_block, start, length_blocks, unwritten } = *self;
+        // I2: a record covers at least one block.
         if length_blocks == 0 {
             return Err(ExtentCheck::Empty { file_block });
         }
@@ -167,9 +168,11 @@ impl Extent {
         let exists = |geometry: &Geometry| {
             geometry.contains_extent(start, length_blocks.into()) && is_for_files(start, geometry)
         };
+        // I2: on the data device, all blocks lie in one group.
         if !rules.data_device.is_none_or(exists) {
             return Err(ExtentCheck::OutsideVolume { file_block, start, length_blocks });
         }
+        // I3: only data forks of regular files have unwritten records.
         if unwritten && !rules.unwritten_allowed {
             return Err(ExtentCheck::Unwritten { file_block });
         }
@@ -230,6 +233,7 @@ impl<'a> ExtentList<'a> {
         let mut end = from;
         for extent in self.iter() {
             extent.verify(rules)?;
+            // I1: the records are in order and do not overlap.
             if extent.file_block < end {
                 return Err(ExtentCheck::Order { file_block: extent.file_block, end });
             }

@@ -183,6 +183,7 @@ impl InodeCore {
         let Some((disk, forks)) = bytes.get(..needed).and_then(split_core) else {
             return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
         };
+        // I1: of the values, only magic number and format words are checked here.
         if disk.magic.get() != INODE_MAGIC {
             let (found, expected) = (disk.magic.get().into(), INODE_MAGIC.into());
             return Err(corrupt(Check::Magic { found, expected }));

@@ -13,7 +13,7 @@
 //! - **I2** Disk structures are big-endian types without padding. Their size is asserted at compile
 //!   time. Two modules read little-endian numbers: [`crc`] and [`log_item`]. The module [`acl`]
 //!   also reads and writes such numbers, in a form that is not on disk.
-//! - **I3** Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
+//! - Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
 //!   converts between them.
 #![no_std]
 #![forbid(unsafe_code)]

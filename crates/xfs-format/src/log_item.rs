@@ -19,7 +19,7 @@
 //!
 //! - **I1** Counts and lengths in an item are compared with the actual regions before they are
 //!   used. A decoded item holds all the bytes that its fields describe.
-//! - **I2** This module does not know the volume. Replay checks whether an item's addresses exist.
+//! - This module does not know the volume. Replay checks whether an item's addresses exist.
 
 mod actions;
 mod attr;
@@ -330,7 +330,7 @@ pub enum LogItem<'a> {
 
 impl<'a> LogItem<'a> {
     /// Decodes an item from its regions. `place` is where its transaction starts in the log, for
-    /// messages. Addresses in the item are not checked (I2).
+    /// messages. Addresses in the item are not checked.
     ///
     /// # Errors
     ///

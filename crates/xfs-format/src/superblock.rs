@@ -117,6 +117,7 @@ pub struct SuperblockDisk {
     pub realtime_reserved: U64,
 }
 
+// I2 of the crate: the size is that of the format.
 const _: () = assert!(size_of::<SuperblockDisk>() == 304);
 const _: () = assert!(offset_of!(SuperblockDisk, crc) == 224);
 const _: () = assert!(offset_of!(SuperblockDisk, metadata_directory_inode) == 264);

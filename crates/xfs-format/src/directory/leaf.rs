@@ -150,6 +150,7 @@ pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryChec
     let (mut previous, mut stale) = (0, 0);
     for (index, entry) in index.iter().enumerate() {
         let hash = entry.hash.get();
+        // I1: the hashes ascend.
         if hash < previous {
             return Err(DirectoryCheck::HashOrder { index, hash, previous });
         }
