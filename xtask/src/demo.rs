@@ -226,6 +226,7 @@ impl Demo {
         // I1. A reason of the machine for leaving something out may be wider.
         let is_wide =
             |line: &String| line.chars().count() > SCREEN_COLUMNS && !line.contains("left out");
+        // I1: summary and verdict fit on a screen.
         if summary.len() + 3 > SCREEN_LINES || summary.iter().any(is_wide) {
             return Err(Error::Demo(format!("the summary does not fit on a screen: {summary:?}")));
         }

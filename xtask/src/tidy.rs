@@ -4,6 +4,7 @@
 //! collects the files, runs the rules and prints the findings. The rules that rustfmt, rustc and
 //! clippy check are in `rustfmt.toml`, `clippy.toml` and the lint table.
 
+mod circles;
 mod documents;
 mod invariants;
 mod layers;
@@ -69,6 +70,11 @@ impl File {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 
+    /// Returns whether the file is the root of a crate or of a test binary.
+    fn is_root(&self) -> bool {
+        self.path.ends_with("/lib.rs") || self.path.ends_with("/main.rs")
+    }
+
     /// Returns the folder of the file, without a final `/`. It is empty for a file of the root.
     fn folder(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
@@ -97,6 +103,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     }
     findings.extend(source::check_unsafe(&files));
     findings.extend(invariants::check(&files));
+    findings.extend(circles::check(&files));
     findings.extend(files.iter().flat_map(voice::check));
     findings.extend(check_api(&metadata, &files)?);
     findings.sort();

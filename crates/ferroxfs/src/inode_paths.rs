@@ -189,6 +189,7 @@ fn search_directory(
     for entry in volume.node(directory)?.entries()? {
         match entry {
             Ok(entry) => {
+                // I2: no more paths than the bound are made.
                 if entry.number() == wanted && found.paths.len() < MAX_PATHS {
                     found.paths.push(path.join(entry.name()));
                 }

@@ -185,7 +185,7 @@
 //!
 //! - **I1** A volume opened for reading never writes a byte, even if its log is dirty: the log is
 //!   replayed in memory.
-//! - **I2** There is no process-wide state: no signals, no environment. A volume that is open for
+//! - There is no process-wide state: no signals, no environment. A volume that is open for
 //!   reading has no threads. One that is open for writing has threads for its log and its
 //!   background work, until it is closed.
 //! - **I3** Whatever the image holds, a call returns an error that says what is wrong and where.

@@ -4,7 +4,7 @@
 //!
 //! - **I1** A walk enters a directory at most once. If directories form a cycle, the walk ends with
 //!   an error at the entry that closes it.
-//! - **I2** Memory grows with the depth, not with its square. There is one path, which each level
+//! - Memory grows with the depth, not with its square. There is one path, which each level
 //!   extends. A volume may be as deep as it has inodes.
 //! - **I3** An error is an item like any other: the walk continues with everything that can still
 //!   be read.
@@ -57,7 +57,7 @@ impl From<WalkError> for io::Error {
 pub struct Walk {
     start: Option<WalkEntry>,
     open: Vec<Level>,
-    /// The path of the innermost directory that is open, as bytes (**I2**).
+    /// The path of the innermost directory that is open, as bytes.
     path: Vec<u8>,
     entered: HashSet<InodeNumber>,
     contents_first: bool,

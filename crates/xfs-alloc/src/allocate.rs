@@ -246,7 +246,7 @@ pub fn allocate_extent(
             }
         }
     }
-    debug_assert!(
+    assert!(
         !was_secured || !request.wanted.is_single_block() || keeps_all_groups(tx),
         "I2: a step that keeps a group has the blocks that it may still allocate"
     );

@@ -130,12 +130,10 @@ impl GroupSpace {
         tx: &mut Transaction<'_>,
         wanted: &GroupRequest,
     ) -> Result<SearchResult> {
-        let Some(mut affordable) = self.affordable(wanted) else {
-            return Ok(SearchResult::Nothing);
-        };
+        let Some(mut affordable) = self.affordable(wanted) else { return self.nothing() };
         if self.fill_free_list(tx)? {
             // Filling the list has taken blocks and may have added a level to a btree.
-            let Some(left) = self.affordable(wanted) else { return Ok(SearchResult::Nothing) };
+            let Some(left) = self.affordable(wanted) else { return self.nothing() };
             affordable = left;
         }
         let wanted = affordable;

@@ -12,11 +12,11 @@
 use alloc::vec::Vec;
 use core::mem::size_of;
 
-use thiserror::Error;
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, little_endian};
 
 use crate::addr::InodeNumber;
+pub use crate::checks::acl::AclCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
 /// Name of the attribute with the access control list of a file, in the trusted namespace.
@@ -120,29 +120,6 @@ pub struct AclEntry {
     pub tag: AclTag,
     /// The rights of these users: the sum of 4 for read, 2 for write and 1 for execute.
     pub permissions: u16,
-}
-
-/// A failed check of an access control list, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AclCheck {
-    #[error("{count} entries in {bytes} bytes")]
-    Count { count: u32, bytes: usize },
-    #[error("entry with unknown tag {tag:#x}")]
-    Tag { tag: u32 },
-    #[error("entry with permissions {permissions:#x}")]
-    Permissions { permissions: u16 },
-    #[error("no entry for the owner, the group of the file, or others")]
-    Incomplete,
-    #[error(
-        "duplicate entries, or entries not in the order owner, users, group, groups, mask, others"
-    )]
-    Order,
-    #[error("entries for named users or groups, but no mask")]
-    NoMask,
-    #[error("an entry for the reserved user or group number 4294967295")]
-    Nobody,
 }
 
 /// Checks that the entries form a valid list (acl(5), "Valid ACLs").

@@ -11,50 +11,25 @@
 
 use core::mem::offset_of;
 
-use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agfl;
 use crate::btree::BtreeKind;
+pub use crate::checks::agf::AgfCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
 use crate::group::Group;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of the AGF: "XAGF".
 pub const AGF_MAGIC: u32 = 0x5841_4746;
 /// Index of the AGF's sector in its group.
 pub const AGF_SECTOR: u32 = 1;
 const VERSION: u32 = 1;
-
-/// A failed check of the AGF, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AgfCheck {
-    #[error("version {version} is not known")]
-    Version { version: u32 },
-    #[error("belongs to group {found}, not to group {expected}")]
-    GroupNumber { found: u32, expected: u32 },
-    #[error("group of {found} blocks, but by the superblock it has {expected}")]
-    Length { found: u32, expected: u32 },
-    #[error("free list from {first} to {last} with {count} entries, in a ring of {size}")]
-    FreeList { first: u32, last: u32, count: u32, size: u32 },
-    #[error("btree of {tree}: root is block {block:#x}")]
-    Root { tree: &'static str, block: u32 },
-    #[error("btree of {tree}: {levels} levels, outside 1..={max}")]
-    Levels { tree: &'static str, levels: u32, max: u32 },
-    #[error("{free} free blocks of {length}, the longest extent has {longest}")]
-    FreeBlocks { free: u32, longest: u32, length: u32 },
-    #[error("{blocks} blocks taken by {what}, of {length}")]
-    Blocks { what: &'static str, blocks: u32, length: u32 },
-    #[error("{stored} {what}, but the btrees have {counted}")]
-    Counted { what: &'static str, stored: u32, counted: u64 },
-}
 
 /// The AGF on disk.
 #[doc(alias = "xfs_agf")]

@@ -9,36 +9,21 @@
 
 use core::mem::offset_of;
 
-use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agf::FreeListRange;
+pub use crate::checks::agfl::AgflCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of the AGFL: "XAFL".
 pub const AGFL_MAGIC: u32 = 0x5841_464c;
 /// Index of the AGFL's sector in its group.
 pub const AGFL_SECTOR: u32 = 3;
-
-/// A failed check of the AGFL, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AgflCheck {
-    #[error("belongs to group {found}, not to group {expected}")]
-    GroupNumber { found: u32, expected: u32 },
-    #[error("entry {place} holds block {block:#x}, which does not exist")]
-    Block { place: usize, block: u32 },
-    #[error("the AGF counts {count} entries, but its range goes from {first} to {last}")]
-    Range { first: u32, last: u32, count: u32 },
-    #[error("entry {place} is in use but empty")]
-    Empty { place: usize },
-}
 
 /// The header of the AGFL on disk.
 #[doc(alias = "xfs_agfl")]

@@ -12,19 +12,19 @@
 use core::mem::offset_of;
 use core::ops::Range;
 
-use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, AgInode, AgNumber, DiskAddr, Lsn};
 use crate::agf::BtreeRoot;
 use crate::btree::BtreeKind;
+pub use crate::checks::agi::AgiCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
 use crate::group::Group;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of the AGI: "XAGI".
 pub const AGI_MAGIC: u32 = 0x5841_4749;
@@ -35,41 +35,6 @@ pub const AGI_SECTOR: u32 = 2;
 #[doc(alias = "XFS_AGI_UNLINKED_BUCKETS")]
 pub const UNLINKED_BUCKETS: usize = 64;
 const VERSION: u32 = 1;
-
-/// A failed check of the AGI, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AgiCheck {
-    #[error("version {version} is not known")]
-    Version { version: u32 },
-    #[error("belongs to group {found}, not to group {expected}")]
-    GroupNumber { found: u32, expected: u32 },
-    #[error("group of {found} blocks, but by the superblock it has {expected}")]
-    Length { found: u32, expected: u32 },
-    #[error("btree of {tree}: root is block {block:#x}")]
-    Root { tree: &'static str, block: u32 },
-    #[error("btree of {tree}: {levels} levels, outside 1..={max}")]
-    Levels { tree: &'static str, levels: u32, max: u32 },
-    #[error("{free} free of {count} inodes in a group where {max} fit")]
-    Inodes { free: u32, count: u32, max: u64 },
-    #[error("{blocks} blocks taken by the btree of {tree}, of {length}")]
-    Blocks { tree: &'static str, blocks: u32, length: u32 },
-    #[error("unlinked list {bucket} starts at inode {inode:#x}")]
-    Unlinked { bucket: usize, inode: u32 },
-    #[error("inode {inode:#x} is in no chunk of the inode btree")]
-    NoChunk { inode: u32 },
-    #[error("the inode btrees disagree about the chunk at {start:#x}")]
-    ChunksDiffer { start: u32 },
-    #[error("{free} free inodes counted, but the inode btrees have none")]
-    NoneFree { free: u32 },
-    #[error("inode {inode:#x} is free in the inode btree but in use on disk")]
-    InUse { inode: u32 },
-    #[error("inode {inode:#x} is already free")]
-    NotInUse { inode: u32 },
-    #[error("{stored} {what}, but the btrees have {counted}")]
-    Counted { what: &'static str, stored: u32, counted: u64 },
-}
 
 /// The AGI on disk.
 #[doc(alias = "xfs_agi")]

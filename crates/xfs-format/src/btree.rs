@@ -21,14 +21,14 @@
 mod block;
 mod encode;
 mod extents;
-mod layout;
+pub(crate) mod layout;
 mod verify;
 
+pub use crate::checks::btree::BtreeCheck;
 pub use block::{BtreeBlock, LongHeaderDisk, ShortHeaderDisk};
 pub use encode::{BtreeHeader, BtreeIdentity, encode_leaf};
 pub use extents::Extents;
 pub use layout::{BtreeKind, BtreeLayout, PointerForm};
-pub use verify::BtreeCheck;
 pub(crate) use verify::{envelope_of, verify};
 
 use core::fmt::Debug;

@@ -2,35 +2,35 @@
 //! values.
 //!
 //! Owns: [`Corruption`] and the checks that all structures share. The checks of one structure are
-//! an enum in the module of that structure. The enum is a variant of [`Check`], so that callers can
-//! match on the checks and tests can name them.
+//! an enum in the module `checks`. The enum is a variant of [`Check`], so that callers can match on
+//! the checks and tests can name them.
 
 use core::fmt;
 
 use alloc::boxed::Box;
 use thiserror::Error;
 
-use crate::acl::AclCheck;
 use crate::addr::{AgNumber, DiskAddr, FileBlock, InodeNumber, Lsn};
-use crate::agf::AgfCheck;
-use crate::agfl::AgflCheck;
-use crate::agi::AgiCheck;
-use crate::attr::AttrCheck;
-use crate::btree::BtreeCheck;
-use crate::dabtree::DaBtreeCheck;
-use crate::directory::DirectoryCheck;
-use crate::extent::ExtentCheck;
-use crate::free_space::FreeSpaceCheck;
-use crate::inode::InodeCheck;
-use crate::inode_chunk::InodeChunkCheck;
-use crate::kind::BlockKind;
-use crate::log_item::LogItemCheck;
-use crate::log_record::LogRecordCheck;
-use crate::parent::ParentCheck;
-use crate::refcount::RefcountCheck;
-use crate::rmap::RmapCheck;
-use crate::superblock::SuperblockCheck;
-use crate::symlink::SymlinkCheck;
+use crate::block_kind::BlockKind;
+use crate::checks::acl::AclCheck;
+use crate::checks::agf::AgfCheck;
+use crate::checks::agfl::AgflCheck;
+use crate::checks::agi::AgiCheck;
+use crate::checks::attr::AttrCheck;
+use crate::checks::btree::BtreeCheck;
+use crate::checks::dabtree::DaBtreeCheck;
+use crate::checks::directory::DirectoryCheck;
+use crate::checks::extent::ExtentCheck;
+use crate::checks::free_space::FreeSpaceCheck;
+use crate::checks::inode::InodeCheck;
+use crate::checks::inode_chunk::InodeChunkCheck;
+use crate::checks::log_item::LogItemCheck;
+use crate::checks::log_record::LogRecordCheck;
+use crate::checks::parent::ParentCheck;
+use crate::checks::refcount::RefcountCheck;
+use crate::checks::rmap::RmapCheck;
+use crate::checks::superblock::SuperblockCheck;
+use crate::checks::symlink::SymlinkCheck;
 
 /// A kind of on-disk structure, as findings name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

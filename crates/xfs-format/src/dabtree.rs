@@ -18,22 +18,18 @@
 
 use core::mem::{offset_of, size_of};
 
-use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
+pub use crate::checks::dabtree::{DaBtreeCheck, MAX_DEPTH};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of a node.
 #[doc(alias = "XFS_DA3_NODE_MAGIC")]
 pub const NODE_MAGIC: u16 = 0x3ebe;
-
-/// The highest level of a node. Leaves have level 0.
-#[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
-pub const MAX_DEPTH: u16 = 5;
 
 /// The header of every block of a name hash btree.
 #[doc(alias = "xfs_da3_blkinfo")]
@@ -86,33 +82,6 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     lsn: offset_of!(DaHeaderDisk, lsn),
     uuid: offset_of!(DaHeaderDisk, uuid),
 };
-
-/// A failed check of a node of a directory or attribute btree, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum DaBtreeCheck {
-    #[error("a node has level {level}, outside 1..={MAX_DEPTH}")]
-    Level { level: u16 },
-    #[error("a node has {count} entries, outside 1..={capacity}")]
-    Count { count: u16, capacity: usize },
-    #[error("entry {index} has hash {hash:#010x}, below the previous hash {previous:#010x}")]
-    HashOrder { index: usize, hash: u32, previous: u32 },
-    #[error("entry {index} points to fork block {block}, which cannot be a child")]
-    Child { index: usize, block: u32 },
-    #[error("level {found}, but the parent requires level {expected}")]
-    LevelBelow { found: u16, expected: u16 },
-    #[error("the tree leads here a second time, after {visited} blocks: it has a cycle")]
-    Cycle { visited: u64 },
-    #[error("the first hash is {hash:#010x}, below {lowest:#010x}, the last of the previous block")]
-    BelowSibling { hash: u32, lowest: u32 },
-    #[error("the last hash is {hash:#010x}, but the parent has {expected:#010x}")]
-    LastHash { hash: u32, expected: u32 },
-    #[error("the next leaf is fork block {found}, but by the parent it is {expected}")]
-    NextLeaf { found: u64, expected: u64 },
-    #[error("there is no next leaf, but this is not the last one")]
-    NoNextLeaf,
-}
 
 /// Returns the magic number of any block of the tree, or `None` if there are too few bytes.
 #[must_use]
@@ -217,6 +186,7 @@ pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) ->
     let mut previous = 0;
     for (index, entry) in node.entries.iter().enumerate() {
         let (hash, block) = (entry.hash.get(), entry.before.get());
+        // I1: the hashes ascend.
         if hash < previous {
             return Err(DaBtreeCheck::HashOrder { index, hash, previous }.into());
         }

@@ -11,7 +11,7 @@ use crate::addr::{DiskAddr, Lsn};
 use crate::corruption::Check;
 use crate::crc;
 use crate::group::Group;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// The byte offsets of the common fields in one kind of block.
 #[derive(Clone, Copy, Debug)]

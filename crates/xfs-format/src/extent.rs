@@ -22,11 +22,11 @@ pub use root::{EXTENT_ROOT_HEADER_BYTES, ExtentRoot, MAX_EXTENT_LEVELS, encode_e
 
 use core::mem::size_of;
 
-use thiserror::Error;
 use zerocopy::big_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{FileBlock, FsBlock};
+pub use crate::checks::extent::ExtentCheck;
 use crate::geometry::Geometry;
 use crate::inode::{FileType, ForkKind, InodeCore};
 
@@ -85,39 +85,6 @@ pub struct Extent {
     pub length_blocks: u32,
     /// Whether the blocks are allocated but read as zeros.
     pub unwritten: bool,
-}
-
-/// A failed check of an extent record or of a list of them, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum ExtentCheck {
-    #[error("the extent at {file_block} has no length")]
-    Empty { file_block: FileBlock },
-    #[error("the extent at {file_block} starts before {end}, the end of the previous extent")]
-    Order { file_block: FileBlock, end: FileBlock },
-    #[error("the extent at {file_block} extends past the last block that a file can have")]
-    FileLimit { file_block: FileBlock },
-    #[error(
-        "the extent at {file_block} maps {length_blocks} blocks at {start}, outside the file space"
-    )]
-    OutsideVolume { file_block: FileBlock, start: FsBlock, length_blocks: u32 },
-    #[error("the extent at {file_block} is unwritten in a fork that cannot have such extents")]
-    Unwritten { file_block: FileBlock },
-    #[error("{count} extents do not fit into {room} bytes")]
-    Room { count: u64, room: usize },
-    #[error("the map holds {found} extents, but the inode counts {expected}")]
-    Count { found: u64, expected: u64 },
-    #[error("btree root of level {level} in the inode")]
-    RootLevel { level: u16 },
-    #[error("btree root of {count} entries, but only {limit} fit")]
-    RootCount { count: u16, limit: usize },
-    #[error("btree keys are not in order at {file_block}")]
-    KeyOrder { file_block: FileBlock },
-    #[error("btree entry at {file_block} points to {child}, outside the file space")]
-    Child { file_block: FileBlock, child: FsBlock },
-    #[error("{file_block} is not mapped")]
-    NotMapped { file_block: FileBlock },
 }
 
 /// The rules that the records of one fork must satisfy.
@@ -191,6 +158,7 @@ impl Extent {
     /// Returns the first check that failed.
     pub fn verify(&self, rules: &ExtentRules<'_>) -> Result<(), ExtentCheck> {
         let Self { file_block, start, length_blocks, unwritten } = *self;
+        // I2: a record covers at least one block.
         if length_blocks == 0 {
             return Err(ExtentCheck::Empty { file_block });
         }
@@ -200,9 +168,11 @@ impl Extent {
         let exists = |geometry: &Geometry| {
             geometry.contains_extent(start, length_blocks.into()) && is_for_files(start, geometry)
         };
+        // I2: on the data device, all blocks lie in one group.
         if !rules.data_device.is_none_or(exists) {
             return Err(ExtentCheck::OutsideVolume { file_block, start, length_blocks });
         }
+        // I3: only data forks of regular files have unwritten records.
         if unwritten && !rules.unwritten_allowed {
             return Err(ExtentCheck::Unwritten { file_block });
         }
@@ -263,6 +233,7 @@ impl<'a> ExtentList<'a> {
         let mut end = from;
         for extent in self.iter() {
             extent.verify(rules)?;
+            // I1: the records are in order and do not overlap.
             if extent.file_block < end {
                 return Err(ExtentCheck::Order { file_block: extent.file_block, end });
             }

@@ -4,26 +4,15 @@
 //! Owns: the record, which is also its own key, and the order of the records in each of the two
 //! btrees. Does **not** own the rule that the longest record equals `longest` in the AGF.
 
-use thiserror::Error;
 use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::AgBlock;
 use crate::btree::{BtreeFormat, BtreeKind, put};
+pub use crate::checks::free_space::FreeSpaceCheck;
 use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
-
-/// A failed check of a free-space record, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum FreeSpaceCheck {
-    #[error("{count} blocks from block {start} lie outside the allocation group")]
-    Range { start: u32, count: u32 },
-    #[error("the btrees disagree whether {count} blocks from block {start} are free")]
-    Disagree { start: u32, count: u32 },
-}
 
 /// A free extent on disk, the form of records and of keys.
 #[doc(alias = "xfs_alloc_rec")]

@@ -13,12 +13,13 @@ use crate::addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber,
 };
 use crate::features::{IncompatFeatures, RoCompatFeatures};
-use crate::superblock::{MIN_LAST_AG_BLOCKS, SuperblockDisk};
 
 /// Inodes in a chunk, the unit in which inodes are allocated.
 #[doc(alias = "XFS_INODES_PER_CHUNK")]
 pub const INODES_PER_CHUNK: u32 = 64;
 
+/// Smallest number of blocks of the last allocation group.
+pub(crate) const MIN_LAST_AG_BLOCKS: u64 = 64;
 /// Number of bits of a volume's block number in an extent record.
 const BLOCK_NUMBER_BITS: u32 = 52;
 /// Number of bits of a volume's inode number.
@@ -79,32 +80,6 @@ pub struct InodeLocation {
 }
 
 impl Geometry {
-    /// Copies the fields of a verified superblock (I1).
-    pub(crate) fn from_verified(disk: &SuperblockDisk) -> Self {
-        let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
-        let meta_uuid =
-            if incompat.contains(IncompatFeatures::META_UUID) { disk.meta_uuid } else { disk.uuid };
-        Self {
-            block_size: disk.block_size.get(),
-            block_log: disk.block_log,
-            sector_size: disk.sector_size.get().into(),
-            inode_size: disk.inode_size.get().into(),
-            inode_log: disk.inode_log,
-            inodes_per_block_log: disk.inodes_per_block_log,
-            directory_block_log: disk.directory_block_log,
-            ag_count: disk.ag_count.get(),
-            ag_blocks: disk.ag_blocks.get(),
-            ag_blocks_log: disk.ag_blocks_log,
-            data_blocks: disk.data_blocks.get(),
-            inode_alignment_blocks: disk.inode_alignment_blocks.get(),
-            sparse_alignment_blocks: disk.sparse_alignment_blocks.get(),
-            realtime_extent_blocks: disk.realtime_extent_blocks.get(),
-            meta_uuid: Uuid::from_bytes(meta_uuid),
-            incompat,
-            ro_compat: RoCompatFeatures::from_bits_retain(disk.ro_compat.get()),
-        }
-    }
-
     /// Returns the length of a directory block in bytes.
     #[must_use]
     pub const fn directory_block_size(&self) -> u32 {

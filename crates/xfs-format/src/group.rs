@@ -19,6 +19,7 @@ impl<'a> Group<'a> {
     /// Returns the group `number`, or `None` if there is no such group.
     #[must_use]
     pub const fn new(geometry: &'a Geometry, number: AgNumber) -> Option<Self> {
+        // I1 of the crate: a `Group` exists.
         match geometry.ag_length(number) {
             0 => None,
             length_blocks => Some(Self { geometry, number, length_blocks }),

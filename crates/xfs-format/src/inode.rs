@@ -21,13 +21,16 @@
 
 mod disk;
 mod encode;
-mod flags;
+pub(crate) mod flags;
+pub(crate) mod kinds;
 mod verify;
 
+pub use crate::checks::inode::InodeCheck;
 pub use disk::InodeDisk;
 pub use encode::encode_free;
 pub use flags::{ExtendedFlags, InodeFlags, InodeFlags2};
-pub use verify::{InodeCheck, verify_checksum};
+pub use kinds::{FileType, ForkFormat, ForkKind};
+pub use verify::verify_checksum;
 
 use core::mem::{offset_of, size_of};
 
@@ -49,115 +52,6 @@ pub const CORE_BYTES: usize = size_of::<InodeDisk>();
 pub const CRC_OFFSET: usize = offset_of!(InodeDisk, crc);
 /// Unit of the fork offset, in bytes.
 pub const FORK_OFFSET_BYTES: usize = 8;
-
-/// The type of a file, as the type bits of its mode give it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FileType {
-    /// Named pipe.
-    Fifo,
-    /// Character device.
-    CharDevice,
-    /// Directory.
-    Directory,
-    /// Block device.
-    BlockDevice,
-    /// Regular file.
-    Regular,
-    /// Symbolic link.
-    Symlink,
-    /// Socket.
-    Socket,
-}
-
-impl FileType {
-    /// Returns the type of a file with this mode, or `None` if the type bits of `mode` are unknown.
-    #[doc(alias = "S_IFMT")]
-    #[must_use]
-    pub const fn from_mode(mode: u16) -> Option<Self> {
-        match mode >> 12 {
-            0o01 => Some(Self::Fifo),
-            0o02 => Some(Self::CharDevice),
-            0o04 => Some(Self::Directory),
-            0o06 => Some(Self::BlockDevice),
-            0o10 => Some(Self::Regular),
-            0o12 => Some(Self::Symlink),
-            0o14 => Some(Self::Socket),
-            _ => None,
-        }
-    }
-
-    /// Returns the type bits that stand for this type in a mode.
-    #[must_use]
-    pub const fn mode_bits(self) -> u16 {
-        let bits = match self {
-            Self::Fifo => 0o01,
-            Self::CharDevice => 0o02,
-            Self::Directory => 0o04,
-            Self::BlockDevice => 0o06,
-            Self::Regular => 0o10,
-            Self::Symlink => 0o12,
-            Self::Socket => 0o14,
-        };
-        bits << 12
-    }
-
-    /// Returns whether files of this type have a device number.
-    #[must_use]
-    pub const fn is_device(self) -> bool {
-        matches!(self, Self::CharDevice | Self::BlockDevice)
-    }
-}
-
-/// The format of a fork.
-#[doc(alias = "xfs_dinode_fmt")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ForkFormat {
-    /// A device number. Pipes and sockets have this format too, without a number.
-    Device,
-    /// The contents themselves: a small directory, a short link target, or a few attributes.
-    Local,
-    /// An array of extent records.
-    Extents,
-    /// The root of a btree of extent records.
-    Btree,
-    /// A UUID. XFS on Linux never uses this format.
-    Uuid,
-    /// The root of a btree of other records than extents, in metadata inodes of the realtime
-    /// section.
-    #[doc(alias = "XFS_DINODE_FMT_META_BTREE")]
-    MetadataBtree,
-}
-
-impl ForkFormat {
-    /// Returns the format that this byte stands for on disk, or `None` if the byte is unknown.
-    #[must_use]
-    pub const fn decode(raw: u8) -> Option<Self> {
-        match raw {
-            0 => Some(Self::Device),
-            1 => Some(Self::Local),
-            2 => Some(Self::Extents),
-            3 => Some(Self::Btree),
-            4 => Some(Self::Uuid),
-            5 => Some(Self::MetadataBtree),
-            _ => None,
-        }
-    }
-
-    /// Returns the byte that stands for this format on disk.
-    #[must_use]
-    pub const fn encode(self) -> u8 {
-        self as u8
-    }
-}
-
-/// One of the two forks of an inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ForkKind {
-    /// The data fork: the contents of the file.
-    Data,
-    /// The attribute fork: the extended attributes of the file.
-    Attr,
-}
 
 /// A device number. XFS packs it as major << 18 | minor.
 #[doc(alias = "xfs_dev_t")]
@@ -289,6 +183,7 @@ impl InodeCore {
         let Some((disk, forks)) = bytes.get(..needed).and_then(split_core) else {
             return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
         };
+        // I1: of the values, only magic number and format words are checked here.
         if disk.magic.get() != INODE_MAGIC {
             let (found, expected) = (disk.magic.get().into(), INODE_MAGIC.into());
             return Err(corrupt(Check::Magic { found, expected }));

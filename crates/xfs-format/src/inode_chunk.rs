@@ -12,12 +12,12 @@
 //! have no space on disk. The bits of these inodes in the free mask are set, but the free count
 //! does not include them.
 
-use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::AgInode;
 use crate::btree::{BtreeFormat, BtreeKind, put};
+pub use crate::checks::inode_chunk::InodeChunkCheck;
 use crate::corruption::Check;
 use crate::features::IncompatFeatures;
 use crate::geometry::{Geometry, INODES_PER_CHUNK};
@@ -26,23 +26,6 @@ use crate::group::Group;
 /// Number of inodes that one bit of the hole mask covers.
 #[doc(alias = "XFS_INODES_PER_HOLEMASK_BIT")]
 pub const INODES_PER_HOLE_BIT: u32 = 4;
-
-/// A failed check of an inode chunk record, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum InodeChunkCheck {
-    #[error("first inode {start} is not at the start of a block or chunk")]
-    Alignment { start: u32 },
-    #[error("inodes of the chunk at {start} lie outside the allocation group")]
-    Range { start: u32 },
-    #[error("{count} inodes with hole mask {holes:#06x}")]
-    Count { count: u8, holes: u16 },
-    #[error("{free_count} free inodes counted, but the free mask has {counted}")]
-    FreeCount { free_count: u32, counted: u32 },
-    #[error("chunk at {start} has no free inode, but is in the free-inode btree")]
-    NoneFree { start: u32 },
-}
 
 /// An inode chunk on disk, in the sparse form.
 #[doc(alias = "xfs_inobt_rec")]

@@ -5,51 +5,15 @@
 //! the path to the buffer requires (owner, level, sibling): the code that follows the pointer
 //! checks them.
 
+pub use crate::block_kind::BlockKind;
+pub use crate::verify_context::VerifyContext;
+
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{self, BtreeKind};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
 use crate::{agf, agfl, agi, attr, dabtree, directory, superblock, symlink};
-
-/// The kind of a metadata buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BlockKind {
-    /// Superblock: one sector.
-    Superblock,
-    /// AG free-space header: one sector.
-    Agf,
-    /// AG inode header: one sector.
-    Agi,
-    /// AG free list: one sector.
-    Agfl,
-    /// A btree block outside the inode: one filesystem block.
-    Btree(BtreeKind),
-    /// An inode cluster, or any whole number of inodes. Each inode has its own checksum.
-    InodeCluster,
-    /// A directory data block. Its magic number tells whether it is the only block or one of
-    /// several.
-    DirectoryData,
-    /// A block of a directory's hash index. Its magic number tells whether it is a leaf or a node.
-    DirectoryIndex,
-    /// A block of a directory's free-space index.
-    DirectoryFree,
-    /// A block of an attribute fork's btree. Its magic number tells whether it is a leaf or a node.
-    Attr,
-    /// A block of a remote attribute value.
-    AttrRemote,
-    /// A block with a part of a symbolic link's target.
-    Symlink,
-}
-
-/// The input of a verifier other than the bytes and their address.
-#[derive(Clone, Copy, Debug)]
-pub struct VerifyContext<'a> {
-    /// Geometry of the volume, including the UUID of its metadata.
-    pub geometry: &'a Geometry,
-    /// The head of the log, or `None` while it is unknown. No LSN may be after the head.
-    pub log_head: Option<Lsn>,
-}
 
 impl BlockKind {
     /// Returns the kind of structure that corruption reports name for buffers of this kind.

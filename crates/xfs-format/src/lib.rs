@@ -13,7 +13,7 @@
 //! - **I2** Disk structures are big-endian types without padding. Their size is asserted at compile
 //!   time. Two modules read little-endian numbers: [`crc`] and [`log_item`]. The module [`acl`]
 //!   also reads and writes such numbers, in a form that is not on disk.
-//! - **I3** Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
+//! - Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
 //!   converts between them.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -28,7 +28,9 @@ pub mod agf;
 pub mod agfl;
 pub mod agi;
 pub mod attr;
+mod block_kind;
 pub mod btree;
+mod checks;
 pub mod corruption;
 pub mod crc;
 pub mod dabtree;
@@ -53,6 +55,7 @@ pub mod rmap;
 pub mod superblock;
 pub mod symlink;
 pub mod timestamp;
+mod verify_context;
 
 pub use addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber, Lsn,

@@ -19,12 +19,11 @@
 //!
 //! - **I1** Counts and lengths in an item are compared with the actual regions before they are
 //!   used. A decoded item holds all the bytes that its fields describe.
-//! - **I2** This module does not know the volume. Replay checks whether an item's addresses exist.
+//! - This module does not know the volume. Replay checks whether an item's addresses exist.
 
 mod actions;
 mod attr;
 mod buffer;
-mod check;
 mod create;
 mod dquot;
 mod exchange;
@@ -32,10 +31,10 @@ mod extents;
 mod fields;
 mod inode;
 
+pub use crate::checks::log_item::LogItemCheck;
 pub use actions::{RefcountAction, RmapAction};
 pub use attr::{AttrIntent, AttrNames, AttrOperation};
 pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHUNK_BYTES};
-pub use check::LogItemCheck;
 pub use create::InodeCreate;
 pub use dquot::{DquotFormat, DquotItem, QuotaOff};
 pub use exchange::{ExchangeFlags, ExchangeIntent};
@@ -331,7 +330,7 @@ pub enum LogItem<'a> {
 
 impl<'a> LogItem<'a> {
     /// Decodes an item from its regions. `place` is where its transaction starts in the log, for
-    /// messages. Addresses in the item are not checked (I2).
+    /// messages. Addresses in the item are not checked.
     ///
     /// # Errors
     ///

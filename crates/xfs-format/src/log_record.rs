@@ -17,20 +17,21 @@
 //! record's cycle replaces those bytes, so that every block of the log shows in which cycle it was
 //! written. The checksum covers the record as it is on disk, with the bytes replaced.
 
-use core::fmt;
 use core::mem::{offset_of, size_of};
 
-use thiserror::Error;
 use uuid::Uuid;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{BASIC_BLOCK_BYTES, Lsn};
+pub use crate::checks::log_record::LogRecordCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 
+pub(crate) mod byte_order;
 mod encode;
 
+pub use byte_order::ByteOrder;
 pub use encode::{OPERATION_BYTES, next_cycle, unmount_operation};
 
 /// The first word of a record.
@@ -177,27 +178,6 @@ impl LogOperation {
             client,
             flags: OperationFlags::from_bits_retain(disk.flags),
         })
-    }
-}
-
-/// The byte order of log items, as a record's header states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ByteOrder {
-    /// The order of Linux on a little-endian machine.
-    LittleEndian,
-    /// The order of Linux on a big-endian machine.
-    BigEndian,
-    /// The order of IRIX, or an unknown one.
-    Other(u32),
-}
-
-impl fmt::Display for ByteOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LittleEndian => f.write_str("little-endian"),
-            Self::BigEndian => f.write_str("big-endian"),
-            Self::Other(format) => write!(f, "unknown byte order {format}"),
-        }
     }
 }
 
@@ -417,45 +397,6 @@ pub fn block_cycle(block: &[u8]) -> u32 {
 
 fn read_word(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(U32::ref_from_prefix(bytes.get(offset..)?).ok()?.0.get())
-}
-
-/// A failed check of the log, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum LogRecordCheck {
-    #[error("format version {version}, but only version 2 exists")]
-    Version { version: u32 },
-    #[error("was written from a buffer of {size} bytes")]
-    Size { size: u32 },
-    #[error("{length} bytes of payload, from a buffer of {size}")]
-    Length { length: u32, size: u32 },
-    #[error("its stored position is {lsn}")]
-    Misplaced { lsn: Lsn },
-    #[error("the tail at {tail} cannot be reached from {lsn}")]
-    Tail { tail: Lsn, lsn: Lsn },
-    #[error("is longer than the log, which has {log_blocks} blocks")]
-    LongerThanLog { log_blocks: u32 },
-    #[error("an operation of an unknown client {client:#x}")]
-    Client { client: u8 },
-    #[error(
-        "the log of {log_bytes} bytes at {start} does not fit the device of {device_bytes} bytes"
-    )]
-    PastDevice { start: u64, log_bytes: u64, device_bytes: u64 },
-    #[error("the log was never written: its first block is zero")]
-    Zeroed,
-    #[error("the log starts in cycle {first} and ends in cycle {last}")]
-    Cycles { first: u32, last: u32 },
-    #[error("no record starts in the {blocks} blocks before this block")]
-    NoRecord { blocks: u32 },
-    #[error("the last record has its tail here, but the next record starts {blocks} blocks later")]
-    NoTailRecord { blocks: u32 },
-    #[error(
-        "the record before the head has {recorded} blocks, but {present} blocks have its cycle"
-    )]
-    TooShort { recorded: u32, present: u32 },
-    #[error("there is nothing between the tail at {tail} and the head at {head}")]
-    Order { head: Lsn, tail: Lsn },
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@
 
 use core::mem::size_of;
 
-use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::InodeNumber;
 use crate::attr::{AttrEntry, AttrValue, Namespace};
+pub use crate::checks::parent::ParentCheck;
 use crate::corruption::{Corruption, Structure, StructureAddress};
 use crate::directory::{MAX_NAME, name_hash, name_is_sound};
 
@@ -39,17 +39,6 @@ pub struct Parent<'a> {
     pub generation: u32,
     /// The name of the file in that directory.
     pub name: &'a [u8],
-}
-
-/// A failed check of a parent pointer, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum ParentCheck {
-    #[error("the value is {length} bytes long, not 12")]
-    Length { length: u32 },
-    #[error("the name of {length} bytes is not valid for a directory entry")]
-    Name { length: usize },
 }
 
 impl<'a> Parent<'a> {

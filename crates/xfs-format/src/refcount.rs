@@ -7,12 +7,12 @@
 //! Blocks of a single owner have no record. The top bit of the first block marks extents that are
 //! reserved for copy-on-write. Keys are compared including that bit, so those extents sort last.
 
-use thiserror::Error;
 use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::AgBlock;
 use crate::btree::{BtreeFormat, BtreeKind, put};
+pub use crate::checks::refcount::RefcountCheck;
 use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
@@ -20,21 +20,6 @@ use crate::group::Group;
 /// The bit of the first block that marks the copy-on-write domain.
 #[doc(alias = "XFS_REFC_COWFLAG")]
 const STAGING_BIT: u32 = 1 << 31;
-
-/// A failed check of a reference count record, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum RefcountCheck {
-    #[error("{count} blocks from block {start} lie outside the allocation group")]
-    Range { start: u32, count: u32 },
-    #[error("{references} references to shared blocks from block {start}")]
-    Shared { start: u32, references: u32 },
-    #[error("{references} references to blocks reserved for copy-on-write from block {start}")]
-    Staging { start: u32, references: u32 },
-    #[error("the count of {references} references to block {start} does not allow the change")]
-    Change { start: u32, references: u32 },
-}
 
 /// A reference count on disk.
 #[doc(alias = "xfs_refcount_rec")]

@@ -14,35 +14,18 @@
 //! highest key of each child, and records are ordered by block, owner and offset.
 
 use bitflags::bitflags;
-use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, FileBlock, InodeNumber};
 use crate::btree::{BtreeFormat, BtreeKind, put};
+pub use crate::checks::rmap::RmapCheck;
 use crate::corruption::Check;
 use crate::geometry::Geometry;
 use crate::group::Group;
 
 /// The bits of the offset word that hold the offset itself.
 const OFFSET_MASK: u64 = (1 << 54) - 1;
-
-/// A failed check of a reverse map record, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum RmapCheck {
-    #[error("{count} blocks from block {start} lie outside the allocation group")]
-    Range { start: u32, count: u32 },
-    #[error("blocks from block {start} have the invalid owner {owner:#x}")]
-    Owner { start: u32, owner: u64 },
-    #[error("offset {offset:#x} of blocks from block {start} does not match their owner")]
-    Offset { start: u32, offset: u64 },
-    #[error(
-        "{count} blocks from block {start} are not mapped by {owner:#x} as the change requires"
-    )]
-    Missing { start: u32, count: u32, owner: u64 },
-}
 
 bitflags! {
     /// How an owner uses an extent. The bits are those of the offset word.

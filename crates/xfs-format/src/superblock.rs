@@ -15,12 +15,12 @@
 //! ```
 
 mod encode;
+mod geometry;
 mod refusal;
 mod verify;
 
+pub use crate::checks::superblock::SuperblockCheck;
 pub use refusal::{Access, Unsupported};
-pub(crate) use verify::MIN_LAST_AG_BLOCKS;
-pub use verify::SuperblockCheck;
 
 use core::mem::{offset_of, size_of};
 
@@ -37,7 +37,7 @@ use crate::features::{
     VersionFlags,
 };
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of the superblock: "XFSB".
 pub const SUPERBLOCK_MAGIC: u32 = 0x5846_5342;
@@ -117,6 +117,7 @@ pub struct SuperblockDisk {
     pub realtime_reserved: U64,
 }
 
+// I2 of the crate: the size is that of the format.
 const _: () = assert!(size_of::<SuperblockDisk>() == 304);
 const _: () = assert!(offset_of!(SuperblockDisk, crc) == 224);
 const _: () = assert!(offset_of!(SuperblockDisk, metadata_directory_inode) == 264);

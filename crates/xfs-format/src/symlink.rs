@@ -10,15 +10,15 @@
 
 use core::mem::{offset_of, size_of};
 
-use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
+pub use crate::checks::symlink::SymlinkCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of a block of a link's target: "XSLM".
 pub const SYMLINK_MAGIC: u32 = 0x5853_4c4d;
@@ -64,21 +64,6 @@ pub struct SymlinkBlock<'a> {
     pub lsn: Lsn,
     /// The bytes of the target in this block.
     pub target: &'a [u8],
-}
-
-/// A failed check of a block of a symbolic link's target, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum SymlinkCheck {
-    #[error("{length} bytes of a target at offset {offset} in a block with room for {room}")]
-    Range { offset: u32, length: u32, room: usize },
-    #[error("the part starts at offset {found} of the target, not at {expected}")]
-    Offset { found: u32, expected: u32 },
-    #[error("the blocks hold {found} bytes of the target, but its size is {expected}")]
-    Length { found: u64, expected: u64 },
-    #[error("the target holds a NUL byte at offset {offset}")]
-    Nul { offset: u64 },
 }
 
 impl<'a> SymlinkBlock<'a> {

@@ -10,12 +10,12 @@
 //!
 //! # Promises
 //!
-//! - **I1** The server keeps no state for a file or directory that has a name, so its memory does
+//! - The server keeps no state for a file or directory that has a name, so its memory does
 //!   not grow with the number of nodes that the kernel knows. The exception is `lazytime`, which
 //!   keeps up to 64,000 access times.
-//! - **I2** While a worker answers a request it holds only its own handler lock. If the contents of
+//! - While a worker answers a request it holds only its own handler lock. If the contents of
 //!   a read go through a pipe, it also holds the locks that keep the file unchanged.
-//! - **I3** After [`Mount::finish`] no request is being handled, and none will be.
+//! - After [`Mount::finish`] no request is being handled, and none will be.
 
 mod error;
 #[cfg(feature = "null")]

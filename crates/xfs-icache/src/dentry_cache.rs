@@ -20,7 +20,7 @@
 //!   not find its name here relies on that. A reader that finds an inode through a dentry checks,
 //!   after it has taken a reference, whether the dentry is dead. If it is not, the number does not
 //!   belong to another file yet, since a number is reused only after all names are removed.
-//! - **I3** A directory without entries has only negative dentries. They stay true for the next
+//! - A directory without entries has only negative dentries. They stay true for the next
 //!   directory that gets its number.
 //! - **I4** There are at most [`MAX_DENTRIES`], and a few more for each thread. A new dentry
 //!   replaces a dentry that was not used since the last sweep over it.
@@ -217,7 +217,7 @@ impl DentryCache {
 
     /// Removes a name whose meaning changes. The caller holds the exclusive latch of the directory,
     /// and keeps it until the change is made (I1). A directory whose names were all removed keeps
-    /// only negative dentries (I3).
+    /// only negative dentries.
     pub fn invalidate(&self, directory: InodeNumber, name: &[u8]) {
         let dentries = self.dentries.pin();
         remove(&dentries, &DentryKeyRef { directory, name });

@@ -14,7 +14,7 @@
 //! - **I2** A caller may hold an inode number whose chunk has been freed since, and the old inode
 //!   may still be on disk there. So an inode is not inserted if a chunk of its group was freed
 //!   while it was read. Once a chunk of a group was freed, lookups ask the inode btree first.
-//! - **I3** Reclaim waits for no I/O, since the log holds dirty inodes, and for no lock that is
+//! - Reclaim waits for no I/O, since the log holds dirty inodes, and for no lock that is
 //!   held over a wait. A thread reclaims when it has released a reference or begins an operation,
 //!   never inside a transaction.
 //!
@@ -269,7 +269,7 @@ impl<S: Store> InodeCache<S> {
             ReleaseOutcome::Abandoned => return self.abandon(&entry),
             ReleaseOutcome::NeedsInactivation => self.inactivation.push(entry),
             ReleaseOutcome::Evicted => self.remove(&entry),
-            // A thread that has released a reference reclaims (I3).
+            // A thread that has released a reference reclaims.
             ReleaseOutcome::Idle => self.reclaim_due(),
         }
         release

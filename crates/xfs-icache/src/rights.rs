@@ -74,6 +74,7 @@ impl RightsHint {
     /// Stores the rights that the caller read under the shared latch of the directory (I1).
     pub(crate) fn note(&self, rights: Rights) {
         let word = self.word.load(Ordering::Relaxed);
+        // I1: rights that are known already are the same.
         if word & KNOWN != 0 {
             return;
         }

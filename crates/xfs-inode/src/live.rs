@@ -19,7 +19,7 @@
 //!   home location on disk holds no copy of the inode; the first change makes a copy.
 //! - **I2** Everything that is logged can be encoded: [`LiveInode::update`] clamps times to the
 //!   range of their format.
-//! - **I3** The view's lock is held for writing only while the change is made: not during I/O or an
+//! - The view's lock is held for writing only while the change is made: not during I/O or an
 //!   allocation, nor while the thread acquires any lock except the record's own. Readers hold it
 //!   only while they read.
 //!
@@ -372,7 +372,7 @@ impl LiveInode {
             // times.
             self.look_up_needed();
         }
-        // I3: until the end of this function, which neither waits nor allocates blocks.
+        // Until the end of this function, which neither waits nor allocates blocks.
         let mut view = self.view.write();
         // Also before the change: a misfit hint counts as absent, and would reappear when the
         // realtime flag is removed.

@@ -155,8 +155,8 @@ impl Log {
     /// was added then.
     pub fn commit(&self, ticket: &mut Ticket, items: &[Arc<dyn LogItem>]) -> Result<Committed> {
         let committed = self.inner.cil.commit(ticket, items)?;
+        // The checkpoint has been granted less than writing it takes (I3 of `xfs_log::cil`).
         if committed.pressure == Pressure::Overrun {
-            // The checkpoint has been granted less than writing it takes (I3 of the CIL).
             self.inner.shut_down();
             return Err(xfs_buffer::Error::Shutdown);
         }

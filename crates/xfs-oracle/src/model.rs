@@ -278,6 +278,7 @@ impl Model {
     /// Removes a node to which neither a name nor a slot refers (I2).
     fn settle(&mut self, id: NodeId) {
         let is_gone = self.nodes.get(&id).is_some_and(|node| node.links == 0);
+        // I2: neither a name nor a slot refers to the node.
         if is_gone && !self.slots.contains(&Some(id)) {
             self.nodes.remove(&id);
         }

@@ -148,6 +148,7 @@ impl WorkerPool<'_> {
         if is_cancelled && state.failure.is_none() {
             state.failure = Some(ScanError::Cancelled);
         }
+        // I1: no unit is taken beyond the window.
         while state.failure.is_none()
             && state.next_taken < count
             && state.next_taken >= state.next_consumed + state.workers * WINDOW_PER_WORKER

@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Directories are sorted by inode number, and each is in the table once.
+//! - Directories are sorted by inode number, and each is in the table once.
 //! - **I2** A directory with a path length has a parent with a shorter path, so walks up end.
 
 use crate::batch::Link;
@@ -56,7 +56,7 @@ impl DirectoryPart {
         self.records.len() * each + 2 * self.names.len()
     }
 
-    /// Adds a directory. Inode numbers must ascend (I1).
+    /// Adds a directory. Inode numbers must ascend.
     pub(crate) fn push(&mut self, ino: u64, generation: u32, link: Option<Link<'_>>) {
         let link = link.unwrap_or(Link { parent: u64::MAX, parent_generation: 0, name: b"" });
         self.records.push(PartRecord {

@@ -182,6 +182,7 @@ fn read_group(source: &ScanSource, group: AgNumber) -> GroupChunks {
 /// Adds a chunk to those of its group. A chunk that overlaps the previous one becomes a finding
 /// (**I1**).
 fn push_chunk(found: &mut GroupChunks, group: AgNumber, chunk: InodeChunk) {
+    // I1: the ranges of units do not overlap.
     if let Some(last) = found.chunks.last()
         && !InodeChunks::may_follow(&chunk, last)
     {

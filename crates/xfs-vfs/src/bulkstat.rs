@@ -297,6 +297,7 @@ impl GroupBulkstat<'_> {
         let freed = chunks_freed(journal, first);
         let mut wanted =
             numbers.iter().fold(0, |bits, number| bits | 1_u64 << (number.0 - first.0));
+        // I2: a chunk of the group was freed meanwhile.
         if freed > 0 {
             wanted &= self.allocated(first)?;
         }

@@ -341,12 +341,13 @@ impl<'a> OpenContents<'a> {
             self.flush(state, 0)?;
             return Ok(None);
         }
-        // Until the flush only memory holds the bytes, and the size and blocks that they give (I3).
+        // Until the flush only memory holds the bytes, and the size and blocks that they give.
         buffered.put(at, head);
         buffered.now = now;
         let (blocks, begun) = (buffered.needed_blocks, buffered.begun);
         let shown = Shown { end: buffered.end(), blocks, now, begun };
         self.contents().notes.lock().shown = shown;
+        // I3: readers of this file, and no others, look for buffered bytes from here on.
         if !self.has(BUFFERED) {
             self.contents().mark(BUFFERED, true);
             self.note_unsettled();

@@ -16,9 +16,9 @@
 //!
 //! - **I1** All variants of a step do the same work. Their results are compared ([`Digest`]), and a
 //!   difference ends the run. Figures for different work are never shown together.
-//! - **I2** Time counts until all requested work is done, including deferred work: the log is
+//! - Time counts until all requested work is done, including deferred work: the log is
 //!   forced, and unlinked inodes are freed.
-//! - **I3** The report names each measurement that could not be made, with the reason.
+//! - The report names each measurement that could not be made, with the reason.
 //! - **I4** A run leaves nothing behind in the folder or directory that it was given, and no memory
 //!   cgroup.
 

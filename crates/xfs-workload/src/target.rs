@@ -18,8 +18,7 @@ pub struct Performed {
     pub operations: u64,
     /// Time until the last thread had finished.
     pub worked: Duration,
-    /// Time until no deferred work was left: the log was forced and the unlinked inodes were freed
-    /// (I2).
+    /// Time until no deferred work was left: the log was forced and the unlinked inodes were freed.
     pub drained: Duration,
     /// Whether the end of deferred work was observed. It is `false` if the activity of other
     /// programs hid it.

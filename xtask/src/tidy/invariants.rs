@@ -1,24 +1,80 @@
-//! The rule about numbered invariants: each invariant that a module's header defines is cited by
-//! the module's code or tests.
+//! The rule about numbered invariants: each invariant that a module's header defines is cited by an
+//! assert, a check or a test.
 //!
 //! A header defines `I3` by a list item that begins with `I3`. The module, the modules below it and
-//! their tests may cite it. The header of a crate's root speaks for the whole crate.
+//! their tests cite it as `I3`, unless a module between them defines an `I3` of its own. The header
+//! of a crate's root speaks for the whole crate, which may write `I3 of the crate`. Any other file
+//! names the module: ``I3 of `xfs_log::writer` ``. The module `citations` knows the forms that
+//! count.
+
+mod citations;
+
+use std::collections::HashSet;
 
 use super::{File, Finding};
+use citations::Citation;
+
+/// A module whose header defines invariants.
+struct Module<'a> {
+    file: &'a File,
+    /// The invariants, with their lines.
+    invariants: Vec<(usize, String)>,
+}
 
 /// Checks the headers of all Rust files.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let rust: Vec<&File> = files.iter().filter(|file| file.is_rust()).collect();
-    let mut findings = Vec::new();
-    for file in &rust {
-        for (line, name) in defined(&file.text) {
-            if !rust.iter().any(|other| belongs(file, other) && cites(&other.text, &name)) {
-                let rule = format!("{name} is cited by no assert, check or test of the module");
-                findings.push(Finding::new(file, line, rule));
+    let modules = rust.iter().map(|file| Module { file, invariants: defined(&file.text) });
+    let modules: Vec<_> = modules.filter(|module| !module.invariants.is_empty()).collect();
+    let mut cited: HashSet<(&str, String)> = HashSet::new();
+    for file in rust {
+        for citation in citations::of(file) {
+            if let Some(module) = cited_module(&modules, file, &citation) {
+                cited.insert((module.file.path.as_str(), citation.name));
             }
         }
     }
-    findings
+    modules.iter().flat_map(|module| uncited(module, &cited)).collect()
+}
+
+/// Returns a finding for each invariant of a module that is not among the cited ones.
+fn uncited(module: &Module<'_>, cited: &HashSet<(&str, String)>) -> Vec<Finding> {
+    let is_uncited = |name: &String| !cited.contains(&(module.file.path.as_str(), name.clone()));
+    let uncited = module.invariants.iter().filter(|(_, name)| is_uncited(name));
+    let finding = |(line, name): &(usize, String)| {
+        let rule = format!("{name} is cited by no assert, check or test of the module");
+        Finding::new(module.file, *line, rule)
+    };
+    uncited.map(finding).collect()
+}
+
+/// Returns the module whose invariant `file` cites.
+fn cited_module<'m, 'a>(
+    modules: &'m [Module<'a>],
+    file: &File,
+    citation: &Citation,
+) -> Option<&'m Module<'a>> {
+    let defines =
+        |module: &&Module<'_>| module.invariants.iter().any(|(_, name)| *name == citation.name);
+    let mut modules = modules.iter().filter(defines);
+    match citation.module.as_deref() {
+        Some("the crate") => {
+            modules.find(|module| module.file.is_root() && belongs(module.file, file))
+        }
+        Some(path) => modules.find(|module| path_of(module.file) == path),
+        // The root of a crate, whose path is not the shortest, is above all its modules.
+        None => modules
+            .filter(|module| belongs(module.file, file))
+            .max_by_key(|module| (!module.file.is_root(), module.file.path.len())),
+    }
+}
+
+/// Returns the path of a module as code writes it: `xfs_log::writer`.
+fn path_of(module: &File) -> String {
+    let path = module.path.strip_prefix("crates/").unwrap_or(&module.path);
+    let path = path.trim_end_matches(".rs").replacen("/src", "", 1);
+    let path = path.strip_suffix("/lib").or(path.strip_suffix("/main")).unwrap_or(&path);
+    path.replace('/', "::").replace('-', "_")
 }
 
 /// Returns the invariants that a header defines, with their lines.
@@ -32,9 +88,13 @@ fn defined(text: &str) -> Vec<(usize, String)> {
 fn definition(line: &str) -> Option<String> {
     let item = line.strip_prefix("//!")?.trim_start().strip_prefix("- ")?;
     let name = item.trim_start_matches('*').split(['*', ' ', ':']).next()?;
-    let digits = name.strip_prefix('I')?;
-    let is_number = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit());
-    is_number.then(|| name.to_owned())
+    is_invariant(name).then(|| name.to_owned())
+}
+
+/// Returns whether `word` is `I` and a number.
+fn is_invariant(word: &str) -> bool {
+    let digits = word.strip_prefix('I');
+    digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
 }
 
 /// Returns whether `other` is the module itself, one of its tests, or a module below it.
@@ -49,13 +109,6 @@ fn belongs(module: &File, other: &File) -> bool {
         None => stem,
     };
     other.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// Returns whether a text names the invariant outside of a header's definitions.
-fn cites(text: &str, name: &str) -> bool {
-    let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    let lines = text.lines().filter(|line| definition(line).is_none());
-    lines.flat_map(|line| line.split(|c: char| !is_name(c))).any(|word| word == name)
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(super) fn check_unsafe(files: &[File]) -> Vec<Finding> {
 
 /// Returns the number of lines of production code: the lines before the inline test module, or all
 /// lines of a file without one. A test file has 0.
-fn production_lines(file: &File) -> usize {
+pub(super) fn production_lines(file: &File) -> usize {
     if !file.is_rust() || file.is_test() {
         return 0;
     }

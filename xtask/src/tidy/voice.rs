@@ -8,6 +8,10 @@ use super::{File, Finding};
 const COLUMNS_MAX: usize = 100;
 /// The most words of a sentence.
 const WORDS_MAX: usize = 40;
+/// The most words of a sentence of README and the guide, on average.
+const MEAN_MAX_OF_GUIDE: f64 = 18.0;
+/// The most words of a sentence of another document, on average.
+const MEAN_MAX: f64 = 20.0;
 
 /// Banned words, and the words to use instead.
 const BANNED: [(&str, &str); 20] = [
@@ -46,7 +50,17 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
     for paragraph in paragraphs(file) {
         findings.extend(check_paragraph(file, &paragraph));
     }
+    findings.extend(long_mean(file));
     findings
+}
+
+/// Returns a finding for a document whose sentences are too long on average.
+fn long_mean(file: &File) -> Option<Finding> {
+    let is_guide = file.path == "README.md" || file.path.starts_with("docs/guide/");
+    let most = if is_guide { MEAN_MAX_OF_GUIDE } else { MEAN_MAX };
+    let mean = mean_sentence(file).filter(|&mean| mean > most)?;
+    let rule = format!("{mean:.1} words in a sentence on average, {most} at most");
+    Some(Finding::new(file, 0, rule))
 }
 
 /// Returns the mean length of a document's sentences, in words. `None` for other files, and for a

@@ -191,6 +191,7 @@ fn buffered_bytes_of_many_files_stay_within_the_limit() {
 
 /// On a full volume, all bytes that a write has accepted are written. The write itself refuses
 /// bytes for which there is no space.
+/// Checks I2 of `xfs_vfs::contents`: blocks are reserved for buffered bytes.
 #[test]
 fn full_volume_refuses_the_write_itself() {
     let device = make_sized(32 << 20, "-b size=4k -d agcount=2");
@@ -256,6 +257,7 @@ fn error_of_a_late_write_is_returned_once() {
 
 /// A failed flush of one handle may lose bytes of another handle. The sync of the other handle must
 /// return the error too.
+/// Checks I1 of `xfs_vfs::contents`: a handle flushes when it is dropped.
 #[test]
 fn dropped_handle_leaves_the_error_to_another() {
     let failing = Arc::new(FailingDevice::new(make_with(""), 1));

@@ -38,6 +38,7 @@ fn damaged_directory_block_is_one_error_of_the_listing() {
     assert!(good.len() > 700 && good.len() < 800, "{}", good.len());
 }
 
+/// Checks I3 of `ferroxfs::walk`: an error is an item, and the walk continues.
 #[test]
 fn walk_continues_after_an_unreadable_inode() {
     let mut image = golden();
@@ -53,6 +54,7 @@ fn walk_continues_after_an_unreadable_inode() {
     assert_eq!(good.len() + lost, whole.walk("/").unwrap().count());
 }
 
+/// Checks I1 of `ferroxfs::walk`: a cycle ends the walk with an error.
 #[test]
 fn cycle_of_directories_ends_a_walk_and_a_climb() {
     // The last directory of the chain is empty. The entry for it now leads to the top.

@@ -28,6 +28,7 @@ fn check_untouched(image: Image) -> bool {
     OpenOptions::new().no_recovery(true).open_device(device).is_ok()
 }
 
+/// Checks I1 of the crate: no byte of a volume opened for reading is written.
 #[test]
 fn clean_volume_is_not_written() {
     assert!(check_untouched(golden()));

@@ -41,6 +41,7 @@ fn unsynced_file_survives_a_crash_after_upkeep() {
     volume.close().unwrap();
 }
 
+/// Checks I1 of `ferroxfs::volume_ref`: the last handle frees everything.
 #[test]
 fn dropped_volume_releases_its_device() {
     let device = make();

@@ -400,6 +400,7 @@ fn deduplication_leaves_the_times() {
 
 /// A time outside of the range that an inode can store becomes the nearest time in the range. This
 /// holds for times that a caller sets and for the current time.
+/// Checks I2 of `xfs_inode::live`: times are clamped to the range of their format.
 #[test]
 fn times_out_of_range_are_clamped() {
     let ranges = [
@@ -516,6 +517,7 @@ fn crowded(options: &str) -> SharedDevice {
     device
 }
 
+/// Checks I2 of `xfs_icache::inode_cache`: the number of a freed inode leads to no inode.
 #[test]
 fn listed_number_of_a_freed_chunk_is_not_found() {
     for options in ["", "-n parent=1", "-b size=1k", "-m finobt=0,rmapbt=0,reflink=0"] {

@@ -8,7 +8,7 @@
 //! - **I1** A discarded block is free according to the free-space btree at that moment, and it is
 //!   not busy: its free is durable. A block that was busy may since have moved to the free list and
 //!   into a btree, so the free-space btree is read.
-//! - **I2** The group's header is latched during the discard, so no thread allocates the blocks
+//! - The group's header is latched during the discard, so no thread allocates the blocks
 //!   before the discard has returned.
 
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl GroupSpace {
     }
 
     /// Discards the blocks of `part`. `self` keeps the group's header latched meanwhile, so that no
-    /// thread allocates the blocks (I2).
+    /// thread allocates the blocks.
     fn discard(&self, tx: &Transaction<'_>, part: &Range<u32>) -> Result<()> {
         let geometry = tx.geometry();
         let at = geometry.ag_block_disk_addr(self.number, AgBlock(part.start));

@@ -96,6 +96,7 @@ impl GroupSpace {
         let list = self.list(tx)?;
         let bytes = list.bytes();
         let mut blocks = Agfl::decode(&bytes, list.at())?.blocks(self.agf.free_list)?;
+        // I2 of the group: the list holds the blocks of one change.
         let Some(block) = blocks.next().transpose()? else {
             let (first, last) = (self.agf.free_list.first, self.agf.free_list.last);
             let check = AgflCheck::Range { first, last, count: 0 };

@@ -210,6 +210,7 @@ impl GroupSpace {
             0
         };
         let last = Rmap { start: AgBlock(start), count: 1, offset: FileBlock(offset), ..*new };
+        // I1: a record that `new` continues is extended, not followed by a second one.
         let found = self.find_covering(tx, &last)?;
         Ok(found.filter(|left| continues(left, new)))
     }

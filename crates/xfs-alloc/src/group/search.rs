@@ -20,8 +20,9 @@ use std::ops::Range;
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::{BufferCache, Result};
-use xfs_format::AgBlock;
+use xfs_format::agf::AgfCheck;
 use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_format::{AgBlock, Structure};
 use xfs_trans::Transaction;
 
 use super::{GroupSpace, free_list};
@@ -178,7 +179,32 @@ impl GroupSpace {
                 None => search.longest(wanted)?,
             },
         };
-        Ok(search.result(found))
+        let result = search.result(found);
+        if result == SearchResult::Nothing && wanted.is_single_block() {
+            let (what, stored) =
+                ("blocks in the longest free extent", self.agf.longest_free_blocks);
+            return Err(
+                self.corrupt(Structure::Agf, AgfCheck::Counted { what, stored, counted: 0 })
+            );
+        }
+        Ok(result)
+    }
+
+    /// Returns that the group has no blocks to give.
+    ///
+    /// # Errors
+    ///
+    /// Returns a corruption if the counters of the AGF contradict each other: there are free
+    /// blocks, but no free extent. Such a group has promised blocks that a step relies on.
+    pub(super) fn nothing(&self) -> Result<SearchResult> {
+        let (free, longest) = (self.agf.free_blocks, self.agf.longest_free_blocks);
+        if free > 0 && longest == 0 {
+            let length = self.agf.length_blocks;
+            return Err(
+                self.corrupt(Structure::Agf, AgfCheck::FreeBlocks { free, longest, length })
+            );
+        }
+        Ok(SearchResult::Nothing)
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use xfs_buffer::{Buffer, Error, PosixError};
-use xfs_format::agf::AGF_SECTOR;
+use xfs_format::agf::{AGF_SECTOR, AgfCheck};
 use xfs_format::reservation::TransactionKind;
-use xfs_format::{AgBlock, AgInode, AgNumber, BlockKind, FsBlock};
+use xfs_format::{AgBlock, AgInode, AgNumber, BlockKind, Check, FsBlock, Structure};
 use xfs_testkit::Prng;
 use xfs_trans::testing::{change_core, make_sized};
 use xfs_trans::{InodeRecord, Journal, Transaction};
@@ -23,6 +23,9 @@ use crate::{
 /// A test that runs longer than this waits for something that does not happen. Only tests have this
 /// limit, which is far above their run time.
 const HANG: Duration = Duration::from_secs(60);
+
+/// The bytes of the AGF that hold the number of free blocks.
+const FREE_BLOCKS: std::ops::Range<usize> = 52..56;
 
 /// Runs `work` in a thread, and fails if it does not end within `HANG`.
 pub(super) fn ends(work: impl FnOnce() + Send + 'static) {
@@ -197,6 +200,34 @@ fn request_that_no_group_can_serve_is_refused_with_all_groups_kept() {
     }
     tx.commit().unwrap();
     assert_eq!(keeps(), [false; 3], "the commit releases them");
+}
+
+/// Checks that a header which promises missing blocks is reported as corrupt. Without the report,
+/// a step that relies on such a group would break I2.
+#[test]
+fn header_that_promises_missing_blocks_is_corrupt() {
+    let journal = volume(1);
+    leave_each(&journal, &[3]);
+    let agf = header(&journal, 0);
+    agf.latch();
+    let free = u32::from_be_bytes(agf.bytes()[FREE_BLOCKS].try_into().unwrap());
+    agf.bytes_mut()[FREE_BLOCKS].copy_from_slice(&(free + 1000).to_be_bytes());
+    agf.unlatch();
+    let mut tx = begin(&journal, 3);
+    let wanted = SpaceRequest::new(AllocationTarget::Group(AgNumber(0)), 1, 1);
+    let mut taken = 0;
+    let error = loop {
+        match allocate_extent(&mut tx, &wanted) {
+            Ok(found) => found.expect("a group has blocks"),
+            Err(error) => break error,
+        };
+        taken += 1;
+    };
+    assert!((3..100).contains(&taken), "{taken} blocks");
+    let Error::Corrupt(corruption) = error else { panic!("{error}") };
+    assert_eq!(corruption.structure(), Structure::Agf);
+    assert!(matches!(corruption.check(), Check::Agf(AgfCheck::FreeBlocks { longest: 0, .. })));
+    tx.cancel();
 }
 
 /// The last group has room for a part of a chunk only where the chunk would reach past the end of

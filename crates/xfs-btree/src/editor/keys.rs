@@ -30,6 +30,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             let empty = || corrupt(step.at, BtreeCheck::EmptyLeaf);
             copy(low, block.key(0).ok_or_else(empty)?);
             let highs = (0..block.count()).filter_map(|index| block.high_key(index));
+            // I2: the highest key of any child, not that of the last one.
             if let Some(highest) = highs.max_by_key(|high| F::decode_key(high)) {
                 copy(high, highest);
             }

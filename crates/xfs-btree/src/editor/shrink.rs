@@ -64,11 +64,13 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     /// Restores I1 for the block at `depth`, which has lost an entry: a block that is not the root
     /// is at least half full.
     fn rebalance(&mut self, depth: usize) -> Result<Rebalanced> {
+        // I4: the siblings are children of one parent.
         let Some((own, siblings)) = self.parent(depth) else {
             self.lower_root()?;
             return Ok(Rebalanced::Enough);
         };
         let shape = self.shape(self.level(depth));
+        // I1: the block is still half full, or is an only child.
         if self.path_block(depth).count >= shape.min || siblings == 1 {
             self.refresh_keys(depth)?;
             if depth == 0 {

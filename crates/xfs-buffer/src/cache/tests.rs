@@ -153,6 +153,7 @@ fn read_as_another_kind_or_length_is_corruption() {
     check_mark(&cache, 5);
 }
 
+/// Checks I2 of `xfs_buffer::buffer`: the extents of a buffer never change.
 #[test]
 fn read_with_another_map_from_one_address_is_corruption() {
     let cache = cache(&TestDevice::new(), 1 << 20);
@@ -188,6 +189,7 @@ fn damaged_block_fails_on_read_and_is_not_cached() {
     assert_eq!(device.reads(), 2);
 }
 
+/// Checks I1 of `xfs_buffer::shard`: there is one live core per address.
 #[test]
 fn concurrent_reads_of_one_buffer_read_the_device_once() {
     let device = TestDevice::new();
@@ -229,7 +231,7 @@ fn memory_of_unused_buffers_stays_within_the_capacity() {
 }
 
 /// Checks a cache of capacity 0. Buffers stay in memory only because callers hold references to
-/// them (I3 of the buffer).
+/// them (I3 of `xfs_buffer::buffer`).
 #[test]
 fn held_buffers_stay_and_released_ones_are_evicted() {
     let cache = cache(&TestDevice::new(), 0);
@@ -272,7 +274,7 @@ fn held_buffer_outlives_its_cache() {
 
 /// Checks that many threads can use a cache that is far too small, over a device that fails now and
 /// then. Each read returns the right bytes or the device's error, and never a buffer that is being
-/// evicted (I2 of the shard).
+/// evicted (I2 of `xfs_buffer::shard`).
 #[test]
 fn threads_over_a_small_cache_read_the_right_bytes() {
     let device = TestDevice::new();
@@ -343,6 +345,7 @@ fn miss_takes_one_lock_of_its_shard() {
 /// Checks that no thread holds the lock of a shard's clock during I/O (I3 of the shard). The test
 /// device takes the lock of every clock in each read, which would deadlock if the reading thread
 /// held one.
+/// Checks I3 of `xfs_buffer::shard`: no I/O happens under the lock of the clock.
 #[test]
 fn read_holds_no_clock_while_the_device_works() {
     let device = Arc::new(LookingDevice { device: TestDevice::new(), cache: SetOnce::new() });

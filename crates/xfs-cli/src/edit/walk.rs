@@ -100,8 +100,9 @@ impl TreeWalk {
     /// Returns the next file, or the end of a directory; `None` at the end of the walk. An error
     /// concerns the file at `path`, and the walk continues after it.
     pub(crate) fn next(&mut self) -> Option<Result<WalkEvent>> {
+        // I5: the walk ends after a signal.
         if interrupt::check().is_err() {
-            // The command makes the same check, and reports the signal (I5).
+            // The command makes the same check, and reports the signal.
             return None;
         }
         if !self.has_started {
@@ -131,8 +132,8 @@ impl TreeWalk {
     }
 
     fn meet(&mut self, node: Node) -> WalkEvent {
-        // A symbolic link is no directory, and is not followed (I4).
         let is_directory = node.file_type() == FileType::Directory;
+        // I4: a symbolic link is no directory, and is not followed.
         self.pending = is_directory.then(|| node.clone());
         WalkEvent::File(node)
     }

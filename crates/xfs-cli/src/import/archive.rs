@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** An archive is read once, from beginning to end, so that it may come from a pipe.
+//! - An archive is read once, from beginning to end, so that it may come from a pipe.
 //! - **I2** A member loses metadata that is invalid, but never its contents. An invalid size is the
 //!   exception and ends the archive. The member reports the loss ([`Member::problems`]).
 //! - [`MAX_RECORDS_BYTES`] limits each header of extended records, and the map of a sparse file.
@@ -55,7 +55,7 @@ enum ArchiveFormat {
 }
 
 impl ArchiveReader {
-    /// Opens the archive that `input` delivers; `input` cannot seek (I1). Messages call the archive
+    /// Opens the archive that `input` delivers; `input` cannot seek. Messages call the archive
     /// `name`. With `ignores_zeros`, a tar archive continues after blocks of zeros.
     ///
     /// # Errors

@@ -218,6 +218,7 @@ impl CpioReader {
         if entry.links < 2 {
             return Ok(None);
         }
+        // I1: a later name becomes a hard link to the first.
         if let Some((first, rest)) = self.links.get_mut(&entry.file) {
             *rest = rest.saturating_sub(1);
             let (first, is_last) = (first.clone(), *rest == 0);

@@ -438,6 +438,7 @@ pub(crate) fn digest_of(at: &Path) -> Vec<String> {
     lines
 }
 
+/// Checks I2 of `xfs_cli::import::writer`: directories keep their times.
 #[test]
 fn tree_survives_import_and_export() {
     let place = VolumeDir::new();
@@ -455,6 +456,7 @@ fn tree_survives_import_and_export() {
     assert_eq!(digest_of(&place.path("third")), digest_of(&place.path("tree")));
 }
 
+/// Checks I3 of `xfs_cli::import::writer`: the same sources give the same calls.
 #[test]
 fn two_imports_give_the_same_bytes() {
     let place = VolumeDir::new();

@@ -59,6 +59,7 @@ fn edited_file_keeps_its_properties() {
     place.check(&["log", "image"]);
 }
 
+/// Checks I1 of `xfs_cli::edit::edit`: the image is not open while the editor runs.
 #[test]
 fn image_is_not_locked_while_an_editor_runs() {
     let place = VolumeDir::new();

@@ -169,6 +169,8 @@ impl Bench {
     }
 }
 
+/// Checks I2 of `xfs_cli::output::staging`: a staged file that is dropped is removed.
+/// Checks I3 of `xfs_cli::interrupt`: a stopped run ends by the signal.
 #[test]
 fn stopped_get_leaves_no_part() {
     let bench = Bench::new();
@@ -237,6 +239,7 @@ fn stopped_mkfs_leaves_no_half_filled_volume() {
     assert!(bench.stop(&arguments, prepare, verify) > 0);
 }
 
+/// Checks I1 of `xfs_cli::import::writer`: a file that cannot be completed is removed.
 #[test]
 fn stopped_import_leaves_whole_files_in_a_closed_volume() {
     let bench = Bench::new();
@@ -278,6 +281,7 @@ fn stopped_cp_leaves_whole_files() {
     assert!(bench.stop(&["cp", "-r", "image:/", "out"], prepare, verify) > 0);
 }
 
+/// Checks I1 of `xfs_cli::import::writer::staging`: a file has its name only when it is complete.
 #[test]
 fn stopped_cp_into_an_image_leaves_whole_files_in_a_closed_volume() {
     let bench = Bench::new();
@@ -325,6 +329,7 @@ fn ignored_signal_stays_ignored() {
 
 /// Checks that a signal ends an import at once while it reads its input: nothing is locked yet, and
 /// there is nothing to remove.
+/// Checks I1 of `xfs_cli::interrupt`: a signal ends a run that holds nothing at once.
 #[test]
 fn stopped_run_is_reported() {
     let bench = Bench::new();

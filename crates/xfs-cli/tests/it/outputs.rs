@@ -42,6 +42,7 @@ fn output_over_the_read_image_is_refused() {
     assert!(fs::read(place.path("image")).unwrap() == before);
 }
 
+/// Checks I4 of `xfs_cli::output`: an image in use is no output.
 #[test]
 fn output_that_another_program_uses_is_refused() {
     let place = VolumeDir::new();
@@ -115,6 +116,8 @@ fn two_outputs_of_a_run_are_two_files() {
     assert!(!place.path("-").exists() && !place.path("new").exists());
 }
 
+/// Checks I2 of `xfs_cli::output`: a regular file gets its new contents in one step.
+/// Checks I1 of `xfs_cli::output::staging`: nothing changes before the file is published.
 #[test]
 fn failed_run_keeps_the_old_output() {
     let place = VolumeDir::new();
@@ -138,6 +141,7 @@ fn failed_run_keeps_the_old_output() {
     assert_eq!(fs::read_to_string(place.path("kept")).unwrap(), "x");
 }
 
+/// Checks I1 of `xfs_cli::output`: only a regular file is replaced.
 #[test]
 fn a_pipe_is_written_to_and_not_replaced() {
     let place = VolumeDir::new();
@@ -463,6 +467,7 @@ fn file_is_written_where_its_directory_takes_no_others() {
     }
 }
 
+/// Checks I3 of `xfs_cli::output::staging`: all space is reserved before the copy.
 #[test]
 fn full_disk_keeps_the_old_file() {
     let place = place_with_file();

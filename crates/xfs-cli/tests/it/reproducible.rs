@@ -281,6 +281,8 @@ fn make_tree(top: &Path, files: usize, turn: u64) {
     }
 }
 
+/// Checks I5 of `xfs_cli::import::writer`: the volume depends only on names, metadata and contents.
+/// Checks I2 of `xfs_cli::import::writer::contents`: the chunks depend only on the contents.
 #[test]
 fn tree_gives_the_same_bytes_after_it_was_read_and_with_other_holes() {
     let place = TempDir::new().unwrap();

@@ -249,6 +249,7 @@ impl AttributeWork {
     /// Frees blocks of a value that no attribute names any more (I2 of the changes: blocks are
     /// freed after the attribute is gone).
     fn release(self: Box<Self>, tx: &mut Transaction<'_>, range: BlockRange) -> Result<Finish> {
+        // I2 of `xfs_dir::attributes::change`: the attribute is gone, and the blocks follow.
         if let Some(rest) = self.file.unmap(tx, ForkKind::Attr, range)? {
             return Ok(self.again(Stage::Release(rest)));
         }

@@ -33,7 +33,7 @@ use crate::addr::{DiskAddr, FileBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::directory::name_hash;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of a leaf.
 #[doc(alias = "XFS_ATTR3_LEAF_MAGIC")]
@@ -402,6 +402,7 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     let (mut previous, mut found) = (0, 0);
     for (index, entry) in leaf.entries.iter().enumerate() {
         let (hash, offset) = (entry.hash.get(), entry.name_offset.get());
+        // I1: entries are sorted by hash.
         if hash < previous {
             return Err(AttrCheck::HashOrder { index, hash, previous });
         }
@@ -414,6 +415,7 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
         if start + length > leaf.bytes.len() {
             return Err(AttrCheck::NamePlace { index, offset });
         }
+        // I2: names do not overlap.
         if !taken.take(start / ALIGNMENT, length / ALIGNMENT) {
             return Err(AttrCheck::NameOverlap { index, offset });
         }

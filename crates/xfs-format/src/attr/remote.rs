@@ -21,7 +21,7 @@ use super::{AttrCheck, MAX_VALUE};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{Envelope, fill};
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of a block of a remote value: "XARM".
 #[doc(alias = "XFS_ATTR3_RMT_MAGIC")]

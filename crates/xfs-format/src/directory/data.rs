@@ -371,6 +371,7 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
     let (tag, _) = U16::ref_from_prefix(rest.get(length.checked_sub(2)?..)?).ok()?;
     let tag = tag.get();
     let is_own = usize::from(tag) == offset;
+    // I1: the tag of a record is its own offset.
     Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
 }
 

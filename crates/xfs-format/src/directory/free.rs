@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{DirectoryCheck, NULL_OFFSET, data};
 use crate::addr::{DiskAddr, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of a block of the free-space index: "XDF3".
 #[doc(alias = "XFS_DIR3_FREE_MAGIC")]

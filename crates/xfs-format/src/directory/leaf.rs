@@ -22,7 +22,7 @@ use super::DirectoryCheck;
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Magic number of the only leaf of a directory.
 #[doc(alias = "XFS_DIR3_LEAF1_MAGIC")]
@@ -150,6 +150,7 @@ pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryChec
     let (mut previous, mut stale) = (0, 0);
     for (index, entry) in index.iter().enumerate() {
         let hash = entry.hash.get();
+        // I1: the hashes ascend.
         if hash < previous {
             return Err(DirectoryCheck::HashOrder { index, hash, previous });
         }

@@ -212,6 +212,7 @@ impl<'a> ShortForm<'a> {
         // The directory must fit one block, because the next change may convert it to block form.
         let index = (usize::from(self.count) + 2) * size_of::<HashEntryDisk>() + 8;
         let fits = entries.lowest + index <= geometry.directory_block_size() as usize;
+        // I1: the wide count is that of the entries and the parent.
         if !fits || !entries.rest.is_empty() || wide_count != u32::from(self.wide_count) {
             let (count, wide, size) = (self.count, self.wide_count, self.bytes.len());
             return Err(self.corrupt(DirectoryCheck::ShortForm { count, wide, size }));
@@ -248,8 +249,8 @@ impl<'a> ShortFormEntries<'a> {
         if !name_is_sound(name) {
             return Err(DirectoryCheck::NameBytes { offset });
         }
-        // Offsets ascend (I2).
         let cookie_offset = u16::from_be_bytes(head.offset);
+        // I2: offsets ascend.
         if usize::from(cookie_offset) < self.lowest || cookie_offset % ALIGNMENT as u16 != 0 {
             return Err(DirectoryCheck::ShortFormOrder { offset, cookie_offset });
         }

@@ -25,6 +25,7 @@ fn geometry() -> Geometry {
     }
 }
 
+/// Checks I1: no number of a group overflows.
 #[test]
 fn missing_group_has_no_blocks() {
     let geometry = geometry();

@@ -13,8 +13,8 @@ use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::extent::{ExtentList, ExtentRoot, ExtentRules};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
 use crate::superblock::Superblock;
+use crate::verify_context::VerifyContext;
 
 macro_rules! golden {
     ($name:literal) => {

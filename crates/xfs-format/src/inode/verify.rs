@@ -2,7 +2,6 @@
 
 use core::mem::size_of;
 
-use thiserror::Error;
 use uuid::Uuid;
 
 use super::{
@@ -10,6 +9,7 @@ use super::{
     InodeDisk, InodeFlags, InodeFlags2, fork,
 };
 use crate::addr::InodeNumber;
+use crate::checks::inode::InodeCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
 use crate::extent::{
@@ -18,63 +18,12 @@ use crate::extent::{
 };
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
 use crate::symlink::MAX_TARGET_BYTES;
 use crate::timestamp::Timestamp;
+use crate::verify_context::VerifyContext;
 
 /// The only valid fork offset of an inode whose data fork is a device number.
 const DEVICE_FORK_OFFSET: u8 = 1;
-
-/// A failed check of an inode, with the values that failed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum InodeCheck {
-    #[error("its version is {version}, not 3")]
-    Version { version: u8 },
-    #[error("its stored number is {found}")]
-    Misplaced { found: InodeNumber },
-    #[error("fork format {raw} is unknown")]
-    UnknownFormat { raw: u8 },
-    #[error("mode {mode:#o} has no known file type")]
-    Mode { mode: u16 },
-    #[error("size {size:#x} is negative")]
-    Size { size: u64 },
-    #[error("a {file_type:?} of size 0 has {nlink} links")]
-    Empty { file_type: FileType, nlink: u32 },
-    #[error("the link count of {nlink} is below the number of names")]
-    TooFewLinks { nlink: u32 },
-    #[error("the 16-bit link count holds {found}")]
-    OldLinkCount { found: u16 },
-    #[error("padding of the extent counters is not zero")]
-    CounterPadding,
-    #[error("feature {feature} is off on this volume, but the inode uses it")]
-    FeatureOff { feature: &'static str },
-    #[error("{extents} extents and {attr_extents} attribute extents in {blocks} blocks")]
-    ExtentsExceedBlocks { extents: u64, attr_extents: u32, blocks: u64 },
-    #[error("attribute fork at offset {offset} of a literal area of {literal_bytes} bytes")]
-    ForkOffset { offset: u8, literal_bytes: usize },
-    #[error("{fork:?} fork of a {file_type:?} in format {format:?}")]
-    Format { fork: ForkKind, file_type: FileType, format: ForkFormat },
-    #[error("{bytes} bytes stored in the inode, but only {room} fit")]
-    LocalSize { bytes: u64, room: usize },
-    #[error("{fork:?} fork in format {format:?} has {extents} extents, but the limit is {limit}")]
-    ExtentCount { fork: ForkKind, format: ForkFormat, extents: u64, limit: u64 },
-    #[error("{fork:?} fork is a btree of only {extents} extents, which fit the inode")]
-    NeedlessBtree { fork: ForkKind, extents: u64 },
-    #[error("no attribute fork, but {extents} attribute extents")]
-    ExtentsWithoutFork { extents: u32 },
-    #[error("extent size hint of {blocks} blocks does not match the flags {flags:?}")]
-    ExtentSizeHint { blocks: u32, flags: InodeFlags },
-    #[error("copy-on-write extent size hint of {blocks} blocks does not match the flags {flags:?}")]
-    CowExtentSizeHint { blocks: u32, flags: InodeFlags2 },
-    #[error("a {file_type:?} cannot share extents")]
-    Reflink { file_type: FileType },
-    #[error("time stamp {raw:#018x} has more than a second of nanoseconds")]
-    Nanoseconds { raw: u64 },
-    #[error("a symbolic link of {size} bytes; 1024 is the limit")]
-    TargetSize { size: u64 },
-}
 
 impl InodeCore {
     /// Checks the inode against its own bytes: checksum, version, UUID, number and LSN, and that

@@ -31,6 +31,8 @@ fn check_leaf(offset: usize, bytes: &[u8], expected: AttrCheck) {
     assert_eq!(plain_leaf().with(offset, bytes).verify(), Err(expected.into()), "offset {offset}");
 }
 
+/// Checks I3 of `xfs_format::attr::leaf`: the padding of remote names is part of the used bytes,
+/// which the verifier counts.
 #[test]
 fn leaves_and_nodes_verify_and_never_panic() {
     check_blocks(&leaves(), read_leaf);

@@ -185,6 +185,7 @@ impl Proc {
         }
         // The thread waits for the answer, so this is its file (I1).
         let text = self.read(&format!("{}/{STATUS}", asked.thread)).ok()?;
+        // I3: the rights of the thread count only if it acts as the user of the request.
         Status::parse(&text).filter(|status| (status.uid, status.gid) == (asked.uid, asked.gid))
     }
 

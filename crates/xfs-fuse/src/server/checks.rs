@@ -176,12 +176,14 @@ impl Server {
 
     /// Returns the same file with all rights. Handles and nodes that the server keeps need it (I3).
     pub(super) fn with_all_rights(&self, node: Node) -> Result<Node, Errno> {
+        // I3: handles act with all rights.
         if self.is_checking() { node.acting_as(&self.volume).map_err(errno) } else { Ok(node) }
     }
 
     /// Returns how many seconds the kernel may cache a name. It is 0 if the server checks
     /// permissions (I1).
     pub(super) fn name_valid_seconds(&self) -> u64 {
+        // I1: the kernel caches no name.
         if self.is_checking() { 0 } else { VALID.as_secs() }
     }
 
@@ -202,6 +204,7 @@ impl Server {
         request: &Request<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
+        // I2: ENOSYS only without checks.
         if !self.is_checking() {
             return Err(Errno::NOSYS);
         }

@@ -16,7 +16,7 @@
 //! - **I1** The latches are shared from before an inode is read until it is inserted, as I1 of the
 //!   [cache](super) requires, and while it is shown. So no thread changes an inode between reading
 //!   and showing it.
-//! - **I2** While a thread holds a latch, it waits here only for the lock of a chunk, which is
+//! - While a thread holds a latch, it waits here only for the lock of a chunk, which is
 //!   never held over a wait.
 //! - **I3** An inode that another thread has taken meanwhile stays, or is freed, as by
 //!   [`InodeCache::release`].
@@ -34,7 +34,7 @@ impl<S: Store> InodeCache<S> {
     /// Of the wanted inodes, reads those that are neither cached nor latched, shows each in the
     /// order of their numbers, and evicts them. Returns the other inodes, one bit each.
     ///
-    /// `show` must not wait, because the latches are held (I2).
+    /// `show` must not wait, because the latches are held.
     pub fn bulk_visit(&self, wanted: BulkRequest, mut show: impl FnMut(&InodeOf<S>)) -> u64 {
         // A list has no chunks.
         if self.list.is_some() || wanted.inodes == 0 {

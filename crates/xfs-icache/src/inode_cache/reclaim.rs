@@ -16,7 +16,7 @@
 //! - **I2** A call makes enough steps to evict the wanted number even if each inode is alone in its
 //!   chunk, was used since its last sweep, and all groups must be passed. So an excess is
 //!   temporary.
-//! - **I3** Threads that sweep one group in parallel sweep different chunks, and none of them
+//! - Threads that sweep one group in parallel sweep different chunks, and none of them
 //!   begins its next round. So a used inode stays for a whole round.
 
 use super::InodeCache;
@@ -93,7 +93,7 @@ impl<S: Store> InodeCache<S> {
         match &self.list {
             Some(list) => list.visit_at_hand(visit),
             None => {
-                // Each call gets a chunk of its own, and none after the end of the round (I3).
+                // Each call gets a chunk of its own, and none after the end of the round.
                 let group = self.groups.get(hand.group);
                 group.map_or(WalkStep::End, |group| group.visit_at_hand(&mut hand.round, visit))
             }

@@ -62,6 +62,7 @@ fn idle_inode_taken_again_is_the_same_one() {
     });
 }
 
+/// Checks I1 of `xfs_icache::chunk`: there is a bit for each cached inode.
 #[test]
 fn present_from_any_first_number_has_a_bit_for_each_inode() {
     check(|cache, numbers| {
@@ -155,6 +156,7 @@ fn held_chunk_stays_when_its_inodes_are_evicted() {
     });
 }
 
+/// Checks I4 of `xfs_icache::chunk`: a dropped cache empties its chunks.
 #[test]
 fn dropped_cache_drops_its_inodes() {
     let (store, numbers) = store();

@@ -97,6 +97,7 @@ fn walk_over_a_list_meets_all_inodes() {
     check(&small, entries, Small::deactivate);
 }
 
+/// Checks I1: a walk goes forward and ends.
 #[test]
 fn walk_over_an_index_meets_all_inodes() {
     let store = Arc::new(FakeStore::new(2, Mutant::None));

@@ -69,10 +69,11 @@ fn opens_beside_removal(visit: Collapse) {
     cache.finish_with(entry);
     opening.into_iter().for_each(|thread| thread.join().expect("a thread of the model"));
     cache.drain();
-    assert_eq!(cache.counts().sum(Count::Freed), 1, "a slot remembers what was removed");
+    assert_eq!(cache.counts().sum(Count::Freed), 1, "I1: a slot remembers what was removed");
     assert_eq!(count_inodes(&*cache).total(), 0);
 }
 
+/// Checks I1: no slot remembers the inode after the visit.
 #[test]
 fn removed_file_leaves_no_slot_behind() {
     explore(|| opens_beside_removal(Collapse::Drained));

@@ -58,6 +58,7 @@ fn used_inodes_are_read_and_free_inodes_are_not_found() {
     }
 }
 
+/// Checks I2 of the crate: the extents of a map are in file order.
 #[test]
 fn every_extent_is_listed_and_found() {
     let cache = cache_of(golden());

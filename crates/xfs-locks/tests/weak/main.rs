@@ -87,6 +87,7 @@ fn open_against_lease(barrier: fn()) {
     });
 }
 
+/// Checks I1 of `xfs_locks::opens`: at least one of the two threads sees the other.
 #[test]
 fn open_and_lease_with_fences_see_each_other() {
     open_against_lease(full_fence);
@@ -124,6 +125,7 @@ fn close_against_close(barrier: fn()) {
     });
 }
 
+/// Checks I3 of `xfs_locks::opens`: at least one thread finds that no writer is left.
 #[test]
 fn one_of_two_closes_with_fences_is_the_last() {
     close_against_close(full_fence);

@@ -142,6 +142,7 @@ fn name_may_refer_to_its_earlier_file() {
     check(&promised, 5, (2, 2), Err("4096 bytes, expected 0 to 0"));
 }
 
+/// Checks I3: contents and sizes are no older than the last sync.
 #[test]
 fn lost_synced_contents_are_rejected() {
     let history = [create("a"), write("a", 7), fsync("a"), write("a", 8)];

@@ -1,6 +1,7 @@
 use super::{Batch, Link, RowItem, SharedRun, push_item};
 use crate::row::Row;
 
+/// Checks I1: the items of a row are contiguous.
 #[test]
 fn items_round_trip() {
     let items = [

@@ -79,6 +79,7 @@ impl OutOfLineReader<'_> {
     fn begin_audit(&self, part: &mut PendingInode, out: &mut UnitRows) {
         let cache = &self.scope.source.cache;
         let Ok(directory) = Directory::new(cache, &part.inode) else { return };
+        // I2: the index is compared if it has blocks of its own.
         if cache.rereads() != 0 || !directory.has_index_blocks() {
             return;
         }
@@ -118,6 +119,7 @@ impl OutOfLineReader<'_> {
             while block.0 < end {
                 // A split block was listed with its first extent.
                 if block >= next {
+                    // I1: the number of blocks is bounded.
                     if !self.may_list(part, &mut listed) {
                         note_too_many(&part.inode, out);
                         return None;

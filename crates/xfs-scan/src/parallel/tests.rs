@@ -35,6 +35,7 @@ fn empty_run_does_nothing() {
     pool(4).run(0, || (), |(), _| Ok(()), |_, ()| Ok(())).unwrap();
 }
 
+/// Checks I2: the first failure ends the run.
 #[test]
 fn failed_unit_ends_the_run() {
     let work = |(): &mut (), unit| {

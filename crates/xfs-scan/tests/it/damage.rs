@@ -97,6 +97,7 @@ fn name_with_a_slash_is_a_finding() {
     check_orphans(&image, &["corrupt", "parent_missing"], &["/files/sparse"]);
 }
 
+/// Checks I1 of `xfs_scan::reader`: an inode that has no row is covered by a finding.
 #[test]
 fn inode_with_a_wrong_checksum_is_a_finding_without_a_row() {
     let ino = ino_of("/files/sparse");

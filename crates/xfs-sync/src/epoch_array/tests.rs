@@ -57,6 +57,7 @@ fn value_is_not_dropped_while_it_is_read() {
     assert_eq!(seen, Some(1));
 }
 
+/// Checks I2: each count is released once.
 #[test]
 fn values_are_dropped_with_the_array() {
     let count = Arc::default();

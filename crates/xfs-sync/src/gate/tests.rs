@@ -22,6 +22,7 @@ fn closed_gate_refuses_entry_until_opened() {
 
 /// The guard is dropped on another thread than the one that entered the gate. The slots of the two
 /// threads differ (I2).
+/// Checks I3: the last thread that leaves wakes the closing thread.
 #[test]
 #[cfg(not(shuttle))]
 fn close_waits_for_threads_inside() {

@@ -31,6 +31,7 @@ fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
     u32::from_be_bytes(bytes[place.offset_bytes as usize + 8..][..4].try_into().unwrap())
 }
 
+/// Checks I1 of `xfs_trans::inode_item`: an inode has one record in memory.
 #[test]
 fn inode_in_memory_has_one_record() {
     let journal = open(&make(), 0);
@@ -117,6 +118,7 @@ impl Owners for Vec<Arc<InodeRecord>> {
     }
 }
 
+/// Checks I3 of `xfs_trans::inode_item`: an entry that was logged during the write stays.
 #[test]
 fn inode_logged_during_its_write_stays_in_the_ail() {
     let journal = open(&make(), 0);

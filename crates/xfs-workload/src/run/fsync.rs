@@ -201,6 +201,7 @@ fn time(
         let start = Instant::now();
         files.sync(0)?;
         let duration = start.elapsed();
+        // I1: no part of the list was written before the fsync.
         if list.written == before.written {
             durations.push(duration);
             list_bytes =

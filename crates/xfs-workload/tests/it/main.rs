@@ -208,6 +208,7 @@ fn files_are_distributed_over_subdirectories() {
     assert_ne!(digest(&flat), digest(&deep));
 }
 
+/// Checks I4 of the crate: a run leaves nothing behind.
 #[test]
 fn run_leaves_nothing_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();

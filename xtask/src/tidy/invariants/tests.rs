@@ -36,6 +36,65 @@ fn crate_root_is_cited_by_its_crate() {
 
 #[test]
 fn longer_number_is_another_invariant() {
-    let module = format!("{HEADER}// I10 and I2\n");
+    let module = format!("{HEADER}if a {{}} // I10 and I2\n");
     assert_eq!(findings(&[file("a/src/log.rs", &module)]).len(), 1);
+}
+
+/// Checks whether a module with this code, after a header that defines I1, cites I1.
+#[track_caller]
+fn check_cites(code: &str, is_cited: bool) {
+    let text = format!("//! A log.\n//!\n//! - **I1** Pinned once.\n\n{code}");
+    let found = findings(&[file("crates/a/src/log.rs", &text)]);
+    assert_eq!(found.is_empty(), is_cited, "{code}");
+}
+
+#[test]
+fn message_of_an_assert_cites() {
+    check_cites("fn f() {\n    assert!(a, \"I1: pinned once\");\n}\n", true);
+    check_cites("fn f() {\n    let b = a.expect(\n        \"pinned (I1)\",\n    );\n}\n", true);
+}
+
+#[test]
+fn comment_cites_only_beside_a_check() {
+    check_cites("fn f() {\n    // Pinned once (I1).\n    if a {\n    }\n}\n", true);
+    check_cites(
+        "fn f() {\n    // I1, as the\n    // caller knows.\n    let b = a\n        .b()?;\n}\n",
+        true,
+    );
+    check_cites("fn f() {\n    let Some(a) = b else { return }; // I1\n}\n", true);
+    check_cites(
+        "fn f() {\n    // Pinned once (I1).\n    let a = b;\n    if a {\n    }\n}\n",
+        false,
+    );
+    check_cites("fn f() {\n    // I1\n\n    if a {\n    }\n}\n", false);
+}
+
+#[test]
+fn documentation_cites_only_in_tests() {
+    check_cites("/// Pins once (I1).\nfn f() {\n    if a {\n    }\n}\n", false);
+    check_cites(
+        "#[cfg(test)]\nmod tests {\n    /// Checks I1.\n    #[test]\n    fn f() {}\n}\n",
+        true,
+    );
+}
+
+#[test]
+fn module_below_with_the_same_number_cites_its_own() {
+    let below = file("crates/a/src/log/tail.rs", "//! A tail.\n//!\n//! - **I1** Moves.\n");
+    let tests = file("crates/a/src/log/tail/tests.rs", "/// Checks I1.\n");
+    let module = file("crates/a/src/log.rs", "//! A log.\n//!\n//! - **I1** Pinned once.\n");
+    let expected = "crates/a/src/log.rs:3: I1 is cited by no assert, check or test of the module";
+    assert_eq!(findings(&[module, below, tests]), [expected]);
+}
+
+#[test]
+fn other_file_cites_with_the_name_of_the_module() {
+    let module = || file("crates/a-b/src/log.rs", "//! A log.\n//!\n//! - **I1** Pinned once.\n");
+    let root = || file("crates/a-b/src/lib.rs", "//! Logs.\n//!\n//! - **I1** No panic.\n");
+    let tests = |text| file("crates/a-b/tests/it/main.rs", text);
+    assert_eq!(findings(&[module(), tests("/// Checks I1 of `a_b::log`.\n")]), [""; 0]);
+    assert_eq!(findings(&[module(), tests("/// Checks I1 of `a_b::tail`.\n")]).len(), 1);
+    assert_eq!(findings(&[root(), tests("/// Checks I1 of the crate.\n")]), [""; 0]);
+    let elsewhere = file("crates/c/tests/it/main.rs", "/// Checks I1 of the crate.\n");
+    assert_eq!(findings(&[root(), elsewhere]).len(), 1);
 }

@@ -51,3 +51,17 @@ fn mean_length_counts_sentences_of_documents() {
     assert_eq!(mean_sentence(&file("a.md", "One two three four.\n")), None);
     assert_eq!(mean_sentence(&file("a.rs", &text)), None);
 }
+
+#[test]
+fn document_of_long_sentences_is_found() {
+    let text = |words: usize| format!("{}end.\n\n", "Of ".repeat(words - 1)).repeat(10);
+    let found = |path, words| findings(path, &text(words));
+    assert_eq!(found("README.md", 18), [""; 0]);
+    assert_eq!(found("docs/guide/mount.md", 18), [""; 0]);
+    assert_eq!(found("docs/limits.md", 20), [""; 0]);
+    let expected = "README.md: 19.0 words in a sentence on average, 18 at most";
+    assert_eq!(found("README.md", 19), [expected]);
+    assert_eq!(found("docs/guide/mount.md", 19).len(), 1);
+    let expected = "docs/limits.md: 21.0 words in a sentence on average, 20 at most";
+    assert_eq!(found("docs/limits.md", 21), [expected]);
+}

@@ -153,6 +153,7 @@ fn deep_trees_need_no_stack() {
     assert_eq!(extract(deep, &stage.to(), ARCHIVE), [""; 0]);
 }
 
+/// Checks I3: the directory has its times and permissions, although files were created in it.
 #[test]
 fn archive_copy_keeps_all_properties() {
     let stage = Stage::new();

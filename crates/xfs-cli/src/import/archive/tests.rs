@@ -164,6 +164,7 @@ fn check_said(bytes: &[u8], said: &str) {
     assert_eq!(second.kind, MemberKind::File);
 }
 
+/// Checks I2: invalid metadata costs no contents.
 #[test]
 fn invalid_metadata_is_reported_and_the_member_kept() {
     for (keyword, value, said) in [

@@ -166,6 +166,7 @@ fn cut_off(compression: Compression, input: &CountingReader<Input>) -> String {
 /// Returns the message for the user about an error of a decoder (I3 of the parent module).
 fn message(compression: Compression, input: &CountingReader<Input>, error: &io::Error) -> String {
     let (name, offset) = (compression.name(), input.offset());
+    // I3: the message is ours.
     if let Some(failure) = input.failure() {
         return failure.to_owned();
     }

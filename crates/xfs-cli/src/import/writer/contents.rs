@@ -130,6 +130,7 @@ fn read_chunk<'b, S: Source>(
 ) -> Result<&'b [u8], WriteFailure> {
     let wanted = (end - offset).min(buffer.len() as u64) as usize;
     let mut done = 0;
+    // I1: a chunk is full unless the contents end in it.
     while let Some(rest) = buffer.get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
         let read = source.read_at(offset + done as u64, rest).map_err(WriteFailure::Source)?;
         if read == 0 && source.length().is_some() {

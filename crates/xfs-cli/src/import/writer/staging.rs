@@ -150,6 +150,7 @@ impl StagedNode<'_> {
 impl Drop for StagedNode<'_> {
     /// Removes a file that was not published (I3). The error that led here is reported elsewhere.
     fn drop(&mut self) {
+        // I3: a file that was not published is removed.
         let name = match &self.staged_at {
             StagedAt::FinalName => self.new_name.name,
             StagedAt::TemporaryName(staged) => staged,
@@ -171,6 +172,7 @@ fn fresh<T>(mut make: impl FnMut(&OsStr) -> Result<T>) -> Result<(T, OsString)> 
             0 => OsString::from(PREFIX),
             number => format!("{PREFIX}-{number}").into(),
         };
+        // I2: a name that could be made was free.
         match make(&name) {
             Err(Error::Posix(PosixError::Exists)) => {}
             made => return made.map(|made| (made, name)),

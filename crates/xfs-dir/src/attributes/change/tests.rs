@@ -122,7 +122,7 @@ fn walk(
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());
         let highest = walk(blocks, child, Some(node.level() - 1), leaves);
-        assert_eq!(highest, entry.hash.get(), "I2 of the tree");
+        assert_eq!(highest, entry.hash.get(), "I2 of `xfs_dir::tree`");
     }
     node.entries().last().unwrap().hash.get()
 }

@@ -387,6 +387,7 @@ fn check_nodes_above_nodes(names: &[String]) {
     assert!(fork.is_local() && fork.block_count() == 0, "an empty directory is short");
 }
 
+/// Checks I1 of `xfs_dir::tree`: searches begin at the root, which stays in its file block.
 #[test]
 fn directory_with_nodes_above_nodes_equals_a_map() {
     let name = |number: u32| format!("{:08x}", number.wrapping_mul(0x9e37_79b9));

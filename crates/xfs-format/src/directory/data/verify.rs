@@ -8,7 +8,7 @@ use crate::corruption::{Check, StructureAddress};
 use crate::directory::{DirectoryCheck, Entry, leaf, name_hash};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::verify_context::VerifyContext;
 
 /// Offsets of the common fields in data blocks and in blocks of the free-space index.
 pub(crate) const ENVELOPE: Envelope = Envelope {
@@ -74,6 +74,7 @@ fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryChec
         return Err(DirectoryCheck::IndexCount { count, stale: tail.stale.get() });
     }
     let live = count - stale;
+    // I3: the index has every entry once, and no other live one.
     if live != entries {
         return Err(DirectoryCheck::IndexLive { live, expected: entries });
     }
@@ -102,6 +103,7 @@ impl FreeTable {
     }
 
     fn visit(&mut self, offset: usize, length: u16) -> Result<(), DirectoryCheck> {
+        // I2: two free records are never adjacent.
         if self.follows_free {
             return Err(DirectoryCheck::FreeAdjacent { offset });
         }

@@ -65,6 +65,7 @@ fn myself() -> CallerId {
     CallerId { uid: uid.as_raw(), gid: gid.as_raw(), thread }
 }
 
+/// Checks I5: the overflow group is not among the groups.
 #[test]
 fn calling_thread_has_its_own_rights() {
     let proc = Proc::open().expect("/proc");
@@ -79,6 +80,7 @@ fn calling_thread_has_its_own_rights() {
     assert_eq!(proc.rights(myself()), CallerRights { groups, capabilities });
 }
 
+/// Checks I2: unknown rights count as none.
 #[test]
 fn unknown_caller_has_no_rights() {
     let proc = Proc::open().expect("/proc");

@@ -77,6 +77,7 @@ fn walk_beside_removal(reader: DentryReader) {
     assert_eq!(dentries.count(), 0);
 }
 
+/// Checks I1: the cache and the directory agree.
 #[test]
 fn cached_name_never_leads_to_another_file() {
     explore(|| walk_beside_removal(DentryReader::Checks));

@@ -135,6 +135,7 @@ fn look_and_replace(mutant: Mutant) {
     close(&cache);
 }
 
+/// Checks I2 of `xfs_icache::cached_inode`: no thread takes an inode that is being reclaimed.
 #[test]
 fn lookups_during_eviction_and_replacement_are_consistent() {
     explore(SCHEDULES, || look_and_replace(Mutant::None));
@@ -186,6 +187,8 @@ fn bulk_visit_during_lookups_and_replacement_is_consistent() {
     explore(SCHEDULES, || pass_beside(Mutant::None));
 }
 
+/// Checks I1 of `xfs_icache::inode_cache::bulk_visit`: the latches are held while inodes are read
+/// and shown.
 #[test]
 fn planted_bulk_visit_without_latches_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
@@ -299,6 +302,7 @@ fn chunk_turns_over() {
     close(&cache);
 }
 
+/// Checks I3 of `xfs_icache::chunk`: a chunk that has left the index gets no inode.
 #[test]
 fn inode_entering_an_emptied_chunk_is_walked() {
     explore(SCHEDULES, chunk_turns_over);

@@ -82,6 +82,7 @@ fn check_bound(groups: u32, times: usize) {
     assert!(most >= ROOM - ROOM / 4, "{groups} groups, each used {times} times: only {most} stay");
 }
 
+/// Checks I2 of `xfs_icache::inode_cache::reclaim`: an excess is temporary.
 #[test]
 fn bound_holds_over_any_number_of_groups() {
     for groups in [4, 100, 3000] {

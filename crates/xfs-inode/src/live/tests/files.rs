@@ -219,6 +219,7 @@ fn check_random(options: &str, seed: u64, steps: usize) {
     volume.unmount();
 }
 
+/// Checks I1 of `xfs_inode::live`: the files on disk, which the records make, equal the views.
 #[test]
 fn random_operations_on_small_blocks_equal_the_model() {
     seeds(1000).for_each(|seed| check_random("-b size=1024 -l size=16m", seed, 150));

@@ -108,6 +108,7 @@ fn metadata_blocks_are_allocated_and_freed() {
 }
 
 /// Checks I1 of `recent_buffers`: a remembered buffer agrees with the extent map.
+/// Checks I1 of `xfs_inode::live::recent_buffers`: a remembered buffer agrees with the extent map.
 #[test]
 fn remembered_block_is_looked_up_again_after_it_has_moved() {
     let volume = Volume::new("-l size=16m");

@@ -121,6 +121,7 @@ fn check_pieces(buffers: usize) {
     check_settled(&log);
 }
 
+/// Checks I5 of `xfs_log::writer`: a region continues with the next record.
 #[test]
 fn pieces_of_a_region_lie_in_consecutive_records() {
     check_pieces(8);

@@ -66,7 +66,7 @@ fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
         let found = decode::transactions_of(&rig.log_device(), &state);
         let mut in_place = [0; 512];
         rig.device.read_at(PLACE * 512, &mut in_place).unwrap();
-        // If the log has no item any more, the item is in place (I2 of the writer).
+        // If the log has no item any more, the item is in place (I2 of `xfs_log::writer`).
         let last = found.last().map_or(number_at(&in_place, 0), |last| last.numbers()[0].1);
         if last < promised {
             return Err(format!("cut {cut}: {promised} was promised and only {last} is there"));
@@ -90,6 +90,7 @@ fn no_preflush_mutant_loses_forced_commits() {
 
 /// Checks I1 of the writer (earlier records are durable before a COMMIT): the device gets a flush,
 /// and then the record with COMMIT as a write with FUA.
+/// Checks I1 of `xfs_log::writer`: a record with COMMIT follows a flush and is durable by itself.
 #[test]
 fn commit_record_is_written_with_fua_after_a_flush() {
     let start = Rig::new(LOG_BLOCKS);

@@ -87,6 +87,7 @@ fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
 /// Checks that the same commits give the same bytes on the device without a writer thread, with
 /// one, and with one on a device that holds requests back. So every decision is made by the
 /// committing thread (I3).
+/// Checks I3 of `xfs_log::log::paced`: everything follows from the commits alone.
 #[test]
 fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     let alone = bytes_after(0, None);

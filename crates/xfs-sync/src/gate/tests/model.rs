@@ -26,6 +26,7 @@ fn change(count: &AtomicU64<Object>) {
 }
 
 /// A lost wakeup would leave a task asleep, which the explorer reports as a deadlock.
+/// Checks I1: the closing thread has waited for every thread inside.
 #[test]
 fn closed_gate_excludes_changes() {
     explore(|| {

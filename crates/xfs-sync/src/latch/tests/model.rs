@@ -29,6 +29,7 @@ fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
 }
 
 /// A lost wakeup would leave a task asleep, which the explorer reports as a deadlock.
+/// Checks I1: no wakeup is lost.
 #[test]
 fn owners_and_sharers_all_finish() {
     explore(|| {

@@ -403,6 +403,7 @@ fn held_buffer_is_relogged_by_each_roll() {
 
 /// Checks that an ordered buffer keeps the LSN of the checkpoint that created it, even if it is
 /// logged later.
+/// Checks I5 of `xfs_trans::buffer_item`: an ordered buffer keeps its first position in the AIL.
 #[test]
 fn ordered_buffer_holds_the_tail() {
     let device = testing::make();

@@ -105,6 +105,7 @@ fn sparse_files_stay_sparse() {
     check_sparse(3 << 20, &[(65_536, 1 << 20), (2 << 20, 4096)]);
 }
 
+/// Checks I1: the archive is well-formed.
 #[test]
 fn unreadable_file_does_not_end_the_archive() {
     let to = tempfile::tempdir().expect("a directory");

@@ -78,6 +78,7 @@ fn address_of_another_machine_is_refused() {
 
 /// Checks that a request is refused if its host is not this machine. A web page may make a browser
 /// use any name that resolves to this machine.
+/// Checks I2: a request for another host is refused.
 #[test]
 fn request_for_another_host_is_refused() {
     for host in ["localhost", "LocalHost:9187", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:9187"] {
@@ -153,6 +154,7 @@ fn silent_client_does_not_block_others() {
     assert!(ask(address, METRICS).ends_with("a 1\n"));
 }
 
+/// Checks I1: one thread asks the mount.
 #[test]
 fn hanging_mount_is_asked_once() {
     let (release, released) = mpsc::channel::<()>();

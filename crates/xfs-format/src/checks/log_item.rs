@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::log_record::ByteOrder;
+use crate::log_record::byte_order::ByteOrder;
 
 /// A failed check of a log item, with the values that failed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -1,0 +1,52 @@
+//! The checks of the superblock.
+
+use thiserror::Error;
+
+/// A failed check of the superblock, with the values that failed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum SuperblockCheck {
+    #[error("version word {version:#06x} is not valid for a v5 volume")]
+    Version { version: u16 },
+    #[error("feature word {features2:#x} lacks bits that every v5 volume has")]
+    Features2 { features2: u32 },
+    #[error("{field} of {size} bytes does not match its logarithm {log}")]
+    SizeAgainstLog { field: &'static str, size: u32, log: u8 },
+    #[error("{field} is {size} bytes, outside {min}..={max}")]
+    SizeRange { field: &'static str, size: u32, min: u32, max: u32 },
+    #[error("{inodes} inodes per block of {block_size} bytes with inodes of {inode_size}")]
+    InodesPerBlock { inodes: u16, block_size: u32, inode_size: u16 },
+    #[error("directory blocks of 2^{log} bytes")]
+    DirectoryBlock { log: u8 },
+    #[error("{ag_blocks} blocks per allocation group, outside what is allowed")]
+    AgBlocks { ag_blocks: u32 },
+    #[error("logarithm {log} does not match {ag_blocks} blocks per allocation group")]
+    AgBlocksLog { ag_blocks: u32, log: u8 },
+    #[error("{ag_count} allocation groups of {ag_blocks} blocks for {data_blocks} data blocks")]
+    AgCount { ag_count: u32, ag_blocks: u32, data_blocks: u64 },
+    #[error("inodes may take {percent} percent")]
+    InodeMaxPercent { percent: u8 },
+    #[error("shared version {version} is not zero")]
+    SharedVersion { version: u8 },
+    #[error("inode chunk alignment of {blocks} blocks with sparse chunks")]
+    SparseAlignment { blocks: u32 },
+    #[error("log of {blocks} blocks")]
+    LogBlocks { blocks: u32 },
+    #[error("log of {blocks} blocks at block {start:#x} is outside its allocation group")]
+    LogOutside { start: u64, blocks: u32 },
+    #[error("log sectors of {size} bytes (logarithm {log})")]
+    LogSector { size: u16, log: u8 },
+    #[error("log stripe unit of {bytes} bytes")]
+    LogStripeUnit { bytes: u32 },
+    #[error("stripe unit {unit} and width {width} blocks")]
+    Stripe { unit: u32, width: u32 },
+    #[error("root inode {root:#x} is outside the volume")]
+    RootInode { root: u64 },
+    #[error("{free} free of {count} {what}")]
+    Counter { what: &'static str, free: u64, count: u64 },
+    #[error("the volume has {volume_bytes} bytes, but its device only {device_bytes}: truncated")]
+    CutShort { volume_bytes: u64, device_bytes: u64 },
+    #[error("realtime section: {blocks} blocks, {extents} extents of {extent_blocks} blocks")]
+    Realtime { blocks: u64, extents: u64, extent_blocks: u32 },
+}

@@ -1,0 +1,13 @@
+//! The input of verifiers that is the same for all structures.
+
+use crate::addr::Lsn;
+use crate::geometry::Geometry;
+
+/// The input of a verifier other than the bytes and their address.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyContext<'a> {
+    /// Geometry of the volume, including the UUID of its metadata.
+    pub geometry: &'a Geometry,
+    /// The head of the log, or `None` while it is unknown. No LSN may be after the head.
+    pub log_head: Option<Lsn>,
+}

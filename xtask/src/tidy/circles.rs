@@ -1,0 +1,119 @@
+//! The rule about circles of imports: at most [`MAX_CIRCLE`] files of a crate import each other.
+//!
+//! A file imports the module that a path from `crate` or `super` names in it. If a module
+//! re-exports a name, a path through that module imports the module, not the origin of the name. A
+//! module that declares another and names it without `crate` does not import it. Tests do not
+//! count.
+
+mod paths;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::source::Masked;
+use super::{File, Finding};
+
+/// The largest number of files of one crate that may import each other in a circle.
+const MAX_CIRCLE: usize = 8;
+
+/// The files of one crate by the segments of their modules, and the modules that each imports.
+type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
+/// Checks the files below each folder `src`.
+pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.is_rust() && !file.is_test()) {
+        if let Some((root, _)) = file.path.split_once("/src/") {
+            crates.entry(root).or_default().push(file);
+        }
+    }
+    crates.into_iter().flat_map(|(root, files)| check_crate(root, &files)).collect()
+}
+
+/// Returns a finding for each circle of too many files.
+fn check_crate(root: &str, files: &[&File]) -> Vec<Finding> {
+    let circles = circles(&imports(root, files));
+    let too_large = circles.into_iter().filter(|circle| circle.len() > MAX_CIRCLE);
+    let finding = |circle: BTreeSet<Vec<String>>| {
+        let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
+        let rule = format!(
+            "{} files import each other in a circle, at most {MAX_CIRCLE} may: {}",
+            names.len(),
+            names.join(", "),
+        );
+        Finding { place: format!("{root}/src"), line: 0, rule }
+    };
+    too_large.map(finding).collect()
+}
+
+/// Returns what each file of a crate imports.
+fn imports(root: &str, files: &[&File]) -> Imports {
+    let modules: BTreeSet<_> = files.iter().map(|file| module(root, file)).collect();
+    let imported = |file: &&File| {
+        let from = module(root, file);
+        let code = paths::without_tests(&Masked::new(&file.text).code);
+        let named = paths::named(&code).into_iter().filter_map(|path| resolve(&from, &path));
+        let files = named.filter_map(|module| nearest_file(module, &modules));
+        let others = files.filter(|module| *module != from).collect();
+        (from, others)
+    };
+    files.iter().map(imported).collect()
+}
+
+/// Returns the segments of the module that a file holds: none for the root of a crate.
+fn module(root: &str, file: &File) -> Vec<String> {
+    let path = file.path.strip_prefix(root).and_then(|path| path.strip_prefix("/src/"));
+    let path = path.expect("the files of a crate lie below its folder `src`");
+    match path.strip_suffix(".rs").expect("the file is a Rust file") {
+        "lib" | "main" => Vec::new(),
+        module => module.split('/').map(str::to_owned).collect(),
+    }
+}
+
+/// Returns the segments from the root of the crate that `path` has in the module `from`. Returns
+/// `None` for a path that leaves the crate.
+fn resolve(from: &[String], path: &[&str]) -> Option<Vec<String>> {
+    let ups = path.iter().take_while(|segment| **segment == "super").count();
+    let kept = if ups == 0 { 0 } else { from.len().checked_sub(ups)? };
+    let rest = path.iter().skip(ups.max(1)).map(|segment| (*segment).to_owned());
+    Some(from.iter().take(kept).cloned().chain(rest).collect())
+}
+
+/// Returns the longest beginning of `path` that is the module of a file.
+fn nearest_file(mut path: Vec<String>, modules: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
+    while !modules.contains(&path) {
+        path.pop()?;
+    }
+    Some(path)
+}
+
+/// Returns the circles: the largest sets of modules of which each reaches each other by imports.
+fn circles(imports: &Imports) -> Vec<BTreeSet<Vec<String>>> {
+    let reached: BTreeMap<_, _> =
+        imports.keys().map(|module| (module, reach(module, imports))).collect();
+    let circle = |module: &Vec<String>| -> BTreeSet<Vec<String>> {
+        let reaches_back = |other: &&Vec<String>| {
+            reached.get(other).is_some_and(|modules| modules.contains(module))
+        };
+        let others = reached.get(module).into_iter().flatten();
+        others.filter(reaches_back).cloned().collect()
+    };
+    let circles: BTreeSet<_> = imports.keys().map(circle).collect();
+    circles.into_iter().filter(|circle| !circle.is_empty()).collect()
+}
+
+/// Returns the modules that `module` imports, directly or through other modules.
+fn reach(module: &Vec<String>, imports: &Imports) -> BTreeSet<Vec<String>> {
+    let mut reached = BTreeSet::new();
+    let mut waiting = vec![module];
+    while let Some(module) = waiting.pop() {
+        for other in imports.get(module).into_iter().flatten() {
+            if reached.insert(other.clone()) {
+                waiting.push(other);
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The paths from `crate` or `super` in a Rust file.
+
+/// Returns `code` without the items that only tests compile.
+pub(super) fn without_tests(code: &str) -> String {
+    let mut parts = code.split("#[cfg(test)]");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push_str(part.get(item_length(part)..).unwrap_or_default());
+    }
+    kept
+}
+
+/// Returns the length of the item at the start of `code`. An import ends at its semicolon, and
+/// another item at its semicolon or at the end of its block.
+fn item_length(code: &str) -> usize {
+    let is_import = code.split(';').next().is_some_and(|item| {
+        item.split_whitespace().find(|word| !word.starts_with("pub")) == Some("use")
+    });
+    let mut depth = 0_usize;
+    for (index, c) in code.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 && (c == ';' || (c == '}' && !is_import)) {
+            return index + 1;
+        }
+    }
+    code.len()
+}
+
+/// Returns the segments of each path that begins with `crate` or `super`. A path with a group in
+/// braces gives one path for each name in the group.
+pub(super) fn named(code: &str) -> Vec<Vec<&str>> {
+    let starts = ["crate::", "super::"].into_iter().flat_map(|start| code.match_indices(start));
+    let is_start = |index: &usize| {
+        let before = code.get(..*index).unwrap_or_default();
+        !before.ends_with(|c: char| is_name(c) || c == ':')
+    };
+    let starts = starts.map(|(index, _)| index).filter(is_start);
+    starts.flat_map(|index| expand(code.get(index..).unwrap_or_default())).collect()
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Returns the paths of the tree at the start of `code`.
+fn expand(code: &str) -> Vec<Vec<&str>> {
+    let mut tree = Tree { rest: code, follows_colons: true, ..Tree::default() };
+    while tree.step().is_some() {}
+    tree.paths
+}
+
+/// A tree of paths while it is read.
+#[derive(Default)]
+struct Tree<'a> {
+    rest: &'a str,
+    /// Whether the next token may be a segment or a group.
+    follows_colons: bool,
+    /// The segments up to here.
+    path: Vec<&'a str>,
+    /// The number of segments before each open group.
+    groups: Vec<usize>,
+    /// The paths that are complete.
+    paths: Vec<Vec<&'a str>>,
+}
+
+impl Tree<'_> {
+    /// Reads the next token. Returns `None` at the end of the tree.
+    fn step(&mut self) -> Option<()> {
+        self.rest = self.rest.trim_start();
+        let length = self.rest.find(|c| !is_name(c)).unwrap_or(self.rest.len());
+        let (name, after_name) = self.rest.split_at(length);
+        if let Some(after) = self.rest.strip_prefix("::") {
+            (self.rest, self.follows_colons) = (after, true);
+        } else if self.follows_colons && !name.is_empty() {
+            self.path.push(name);
+            (self.rest, self.follows_colons) = (after_name, false);
+        } else if let Some(after) = self.rest.strip_prefix('{').filter(|_| self.follows_colons) {
+            self.groups.push(self.path.len());
+            self.rest = after;
+        } else {
+            return self.end_path();
+        }
+        Some(())
+    }
+
+    /// Completes a path. In a group, continues after the comma or the brace that ends the name. The
+    /// rest of the name is `as` with another name, or nothing.
+    fn end_path(&mut self) -> Option<()> {
+        let start = self.groups.last().copied().unwrap_or(0);
+        if self.path.len() > start {
+            self.paths.push(self.path.clone());
+        }
+        self.path.truncate(start);
+        self.groups.last()?;
+        let end = self.rest.find([',', '}'])?;
+        let (_, end) = self.rest.split_at(end);
+        self.follows_colons = end.starts_with(',');
+        self.rest = end.get(1..)?;
+        if !self.follows_colons {
+            self.groups.pop();
+            self.path.truncate(*self.groups.last()?);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,133 @@
+//! The citations of invariants in a Rust file.
+//!
+//! A citation counts in three forms: in a test, in a string literal of production code, and in a
+//! comment directly above a check or behind it. Such a literal is the message of an assert, an
+//! `expect` or an error. A documentation comment of production code does not count, since it checks
+//! nothing.
+
+use std::collections::BTreeSet;
+
+use super::is_invariant;
+use crate::tidy::File;
+use crate::tidy::source::{Masked, production_lines};
+
+/// The parts of code that check something, or that take a lock.
+const CHECKS: [&str; 18] = [
+    "if ",
+    "match ",
+    "while ",
+    "else {",
+    "assert",
+    "expect(",
+    "panic!",
+    "unreachable!",
+    "Err(",
+    "?;",
+    "?.",
+    "?)",
+    "? ",
+    ".then(",
+    ".filter(",
+    "lock(",
+    ".latch",
+    ".ok_or",
+];
+
+/// A citation of an invariant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Citation {
+    /// The invariant: `I3`.
+    pub(super) name: String,
+    /// The module that the citation names: `the crate`, or a path such as `xfs_log::writer`.
+    pub(super) module: Option<String>,
+}
+
+/// The lines of a file, each in the versions that tell its parts apart.
+struct Lines<'a> {
+    lines: Vec<Line<'a>>,
+    /// The number of lines before the tests.
+    production: usize,
+}
+
+/// One line of a file.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    text: &'a str,
+    code: &'a str,
+    comment: &'a str,
+}
+
+/// Returns the invariants that a file cites in a form that counts.
+pub(super) fn of(file: &File) -> BTreeSet<Citation> {
+    let masked = Masked::new(&file.text);
+    let parts = masked.code.split('\n').zip(masked.comments.split('\n'));
+    let lines = file.text.split('\n').zip(parts);
+    let lines = lines.map(|(text, (code, comment))| Line { text, code, comment }).collect();
+    let lines = Lines { lines, production: production_lines(file) };
+    (0..lines.lines.len()).flat_map(|index| lines.citations(index)).collect()
+}
+
+impl Lines<'_> {
+    /// Returns the citations of a line that count.
+    fn citations(&self, index: usize) -> Vec<Citation> {
+        let Some(line) = self.lines.get(index) else { return Vec::new() };
+        if line.text.starts_with("//!") {
+            return Vec::new();
+        }
+        if index >= self.production {
+            return citations(line.text);
+        }
+        let (in_code, in_comment) = (citations(line.code), citations(line.comment));
+        let is_literal = |found: &Citation| !in_code.contains(found) && !in_comment.contains(found);
+        let mut counting = citations(line.text);
+        counting.retain(is_literal);
+        let is_documentation = line.text.trim_start().starts_with("///");
+        if !in_comment.is_empty() && !is_documentation && self.is_check(index) {
+            counting.extend(in_comment);
+        }
+        counting
+    }
+
+    /// Returns whether the statement at a line, or after the comment at a line, checks something.
+    fn is_check(&self, index: usize) -> bool {
+        let lines = self.lines.iter().take(self.production).skip(index);
+        let is_comment = |line: &&Line<'_>| line.code.trim().is_empty() && !line.comment.is_empty();
+        for line in lines.skip_while(is_comment) {
+            let code = format!("{} ", line.code.trim_end());
+            if CHECKS.iter().any(|check| code.contains(check)) {
+                return true;
+            }
+            let code = code.trim();
+            if code.is_empty() || code.ends_with([';', '{', '}', ',']) {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+/// Returns the citations in a text.
+fn citations(text: &str) -> Vec<Citation> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_name) {
+        let (_, word) = rest.split_at(start);
+        let (word, after) = word.split_at(word.find(|c| !is_name(c)).unwrap_or(word.len()));
+        if is_invariant(word) {
+            found.push(Citation { name: word.to_owned(), module: named_module(after) });
+        }
+        rest = after;
+    }
+    found
+}
+
+/// Returns the module that the text after the name of an invariant names: `the crate`, or a path in
+/// backticks.
+fn named_module(after: &str) -> Option<String> {
+    let module = after.strip_prefix(" of ")?;
+    match module.strip_prefix('`') {
+        Some(path) => path.split_once('`').map(|(path, _)| path.to_owned()),
+        None => module.starts_with("the crate").then(|| "the crate".to_owned()),
+    }
+}
