@@ -456,7 +456,7 @@ pub struct Description {
 fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_BYTES);
     let mut sector = vec![0; length];
-    device.read_at(0, &mut sector).map_err(|source: io::Error| IoError {
+    device.read_at(&mut sector, 0).map_err(|source: io::Error| IoError {
         operation: "read",
         at: DiskAddr(0),
         length_bytes: length as u64,

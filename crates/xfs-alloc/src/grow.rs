@@ -77,7 +77,7 @@ fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
         let headers = headers.ok_or_else(|| outside(number))?;
         let at = geometry.header_disk_addr(number, 0);
         let offset = at.byte_offset().ok_or_else(|| outside(number))?;
-        let written = device.write_at(offset, &headers, Durability::Cached);
+        let written = device.write_at(&headers, offset, Durability::Cached);
         written.map_err(|source| io_error("write", at, headers.len(), source))?;
     }
     device.flush().map_err(|source| io_error("flush", DiskAddr(0), 0, source))

@@ -349,7 +349,7 @@ impl BufferCache {
             let end = io::Error::from(io::ErrorKind::UnexpectedEof);
             let failed = |source| io_error("read", extent, source);
             let offset = extent.at.byte_offset().ok_or(end).map_err(failed)?;
-            self.device.read_at(offset, piece).map_err(failed)?;
+            self.device.read_at(piece, offset).map_err(failed)?;
         }
         Ok(bytes)
     }

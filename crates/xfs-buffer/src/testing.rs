@@ -121,7 +121,7 @@ impl BlockDevice for TestDevice {
         true
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         if self.bad.lock().contains(&offset) {
             return Err(io::Error::other("bad sector"));
@@ -137,7 +137,7 @@ impl BlockDevice for TestDevice {
         Ok(())
     }
 
-    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> io::Result<()> {
+    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> io::Result<()> {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 

@@ -188,7 +188,7 @@ impl BlockDevice for FileDevice {
         self.access == Access::ReadOnly
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
         if self.has_stale_cache {
             self.invalidate(offset, buffer.len() as u64);
@@ -199,7 +199,7 @@ impl BlockDevice for FileDevice {
         })
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
         if offset + bytes.len() as u64 == self.length_bytes {
             // The write could restore the file's old length, with a hole where bytes were lost

@@ -73,7 +73,7 @@ fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
 /// Writes the sector of a superblock. It is durable on return.
 pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Result<()> {
     let offset = at.byte_offset().expect("a superblock lies in the volume");
-    let written = device.write_at(offset, sector, Durability::Durable);
+    let written = device.write_at(sector, offset, Durability::Durable);
     written.map_err(|source| superblock_io_error("write", at, source))
 }
 

@@ -72,7 +72,7 @@ impl Devices {
             let at = geometry.header_disk_addr(group, 0);
             let offset = at.byte_offset().expect("a superblock lies in the volume");
             let mut sector = vec![0; geometry.sector_size as usize];
-            let read = self.data.read_at(offset, &mut sector);
+            let read = self.data.read_at(&mut sector, offset);
             read.map_err(|source| superblock_io_error("read", at, source))?;
             Superblock::decode(&sector, StructureAddress::Disk(at))?;
             put_uuid(&mut sector, uuid, geometry.meta_uuid);

@@ -70,7 +70,7 @@ fn read_range(
         return Ok(None);
     }
     let mut bytes = vec![0; length];
-    device.read_at(start, &mut bytes)?;
+    device.read_at(&mut bytes, start)?;
     Ok(Some(bytes))
 }
 

@@ -115,7 +115,7 @@ fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[Recor
         return Ok(None);
     }
     let mut record = [0; RECORD_BYTES];
-    device.read_at(start, &mut record)?;
+    device.read_at(&mut record, start)?;
     Ok(decode_record(&record))
 }
 

@@ -63,7 +63,7 @@ pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) 
     let offset = offset.ok_or(PosixError::InvalidArgument)?;
     cache
         .device()
-        .write_at(offset, piece.bytes, Durability::Cached)
+        .write_at(piece.bytes, offset, Durability::Cached)
         .map_err(|source| failed("write", offset, piece.bytes.len(), source).into())
 }
 
@@ -73,7 +73,7 @@ pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8
     let length = into.len();
     cache
         .device()
-        .read_at(offset, into)
+        .read_at(into, offset)
         .map_err(|source| failed("read", offset, length, source).into())
 }
 
