@@ -40,16 +40,16 @@ const SOME: usize = 20;
 
 fn main() -> ExitCode {
     run(vec![
-        Trial::new("a_mounted_volume_is_refused", a_mounted_volume_is_refused),
-        Trial::new("a_frozen_volume_is_shown_as_it_is", a_frozen_volume_is_shown_as_it_is),
-        Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
-        Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
+        Trial::new("mounted_volume_is_refused", mounted_volume_is_refused),
+        Trial::new("frozen_volume_is_shown_as_it_is", frozen_volume_is_shown_as_it_is),
+        Trial::new("volume_under_load_is_read", volume_under_load_is_read),
+        Trial::new("dirty_log_stays_dirty", dirty_log_stays_dirty),
         #[cfg(feature = "bench")]
-        Trial::new("a_benchmark_leaves_nothing", a_benchmark_leaves_nothing),
+        Trial::new("benchmark_leaves_nothing", benchmark_leaves_nothing),
         #[cfg(feature = "bench")]
-        Trial::new("a_benchmark_bounds_the_kernel", a_benchmark_bounds_the_kernel),
+        Trial::new("benchmark_bounds_the_kernel", benchmark_bounds_the_kernel),
         Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
-        Trial::new("a_prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
+        Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
     ])
 }
 
@@ -93,7 +93,7 @@ fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError>
 
 /// Checks that a benchmark on a mount of the kernel leaves no files. The program itself compares
 /// the results of both sides, and fails if they differ.
-fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
+fn benchmark_leaves_nothing() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let shape = shape(&image.data);
     let mount = image.mount(&[])?;
@@ -133,7 +133,7 @@ fn shape(image: &Path) -> String {
 /// read from disk more than once although all are looked up twice; with memory for a tenth, most
 /// are read twice. Afterwards the memory cgroup is gone. If this machine allows no memory cgroup,
 /// the report says why.
-fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
+fn benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     const FILES: u64 = 3000;
     let left = left_groups();
     let (folder, image) = volume()?;
@@ -216,7 +216,7 @@ fn flagged_files_keep_their_names() -> Result<(), TrialError> {
     Ok(())
 }
 
-fn a_mounted_volume_is_refused() -> Result<(), TrialError> {
+fn mounted_volume_is_refused() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let mount = image.mount(&[])?;
     for path in [image.data.clone(), device_of(mount.path())] {
@@ -241,7 +241,7 @@ fn device_of(mount: &Path) -> PathBuf {
     PathBuf::from(line.split(' ').next().unwrap())
 }
 
-fn a_frozen_volume_is_shown_as_it_is() -> Result<(), TrialError> {
+fn frozen_volume_is_shown_as_it_is() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let mount = image.mount(&[])?;
     // More than once: the data of the first read is in the host's cache, and out of date.
@@ -275,7 +275,7 @@ fn list(directory: &Path, prefix: &str, paths: &mut BTreeSet<String>) {
     }
 }
 
-fn a_volume_under_load_is_read() -> Result<(), TrialError> {
+fn volume_under_load_is_read() -> Result<(), TrialError> {
     let (folder, image) = volume()?;
     let mount = image.mount(&[])?;
     Load::start(mount.path(), 3).stop_after(3000);
@@ -332,7 +332,7 @@ fn state(image: &Path) -> (Vec<u8>, i64, i64, u64) {
     (bytes, metadata.mtime(), metadata.mtime_nsec(), metadata.blocks())
 }
 
-fn a_dirty_log_stays_dirty() -> Result<(), TrialError> {
+fn dirty_log_stays_dirty() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
     let mount = image.mount(&[])?;
     Load::start(mount.path(), 2).stop_after(1000);

@@ -51,7 +51,7 @@ fn entries_are_removed() {
 }
 
 #[test]
-fn a_new_list_is_completed() {
+fn new_list_is_completed() {
     let mut builder = AclBuilder::given(&given("u:7:rw"), false);
     builder.complete_from(&AclBuilder::of(Some(&Acl::of_mode(0o751))));
     builder.set_mask(false);
