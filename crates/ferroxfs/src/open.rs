@@ -456,12 +456,9 @@ pub struct Description {
 fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_BYTES);
     let mut sector = vec![0; length];
-    device.read_at(&mut sector, 0).map_err(|source: io::Error| IoError {
-        operation: "read",
-        at: DiskAddr(0),
-        length_bytes: length as u64,
-        source,
-    })?;
+    device
+        .read_at(&mut sector, 0)
+        .map_err(|source: io::Error| IoError::new("read", DiskAddr(0), length as u64, source))?;
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).map_err(|error| match error {
         SuperblockError::Corrupt(corruption) => corruption.into(),
         SuperblockError::Unsupported(reason) => reason.into(),

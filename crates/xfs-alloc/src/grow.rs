@@ -151,7 +151,7 @@ fn update_copy(journal: &Arc<Journal>, number: AgNumber, primary: &[u8]) -> Resu
 }
 
 fn io_error(operation: &'static str, at: DiskAddr, length: usize, source: std::io::Error) -> Error {
-    IoError { operation, at, length_bytes: length as u64, source }.into()
+    IoError::new(operation, at, length as u64, source).into()
 }
 
 #[cold]

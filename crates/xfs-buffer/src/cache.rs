@@ -382,7 +382,7 @@ fn buffer_map(extents: &[BufferExtent]) -> Result<BufferMap> {
 
 #[cold]
 fn io_error(operation: &'static str, extent: &BufferExtent, source: io::Error) -> IoError {
-    IoError { operation, at: extent.at, length_bytes: extent.length_bytes.into(), source }
+    IoError::new(operation, extent.at, extent.length_bytes.into(), source)
 }
 
 #[cfg(test)]

@@ -198,6 +198,7 @@ impl Image {
             Some(Staleness::LogNotRecovered) => console.note(format!(
                 "{shown}: the log has not been replayed: the output may be stale"
             )),
+            Some(_) => console.note(format!("{shown}: the output may be stale")),
         }
         Ok(volume)
     }

@@ -138,7 +138,7 @@ impl Inode {
         let length_bytes = piece.len() as u64;
         cache.device().read_at(piece, offset).map_err(|source| {
             let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
-            IoError { operation: "read", at, length_bytes, source }.into()
+            IoError::new("read", at, length_bytes, source).into()
         })
     }
 

@@ -136,7 +136,7 @@ impl LogDevice {
         let offset = at.0 * u64::from(BASIC_BLOCK_BYTES);
         self.device.read_at(bytes, offset).map_err(|source| {
             let length_bytes = bytes.len() as u64;
-            Error::Io(IoError { operation: "read", at, length_bytes, source })
+            Error::Io(IoError::new("read", at, length_bytes, source))
         })
     }
 
@@ -162,7 +162,7 @@ impl LogDevice {
         let offset = at.0 * u64::from(BASIC_BLOCK_BYTES);
         self.device.write_at(bytes, offset, durability).map_err(|source| {
             let length_bytes = bytes.len() as u64;
-            Error::Io(IoError { operation: "write", at, length_bytes, source })
+            Error::Io(IoError::new("write", at, length_bytes, source))
         })
     }
 

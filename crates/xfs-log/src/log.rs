@@ -62,6 +62,7 @@ const BACKOFF: Duration = Duration::from_millis(10);
 
 /// How to shut the log down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shutdown {
     /// Committed changes are written to the log before it is shut down.
     Flush,

@@ -247,7 +247,7 @@ impl Replayed {
     fn write_replayed(&self) -> Result<()> {
         self.device.write_back(&self.buffers).map_err(|source| {
             let length_bytes = self.device.written_bytes();
-            Error::Io(IoError { operation: "write", at: DiskAddr(0), length_bytes, source })
+            Error::Io(IoError::new("write", DiskAddr(0), length_bytes, source))
         })
     }
 }

@@ -169,7 +169,7 @@ impl<'a> UnitReader<'a> {
             if let Err(source) = device.read_at(piece, offset) {
                 let at = DiskAddr(offset / 512);
                 let length_bytes = piece.len() as u64;
-                failed.push((start, IoError { operation: "read", at, length_bytes, source }));
+                failed.push((start, IoError::new("read", at, length_bytes, source)));
             }
         }
         RunErrors { failed }

@@ -74,6 +74,7 @@ pub enum WriteMode {
 
 /// The time of modification that a file gets by a write of the mode `Writeback`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LateTimes {
     /// The write sets no time: the caller sets it separately, by `Node::note_modified`.
     Told,

@@ -22,6 +22,7 @@ const COMPARE_BYTES: usize = 256 << 10;
 
 /// Whether an allocation past the end extends the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AllocateMode {
     /// If the file ends before the end of the range, it is extended to the end of the range.
     #[default]

@@ -44,10 +44,7 @@ impl Devices {
         }
         self.recover()?;
         let superblock = read_superblock(&self.data)?;
-        let uuid = match change {
-            UuidChange::To(uuid) => uuid,
-            UuidChange::Restore => superblock.geometry.meta_uuid,
-        };
+        let uuid = change.new_uuid(&superblock.geometry);
         self.end_log_for(&superblock, Uuid::nil())?;
         let copies = self.write_uuid(&superblock, uuid)?;
         self.end_log_for(&superblock, uuid)?;

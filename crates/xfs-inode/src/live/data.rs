@@ -51,7 +51,7 @@ fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
 
 fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::Error) -> IoError {
     let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
-    IoError { operation, at, length_bytes: length as u64, source }
+    IoError::new(operation, at, length as u64, source)
 }
 
 /// Writes a piece of a file, which lies in one extent, to the device.

@@ -235,9 +235,12 @@ impl OutOfLineReader<'_> {
     ) -> Result<(), Error> {
         let offset = block.at.byte_offset().unwrap_or(u64::MAX);
         let length_bytes = bytes.len() as u64;
-        self.scope.source.cache.device().read_at(bytes, offset).map_err(|source| {
-            Error::Io(IoError { operation: "read", at: block.at, length_bytes, source })
-        })?;
+        self.scope
+            .source
+            .cache
+            .device()
+            .read_at(bytes, offset)
+            .map_err(|source| Error::Io(IoError::new("read", block.at, length_bytes, source)))?;
         self.verify_block(bytes, block, part)
     }
 
