@@ -33,7 +33,7 @@ use zerocopy::FromBytes;
 use crate::group::GroupSpace;
 use crate::inodes::extend_groups;
 use crate::open::{OpenedSpace, open_space};
-use crate::space::Space;
+use crate::space::AllocatorState;
 
 /// Grows the volume to `geometry`, which differs from the volume's geometry only in its blocks and
 /// groups. Does nothing if another thread has grown the volume to that size already. The growth is
@@ -117,7 +117,7 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
 /// blocks can still give them back afterwards.
 fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Result<()> {
     let OpenedSpace { space, counts, pool } = open_space(journal.cache(), superblock)?;
-    Space::of(journal).refresh(space);
+    AllocatorState::of(journal).refresh(space);
     extend_groups(journal);
     let added = |now: u64, was: u64| now.wrapping_sub(was).cast_signed();
     journal.count_growth(added(counts.free_blocks, was.counts.free_blocks), added(pool, was.pool));

@@ -18,7 +18,7 @@ mod encode;
 mod refusal;
 mod verify;
 
-pub use refusal::{Access, Unsupported};
+pub use refusal::{Unsupported, VolumeAccess};
 pub(crate) use verify::MIN_LAST_AG_BLOCKS;
 pub use verify::SuperblockCheck;
 

@@ -81,7 +81,7 @@ use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{OverlayDevice, SharedDevice};
 use xfs_format::DiskAddr;
 use xfs_format::log_item::{BufferFlags, LogItem};
-use xfs_format::superblock::{Access, Superblock};
+use xfs_format::superblock::{Superblock, VolumeAccess};
 
 use crate::device::LogDevice;
 use crate::reader::{LogReader, Transaction};
@@ -301,7 +301,7 @@ fn run(
     if state.clean {
         return Ok(replayed);
     }
-    if let Some(reason) = replayed.superblock.refusal(Access::Recover) {
+    if let Some(reason) = replayed.superblock.refusal(VolumeAccess::Recover) {
         return Err(Error::from(reason).into());
     }
     replayed.intents = replay_items(&mut replayed, log)?.into_intents(&state)?;

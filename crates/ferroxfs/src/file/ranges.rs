@@ -10,7 +10,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_inode::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 use xfs_sync::RwLockWriteGuard;
 use xfs_vfs::{
-    CachedInode, Mount, OpenContents, State, WatchEvents, WriteGuard, check_mutable,
+    CachedInode, ContentsState, Mount, OpenContents, WatchEvents, WriteGuard, check_mutable,
     check_not_immutable,
 };
 
@@ -312,7 +312,7 @@ fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,
     right: &'a Arc<CachedInode>,
-) -> Result<(RwLockWriteGuard<'a, State>, Option<RwLockWriteGuard<'a, State>>)> {
+) -> Result<(RwLockWriteGuard<'a, ContentsState>, Option<RwLockWriteGuard<'a, ContentsState>>)> {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
     let is_same = first.number() == second.number();

@@ -20,7 +20,7 @@
 //! (`log/change_uuid.rs` of `xfs-log`).
 
 use xfs_buffer::Result as BufferResult;
-use xfs_format::superblock::{Access, Superblock};
+use xfs_format::superblock::{Superblock, VolumeAccess};
 use xfs_format::{AgNumber, StructureAddress, Uuid};
 use xfs_vfs::{UuidChange, put_uuid, superblock_io_error, write_sector};
 
@@ -39,7 +39,7 @@ impl Devices {
     #[doc(alias = "xfs_admin -U")]
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid, OpenError> {
         let superblock = read_superblock(&self.data)?;
-        if let Some(reason) = superblock.refusal(Access::Write) {
+        if let Some(reason) = superblock.refusal(VolumeAccess::Write) {
             return Err(OpenError::Volume(reason.into()));
         }
         self.recover()?;

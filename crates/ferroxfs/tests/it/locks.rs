@@ -185,7 +185,7 @@ fn changes_break_delegations() {
             volume.lookup("/file")?.set_attribute("user.a", b"value", SetMode::Either)
         }),
         ("setfacl", |volume| {
-            volume.lookup("/file")?.set_acl(AclKind::Access, Some(&Acl::of_mode(0o640)))
+            volume.lookup("/file")?.set_acl(AclKind::Access, Some(&Acl::from_mode(0o640)))
         }),
         ("setfacl -b", |volume| volume.lookup("/file")?.set_acl(AclKind::Access, None)),
     ];

@@ -22,7 +22,7 @@ use xfs_trans::Transaction;
 use super::GroupSpace;
 use super::search::{GroupRequest, Near, SearchResult};
 use crate::deferred::FreeWork;
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::reservation::Account;
 
 /// A kind of btree whose root is in the AGF.
@@ -160,7 +160,7 @@ impl GroupBtree for Refcounts {
         let wanted = GroupRequest {
             near: Near::Block(near),
             owner: Some(ExtentOwner::REFCOUNT_BTREE),
-            purpose: Some(Purpose::Metadata),
+            purpose: Some(BlockPurpose::Metadata),
             ..GroupRequest::blocks(1, 1)
         };
         match group.allocate(tx, &wanted)? {

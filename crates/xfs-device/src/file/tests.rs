@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Access, FileDevice, OpenOptions};
+use super::{DeviceAccess, FileDevice, OpenOptions};
 use crate::device::{BlockDevice, Durability};
 use crate::error::DeviceFailure;
 use crate::memory::MemoryDevice;
@@ -173,7 +173,7 @@ fn readers_share_a_file_and_a_writer_excludes_all() {
     let second = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     assert!(matches!(
         failure(file.path(), OpenOptions::read_write()),
-        DeviceFailure::Locked(Access::ReadWrite)
+        DeviceFailure::Locked(DeviceAccess::ReadWrite)
     ));
     drop((reader, second));
     let writer = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
@@ -182,7 +182,7 @@ fn readers_share_a_file_and_a_writer_excludes_all() {
     }
     assert!(matches!(
         failure(file.path(), OpenOptions::read_only()),
-        DeviceFailure::Locked(Access::ReadOnly)
+        DeviceFailure::Locked(DeviceAccess::ReadOnly)
     ));
     FileDevice::open(file.path(), OpenOptions::read_only().live()).unwrap();
     drop(writer);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::open_device;
 use crate::error::DeviceFailure;
-use crate::file::{Access, OpenOptions};
+use crate::file::{DeviceAccess, OpenOptions};
 use crate::signature::Contents;
 
 fn failure(path: &Path, options: OpenOptions) -> DeviceFailure {
@@ -45,7 +45,7 @@ fn qcow2_is_never_written() {
     file.write_all(b"QFI\xfb\0\0\0\x03").unwrap();
     assert!(matches!(
         failure(file.path(), OpenOptions::read_write()),
-        DeviceFailure::ForeignImage(Contents::Qcow2, Access::ReadWrite)
+        DeviceFailure::ForeignImage(Contents::Qcow2, DeviceAccess::ReadWrite)
     ));
 }
 

@@ -130,7 +130,8 @@ impl Server {
             // program may have set new ones since. For such a write the kernel checks the error
             // only, not the number of bytes written. It sends no times for data that a program has
             // written to a mapping, unless it maintains the times.
-            let times = if self.settings.writeback { LateTimes::Told } else { LateTimes::Now };
+            let times =
+                if self.settings.writeback { LateTimes::FromCaller } else { LateTimes::Now };
             file.write_back_at(bytes, wanted.offset, times).map_err(errno)?;
             bytes.len()
         } else {
