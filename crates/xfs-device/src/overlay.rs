@@ -129,8 +129,8 @@ impl BlockDevice for OverlayDevice {
         for (number, sector) in written.range(sectors) {
             let start = number * self.sector_bytes;
             let (from, into) = (offset.saturating_sub(start), start.saturating_sub(offset));
-            let source = sector.get(from as usize..).unwrap_or_default();
-            let target = buffer.get_mut(into as usize..).unwrap_or_default();
+            let source = sector.get(from as usize..).expect("the sector ends after the offset");
+            let target = buffer.get_mut(into as usize..).expect("the sector starts in the buffer");
             for (target, source) in target.iter_mut().zip(source) {
                 *target = *source;
             }

@@ -350,6 +350,6 @@ fn send_from_image(
 fn copy_bytes(from: FilePosition<'_>, to: FilePosition<'_>, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
     let read = from.file.read_at(&mut bytes, from.offset).map_err(errno)?;
-    let bytes = bytes.get(..read).unwrap_or_default();
+    let bytes = bytes.get(..read).expect("a read returns at most the length of its buffer");
     to.file.write_at(bytes, to.offset).map(|written| written as u64).map_err(errno)
 }

@@ -28,18 +28,21 @@ impl FileBytes<'_> {
     }
 }
 
-/// Returns the part of `piece` whose blocks lie in `extent`.
+/// Returns the part of `piece` whose blocks lie in `extent`. The extent starts before the end of the
+/// piece. The part is empty if the extent ends before the piece.
 pub(super) fn clip<'a>(
     piece: FileBytes<'a>,
     extent: &Extent,
     geometry: &Geometry,
 ) -> FileBytes<'a> {
-    let start = geometry.blocks_to_bytes(extent.file_block.0).unwrap_or(u64::MAX);
+    let start = geometry.blocks_to_bytes(extent.file_block.0);
+    let start = start.expect("the extent starts before the end of the piece");
+    // An extent may end past the largest offset; the piece does not.
     let end = geometry.blocks_to_bytes(extent.end().0).unwrap_or(u64::MAX);
     let from = start.saturating_sub(piece.offset);
     let to = end.saturating_sub(piece.offset).min(piece.bytes.len() as u64);
-    let bytes = usize::try_from(from).ok().zip(usize::try_from(to).ok());
-    let bytes = bytes.and_then(|(from, to)| piece.bytes.get(from..to)).unwrap_or_default();
+    let bytes = piece.bytes.get(from as usize..to as usize);
+    let bytes = bytes.expect("the extent starts before the end of the piece");
     FileBytes { offset: piece.offset.max(start), bytes }
 }
 
