@@ -93,7 +93,7 @@ mod tests {
     use super::{VERSION, is_minimum};
 
     #[test]
-    fn the_minimum_version_is_known_at_any_patch_level() {
+    fn minimum_version_is_known_at_any_patch_level() {
         assert!(is_minimum(&format!("cargo {VERSION}.0 (f2d3ce0bd 2026-03-21)\n")));
         assert!(is_minimum(&format!("cargo {VERSION}")));
         assert!(!is_minimum(&format!("cargo {VERSION}9.1 (f2d3ce0bd 2026-03-21)\n")));

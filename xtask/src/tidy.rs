@@ -12,6 +12,7 @@ mod modules;
 mod parameters;
 mod prose;
 mod source;
+mod test_names;
 mod text;
 mod voice;
 
@@ -100,6 +101,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     for file in files.iter().filter(|file| file.is_rust()) {
         findings.extend(source::check(file));
         findings.extend(parameters::check(file));
+        findings.extend(test_names::check(file));
     }
     findings.extend(source::check_unsafe(&files));
     findings.extend(invariants::check(&files));

@@ -65,7 +65,7 @@ impl BlockDevice for CountingDevice {
         false
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let range = self.range(offset, buffer.len())?;
         let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ impl BlockDevice for CountingDevice {
         Ok(())
     }
 
-    fn write_at(&self, offset: u64, data: &[u8], _: Durability) -> io::Result<()> {
+    fn write_at(&self, data: &[u8], offset: u64, _: Durability) -> io::Result<()> {
         self.writes.fetch_add(1, Ordering::Relaxed);
         let range = self.range(offset, data.len())?;
         let mut bytes = self.bytes.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,14 @@
 //! Makes a volume in a new image file, and fills it.
 //!
 //! `cargo run -p ferroxfs --example make -- IMAGE`
+//!
+//! The crate `xfs-mkfs` makes the volume. A program of yours needs it beside `ferroxfs`:
+//!
+//! ```toml
+//! [dependencies]
+//! ferroxfs = { path = "../ferroxfs/crates/ferroxfs" }
+//! xfs-mkfs = { path = "../ferroxfs/crates/xfs-mkfs" }
+//! ```
 
 use std::error::Error;
 use std::fs::File;

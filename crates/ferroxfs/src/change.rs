@@ -44,10 +44,10 @@ impl Node {
         &self,
         name: impl AsRef<OsStr>,
         kind: &NewKind<'_>,
-        creation: &CreateOptions,
+        options: &CreateOptions,
     ) -> Result<Self> {
         let (context, directory) = self.op_context()?;
-        let entry = context.create(directory, name.as_ref().as_bytes(), kind, creation)?;
+        let entry = context.create(directory, name.as_ref().as_bytes(), kind, options)?;
         context.mount.note(Activity::NameAdded);
         Ok(self.volume_ref().node_of(entry))
     }
@@ -61,9 +61,9 @@ impl Node {
     /// ENOTDIR; ENOENT if this directory was removed; EACCES if the caller may not search and write
     /// it; EPERM if it is immutable; ENOSPC; those of [every change](crate#errors).
     #[doc(alias = "O_TMPFILE")]
-    pub fn create_unnamed(&self, creation: &CreateOptions) -> Result<Self> {
+    pub fn create_unnamed(&self, options: &CreateOptions) -> Result<Self> {
         let (context, directory) = self.op_context()?;
-        let entry = context.create_unnamed(directory, creation)?;
+        let entry = context.create_unnamed(directory, options)?;
         Ok(self.volume_ref().node_of(entry))
     }
 
@@ -245,8 +245,8 @@ impl Node {
     #[doc(alias = "touch_atime")]
     pub fn note_access(&self, time: Timestamp) -> Result<()> {
         let (mount, entry) = self.writable()?;
-        let acting = mount.try_write_guard().map(|guard| OpContext::new(guard, self.caller()));
-        acting.map_or(Ok(()), |acting| acting.note_access(entry, time))
+        let context = mount.try_write_guard().map(|guard| OpContext::new(guard, self.caller()));
+        context.map_or(Ok(()), |context| context.note_access(entry, time))
     }
 
     /// Sets the times of last modification and last change, for a cache in front of the volume. The
@@ -293,7 +293,7 @@ impl Node {
             return Err(PosixError::OutOfRange.into());
         }
         if let Some(kind) = AclKind::of_linux_name(full) {
-            let list = Acl::of_linux_value(value)?;
+            let list = Acl::from_linux_value(value)?;
             context.set_acl(entry, kind, list.as_ref())?;
             context.mount.note(attribute_count(list.as_ref()));
             return Ok(());

@@ -33,21 +33,21 @@ pub struct FileExtent {
 pub struct FileExtents<'a> {
     node: &'a Node,
     may_share: bool,
-    extents: Source<'a>,
+    extents: ExtentSource<'a>,
     /// The part of an extent that is left after a cut.
     rest: Option<Extent>,
     failed: bool,
 }
 
 /// The source from which the extents are read.
-enum Source<'a> {
+enum ExtentSource<'a> {
     /// The inode itself, which does not change.
     Still(xfs_inode::Extents<'a>),
     /// A copy of all extents, made at the start because the file may change.
     Taken(std::vec::IntoIter<Result<Extent>>),
 }
 
-impl Iterator for Source<'_> {
+impl Iterator for ExtentSource<'_> {
     type Item = Result<Extent>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -72,7 +72,7 @@ impl<'a> FileExtents<'a> {
         let counted = node.cache().geometry().has_ro_compat(RoCompatFeatures::REFLINK);
         let may_share = fork == ForkKind::Data && reflinked && counted;
         let extents = match node.still_inode() {
-            Some(inode) => Source::Still(inode.extents(node.cache(), fork)),
+            Some(inode) => ExtentSource::Still(inode.extents(node.cache(), fork)),
             None => {
                 if let Ok((mount, entry)) = node.writable() {
                     // The next sync of the file returns the error.
@@ -80,7 +80,7 @@ impl<'a> FileExtents<'a> {
                     mount.note_map_read();
                 }
                 let extents: Vec<_> = node.view().extents(node.cache(), fork).collect();
-                Source::Taken(extents.into_iter())
+                ExtentSource::Taken(extents.into_iter())
             }
         };
         Self { node, may_share, extents, rest: None, failed: false }

@@ -152,14 +152,14 @@ impl File {
     ) -> Result<()> {
         let caller = self.node.caller();
         let (_, entry) = self.node.writable()?;
-        let acting = OpContext::within_operation(mount, caller);
+        let context = OpContext::within_operation(mount, caller);
         // Most files have no capabilities, and this check needs no transaction.
-        let is_capable = acting.is_capable(entry)?;
+        let is_capable = context.is_capable(entry)?;
         if caller.credentials().is_none() && !is_capable {
             return Ok(());
         }
         check_possible()?;
-        acting.drop_privileges(entry, !caller.has(Capabilities::FSETID), is_capable).map(drop)
+        context.drop_privileges(entry, !caller.has(Capabilities::FSETID), is_capable).map(drop)
     }
 
     /// Makes every read and write of this handle go to the device at once, in units of

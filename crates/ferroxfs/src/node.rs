@@ -31,12 +31,12 @@ use crate::{Error, Result};
 /// was shut down.
 #[derive(Clone)]
 pub struct Node {
-    inode: Source,
+    inode: NodeInode,
 }
 
 /// The form in which a node holds its inode.
 #[derive(Clone)]
-enum Source {
+enum NodeInode {
     /// A copy of the inode as it was read. The volume is open for reading and does not change.
     Still(Arc<VolumeRef>, Arc<Inode>),
     /// The cached inode, which operations change.
@@ -69,11 +69,11 @@ impl Deref for InodeView<'_> {
 
 impl Node {
     pub(crate) fn still(volume: Arc<VolumeRef>, inode: Arc<Inode>) -> Self {
-        Self { inode: Source::Still(volume, inode) }
+        Self { inode: NodeInode::Still(volume, inode) }
     }
 
     pub(crate) fn live(inode_ref: InodeRef) -> Self {
-        Self { inode: Source::Live(inode_ref) }
+        Self { inode: NodeInode::Live(inode_ref) }
     }
 
     /// Returns the mount and the cached inode, for a change.
@@ -83,8 +83,8 @@ impl Node {
     /// EROFS on a volume that is open for reading.
     pub(crate) fn writable(&self) -> Result<(&Mount, &Arc<CachedInode>)> {
         match &self.inode {
-            Source::Live(inode_ref) => Ok((inode_ref.mount(), inode_ref.inode())),
-            Source::Still(..) => Err(PosixError::ReadOnly.into()),
+            NodeInode::Live(inode_ref) => Ok((inode_ref.mount(), inode_ref.inode())),
+            NodeInode::Still(..) => Err(PosixError::ReadOnly.into()),
         }
     }
 
@@ -103,7 +103,7 @@ impl Node {
     /// the volume is [frozen](crate::Volume::freeze). [`close`](crate::Volume::close) of the volume
     /// returns why an inode could not be freed.
     pub fn finish(self) {
-        if let Source::Live(inode_ref) = self.inode {
+        if let NodeInode::Live(inode_ref) = self.inode {
             inode_ref.finish_unless_frozen();
         }
     }
@@ -118,8 +118,8 @@ impl Node {
     /// Returns a handle on the same inode that uses another reference to its volume.
     pub(crate) fn through(&self, volume: Arc<VolumeRef>) -> Self {
         match &self.inode {
-            Source::Still(_, inode) => Self::still(volume, Arc::clone(inode)),
-            Source::Live(inode_ref) => Self::live(volume.share_inode(inode_ref)),
+            NodeInode::Still(_, inode) => Self::still(volume, Arc::clone(inode)),
+            NodeInode::Live(inode_ref) => Self::live(volume.share_inode(inode_ref)),
         }
     }
 
@@ -171,8 +171,8 @@ impl Node {
     /// Returns the reference to the cached inode. `None` on a volume that is open for reading.
     pub(crate) fn inode_ref(&self) -> Option<&InodeRef> {
         match &self.inode {
-            Source::Live(inode_ref) => Some(inode_ref),
-            Source::Still(..) => None,
+            NodeInode::Live(inode_ref) => Some(inode_ref),
+            NodeInode::Still(..) => None,
         }
     }
 
@@ -180,15 +180,15 @@ impl Node {
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         match &self.inode {
-            Source::Still(_, inode) => inode.number(),
-            Source::Live(inode_ref) => inode_ref.inode().number(),
+            NodeInode::Still(_, inode) => inode.number(),
+            NodeInode::Live(inode_ref) => inode_ref.inode().number(),
         }
     }
 
     pub(crate) fn volume_ref(&self) -> &Arc<VolumeRef> {
         match &self.inode {
-            Source::Still(volume, _) => volume,
-            Source::Live(inode_ref) => inode_ref.handle().volume_ref(),
+            NodeInode::Still(volume, _) => volume,
+            NodeInode::Live(inode_ref) => inode_ref.handle().volume_ref(),
         }
     }
 
@@ -200,8 +200,8 @@ impl Node {
     /// Returns a view of the in-core inode.
     pub(crate) fn view(&self) -> InodeView<'_> {
         InodeView(match &self.inode {
-            Source::Still(_, inode) => View::Still(inode),
-            Source::Live(inode_ref) => {
+            NodeInode::Still(_, inode) => View::Still(inode),
+            NodeInode::Live(inode_ref) => {
                 let live = inode_ref.inode().live();
                 let latch = live.log_item().latch().shared();
                 View::Live { inode: live.inode(), _latch: latch }
@@ -212,8 +212,8 @@ impl Node {
     /// Returns the in-core inode if it cannot change. `None` on a volume that is open for writing.
     pub(crate) fn still_inode(&self) -> Option<&Inode> {
         match &self.inode {
-            Source::Still(_, inode) => Some(inode),
-            Source::Live(_) => None,
+            NodeInode::Still(_, inode) => Some(inode),
+            NodeInode::Live(_) => None,
         }
     }
 
@@ -233,8 +233,8 @@ impl Node {
     #[must_use]
     pub fn file_type(&self) -> FileType {
         match &self.inode {
-            Source::Still(_, inode) => inode.file_type(),
-            Source::Live(inode_ref) => inode_ref.inode().file_type(),
+            NodeInode::Still(_, inode) => inode.file_type(),
+            NodeInode::Live(inode_ref) => inode_ref.inode().file_type(),
         }
     }
 
@@ -248,7 +248,7 @@ impl Node {
         if name.as_bytes() == b"." {
             return self.in_directory(|_| Ok(())).map(|()| self.clone());
         }
-        if let Source::Live(inode_ref) = &self.inode {
+        if let NodeInode::Live(inode_ref) = &self.inode {
             let mount = self.volume_ref().mount()?;
             mount.note(Activity::NameLookup);
             let entry = mount.look_up_and_note(inode_ref.inode(), name.as_bytes())?;

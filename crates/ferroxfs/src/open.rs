@@ -15,7 +15,9 @@ use std::time::Duration;
 use xfs_buffer::{BufferCache, IoError, Liveness};
 use xfs_device::{OverlayDevice, Selection, SharedDevice};
 use xfs_dir::ParentPath;
-use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
+use xfs_format::superblock::{
+    Superblock, SuperblockCheck, SuperblockError, Unsupported, VolumeAccess,
+};
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress};
 use xfs_icache::{DEFAULT_INODES, InodeIndex};
@@ -294,7 +296,7 @@ impl Devices {
     /// The superblock may be unreadable, corrupt, or of version 4.
     pub(crate) fn description(&self) -> Result<Description, Error> {
         let superblock = read_superblock(&self.data)?;
-        let refusal = superblock.refusal(Access::Read);
+        let refusal = superblock.refusal(VolumeAccess::Read);
         let log = self.log_state(&superblock);
         Ok(Description { start: self.start, superblock, refusal, log })
     }
@@ -456,12 +458,9 @@ pub struct Description {
 fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_BYTES);
     let mut sector = vec![0; length];
-    device.read_at(0, &mut sector).map_err(|source: io::Error| IoError {
-        operation: "read",
-        at: DiskAddr(0),
-        length_bytes: length as u64,
-        source,
-    })?;
+    device
+        .read_at(&mut sector, 0)
+        .map_err(|source: io::Error| IoError::new("read", DiskAddr(0), length as u64, source))?;
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).map_err(|error| match error {
         SuperblockError::Corrupt(corruption) => corruption.into(),
         SuperblockError::Unsupported(reason) => reason.into(),

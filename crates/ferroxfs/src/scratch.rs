@@ -97,10 +97,10 @@ impl ScratchVolume {
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,
-        which: WalkFilter,
+        filter: WalkFilter,
         mut f: impl FnMut(&ScratchNode) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        self.tree.inodes.iter_inodes(which, |entry| {
+        self.tree.inodes.iter_inodes(filter, |entry| {
             entry.share();
             f(&ScratchNode::new(&self.tree, Arc::clone(entry)))
         })

@@ -38,6 +38,7 @@ use crate::{Error, PosixError, Result};
 
 /// Why the state that a volume shows may be out of date, or inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Staleness {
     /// The log is dirty and was not replayed.
     LogNotRecovered,

@@ -38,11 +38,11 @@ impl Node {
     #[doc(alias = "fanotify_mark")]
     pub fn watch(&self, events: WatchEvents, scope: Scope) -> Result<Watch> {
         let (mount, entry) = self.writable()?;
-        match scope {
-            Scope::Inode => self.check(Access::READ)?,
-            Scope::Subtree => self.caller().require(Capabilities::SYS_ADMIN)?,
-        }
-        if scope == Scope::Subtree {
+        if scope == Scope::Inode {
+            self.check(Access::READ)?;
+        } else {
+            // A subtree may hold directories that the caller must not read.
+            self.caller().require(Capabilities::SYS_ADMIN)?;
             if !mount.geometry().has_incompat(IncompatFeatures::PARENT) {
                 return Err(Unsupported::NoParentPointers.into());
             }

@@ -55,8 +55,8 @@ use xfs_trans::Transaction;
 
 use crate::deferred::BlockExtent;
 use crate::group::{GroupRequest, GroupSpace, Near, SearchResult};
-use crate::owner::{ExtentOwner, Purpose};
-use crate::space::Space;
+use crate::owner::{BlockPurpose, ExtentOwner};
+use crate::space::AllocatorState;
 
 /// The block or the group near which blocks are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl SpaceRequest {
 
     /// Sets the account that the blocks are taken from.
     #[must_use]
-    pub const fn with_purpose(mut self, purpose: Purpose) -> Self {
+    pub const fn with_purpose(mut self, purpose: BlockPurpose) -> Self {
         self.wanted.purpose = Some(purpose);
         self
     }
@@ -145,7 +145,7 @@ impl SpaceRequest {
 
 /// The treatment of a group whose header another thread holds latched.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum GroupWait {
     /// Skip the group without waiting.
     Try,
     /// Wait for the header, unless the group is lower than one whose header the transaction step
@@ -155,7 +155,7 @@ enum Patience {
 
 /// The treatment of a latched group that cannot serve a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Otherwise {
+enum OnRefusal {
     /// Release the header, if nothing in the group has changed.
     Release,
     /// Keep the header. The transaction step may need the blocks of the group for other requests,
@@ -163,7 +163,7 @@ enum Otherwise {
     Keep,
 }
 
-impl Otherwise {
+impl OnRefusal {
     /// Returns `Keep` if the transaction step already keeps the header of the group, or else
     /// `Release`.
     fn of(tx: &Transaction<'_>, number: AgNumber) -> Self {
@@ -221,15 +221,15 @@ pub fn allocate_extent(
             (group, GroupRequest { near, total, ..request.wanted })
         })
     };
-    for patience in [Patience::Try, Patience::Wait] {
+    for wait in [GroupWait::Try, GroupWait::Wait] {
         for (group, wanted) in wanted(left) {
             // The summary may be out of date: a group that looks too full is still asked in the
             // last round.
-            let summary = Space::of(tx.journal()).summary(group);
+            let summary = AllocatorState::of(tx.journal()).summary(group);
             if summary.longest_free_blocks < wanted.minimum {
                 continue;
             }
-            if let GroupOutcome::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
+            if let GroupOutcome::Extent(found) = allocate_in(tx, group, &wanted, wait)? {
                 return Ok(Some(found));
             }
         }
@@ -239,9 +239,9 @@ pub fn allocate_extent(
         secure(tx, &request.wanted, None)?;
     }
     // The groups that the step keeps are asked without a wait.
-    for patience in [Patience::Try, Patience::Wait] {
+    for wait in [GroupWait::Try, GroupWait::Wait] {
         for (group, wanted) in wanted(0) {
-            if let GroupOutcome::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
+            if let GroupOutcome::Extent(found) = allocate_in(tx, group, &wanted, wait)? {
                 return Ok(Some(found));
             }
         }
@@ -274,16 +274,16 @@ fn allocate_at_home(
     wanted: &GroupRequest,
     is_last: bool,
 ) -> Result<Option<BlockExtent>> {
-    let mut otherwise = Otherwise::of(tx, number);
+    let mut on_refusal = OnRefusal::of(tx, number);
     let Some(mut group) = GroupSpace::open(tx, number)? else { return Ok(None) };
     if !is_last && !tx.keeps_space() && !group.has_all(wanted, needed_in_total(tx)) {
         group.leave(tx);
         secure(tx, wanted, Some(number))?;
         let kept = GroupSpace::open(tx, number)?;
         group = kept.expect("the group that a request names is among those secured (I2)");
-        otherwise = Otherwise::Keep;
+        on_refusal = OnRefusal::Keep;
     }
-    match take(tx, group, wanted, Patience::Wait, otherwise)? {
+    match take(tx, group, wanted, GroupWait::Wait, on_refusal)? {
         GroupOutcome::Extent(found) => Ok(Some(found)),
         GroupOutcome::Nothing | GroupOutcome::Held => Ok(None),
     }
@@ -339,15 +339,15 @@ fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,
     wanted: &GroupRequest,
-    patience: Patience,
+    wait: GroupWait,
 ) -> Result<GroupOutcome> {
-    let otherwise = Otherwise::of(tx, number);
-    let opened = match patience {
-        Patience::Try => GroupSpace::try_open(tx, number)?,
-        Patience::Wait => GroupSpace::open(tx, number)?,
+    let on_refusal = OnRefusal::of(tx, number);
+    let opened = match wait {
+        GroupWait::Try => GroupSpace::try_open(tx, number)?,
+        GroupWait::Wait => GroupSpace::open(tx, number)?,
     };
     match opened {
-        Some(group) => take(tx, group, wanted, patience, otherwise),
+        Some(group) => take(tx, group, wanted, wait, on_refusal),
         None => Ok(GroupOutcome::Held),
     }
 }
@@ -358,11 +358,11 @@ fn take(
     tx: &mut Transaction<'_>,
     mut group: GroupSpace,
     wanted: &GroupRequest,
-    patience: Patience,
-    otherwise: Otherwise,
+    wait: GroupWait,
+    on_refusal: OnRefusal,
 ) -> Result<GroupOutcome> {
     let mut found = group.allocate(tx, wanted)?;
-    if found == SearchResult::Busy && patience != Patience::Try && group.await_busy(tx)? {
+    if found == SearchResult::Busy && wait != GroupWait::Try && group.await_busy(tx)? {
         found = group.allocate(tx, wanted)?;
     }
     if let SearchResult::Extent { range, .. } = found {
@@ -370,10 +370,10 @@ fn take(
         group.close(tx);
         return Ok(GroupOutcome::Extent(extent));
     }
-    match otherwise {
-        Otherwise::Keep => group.close(tx),
+    match on_refusal {
+        OnRefusal::Keep => group.close(tx),
         // The header stays latched if the free list was filled.
-        Otherwise::Release => group.leave(tx),
+        OnRefusal::Release => group.leave(tx),
     }
     Ok(GroupOutcome::Nothing)
 }

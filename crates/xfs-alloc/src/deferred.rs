@@ -34,7 +34,7 @@ use xfs_format::{
 use xfs_trans::{Deferred, Finish, IntentPayload, Transaction};
 
 use crate::group::{CountChange, GroupSpace, OwnedExtent};
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::{BlockPurpose, ExtentOwner};
 
 /// A range of blocks of the volume, inside one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,14 +107,14 @@ pub(crate) struct FreeWork {
     owner: FreedOwner,
     /// The account that the blocks are given back to. `None` for a block of the free list, which
     /// already counts as free.
-    purpose: Option<Purpose>,
+    purpose: Option<BlockPurpose>,
 }
 
 impl FreeWork {
     /// Creates the work of freeing a block of a btree that the group holds a reserve for.
     pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
-        Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
+        Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(BlockPurpose::Metadata) }
     }
 
     /// Creates the work of freeing a block that the free list of a group has in excess.
@@ -222,7 +222,7 @@ impl Deferred for CountWork {
         }
         for range in counted.unreferenced {
             let extent = group.extent(tx, range);
-            defer_free(tx, extent, None, Purpose::File);
+            defer_free(tx, extent, None, BlockPurpose::File);
         }
         let rest = counted.rest.map(|range| group.extent(tx, range));
         group.close(tx);
@@ -241,7 +241,7 @@ pub fn defer_free(
     tx: &mut Transaction<'_>,
     extent: BlockExtent,
     owner: Option<ExtentOwner>,
-    purpose: Purpose,
+    purpose: BlockPurpose,
 ) {
     let purpose = Some(purpose);
     tx.defer(FreeWork { extent, owner: FreedOwner::Of(owner), purpose }.boxed());
@@ -348,7 +348,7 @@ fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
     let ExtentFree { start, length_blocks } = *free;
     let extent = BlockExtent { start, length_blocks };
     checked(geometry, extent)?;
-    Ok(FreeWork { extent, owner: FreedOwner::Unknown, purpose: Some(Purpose::File) })
+    Ok(FreeWork { extent, owner: FreedOwner::Unknown, purpose: Some(BlockPurpose::File) })
 }
 
 fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<RmapWork> {

@@ -12,7 +12,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_trans::Journal;
 
 use crate::group::GroupSpace;
-use crate::space::Space;
+use crate::space::AllocatorState;
 
 /// Discards free extents within a range of blocks of the volume, in pieces of at least
 /// `minimum_blocks`. Returns the number of blocks discarded.
@@ -55,7 +55,7 @@ pub fn discard_free_space(
 /// discarded before they are used again.
 #[doc(alias = "XFS_MOUNT_DISCARD")]
 pub fn enable_discard(journal: &Journal) {
-    Space::of(journal).set_discards();
+    AllocatorState::of(journal).set_discards();
 }
 
 /// Forces the log, then latches each group once, which discards the freed blocks of the group that
@@ -65,7 +65,7 @@ pub fn enable_discard(journal: &Journal) {
 ///
 /// The error that stopped the log, or errors of reading the headers.
 pub fn discard_remaining(journal: &Arc<Journal>) -> Result<()> {
-    if !Space::of(journal).discards() {
+    if !AllocatorState::of(journal).discards() {
         return Ok(());
     }
     journal.force_all()?;

@@ -48,9 +48,9 @@ pub(crate) use reverse_map::OwnedExtent;
 pub(crate) use search::{GroupRequest, Near, SearchResult};
 
 use crate::deferred::BlockExtent;
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::reservation::Account;
-use crate::space::{GroupState, Space};
+use crate::space::{AllocatorState, GroupState};
 
 /// The offsets of the AGF's bytes that can change, except the length: from the roots of the btrees
 /// to the level of the reference count btree.
@@ -98,7 +98,7 @@ impl GroupSpace {
 
     fn latched(tx: &mut Transaction<'_>, number: AgNumber, header: Buffer) -> Result<Self> {
         let agf = Agf::decode(&header.bytes(), header.at(), tx.geometry())?;
-        let state = Space::of(tx.journal()).group(number);
+        let state = AllocatorState::of(tx.journal()).group(number);
         let state = Arc::clone(state.ok_or_else(|| outside(number))?);
         let group = Self { number, header, stored: agf.clone(), agf, state, ticket: None };
         group.expire_busy(tx);
@@ -154,7 +154,7 @@ impl GroupSpace {
         tx: &mut Transaction<'_>,
         range: Range<u32>,
         owner: Option<ExtentOwner>,
-        purpose: Option<Purpose>,
+        purpose: Option<BlockPurpose>,
     ) -> Result<()> {
         if purpose.is_some() {
             self.shorten_free_list(tx)?;
@@ -213,7 +213,7 @@ impl GroupSpace {
     ) -> Result<()> {
         self.fill_free_list(tx)?;
         self.remove_any_mapping(tx, range.clone())?;
-        self.free(tx, range, None, Some(Purpose::File))
+        self.free(tx, range, None, Some(BlockPurpose::File))
     }
 
     /// Waits until all frees of other transactions in this group are durable. Returns `false`,
@@ -236,7 +236,7 @@ impl GroupSpace {
         }
         let expired = inner.busy.expire(tx.journal().log().durable_sequence());
         drop(inner);
-        if !expired.is_empty() && Space::of(tx.journal()).discards() {
+        if !expired.is_empty() && AllocatorState::of(tx.journal()).discards() {
             self.discard_expired(tx, expired);
         }
     }
@@ -262,11 +262,11 @@ impl GroupSpace {
         self.state.lock().busy.insert(range, ticket);
     }
 
-    fn count_taken(&self, tx: &mut Transaction<'_>, purpose: Option<Purpose>, blocks: u32) {
+    fn count_taken(&self, tx: &mut Transaction<'_>, purpose: Option<BlockPurpose>, blocks: u32) {
         match purpose {
             None => {}
-            Some(Purpose::File) => tx.use_blocks(blocks.into()),
-            Some(Purpose::Metadata) => {
+            Some(BlockPurpose::File) => tx.use_blocks(blocks.into()),
+            Some(BlockPurpose::Metadata) => {
                 let beyond = u64::from(self.state.draw(Account::Metadata, blocks));
                 let promised = beyond.min(tx.blocks_left());
                 tx.use_blocks(promised);
@@ -275,11 +275,11 @@ impl GroupSpace {
         }
     }
 
-    fn count_given(&self, tx: &mut Transaction<'_>, purpose: Option<Purpose>, blocks: u32) {
+    fn count_given(&self, tx: &mut Transaction<'_>, purpose: Option<BlockPurpose>, blocks: u32) {
         match purpose {
             None => {}
-            Some(Purpose::File) => tx.free_blocks(blocks.into()),
-            Some(Purpose::Metadata) => {
+            Some(BlockPurpose::File) => tx.free_blocks(blocks.into()),
+            Some(BlockPurpose::Metadata) => {
                 tx.free_blocks(self.state.refill(Account::Metadata, blocks).into());
             }
         }

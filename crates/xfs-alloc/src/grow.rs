@@ -33,7 +33,7 @@ use zerocopy::FromBytes;
 use crate::group::GroupSpace;
 use crate::inodes::extend_groups;
 use crate::open::{OpenedSpace, open_space};
-use crate::space::Space;
+use crate::space::AllocatorState;
 
 /// Grows the volume to `geometry`, which differs from the volume's geometry only in its blocks and
 /// groups. Does nothing if another thread has grown the volume to that size already. The growth is
@@ -77,7 +77,7 @@ fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
         let headers = headers.ok_or_else(|| outside(number))?;
         let at = geometry.header_disk_addr(number, 0);
         let offset = at.byte_offset().ok_or_else(|| outside(number))?;
-        let written = device.write_at(offset, &headers, Durability::Cached);
+        let written = device.write_at(&headers, offset, Durability::Cached);
         written.map_err(|source| io_error("write", at, headers.len(), source))?;
     }
     device.flush().map_err(|source| io_error("flush", DiskAddr(0), 0, source))
@@ -117,7 +117,7 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
 /// blocks can still give them back afterwards.
 fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Result<()> {
     let OpenedSpace { space, counts, pool } = open_space(journal.cache(), superblock)?;
-    Space::of(journal).refresh(space);
+    AllocatorState::of(journal).refresh(space);
     extend_groups(journal);
     let added = |now: u64, was: u64| now.wrapping_sub(was).cast_signed();
     journal.count_growth(added(counts.free_blocks, was.counts.free_blocks), added(pool, was.pool));
@@ -151,7 +151,7 @@ fn update_copy(journal: &Arc<Journal>, number: AgNumber, primary: &[u8]) -> Resu
 }
 
 fn io_error(operation: &'static str, at: DiskAddr, length: usize, source: std::io::Error) -> Error {
-    IoError { operation, at, length_bytes: length as u64, source }.into()
+    IoError::new(operation, at, length as u64, source).into()
 }
 
 #[cold]

@@ -14,7 +14,7 @@ use xfs_trans::Journal;
 
 use crate::deferred::{BlockExtent, defer_free, defer_unstage};
 use crate::headers::read_agf;
-use crate::owner::Purpose;
+use crate::owner::BlockPurpose;
 
 /// Frees all blocks that are staged for copy-on-write, and returns the number of freed blocks.
 ///
@@ -30,7 +30,7 @@ pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
             let extent = BlockExtent { start, length_blocks: record.count };
             let mut tx = journal.begin(TransactionKind::Write, 0)?;
             defer_unstage(&mut tx, extent);
-            defer_free(&mut tx, extent, None, Purpose::File);
+            defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit()?;
             freed += u64::from(record.count);
         }

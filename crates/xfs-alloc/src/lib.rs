@@ -51,9 +51,9 @@ pub use inodes::{
 };
 pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};
-pub use owner::{ExtentOwner, Purpose};
+pub use owner::{BlockPurpose, ExtentOwner};
 pub use sharing::{SharingRun, overwritable_run, sharing_run};
-pub use space::{GroupSummary, Space};
+pub use space::{AllocatorState, GroupSummary};
 
 #[cfg(test)]
 mod testing;

@@ -21,7 +21,7 @@ use xfs_trans::{Counts, Journal};
 
 use crate::counters::VolumeCounters;
 use crate::headers::AgHeaders;
-use crate::space::Space;
+use crate::space::AllocatorState;
 use crate::space::reservation::{
     ReserveDemand, Reserves, VisibleBlocks, counted_free_inode_blocks, free_space_btree_blocks,
     pool, set_aside,
@@ -65,7 +65,7 @@ fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
 
 /// The allocator's state, computed from the headers of all groups.
 pub(crate) struct OpenedSpace {
-    pub(crate) space: Space,
+    pub(crate) space: AllocatorState,
     /// The counters that users see.
     pub(crate) counts: Counts,
     /// Number of blocks kept for operations that may not fail for lack of space.
@@ -95,7 +95,7 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
     };
-    Ok(OpenedSpace { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
+    Ok(OpenedSpace { space: AllocatorState::new(geometry, reserved), counts, pool: visible.pool() })
 }
 
 /// Returns the size of the free-inode btree in blocks. The blocks are counted one by one if the

@@ -45,7 +45,7 @@ impl ExtentOwner {
 
 /// The account that blocks are taken from, and that freed blocks are given back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
+pub enum BlockPurpose {
     /// The blocks that the transaction has reserved: contents of files, btrees of forks, inode
     /// chunks, the inode btree.
     File,

@@ -8,7 +8,7 @@ use xfs_format::{AgBlock, BlockKind, FsBlock};
 use xfs_trans::Journal;
 
 use crate::headers::read_agf;
-use crate::space::Space;
+use crate::space::AllocatorState;
 
 /// A run of blocks that are all shared or all unshared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn overwritable_run(
     let run = sharing_run(cache, start, length_blocks);
     let run = run.map(|run| {
         let end = block.0.saturating_add(run.length_blocks);
-        let state = Space::of(journal).group(group).filter(|_| !run.shared);
+        let state = AllocatorState::of(journal).group(group).filter(|_| !run.shared);
         (run, state.and_then(|state| state.lock().busy.sequence_of(block.0..end)))
     });
     header.unlatch();

@@ -41,7 +41,7 @@ pub struct GroupSummary {
 /// The allocator's state of one volume.
 #[doc(alias = "xfs_perag")]
 #[derive(Debug)]
-pub struct Space {
+pub struct AllocatorState {
     groups: AppendOnlyVec<Arc<GroupState>, Volume>,
     /// Whether freed extents are discarded on the device. Set when the volume is opened, or never.
     discards: AtomicBool<Volume>,
@@ -70,7 +70,7 @@ pub(crate) struct Inner {
     pub(crate) unpaid_blocks: u64,
 }
 
-impl Space {
+impl AllocatorState {
     /// Creates the state of a volume whose groups have these free blocks and reserves.
     pub(crate) fn new(
         geometry: &Geometry,

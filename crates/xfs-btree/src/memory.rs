@@ -35,18 +35,16 @@ const GROUP_BLOCKS_LOG: u8 = 20;
 /// Returns the geometry of a volume of one group with blocks of `1 << block_log` bytes. Blocks of
 /// 512 bytes are smaller than any volume's; they make high btrees of few records.
 pub(crate) fn geometry(block_log: u8) -> Geometry {
-    let golden =
+    let mut geometry =
         Superblock::decode(SUPERBLOCK, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry;
-    Geometry {
-        block_size: 1 << block_log,
-        block_log,
-        inodes_per_block_log: block_log - golden.inode_log,
-        ag_count: 1,
-        ag_blocks: 1 << GROUP_BLOCKS_LOG,
-        ag_blocks_log: GROUP_BLOCKS_LOG,
-        data_blocks: 1 << GROUP_BLOCKS_LOG,
-        ..golden
-    }
+    geometry.block_size = 1 << block_log;
+    geometry.block_log = block_log;
+    geometry.inodes_per_block_log = block_log - geometry.inode_log;
+    geometry.ag_count = 1;
+    geometry.ag_blocks = 1 << GROUP_BLOCKS_LOG;
+    geometry.ag_blocks_log = GROUP_BLOCKS_LOG;
+    geometry.data_blocks = 1 << GROUP_BLOCKS_LOG;
+    geometry
 }
 
 /// A block in memory. Code under test that changes the block while it reads it panics in `RefCell`.

@@ -172,12 +172,11 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
             return Ok(None);
         }
         let index = before.saturating_sub(1);
-        let seen = look(block.record(index).unwrap_or_default(), &group);
+        let record = record_of(&block, index);
+        let seen = record.and_then(|record| look(record, &group));
         let seen = seen.map_err(|check| corrupt(leaf.at, check))?;
         drop(bytes);
-        if let Some(leaf) = self.leaf_mut() {
-            leaf.index = index;
-        }
+        self.leaf_mut().expect("the leaf was read above").index = index;
         Ok(Some(seen))
     }
 
@@ -262,8 +261,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     ) -> Result<F::Record> {
         let bytes = leaf.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
-        let record = block.record(index).unwrap_or_default();
-        let record = F::decode_record(record, &self.group(geometry));
+        let record = record_of(&block, index);
+        let record = record.and_then(|record| F::decode_record(record, &self.group(geometry)));
         record.map_err(|check| corrupt(leaf.at, check).into())
     }
 
@@ -282,6 +281,13 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
             PointerForm::Long => geometry.block_disk_addr(FsBlock(block)),
         }
     }
+}
+
+/// Returns the bytes of record `index` of a leaf. An index past the last record is an error: it
+/// comes from the contents of the block, which may have no records.
+#[inline]
+fn record_of<'a>(block: &BtreeBlock<'a>, index: usize) -> Result<&'a [u8], Check> {
+    block.record(index).ok_or_else(|| BtreeCheck::Order { index }.into())
 }
 
 #[cold]

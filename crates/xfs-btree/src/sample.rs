@@ -135,13 +135,13 @@ impl Sample {
         };
         bytes[field..field + 8].copy_from_slice(&address.to_be_bytes());
         BlockKind::Btree(self.kind).seal(bytes, Lsn(0));
-        self.device.write_at(self.offset(block), bytes, Durability::Cached).unwrap();
+        self.device.write_at(bytes, self.offset(block), Durability::Cached).unwrap();
     }
 
     /// Changes a block and updates its checksum.
     pub(crate) fn edit(&self, block: u64, change: impl FnOnce(&mut [u8])) {
         let mut bytes = vec![0; self.geometry.block_size as usize];
-        self.device.read_at(self.offset(block), &mut bytes).unwrap();
+        self.device.read_at(&mut bytes, self.offset(block)).unwrap();
         change(&mut bytes);
         self.write(block, &mut bytes);
     }

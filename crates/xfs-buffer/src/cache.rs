@@ -349,7 +349,7 @@ impl BufferCache {
             let end = io::Error::from(io::ErrorKind::UnexpectedEof);
             let failed = |source| io_error("read", extent, source);
             let offset = extent.at.byte_offset().ok_or(end).map_err(failed)?;
-            self.device.read_at(offset, piece).map_err(failed)?;
+            self.device.read_at(piece, offset).map_err(failed)?;
         }
         Ok(bytes)
     }
@@ -382,7 +382,7 @@ fn buffer_map(extents: &[BufferExtent]) -> Result<BufferMap> {
 
 #[cold]
 fn io_error(operation: &'static str, extent: &BufferExtent, source: io::Error) -> IoError {
-    IoError { operation, at: extent.at, length_bytes: extent.length_bytes.into(), source }
+    IoError::new(operation, extent.at, extent.length_bytes.into(), source)
 }
 
 #[cfg(test)]

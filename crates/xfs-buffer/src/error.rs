@@ -41,7 +41,7 @@ impl Error {
                     None => io::Error::new(source.kind(), source.to_string()),
                 };
                 let (at, length_bytes) = (*at, *length_bytes);
-                IoError { operation, at, length_bytes, source }.into()
+                IoError::new(operation, at, length_bytes, source).into()
             }
             Self::Corrupt(corruption) => corruption.clone().into(),
             Self::Unsupported(reason) => (*reason).into(),
@@ -57,6 +57,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A device request that failed.
 #[derive(Debug, Error)]
 #[error("cannot {operation} {length_bytes} bytes at {at}: {source}")]
+#[non_exhaustive]
 pub struct IoError {
     /// The failed operation: "read", "write" or "flush".
     pub operation: &'static str,
@@ -67,6 +68,19 @@ pub struct IoError {
     /// The error that the host's operating system returned.
     #[source]
     pub source: io::Error,
+}
+
+impl IoError {
+    /// Creates the error of a failed request.
+    #[must_use]
+    pub const fn new(
+        operation: &'static str,
+        at: DiskAddr,
+        length_bytes: u64,
+        source: io::Error,
+    ) -> Self {
+        Self { operation, at, length_bytes, source }
+    }
 }
 
 /// The POSIX error cases, each with its [errno](Self::errno).

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use xfs_device::{BlockDevice, Durability};
-use xfs_format::{AgBlock, AgNumber, DiskAddr, Geometry, IncompatFeatures, RoCompatFeatures, crc};
+use xfs_format::{AgBlock, AgNumber, DiskAddr, Geometry, crc};
 use xfs_sync::{AtomicU64, Mutex, Ordering, Volume};
 
 pub(crate) const BLOCK: u32 = 4096;
@@ -15,25 +15,14 @@ pub(crate) const BLOCKS: u32 = 4096;
 const ID: Uuid = Uuid::from_u128(0x5eed);
 
 pub(crate) fn geometry() -> Arc<Geometry> {
-    Arc::new(Geometry {
-        block_size: BLOCK,
-        block_log: 12,
-        sector_size: 512,
-        inode_size: 512,
-        inode_log: 9,
-        inodes_per_block_log: 3,
-        directory_block_log: 0,
-        ag_count: 1,
-        ag_blocks: BLOCKS,
-        ag_blocks_log: 12,
-        data_blocks: BLOCKS.into(),
-        inode_alignment_blocks: 8,
-        sparse_alignment_blocks: 0,
-        realtime_extent_blocks: 1,
-        meta_uuid: ID,
-        incompat: IncompatFeatures::empty(),
-        ro_compat: RoCompatFeatures::empty(),
-    })
+    let mut geometry = Geometry::without_groups(12, 9, 512);
+    geometry.ag_count = 1;
+    geometry.ag_blocks = BLOCKS;
+    geometry.ag_blocks_log = 12;
+    geometry.data_blocks = BLOCKS.into();
+    geometry.inode_alignment_blocks = 8;
+    geometry.meta_uuid = ID;
+    Arc::new(geometry)
 }
 
 pub(crate) fn address(block: u32) -> DiskAddr {
@@ -121,7 +110,7 @@ impl BlockDevice for TestDevice {
         true
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         if self.bad.lock().contains(&offset) {
             return Err(io::Error::other("bad sector"));
@@ -137,7 +126,7 @@ impl BlockDevice for TestDevice {
         Ok(())
     }
 
-    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> io::Result<()> {
+    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> io::Result<()> {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let device =
         FileDevice::open(path.as_ref(), OpenOptions::read_only()).expect("the image opens");
     let mut sector = vec![0; 4096];
-    device.read_at(0, &mut sector).expect("the superblock can be read");
+    device.read_at(&mut sector, 0).expect("the superblock can be read");
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))
         .expect("the superblock is sound");
     let report = check(&device, &superblock, &CheckOptions::default(), &())

@@ -49,7 +49,7 @@ impl<'a> Volume<'a> {
     /// Reads bytes from a disk address.
     pub(crate) fn read(&self, at: DiskAddr, bytes: &mut [u8]) -> io::Result<()> {
         let offset = at.byte_offset().ok_or(io::ErrorKind::UnexpectedEof)?;
-        self.device.read_at(offset, bytes)
+        self.device.read_at(bytes, offset)
     }
 
     /// Announces to the device that these bytes will be read soon.

@@ -125,7 +125,7 @@ pub fn check(
 
 /// Refuses a volume with a feature that the checker does not know.
 fn refuse(superblock: &Superblock) -> Result<(), Unsupported> {
-    match superblock.refusal(superblock::Access::Read) {
+    match superblock.refusal(superblock::VolumeAccess::Read) {
         None | Some(superblock::Unsupported::NeedsRepair) => {}
         Some(reason) => return Err(Unsupported::Volume(reason)),
     }

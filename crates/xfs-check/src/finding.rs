@@ -149,7 +149,8 @@ impl Place {
             StructureAddress::Attr(inode, block) => {
                 Self::of_inode(inode, geometry).at_file_block(block, true)
             }
-            StructureAddress::Log(_) => Self::default(),
+            // A block of the log has no address on the data device.
+            _ => Self::default(),
         }
     }
 

@@ -77,7 +77,7 @@ mod tests {
     fn golden_geometry() -> Geometry {
         let image = xfs_testkit::golden();
         let mut sector = [0; 512];
-        image.read_at(0, &mut sector).unwrap();
+        image.read_at(&mut sector, 0).unwrap();
         Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
     }
 

@@ -135,7 +135,7 @@ impl Image {
         let device = self.devices.data();
         let there = device.length_bytes().saturating_sub(offset);
         let mut bytes = vec![0; length.min(usize::try_from(there).unwrap_or(usize::MAX))];
-        device.read_at(offset, &mut bytes).map_err(|error| {
+        device.read_at(&mut bytes, offset).map_err(|error| {
             self.failure(Failure::new(exit_of_read(error.kind()), error.to_string()))
         })?;
         Ok(bytes)
@@ -198,6 +198,7 @@ impl Image {
             Some(Staleness::LogNotRecovered) => console.note(format!(
                 "{shown}: the log has not been replayed: the output may be stale"
             )),
+            Some(_) => console.note(format!("{shown}: the output may be stale")),
         }
         Ok(volume)
     }

@@ -100,7 +100,7 @@ impl Spool {
 
     /// Reads bytes of the input from `offset` on. Returns the number of bytes read, which is less
     /// than the size of the buffer only at the end of the input.
-    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length = left.min(buffer.len());
         let buffer = buffer.get_mut(..length).unwrap_or_default();
@@ -121,8 +121,8 @@ impl Spool {
         let (mut one, mut two) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
         let mut offset = 0;
         while self.length == other.length && offset < self.length {
-            let read = self.read_at(offset, &mut one)?;
-            if other.read_at(offset, &mut two)? != read || one.get(..read) != two.get(..read) {
+            let read = self.read_at(&mut one, offset)?;
+            if other.read_at(&mut two, offset)? != read || one.get(..read) != two.get(..read) {
                 return Ok(false);
             }
             offset += read as u64;
@@ -143,7 +143,7 @@ struct SpoolReader {
 
 impl Read for SpoolReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.spool.read_at(self.offset, buffer)?;
+        let read = self.spool.read_at(buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
     }

@@ -205,7 +205,7 @@ fn data_of(device: &dyn BlockDevice, start: u64, contents: Contents) -> io::Resu
     if place.saturating_add(256) > device.length_bytes() {
         return Ok(None);
     }
-    device.read_at(place, &mut block)?;
+    device.read_at(&mut block, place)?;
     let number = |at: usize, length: usize| {
         let bytes = block.get(at..).and_then(|rest| rest.get(..length)).unwrap_or_default();
         bytes.iter().rev().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte))

@@ -43,7 +43,7 @@ pub trait BlockDevice: Send + Sync {
     /// # Errors
     ///
     /// The error of the host; [`io::ErrorKind::UnexpectedEof`] past the end.
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Writes all of `bytes` at byte `offset`.
     ///
@@ -51,7 +51,7 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// The error of the host; [`io::ErrorKind::PermissionDenied`] on a read-only device;
     /// [`io::ErrorKind::UnexpectedEof`] past the end: a device does not grow.
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()>;
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()>;
 
     /// Makes every write durable that returned before this call.
     ///
@@ -126,7 +126,7 @@ pub(crate) fn write_zeros_plainly<D: BlockDevice + ?Sized>(
     while at < end {
         let count = usize::try_from(end - at).map_or(chunk, |left| left.min(chunk));
         let piece = zeros.get(..count).unwrap_or(&zeros);
-        device.write_at(at, piece, Durability::Cached)?;
+        device.write_at(piece, at, Durability::Cached)?;
         at += count as u64;
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::Access;
+use crate::file::DeviceAccess;
 #[cfg(feature = "disk-images")]
 use crate::image::ImageRefusal;
 use crate::lock_holder::LockHolder;
@@ -40,11 +40,11 @@ pub enum DeviceFailure {
     /// The length or the sector size of the device could not be determined.
     Measure(io::Error),
     /// Another program holds a lock that this access conflicts with.
-    Locked(Access),
+    Locked(DeviceAccess),
     /// Another program uses a file or disk of which the device is made.
     LockedBelow {
         /// The access that was requested.
-        access: Access,
+        access: DeviceAccess,
         /// The file or disk that is in use.
         below: PathBuf,
     },
@@ -58,11 +58,11 @@ pub enum DeviceFailure {
     /// The host could not lock the device.
     Lock(io::Error),
     /// The device is mounted, or another device is made of it.
-    InUse(Usage, Access),
+    InUse(Usage, DeviceAccess),
     /// The kernel refuses exclusive access. It does not say which user has the device.
     Busy,
     /// The device is a disk image in a format that cannot be opened with this access.
-    ForeignImage(Contents, Access),
+    ForeignImage(Contents, DeviceAccess),
     /// The device is a qcow2 image with an unsupported feature.
     #[cfg(feature = "disk-images")]
     Refused(ImageRefusal),
@@ -133,7 +133,7 @@ impl DeviceError {
                 Some(holder),
                 DeviceFailure::Locked(access) | DeviceFailure::LockedBelow { access, .. },
             ) => Some(holder.hint(*access).into()),
-            (Some(holder), _) => Some(holder.hint(Access::ReadWrite).into()),
+            (Some(holder), _) => Some(holder.hint(DeviceAccess::ReadWrite).into()),
             (None, failure) => failure.hint().map(Cow::Borrowed),
         }
     }
@@ -146,7 +146,8 @@ impl DeviceFailure {
                 io::ErrorKind::PermissionDenied => return permission_hint(),
                 _ => return None,
             },
-            Self::Locked(Access::ReadOnly) | Self::LockedBelow { access: Access::ReadOnly, .. } => {
+            Self::Locked(DeviceAccess::ReadOnly)
+            | Self::LockedBelow { access: DeviceAccess::ReadOnly, .. } => {
                 "wait until the program that writes it is done (for a mount: ferroxfs umount DIR), \
                  or read it as it is with --live"
             }
@@ -154,15 +155,15 @@ impl DeviceFailure {
                 "unmount the other device or stop the program that uses it, and detach it (losetup \
                  -d)"
             }
-            Self::Locked(Access::ReadWrite)
-            | Self::LockedBelow { access: Access::ReadWrite, .. } => {
+            Self::Locked(DeviceAccess::ReadWrite)
+            | Self::LockedBelow { access: DeviceAccess::ReadWrite, .. } => {
                 "wait until the other program that uses it is done (for a mount: ferroxfs umount \
                  DIR)"
             }
-            Self::InUse(Usage::Mounted { .. }, Access::ReadOnly) => {
+            Self::InUse(Usage::Mounted { .. }, DeviceAccess::ReadOnly) => {
                 "unmount it; to read it as it is, use --live"
             }
-            Self::InUse(Usage::Mounted { .. }, Access::ReadWrite) => "unmount it",
+            Self::InUse(Usage::Mounted { .. }, DeviceAccess::ReadWrite) => "unmount it",
             Self::WriteProtected => "only reading is possible; mount it with -o ro",
             Self::InUse(Usage::Loop { .. }, _) => "detach the loop device (losetup -d)",
             Self::Busy => {
@@ -212,16 +213,16 @@ impl fmt::Display for DeviceFailure {
                 write!(f, "is {found}, neither an image file nor a block device")
             }
             Self::Measure(error) => write!(f, "cannot be measured: {error}"),
-            Self::Locked(Access::ReadOnly) => f.write_str("another program is writing it"),
-            Self::Locked(Access::ReadWrite) => f.write_str("another program has it open"),
-            Self::LockedBelow { access: Access::ReadOnly, below } => {
+            Self::Locked(DeviceAccess::ReadOnly) => f.write_str("another program is writing it"),
+            Self::Locked(DeviceAccess::ReadWrite) => f.write_str("another program has it open"),
+            Self::LockedBelow { access: DeviceAccess::ReadOnly, below } => {
                 write!(
                     f,
                     "another program is writing {}, the file or disk below it",
                     below.display()
                 )
             }
-            Self::LockedBelow { access: Access::ReadWrite, below } => {
+            Self::LockedBelow { access: DeviceAccess::ReadWrite, below } => {
                 write!(f, "another program has {} open, the file or disk below it", below.display())
             }
             Self::TwinBusy { twin, common } => {
@@ -232,10 +233,10 @@ impl fmt::Display for DeviceFailure {
             Self::Busy => {
                 f.write_str("is in use: mounted, part of another device, or being written")
             }
-            Self::ForeignImage(found, Access::ReadOnly) => {
+            Self::ForeignImage(found, DeviceAccess::ReadOnly) => {
                 write!(f, "is {found}, which ferroxfs does not read")
             }
-            Self::ForeignImage(found, Access::ReadWrite) => {
+            Self::ForeignImage(found, DeviceAccess::ReadWrite) => {
                 write!(f, "is {found}, which ferroxfs does not write")
             }
             #[cfg(feature = "disk-images")]

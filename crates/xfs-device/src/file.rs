@@ -42,7 +42,7 @@ const MAX_PAGE_BYTES: u64 = 64 << 10;
 
 /// Whether a device is opened for reading only or also for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum DeviceAccess {
     /// Read only: no byte of the device changes.
     ReadOnly,
     /// Read and write.
@@ -52,7 +52,7 @@ pub enum Access {
 /// Options for opening a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    access: Access,
+    access: DeviceAccess,
     live: bool,
 }
 
@@ -60,13 +60,13 @@ impl OpenOptions {
     /// Opens for reading, shared with other readers.
     #[must_use]
     pub const fn read_only() -> Self {
-        Self { access: Access::ReadOnly, live: false }
+        Self { access: DeviceAccess::ReadOnly, live: false }
     }
 
     /// Opens for reading and writing. No other program may have the device open.
     #[must_use]
     pub const fn read_write() -> Self {
-        Self { access: Access::ReadWrite, live: false }
+        Self { access: DeviceAccess::ReadWrite, live: false }
     }
 
     /// Allows opening for reading although another program has mounted the device or is writing to
@@ -78,14 +78,14 @@ impl OpenOptions {
 
     /// Returns whether the options open for reading only, or also for writing.
     #[must_use]
-    pub const fn access(self) -> Access {
+    pub const fn access(self) -> DeviceAccess {
         self.access
     }
 
     /// Returns whether a device that is in use may be opened for reading.
     #[must_use]
     pub const fn is_live(self) -> bool {
-        self.live && matches!(self.access, Access::ReadOnly)
+        self.live && matches!(self.access, DeviceAccess::ReadOnly)
     }
 }
 
@@ -96,7 +96,7 @@ pub struct FileDevice {
     length_bytes: u64,
     sector_size: u32,
     is_block_device: bool,
-    access: Access,
+    access: DeviceAccess,
     usage: Option<Usage>,
     /// The files and devices of which the device is made, open and locked.
     levels: Vec<Level>,
@@ -126,7 +126,10 @@ impl FileDevice {
         }
         let is_block = before.file_type().is_block_device();
         // A write-protected device can be opened, and refuses each write.
-        if options.access == Access::ReadWrite && is_block && usage::is_write_protected(&before) {
+        if options.access == DeviceAccess::ReadWrite
+            && is_block
+            && usage::is_write_protected(&before)
+        {
             return Err(DeviceFailure::WriteProtected);
         }
         let file = open_host(path, options.access, is_block)?;
@@ -185,10 +188,10 @@ impl BlockDevice for FileDevice {
     }
 
     fn is_read_only(&self) -> bool {
-        self.access == Access::ReadOnly
+        self.access == DeviceAccess::ReadOnly
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
         if self.has_stale_cache {
             self.invalidate(offset, buffer.len() as u64);
@@ -199,7 +202,7 @@ impl BlockDevice for FileDevice {
         })
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
         if offset + bytes.len() as u64 == self.length_bytes {
             // The write could restore the file's old length, with a hole where bytes were lost
@@ -349,8 +352,8 @@ impl FileDevice {
 }
 
 /// Opens the path. `O_NONBLOCK` prevents the open from waiting if the path leads to a FIFO.
-fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, DeviceFailure> {
-    let write = access == Access::ReadWrite;
+fn open_host(path: &Path, access: DeviceAccess, is_block: bool) -> Result<File, DeviceFailure> {
+    let write = access == DeviceAccess::ReadWrite;
     let mut flags = OFlags::NONBLOCK;
     if write && is_block {
         flags |= OFlags::EXCL;
@@ -368,8 +371,8 @@ fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, Device
 /// mount, take no such lock. So the lock neither disturbs them nor is refused because of them.
 fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
     let operation = match options.access {
-        Access::ReadOnly => FlockOperation::NonBlockingLockShared,
-        Access::ReadWrite => FlockOperation::NonBlockingLockExclusive,
+        DeviceAccess::ReadOnly => FlockOperation::NonBlockingLockShared,
+        DeviceAccess::ReadWrite => FlockOperation::NonBlockingLockExclusive,
     };
     match rustix::fs::flock(file, operation) {
         Ok(()) if lock::announce(file, Span::WHOLE, options.access) || options.is_live() => Ok(()),
@@ -378,7 +381,7 @@ fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
         Err(Errno::WOULDBLOCK) => Err(DeviceFailure::Locked(options.access)),
         // Some network filesystems cannot lock. Reading is safe for the image without a lock.
         Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::BADF)
-            if options.access == Access::ReadOnly =>
+            if options.access == DeviceAccess::ReadOnly =>
         {
             Ok(())
         }
@@ -414,8 +417,8 @@ impl Stack {
             }
         }
         match access {
-            Access::ReadWrite => self.claim(),
-            Access::ReadOnly => self.look_at_twins(options).map(|()| Vec::new()),
+            DeviceAccess::ReadWrite => self.claim(),
+            DeviceAccess::ReadOnly => self.look_at_twins(options).map(|()| Vec::new()),
         }
     }
 

@@ -229,7 +229,7 @@ pub fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
         let mut found = [[0; 4]; 2];
         for (place, magic) in [sector, 2 * sector].into_iter().zip(&mut found) {
             if place + 4 <= device.length_bytes() {
-                device.read_at(place, magic)?;
+                device.read_at(magic, place)?;
             }
         }
         if found == GROUP_MAGICS {

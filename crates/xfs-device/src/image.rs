@@ -170,7 +170,7 @@ impl<M: ClusterMap> BlockDevice for ImageDevice<M> {
         true
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
@@ -180,7 +180,7 @@ impl<M: ClusterMap> BlockDevice for ImageDevice<M> {
             match location {
                 ClusterLocation::Zeros => piece.fill(0),
                 // Not read through `imago`, which returns zeros where the file was truncated.
-                ClusterLocation::Host(host) => self.file.read_at(host, piece)?,
+                ClusterLocation::Host(host) => self.file.read_at(piece, host)?,
                 ClusterLocation::Encoded(encoded) => {
                     self.map.read_encoded(&self.file, at, encoded, piece)?;
                 }
@@ -191,7 +191,7 @@ impl<M: ClusterMap> BlockDevice for ImageDevice<M> {
         Ok(())
     }
 
-    fn write_at(&self, _offset: u64, _bytes: &[u8], _durability: Durability) -> io::Result<()> {
+    fn write_at(&self, _bytes: &[u8], _offset: u64, _durability: Durability) -> io::Result<()> {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 

@@ -29,7 +29,7 @@ mod window;
 pub use container::{Container, InnerVolume};
 pub use device::{BlockDevice, Durability, SharedDevice};
 pub use error::{DeviceError, DeviceFailure};
-pub use file::{Access, FileDevice, OpenOptions};
+pub use file::{DeviceAccess, FileDevice, OpenOptions};
 pub use filesystem::{FindError, LocatedVolume, Selection, find_filesystem, has_group_headers};
 #[cfg(feature = "disk-images")]
 pub use image::{ImageRefusal, open_qcow2};
@@ -38,7 +38,7 @@ pub use memory::MemoryDevice;
 pub use open::{OpenedDevice, open_device};
 pub use overlay::OverlayDevice;
 pub use partition::{
-    MAX_PARTITIONS, Partition, PartitionError, PartitionTable, Purpose, TableKind, partitions,
+    MAX_PARTITIONS, Partition, PartitionError, PartitionTable, PartitionType, TableKind, partitions,
 };
 pub use signature::{Contents, detect};
 pub use stack::share_bytes;

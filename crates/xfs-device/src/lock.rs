@@ -28,7 +28,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use rustix::fs::FlockOperation;
 
-use crate::file::Access;
+use crate::file::DeviceAccess;
 use crate::stack::{FileIdentity, Level, Span};
 
 /// The length of a sector in bytes.
@@ -47,24 +47,24 @@ const QEMU_FORBIDS_WRITERS: Span = Span { start: 201, end: 202 };
 
 /// Announces that this process uses this span of an open file or device. Returns `false` if another
 /// user conflicts. Returns `true` otherwise, also if the host has no such locks.
-pub(crate) fn announce(file: &File, span: Span, access: Access) -> bool {
+pub(crate) fn announce(file: &File, span: Span, access: DeviceAccess) -> bool {
     let (readers, writers) = (sectors(READERS, span), sectors(WRITERS, span));
     let qemu_locks: &[Span] = match (access, span.is_whole()) {
-        (Access::ReadWrite, true) => &[QEMU_READS, QEMU_WRITES, QEMU_FORBIDS_WRITERS],
-        (Access::ReadWrite, false) => &[QEMU_WRITES],
-        (Access::ReadOnly, true) => &[QEMU_READS, QEMU_FORBIDS_WRITERS],
-        (Access::ReadOnly, false) => &[],
+        (DeviceAccess::ReadWrite, true) => &[QEMU_READS, QEMU_WRITES, QEMU_FORBIDS_WRITERS],
+        (DeviceAccess::ReadWrite, false) => &[QEMU_WRITES],
+        (DeviceAccess::ReadOnly, true) => &[QEMU_READS, QEMU_FORBIDS_WRITERS],
+        (DeviceAccess::ReadOnly, false) => &[],
     };
     // The writer of another partition announces that it writes, and does not forbid other writers.
     let qemu_asks: &[Span] = match (access, span.is_whole()) {
-        (Access::ReadWrite, true) => &[QEMU_USES, QEMU_FORBIDS_WRITERS],
-        (Access::ReadWrite, false) => &[QEMU_FORBIDS_WRITERS],
-        (Access::ReadOnly, true) => &[QEMU_WRITES],
-        (Access::ReadOnly, false) => &[],
+        (DeviceAccess::ReadWrite, true) => &[QEMU_USES, QEMU_FORBIDS_WRITERS],
+        (DeviceAccess::ReadWrite, false) => &[QEMU_FORBIDS_WRITERS],
+        (DeviceAccess::ReadOnly, true) => &[QEMU_WRITES],
+        (DeviceAccess::ReadOnly, false) => &[],
     };
     let (own, others): (Span, &[Span]) = match access {
-        Access::ReadOnly => (readers, &[writers]),
-        Access::ReadWrite => (writers, &[readers, writers]),
+        DeviceAccess::ReadOnly => (readers, &[writers]),
+        DeviceAccess::ReadWrite => (writers, &[readers, writers]),
     };
     let is_set = std::iter::once(&own).chain(qemu_locks).all(|span| set(file, *span));
     let is_free = others.iter().chain(qemu_asks).all(|span| is_free(file, *span));
@@ -80,7 +80,7 @@ pub(crate) fn withdraw(file: &File) {
 
 /// Locks one file or disk of which the device is made. Returns `false` if a conflicting program
 /// uses it.
-pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
+pub(crate) fn lock_level(level: &Level, access: DeviceAccess) -> bool {
     let Some(file) = &level.file else { return !is_locked_elsewhere(level.identity, access) };
     // A host without these locks has no conflicting ones.
     let shared = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
@@ -90,7 +90,7 @@ pub(crate) fn lock_level(level: &Level, access: Access) -> bool {
 
 /// Returns whether /proc/locks lists a conflicting lock of another program, on a file that this
 /// process cannot open.
-fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
+fn is_locked_elsewhere(identity: FileIdentity, access: DeviceAccess) -> bool {
     let FileIdentity::File { device, inode } = identity else { return false };
     let text = std::fs::read_to_string(Path::new("/proc/locks")).unwrap_or_default();
     text.lines().any(|line| conflicts(line, device, inode, access))
@@ -98,7 +98,7 @@ fn is_locked_elsewhere(identity: FileIdentity, access: Access) -> bool {
 
 /// Returns whether this line of /proc/locks describes a lock on the inode that conflicts with the
 /// access.
-fn conflicts(line: &str, device: u64, inode: u64, access: Access) -> bool {
+fn conflicts(line: &str, device: u64, inode: u64, access: DeviceAccess) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, class, _, mode, _, place, start, _] = words.as_slice() else { return false };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -110,7 +110,7 @@ fn conflicts(line: &str, device: u64, inode: u64, access: Access) -> bool {
         "OFDLCK" => start.parse().is_ok_and(|start: u64| start >= WRITERS),
         _ => return false,
     };
-    is_writer || access == Access::ReadWrite
+    is_writer || access == DeviceAccess::ReadWrite
 }
 
 /// Returns the bytes to lock for the sectors of a span. `base` is the byte for sector 0.

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::file::Access;
+use crate::file::DeviceAccess;
 use crate::text::printable;
 use crate::usage::unescape;
 
@@ -59,10 +59,10 @@ impl LockHolder {
 
     /// Returns advice for the user how to get access to the device.
     #[must_use]
-    pub fn hint(&self, access: Access) -> String {
+    pub fn hint(&self, access: DeviceAccess) -> String {
         let live = match access {
-            Access::ReadOnly => ", or read it as it is with --live",
-            Access::ReadWrite => "",
+            DeviceAccess::ReadOnly => ", or read it as it is with --live",
+            DeviceAccess::ReadWrite => "",
         };
         match &self.mount_point {
             Some(folder) => {

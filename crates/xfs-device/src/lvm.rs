@@ -363,7 +363,7 @@ impl OffsetReader<'_> {
             return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        self.device.read_at(start, &mut bytes)?;
+        self.device.read_at(&mut bytes, start)?;
         Ok(Some(bytes))
     }
 }

@@ -42,7 +42,7 @@ impl MemoryDevice {
     /// None: the bytes always fit.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let device = Self::new(bytes.len() as u64);
-        device.write_at(0, bytes, Durability::Cached)?;
+        device.write_at(bytes, 0, Durability::Cached)?;
         Ok(device)
     }
 
@@ -87,7 +87,7 @@ impl BlockDevice for MemoryDevice {
         false
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
         let mut rest = buffer;
         for (index, inside, count) in pieces(offset, rest.len() as u64) {
@@ -102,7 +102,7 @@ impl BlockDevice for MemoryDevice {
         Ok(())
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], _durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, _durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
         let mut rest = bytes;
         for (index, inside, count) in pieces(offset, rest.len() as u64) {

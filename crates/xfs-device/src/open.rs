@@ -44,10 +44,10 @@ fn open_image(
     contents: Contents,
     options: OpenOptions,
 ) -> Result<SharedDevice, DeviceFailure> {
-    use crate::file::Access;
+    use crate::file::DeviceAccess;
     use crate::image::open_qcow2;
 
-    if contents != Contents::Qcow2 || options.access() != Access::ReadOnly {
+    if contents != Contents::Qcow2 || options.access() != DeviceAccess::ReadOnly {
         return Err(DeviceFailure::ForeignImage(contents, options.access()));
     }
     open_qcow2(device)

@@ -63,8 +63,8 @@ impl OverlayDevice {
     pub fn write_back(&self, whole: &[Range<u64>]) -> io::Result<()> {
         for range in whole {
             let mut bytes = vec![0; (range.end - range.start) as usize];
-            self.read_at(range.start, &mut bytes)?;
-            self.device.write_at(range.start, &bytes, Durability::Cached)?;
+            self.read_at(&mut bytes, range.start)?;
+            self.device.write_at(&bytes, range.start, Durability::Cached)?;
         }
         let written = self.written.read();
         let mut run: Option<(u64, Vec<u8>)> = None;
@@ -89,7 +89,7 @@ impl OverlayDevice {
     }
 
     fn write_run(&self, run: Option<(u64, Vec<u8>)>) -> io::Result<()> {
-        run.map_or(Ok(()), |(start, bytes)| self.device.write_at(start, &bytes, Durability::Cached))
+        run.map_or(Ok(()), |(start, bytes)| self.device.write_at(&bytes, start, Durability::Cached))
     }
 
     /// Splits a range at the boundaries of sectors. Each piece has the sector number, the first
@@ -120,17 +120,17 @@ impl BlockDevice for OverlayDevice {
         false
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
         let written = self.written.read();
-        self.device.read_at(offset, buffer)?;
+        self.device.read_at(buffer, offset)?;
         let end = offset + buffer.len() as u64;
         let sectors = offset / self.sector_bytes..end.div_ceil(self.sector_bytes);
         for (number, sector) in written.range(sectors) {
             let start = number * self.sector_bytes;
             let (from, into) = (offset.saturating_sub(start), start.saturating_sub(offset));
-            let source = sector.get(from as usize..).unwrap_or_default();
-            let target = buffer.get_mut(into as usize..).unwrap_or_default();
+            let source = sector.get(from as usize..).expect("the sector ends after the offset");
+            let target = buffer.get_mut(into as usize..).expect("the sector starts in the buffer");
             for (target, source) in target.iter_mut().zip(source) {
                 *target = *source;
             }
@@ -138,7 +138,7 @@ impl BlockDevice for OverlayDevice {
         Ok(())
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], _durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, _durability: Durability) -> io::Result<()> {
         check_read(self, offset, bytes.len())?;
         let mut written = self.written.write();
         let mut rest = bytes;
@@ -157,7 +157,7 @@ impl BlockDevice for OverlayDevice {
                 let there = (self.length_bytes() - start).min(self.sector_bytes) as usize;
                 let stored = sector.get_mut(..there).expect("a sector has at most its length");
                 if count < there {
-                    self.device.read_at(start, stored)?;
+                    self.device.read_at(stored, start)?;
                 }
                 written.insert(number, (&*stored).into());
             }

@@ -52,7 +52,7 @@ pub struct Partition {
     /// missing.
     pub length_bytes: u64,
     /// The type of the partition according to the table.
-    pub purpose: Purpose,
+    pub purpose: PartitionType,
     /// The name of the partition in the table; empty in an MBR.
     pub name: String,
     /// The kind of data in the partition, detected by magic number.
@@ -61,7 +61,7 @@ pub struct Partition {
 
 /// The type of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum PartitionType {
     /// The GUID that a GPT gives as the type.
     Gpt(Uuid),
     /// The byte that an MBR gives as the type.
@@ -136,7 +136,7 @@ pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, Pa
     let mut first = None;
     for &sector_size in &sizes {
         let Some(entries) = mbr::read(device, sector_size)? else { break };
-        if entries.iter().any(|entry| entry.purpose == Purpose::Mbr(mbr::PROTECTIVE)) {
+        if entries.iter().any(|entry| entry.purpose == PartitionType::Mbr(mbr::PROTECTIVE)) {
             return Err(PartitionError::DamagedGpt);
         }
         let table = PartitionTable::new(device, TableKind::Mbr, sector_size, entries)?;
@@ -155,7 +155,7 @@ struct TableEntry {
     number: u32,
     first_sector: u64,
     sectors: u64,
-    purpose: Purpose,
+    purpose: PartitionType,
     name: String,
 }
 

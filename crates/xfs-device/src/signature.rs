@@ -255,7 +255,7 @@ const PROBE_BYTES: u64 = 66 << 10;
 pub fn detect(device: &dyn BlockDevice, start: u64) -> io::Result<Contents> {
     let available = device.length_bytes().saturating_sub(start).min(PROBE_BYTES);
     let mut bytes = vec![0; usize::try_from(available).unwrap_or(0)];
-    device.read_at(start.min(device.length_bytes()), &mut bytes)?;
+    device.read_at(&mut bytes, start.min(device.length_bytes()))?;
     Ok(recognise(&bytes))
 }
 

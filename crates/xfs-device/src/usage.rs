@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::file::Access;
+use crate::file::DeviceAccess;
 use crate::stack::{FileIdentity, Level, LoopDevice, Twin, device_name, partitions_of, read_line};
 
 /// A use of a device by the kernel.
@@ -36,10 +36,10 @@ impl Usage {
     /// Returns whether the use conflicts with this access. A loop device that is not mounted does
     /// not conflict with a reader. It conflicts with a writer, whose changes it would not see.
     #[must_use]
-    pub fn conflicts(&self, access: Access) -> bool {
+    pub fn conflicts(&self, access: DeviceAccess) -> bool {
         match self {
             Self::Mounted { .. } => true,
-            Self::Loop { .. } => access == Access::ReadWrite,
+            Self::Loop { .. } => access == DeviceAccess::ReadWrite,
         }
     }
 }

@@ -45,14 +45,14 @@ impl BlockDevice for WindowDevice {
         self.device.is_read_only()
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
-        self.device.read_at(self.start + offset, buffer)
+        self.device.read_at(buffer, self.start + offset)
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
-        self.device.write_at(self.start + offset, bytes, durability)
+        self.device.write_at(bytes, self.start + offset, durability)
     }
 
     fn flush(&self) -> io::Result<()> {

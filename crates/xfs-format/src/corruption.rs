@@ -112,6 +112,7 @@ impl fmt::Display for Structure {
 
 /// The address of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StructureAddress {
     /// A buffer on the data device, by its disk address.
     Disk(DiskAddr),

@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A `Geometry` comes from a verified superblock, so its shifts are in range. No method
+//! - **I1** A `Geometry` comes from a verified superblock or from the program that makes one, so its shifts are in range. No method
 //!   overflows, whatever its argument.
 
 use uuid::Uuid;
@@ -27,6 +27,7 @@ const INODE_NUMBER_BITS: u32 = 56;
 
 /// Sizes and shifts of one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Geometry {
     /// Length of a filesystem block in bytes.
     pub block_size: u32,
@@ -80,6 +81,37 @@ pub struct InodeLocation {
 }
 
 impl Geometry {
+    /// Creates the geometry of a volume without groups and without features, for a caller that sets
+    /// the other fields: the program that makes a volume, and tests.
+    ///
+    /// # Panics
+    ///
+    /// If an inode is longer than a block.
+    #[must_use]
+    pub const fn without_groups(block_log: u8, inode_log: u8, sector_size: u32) -> Self {
+        Self {
+            block_size: 1 << block_log,
+            block_log,
+            sector_size,
+            inode_size: 1 << inode_log,
+            inode_log,
+            inodes_per_block_log: block_log
+                .checked_sub(inode_log)
+                .expect("an inode lies in a block"),
+            directory_block_log: 0,
+            ag_count: 0,
+            ag_blocks: 0,
+            ag_blocks_log: 0,
+            data_blocks: 0,
+            inode_alignment_blocks: 0,
+            sparse_alignment_blocks: 0,
+            realtime_extent_blocks: 1,
+            meta_uuid: Uuid::nil(),
+            incompat: IncompatFeatures::empty(),
+            ro_compat: RoCompatFeatures::empty(),
+        }
+    }
+
     /// Returns the length of a directory block in bytes.
     #[must_use]
     pub const fn directory_block_size(&self) -> u32 {

@@ -20,7 +20,7 @@ mod refusal;
 mod verify;
 
 pub use crate::checks::superblock::SuperblockCheck;
-pub use refusal::{Access, Unsupported};
+pub use refusal::{Unsupported, VolumeAccess};
 
 use core::mem::{offset_of, size_of};
 

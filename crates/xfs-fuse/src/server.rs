@@ -375,8 +375,9 @@ impl Handler for Server {
     fn set_invalidator(&self, invalidator: Invalidator) {
         let root = self.root();
         // A read-only volume has no blocks that change.
-        let _ =
-            self.volume.tell_of_blocks(move |number| invalidator.invalidate(node_of(number, root)));
+        let _ = self
+            .volume
+            .on_blocks_changed(move |number| invalidator.invalidate(node_of(number, root)));
     }
 
     fn waits(&self, opcode: Opcode) -> bool {

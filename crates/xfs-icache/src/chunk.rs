@@ -28,7 +28,7 @@ pub(crate) struct Chunk<K: InodeKind> {
     stay: Mutex<Residency, Object>,
     present: AtomicU64<Object>,
     idle: AtomicU64<Object>,
-    unsettled: AtomicU64<Object>,
+    needs_flush: AtomicU64<Object>,
     entries: EpochArray<CachedInode<K>, Object, { CHUNK_INODES as usize }>,
 }
 
@@ -47,7 +47,7 @@ impl<K: InodeKind> Chunk<K> {
             stay: Mutex::default(),
             present: AtomicU64::default(),
             idle: AtomicU64::default(),
-            unsettled: AtomicU64::default(),
+            needs_flush: AtomicU64::default(),
             entries: EpochArray::new(collector),
         }
     }
@@ -57,7 +57,7 @@ impl<K: InodeKind> Chunk<K> {
         match tag {
             Tag::Present => self.present.load(Ordering::Acquire),
             Tag::Idle => self.idle.load(Ordering::Acquire),
-            Tag::Unsettled => self.unsettled.load(Ordering::Acquire),
+            Tag::NeedsFlush => self.needs_flush.load(Ordering::Acquire),
         }
     }
 
@@ -111,8 +111,8 @@ impl<K: InodeKind> Chunk<K> {
     pub(crate) fn leave(&self, collector: &Collector, place: u32) {
         let bit = 1 << place;
         // The tags go with the inode (I2). Most inodes have nothing to write.
-        if self.unsettled.load(Ordering::Acquire) & bit != 0 {
-            self.unsettled.fetch_and(!bit, Ordering::AcqRel);
+        if self.needs_flush.load(Ordering::Acquire) & bit != 0 {
+            self.needs_flush.fetch_and(!bit, Ordering::AcqRel);
         }
         if self.idle.load(Ordering::Acquire) & bit != 0 {
             self.idle.fetch_and(!bit, Ordering::AcqRel);
@@ -143,8 +143,8 @@ impl<K: InodeKind> Chunk<K> {
                 going |= bit;
             }
         }
-        if self.unsettled.load(Ordering::Acquire) & going != 0 {
-            self.unsettled.fetch_and(!going, Ordering::AcqRel);
+        if self.needs_flush.load(Ordering::Acquire) & going != 0 {
+            self.needs_flush.fetch_and(!going, Ordering::AcqRel);
         }
         if self.idle.load(Ordering::Acquire) & going != 0 {
             self.idle.fetch_and(!going, Ordering::AcqRel);
@@ -183,9 +183,9 @@ impl<K: InodeKind> ChunkSlot<K> {
     /// contents lock of the file.
     pub(crate) fn set_unsettled(&self, is_unsettled: bool) {
         if is_unsettled {
-            self.chunk.unsettled.fetch_or(self.bit, Ordering::AcqRel);
+            self.chunk.needs_flush.fetch_or(self.bit, Ordering::AcqRel);
         } else {
-            self.chunk.unsettled.fetch_and(!self.bit, Ordering::AcqRel);
+            self.chunk.needs_flush.fetch_and(!self.bit, Ordering::AcqRel);
         }
     }
 

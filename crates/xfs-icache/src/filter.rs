@@ -9,7 +9,7 @@ pub enum Tag {
     /// The inode may have no reference.
     Idle,
     /// The file has buffered bytes, or preallocated blocks past its end.
-    Unsettled,
+    NeedsFlush,
 }
 
 /// The inodes that a walk with references shows.
@@ -22,14 +22,14 @@ pub enum WalkFilter {
     #[doc(alias = "INO_ITER_REFERENCED")]
     Referenced,
     /// Files with buffered bytes, or with preallocated blocks past their end.
-    Unsettled,
+    NeedsFlush,
 }
 
 impl WalkFilter {
     pub(crate) const fn tag(self) -> Tag {
         match self {
             Self::Cached | Self::Referenced => Tag::Present,
-            Self::Unsettled => Tag::Unsettled,
+            Self::NeedsFlush => Tag::NeedsFlush,
         }
     }
 }

@@ -136,9 +136,9 @@ impl Inode {
     ) -> Result<()> {
         let offset = self.address(cache.geometry(), extent, at)?;
         let length_bytes = piece.len() as u64;
-        cache.device().read_at(offset, piece).map_err(|source| {
+        cache.device().read_at(piece, offset).map_err(|source| {
             let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
-            IoError { operation: "read", at, length_bytes, source }.into()
+            IoError::new("read", at, length_bytes, source).into()
         })
     }
 

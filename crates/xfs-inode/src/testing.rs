@@ -80,7 +80,7 @@ impl Volume {
     }
 
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
-        self.device.write_at(offset, bytes, Durability::Cached).unwrap();
+        self.device.write_at(bytes, offset, Durability::Cached).unwrap();
     }
 
     pub(crate) fn put_inode(&self, record: &[u8]) {
@@ -109,7 +109,7 @@ impl Volume {
     pub(crate) fn join_btree_blocks(&self, left: u64, right: u64) {
         for (at, field, sibling) in [(left, 16, right), (right, 8, left)] {
             let mut block = vec![0; 1024];
-            self.device.read_at(at * 1024, &mut block).unwrap();
+            self.device.read_at(&mut block, at * 1024).unwrap();
             self.put_changed_block(at, &block, &[(field, &sibling.to_be_bytes())]);
         }
     }

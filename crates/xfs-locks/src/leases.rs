@@ -20,6 +20,7 @@ use crate::opens::{OpenMode, Opens};
 
 /// The kind of a lease. The operations that break a lease depend on its kind; see [`Breaker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LeaseKind {
     /// The lease of a program: `F_SETLEASE`.
     Lease,

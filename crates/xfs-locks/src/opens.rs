@@ -47,6 +47,7 @@ impl OpenMode {
 
 /// The number of opens of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Opens {
     /// The number of opens for reading only.
     pub reads: u64,

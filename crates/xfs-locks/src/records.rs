@@ -11,6 +11,7 @@ use crate::range::LockRange;
 
 /// The owner of a lock. Locks of one owner never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Owner {
     /// A process, or a number that a caller uses in its place. It owns POSIX record locks
     /// (`F_SETLK`). Its locks on a file end when it closes any descriptor of that file.
@@ -31,6 +32,7 @@ pub enum LockMode {
 
 /// A lock that is held or requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeldLock {
     /// The owner of the lock.
     pub owner: Owner,
@@ -41,6 +43,12 @@ pub struct HeldLock {
 }
 
 impl HeldLock {
+    /// Creates the description of a lock.
+    #[must_use]
+    pub const fn new(owner: Owner, range: LockRange, mode: LockMode) -> Self {
+        Self { owner, range, mode }
+    }
+
     /// Returns whether the two locks cannot be held at the same time.
     #[must_use]
     pub fn conflicts(&self, other: &Self) -> bool {

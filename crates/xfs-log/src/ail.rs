@@ -37,7 +37,7 @@ use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, SlotCounters, Volume};
 
 pub use self::in_place::InPlace;
 use crate::item::{ItemState, LogItem, Pushed};
-use crate::space::Space;
+use crate::space::LogSpace;
 use crate::state::LogState;
 
 /// The greatest number of items that a walk takes from the list at once.
@@ -138,7 +138,7 @@ pub struct PushCounts {
 /// The active item list: items that are durable in the log and not yet written to their home
 /// locations on disk, by LSN.
 pub struct Ail {
-    space: Arc<Space>,
+    space: Arc<LogSpace>,
     log_blocks: u32,
     /// Number of bytes of the log that pushes keep free.
     free_bytes: u64,
@@ -166,7 +166,7 @@ impl Ail {
     /// Creates the empty list of a log with this state. Pushes will keep `free_bytes` of the log
     /// free.
     pub(crate) fn new(
-        space: Arc<Space>,
+        space: Arc<LogSpace>,
         log_blocks: u32,
         free_bytes: u64,
         state: &LogState,

@@ -134,9 +134,9 @@ impl LogDevice {
         }
         let at = DiskAddr(self.geometry.start.0 + u64::from(block));
         let offset = at.0 * u64::from(BASIC_BLOCK_BYTES);
-        self.device.read_at(offset, bytes).map_err(|source| {
+        self.device.read_at(bytes, offset).map_err(|source| {
             let length_bytes = bytes.len() as u64;
-            Error::Io(IoError { operation: "read", at, length_bytes, source })
+            Error::Io(IoError::new("read", at, length_bytes, source))
         })
     }
 
@@ -160,9 +160,9 @@ impl LogDevice {
         }
         let at = DiskAddr(self.geometry.start.0 + u64::from(block));
         let offset = at.0 * u64::from(BASIC_BLOCK_BYTES);
-        self.device.write_at(offset, bytes, durability).map_err(|source| {
+        self.device.write_at(bytes, offset, durability).map_err(|source| {
             let length_bytes = bytes.len() as u64;
-            Error::Io(IoError { operation: "write", at, length_bytes, source })
+            Error::Io(IoError::new("write", at, length_bytes, source))
         })
     }
 

@@ -44,7 +44,7 @@ use crate::device::LogDevice;
 use crate::health::Health;
 use crate::item::LogItem;
 use crate::mutant::{ActiveMutant, mutate};
-use crate::space::{Space, SpaceUse, Urgency};
+use crate::space::{LogSpace, SpaceUse, Urgency};
 use crate::state::LogState;
 use crate::ticket::Ticket;
 use crate::writer::{Writer, WriterParts};
@@ -62,6 +62,7 @@ const BACKOFF: Duration = Duration::from_millis(10);
 
 /// How to shut the log down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shutdown {
     /// Committed changes are written to the log before it is shut down.
     Flush,
@@ -84,7 +85,7 @@ pub struct Log {
 struct Inner {
     cil: Cil,
     ail: Arc<Ail>,
-    space: Arc<Space>,
+    space: Arc<LogSpace>,
     writer: Arc<Writer>,
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
@@ -374,7 +375,7 @@ impl Inner {
         let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
         let health = Arc::<Health>::default();
         let largest = layout.unit_bytes(config.largest_bytes);
-        let space = Arc::new(Space::new(log_bytes, config.slots, largest, mutant));
+        let space = Arc::new(LogSpace::new(log_bytes, config.slots, largest, mutant));
         let ail =
             Arc::new(Ail::new(Arc::clone(&space), log_blocks, config.free_bytes(log_bytes), state));
         let parts = WriterParts {

@@ -81,7 +81,7 @@ use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{OverlayDevice, SharedDevice};
 use xfs_format::DiskAddr;
 use xfs_format::log_item::{BufferFlags, LogItem};
-use xfs_format::superblock::{Access, Superblock};
+use xfs_format::superblock::{Superblock, VolumeAccess};
 
 use crate::device::LogDevice;
 use crate::reader::{LogReader, Transaction};
@@ -247,7 +247,7 @@ impl Replayed {
     fn write_replayed(&self) -> Result<()> {
         self.device.write_back(&self.buffers).map_err(|source| {
             let length_bytes = self.device.written_bytes();
-            Error::Io(IoError { operation: "write", at: DiskAddr(0), length_bytes, source })
+            Error::Io(IoError::new("write", DiskAddr(0), length_bytes, source))
         })
     }
 }
@@ -301,7 +301,7 @@ fn run(
     if state.clean {
         return Ok(replayed);
     }
-    if let Some(reason) = replayed.superblock.refusal(Access::Recover) {
+    if let Some(reason) = replayed.superblock.refusal(VolumeAccess::Recover) {
         return Err(Error::from(reason).into());
     }
     replayed.intents = replay_items(&mut replayed, log)?.into_intents(&state)?;

@@ -42,7 +42,7 @@ use xfs_sync::{
 
 use crate::health::Health;
 use crate::mutant::{ActiveMutant, mutate};
-use wait_queue::{WaitQueue, Waiter};
+use wait_queue::{SpaceWaiter, WaitQueue};
 
 /// The size of the largest log in bytes: used and granted bytes take 32 bits each in the word.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
@@ -91,7 +91,7 @@ impl SpaceUse {
 }
 
 /// The space of one log.
-pub(crate) struct Space {
+pub(crate) struct LogSpace {
     size_bytes: u64,
     word: AtomicU64<Volume>,
     /// Number of bytes that each slot may cache; 0 if the log is too small for caches.
@@ -110,7 +110,7 @@ pub(crate) struct Space {
     mutant: ActiveMutant,
 }
 
-impl Space {
+impl LogSpace {
     /// Creates the space of a log of `size_bytes`, all of it free. No ticket will request more than
     /// `largest_bytes` at once.
     pub(crate) fn new(
@@ -396,7 +396,7 @@ impl Space {
         health: &Health,
         on_wait: &dyn Fn(),
     ) -> Result<()> {
-        let waiter = Waiter::new(bytes, urgency);
+        let waiter = SpaceWaiter::new(bytes, urgency);
         let mut queue = self.queue.lock();
         queue.join(&waiter);
         self.contended.store(true, Ordering::SeqCst);

@@ -3,7 +3,7 @@
 use xfs_buffer::Result;
 
 use crate::health::Health;
-use crate::space::{Space, Urgency};
+use crate::space::{LogSpace, Urgency};
 
 /// The log space reserved for one transaction, or for a chain of transactions that is rolled.
 ///
@@ -36,7 +36,7 @@ pub(crate) struct LogUnits {
 impl Ticket {
     /// Reserves log space, and returns the ticket for it.
     pub(crate) fn take(
-        space: &Space,
+        space: &LogSpace,
         LogUnits { unit_bytes, steps }: LogUnits,
         urgency: Urgency,
         health: &Health,
@@ -55,7 +55,7 @@ impl Ticket {
 
     /// Reserves a whole unit for the next transaction of the chain, if that needs no waiting.
     /// Returns whether such a unit is reserved.
-    pub(crate) fn secure(&mut self, space: &Space) -> bool {
+    pub(crate) fn secure(&mut self, space: &LogSpace) -> bool {
         if self.later == 0 && space.take_at_once(self.unit_bytes, Urgency::Roll) {
             self.later = 1;
         }
@@ -67,7 +67,7 @@ impl Ticket {
     /// first, because other chains may wait for it.
     pub(crate) fn roll(
         &mut self,
-        space: &Space,
+        space: &LogSpace,
         take: impl FnOnce(u64) -> Result<()>,
     ) -> Result<()> {
         space.give_back(std::mem::take(&mut self.left_bytes));
@@ -84,7 +84,7 @@ impl Ticket {
     }
 
     /// Gives back all space that the ticket still holds.
-    pub(crate) fn release(self, space: &Space) {
+    pub(crate) fn release(self, space: &LogSpace) {
         space.give_back(self.left_bytes + u64::from(self.later) * self.unit_bytes);
     }
 

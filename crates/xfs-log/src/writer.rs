@@ -468,5 +468,5 @@ impl Writer {
 }
 
 fn flush_failed(at: DiskAddr, source: std::io::Error) -> Error {
-    Error::Io(IoError { operation: "flush", at, length_bytes: 0, source })
+    Error::Io(IoError::new("flush", at, 0, source))
 }

@@ -195,25 +195,19 @@ fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Iden
     let chunk_blocks = (64 * sizes.inode) >> block_log;
     // Groups have fewer than 2^32 blocks, and there are fewer than 2^32 groups: both were checked.
     let ag_blocks = groups.blocks as u32;
-    Geometry {
-        block_size: sizes.block,
-        block_log,
-        sector_size: sizes.sector,
-        inode_size: sizes.inode,
-        inode_log,
-        inodes_per_block_log: block_log - inode_log,
-        directory_block_log: log2(sizes.directory_block) - block_log,
-        ag_count: groups.count as u32,
-        ag_blocks,
-        ag_blocks_log: log2(ag_blocks.next_power_of_two()),
-        data_blocks: groups.data_blocks,
-        inode_alignment_blocks: if is_sparse { chunk_blocks } else { cluster_blocks },
-        sparse_alignment_blocks: if is_sparse { cluster_blocks } else { 0 },
-        realtime_extent_blocks: sizes.realtime_extent >> block_log,
-        meta_uuid: identity.uuid,
-        incompat: features.incompat,
-        ro_compat: features.ro_compat,
-    }
+    let mut geometry = Geometry::without_groups(block_log, inode_log, sizes.sector);
+    geometry.directory_block_log = log2(sizes.directory_block) - block_log;
+    geometry.ag_count = groups.count as u32;
+    geometry.ag_blocks = ag_blocks;
+    geometry.ag_blocks_log = log2(ag_blocks.next_power_of_two());
+    geometry.data_blocks = groups.data_blocks;
+    geometry.inode_alignment_blocks = if is_sparse { chunk_blocks } else { cluster_blocks };
+    geometry.sparse_alignment_blocks = if is_sparse { cluster_blocks } else { 0 };
+    geometry.realtime_extent_blocks = sizes.realtime_extent >> block_log;
+    geometry.meta_uuid = identity.uuid;
+    geometry.incompat = features.incompat;
+    geometry.ro_compat = features.ro_compat;
+    geometry
 }
 
 fn layout(geometry: &Geometry, stripe: Stripe, log: &LogPlan) -> VolumeLayout {

@@ -68,16 +68,16 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
         let group = plan.group(number).ok_or(invalid("the plan has no such group"))?;
         bytes::encode_group(context, &group, &mut headers);
         let offset = byte_offset(geometry.header_disk_addr(number, 0).0);
-        devices.data.write_at(offset, &headers, Durability::Cached)?;
+        devices.data.write_at(&headers, offset, Durability::Cached)?;
     }
     let (at, inodes) = bytes::encode_inodes(plan).ok_or(invalid("the plan has no inodes"))?;
-    devices.data.write_at(byte_offset(at.0), &inodes, Durability::Cached)?;
+    devices.data.write_at(&inodes, byte_offset(at.0), Durability::Cached)?;
     if log.is_external {
         log.device.flush()?;
     }
     devices.data.flush()?;
     let superblock = bytes::encode_superblock(plan, AgNumber(0));
-    devices.data.write_at(0, &superblock, Durability::Durable)?;
+    devices.data.write_at(&superblock, 0, Durability::Durable)?;
     // The write itself was durable. The flush serves devices that need one.
     devices.data.flush()
 }
@@ -123,7 +123,7 @@ impl<'a> LogArea<'a> {
 
 fn write_log(plan: &Plan, log: &LogArea<'_>) -> io::Result<()> {
     log.device.write_zeros(log.start, log.length)?;
-    log.device.write_at(log.start, &log_record::encode(plan), Durability::Cached)
+    log.device.write_at(&log_record::encode(plan), log.start, Durability::Cached)
 }
 
 const fn byte_offset(basic_blocks: u64) -> u64 {

@@ -233,7 +233,7 @@ impl Image {
         };
         let device = open(&self.data)?;
         let mut sector = vec![0; SECTOR_BYTES];
-        device.read_at(0, &mut sector).context(|| "the superblock".to_owned())?;
+        device.read_at(&mut sector, 0).context(|| "the superblock".to_owned())?;
         let place = StructureAddress::Disk(DiskAddr(0));
         let Ok(superblock) = Superblock::decode(&sector, place) else {
             return Ok(Some("the superblock is damaged".to_owned()));

@@ -159,17 +159,17 @@ impl<'a> UnitReader<'a> {
     fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> RunErrors {
         let at = inode_byte_offset(self.geometry(), group, first);
         let device = self.source.cache.device();
-        if device.read_at(at, bytes).is_ok() {
+        if device.read_at(bytes, at).is_ok() {
             return RunErrors { failed: Vec::new() };
         }
         let mut failed = Vec::new();
         for (index, piece) in bytes.chunks_mut(RETRY_BYTES).enumerate() {
             let start = index * RETRY_BYTES;
             let offset = at + start as u64;
-            if let Err(source) = device.read_at(offset, piece) {
+            if let Err(source) = device.read_at(piece, offset) {
                 let at = DiskAddr(offset / 512);
                 let length_bytes = piece.len() as u64;
-                failed.push((start, IoError { operation: "read", at, length_bytes, source }));
+                failed.push((start, IoError::new("read", at, length_bytes, source)));
             }
         }
         RunErrors { failed }
@@ -210,7 +210,7 @@ impl<'a> UnitReader<'a> {
         for _ in 0..self.source.cache.rereads() {
             let Some((group, inode)) = self.geometry().split_inode(number) else { break };
             let at = inode_byte_offset(self.geometry(), group, inode);
-            if self.source.cache.device().read_at(at, &mut bytes).is_err() {
+            if self.source.cache.device().read_at(&mut bytes, at).is_err() {
                 break;
             }
             match self.verify(&bytes, number) {

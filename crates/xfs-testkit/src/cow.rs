@@ -84,7 +84,7 @@ impl CowDevice {
         let start = index * CHUNK_BYTES as u64;
         let rest = self.base.length_bytes().saturating_sub(start).min(CHUNK_BYTES as u64);
         if let Some(there) = chunk.get_mut(..rest as usize) {
-            self.base.read_at(start, there)?;
+            self.base.read_at(there, start)?;
         }
         Ok(chunk)
     }
@@ -139,7 +139,7 @@ impl BlockDevice for CowDevice {
         false
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_inside(self, offset, buffer.len() as u64)?;
         let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
         for part in chunk_parts(offset, buffer.len() as u64) {
@@ -147,13 +147,13 @@ impl BlockDevice for CowDevice {
             let Some(target) = target else { continue };
             match chunks.get(&part.chunk).and_then(|chunk| chunk.get(part.inside..part.end())) {
                 Some(stored) => target.copy_from_slice(stored),
-                None => self.base.read_at(offset + part.done as u64, target)?,
+                None => self.base.read_at(target, offset + part.done as u64)?,
             }
         }
         Ok(())
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], _: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, _: Durability) -> io::Result<()> {
         self.change(offset, bytes.len() as u64, |done, target| {
             if let Some(source) = bytes.get(done..done + target.len()) {
                 target.copy_from_slice(source);

@@ -42,13 +42,13 @@ macro_rules! delegate_device {
     };
     (@method $field:ident read_at) => {
         $crate::delegate_device!(
-            @define $field read_at(offset: u64, buffer: &mut [u8]) -> ::std::io::Result<()>
+            @define $field read_at(buffer: &mut [u8], offset: u64) -> ::std::io::Result<()>
         );
     };
     (@method $field:ident write_at) => {
         $crate::delegate_device!(
             @define $field write_at(
-                offset: u64, bytes: &[u8], durability: $crate::xfs_device::Durability
+                bytes: &[u8], offset: u64, durability: $crate::xfs_device::Durability
             ) -> ::std::io::Result<()>
         );
     };

@@ -120,7 +120,7 @@ impl FailingDevice {
 
     /// Writes to the underlying device and keeps the bytes that the write replaced.
     fn write(&self, state: &mut State, write: UnflushedWrite) -> io::Result<()> {
-        self.inner.write_at(write.offset, &write.after, write.durability)?;
+        self.inner.write_at(&write.after, write.offset, write.durability)?;
         state.unflushed.push(write);
         Ok(())
     }
@@ -130,12 +130,12 @@ impl FailingDevice {
     fn lose(&self, state: &mut State) -> io::Result<()> {
         let writes = std::mem::take(&mut state.unflushed);
         for write in writes.iter().rev() {
-            self.inner.write_at(write.offset, &write.before, Durability::Cached)?;
+            self.inner.write_at(&write.before, write.offset, Durability::Cached)?;
         }
         for write in writes {
             let survives = write.durability == Durability::Durable;
             if survives || state.prng.within(0..4) == 0 {
-                self.inner.write_at(write.offset, &write.after, write.durability)?;
+                self.inner.write_at(&write.after, write.offset, write.durability)?;
             }
         }
         // The outcome is final: no later flush restores a lost write or undoes a surviving one.
@@ -145,7 +145,7 @@ impl FailingDevice {
     fn read_vec(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         check_inside(&*self.inner, offset, length as u64)?;
         let mut bytes = vec![0; length];
-        self.inner.read_at(offset, &mut bytes)?;
+        self.inner.read_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 }
@@ -157,17 +157,17 @@ fn failure() -> io::Error {
 impl BlockDevice for FailingDevice {
     delegate_device!(inner: length_bytes, sector_size, is_read_only);
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut state = self.lock();
         if state.fails(RequestKind::Read) {
             buffer.fill_with(|| state.prng.number() as u8);
             return Err(failure());
         }
         drop(state);
-        self.inner.read_at(offset, buffer)
+        self.inner.read_at(buffer, offset)
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         let mut state = self.lock();
         let before = self.read_vec(offset, bytes.len())?;
         let mut write = UnflushedWrite { offset, before, after: bytes.to_vec(), durability };

@@ -161,11 +161,11 @@ impl BlockDevice for Image {
         true
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.read(offset, buffer).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> io::Result<()> {
+    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> io::Result<()> {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 

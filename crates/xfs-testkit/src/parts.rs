@@ -42,22 +42,22 @@ impl BlockDevice for JoinedDevice {
         true
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_inside(self, offset, buffer.len() as u64)?;
         let [first, second] = &self.parts;
         let boundary = first.length_bytes();
         let before = boundary.saturating_sub(offset).min(buffer.len() as u64) as usize;
         let (left, right) = buffer.split_at_mut(before);
         if !left.is_empty() {
-            first.read_at(offset, left)?;
+            first.read_at(left, offset)?;
         }
         if right.is_empty() {
             return Ok(());
         }
-        second.read_at(offset + before as u64 - boundary, right)
+        second.read_at(right, offset + before as u64 - boundary)
     }
 
-    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> io::Result<()> {
+    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> io::Result<()> {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 

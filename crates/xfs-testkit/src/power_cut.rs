@@ -340,14 +340,14 @@ impl UnflushedRequest<'_> {
             let outcome = match self.request {
                 Request::Write { offset, bytes, durability } => {
                     let bytes = bytes.get(unit.clone()).unwrap_or_default();
-                    device.write_at(offset + unit.start as u64, bytes, *durability)
+                    device.write_at(bytes, offset + unit.start as u64, *durability)
                 }
                 Request::Discard { offset, length } if prng.within(0..2) == 0 => {
                     device.discard(*offset, *length)
                 }
                 Request::Discard { offset, length } => {
                     let random: Vec<u8> = (0..*length).map(|_| prng.number() as u8).collect();
-                    device.write_at(*offset, &random, Durability::Cached)
+                    device.write_at(&random, *offset, Durability::Cached)
                 }
                 Request::Flush | Request::FlushPart(_) => Ok(()),
             };

@@ -46,7 +46,7 @@ impl Request {
     pub(crate) fn apply(&self, device: &CowDevice) -> io::Result<()> {
         match self {
             Self::Write { offset, bytes, durability } => {
-                device.write_at(*offset, bytes, *durability)
+                device.write_at(bytes, *offset, *durability)
             }
             Self::Discard { offset, length } => device.discard(*offset, *length),
             Self::Flush | Self::FlushPart(_) => device.flush(),
@@ -125,7 +125,7 @@ impl RecordingDevice {
         let start = offset / sector * sector;
         let end = (offset + bytes.len() as u64).next_multiple_of(sector).min(self.length_bytes());
         let mut whole = vec![0; end.saturating_sub(start) as usize];
-        self.live.read_at(start, &mut whole)?;
+        self.live.read_at(&mut whole, start)?;
         let within = (offset - start) as usize;
         let target = whole.get_mut(within..within + bytes.len());
         target.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(bytes);
@@ -164,7 +164,7 @@ impl BlockDevice for RecordingDevice {
 
     /// Writes and records whole sectors. A medium writes whole sectors. A write of a part of a
     /// sector therefore also records the sector's other bytes, as earlier writes left them.
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         let mut requests = self.lock();
         let (offset, whole) = self.whole_sectors(offset, bytes)?;
         let request = Request::Write { offset, bytes: whole.into(), durability };

@@ -173,15 +173,15 @@ impl RequestGate {
 impl BlockDevice for ScheduledDevice {
     delegate_device!(inner: length_bytes, sector_size, is_read_only);
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let length = buffer.len() as u64;
         let waiting = HeldRequest { kind: RequestKind::Read, offset, length };
-        self.gate.pass(waiting, || self.inner.read_at(offset, buffer))
+        self.gate.pass(waiting, || self.inner.read_at(buffer, offset))
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         let waiting = HeldRequest { kind: RequestKind::Write, offset, length: bytes.len() as u64 };
-        self.gate.pass(waiting, || self.inner.write_at(offset, bytes, durability))
+        self.gate.pass(waiting, || self.inner.write_at(bytes, offset, durability))
     }
 
     fn flush(&self) -> io::Result<()> {

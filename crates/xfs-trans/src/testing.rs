@@ -76,7 +76,7 @@ pub fn make_file() -> (TempDir, PathBuf) {
 #[must_use]
 pub fn superblock(device: &SharedDevice) -> Superblock {
     let mut sector = [0; 4096];
-    device.read_at(0, &mut sector).unwrap();
+    device.read_at(&mut sector, 0).unwrap();
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
 }
 

@@ -67,7 +67,7 @@ impl Acl {
 
     /// Returns the list that grants the same as the permission bits of `mode`.
     #[must_use]
-    pub fn of_mode(mode: u16) -> Self {
+    pub fn from_mode(mode: u16) -> Self {
         let entry = |tag, shift| AclEntry { tag, permissions: mode >> shift & CLASS_BITS };
         let (owner, group) = (entry(AclTag::Owner, 6), entry(AclTag::OwningGroup, 3));
         Self(vec![owner, group, entry(AclTag::Other, 0)])
@@ -133,7 +133,7 @@ impl Acl {
     /// # Errors
     ///
     /// EINVAL for a malformed list, EOPNOTSUPP for one of another version.
-    pub fn of_linux_value(value: &[u8]) -> Result<Option<Self>> {
+    pub fn from_linux_value(value: &[u8]) -> Result<Option<Self>> {
         if value.is_empty() {
             return Ok(None);
         }

@@ -51,7 +51,7 @@ use buffered::{BUFFER_BYTES, Buffered};
 pub use idle::{Remaining, TryOrWait};
 use pieces::write_pieces;
 use state::{AHEAD, BUFFERED, FAILED, LEFT};
-pub use state::{Contents, Shown, State};
+pub use state::{Contents, ContentsState, Shown};
 
 /// Files shorter than this get no speculative preallocation.
 #[doc(alias = "m_allocsize_log")]
@@ -74,9 +74,10 @@ pub enum WriteMode {
 
 /// The time of modification that a file gets by a write of the mode `Writeback`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LateTimes {
     /// The write sets no time: the caller sets it separately, by `Node::note_modified`.
-    Told,
+    FromCaller,
     /// The time of the write.
     Now,
 }
@@ -94,12 +95,12 @@ pub enum Reading<'a> {
     /// The lock is held shared: no bytes were buffered in the range that is read.
     Shared {
         /// The held lock.
-        _guard: RwLockReadGuard<'a, State>,
+        _guard: RwLockReadGuard<'a, ContentsState>,
     },
     /// The lock is held exclusively: the reader has flushed the buffer.
     Alone {
         /// The held lock.
-        _guard: RwLockWriteGuard<'a, State>,
+        _guard: RwLockWriteGuard<'a, ContentsState>,
     },
 }
 
@@ -133,7 +134,7 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Locks the contents exclusively, and flushes all buffered bytes to the device.
-    pub fn settle(&self) -> Result<RwLockWriteGuard<'a, State>> {
+    pub fn settle(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         let mut state = self.contents().state.write();
         self.flush(&mut state, 0)?;
         Ok(state)
@@ -143,7 +144,7 @@ impl<'a> OpenContents<'a> {
     /// contents lie while the lock is held: a lease is given only under the shared lock
     /// ([`unchanging`](Self::unchanging)). A lease that was given after the caller broke leases is
     /// broken here, without the lock.
-    pub fn change(&self) -> Result<RwLockWriteGuard<'a, State>> {
+    pub fn change(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         loop {
             let state = self.contents().state.write();
             if !self.is_given_away() {
@@ -155,7 +156,7 @@ impl<'a> OpenContents<'a> {
     }
 
     /// As [`change`](Self::change), and flushes all buffered bytes to the device.
-    pub fn settle_to_change(&self) -> Result<RwLockWriteGuard<'a, State>> {
+    pub fn settle_to_change(&self) -> Result<RwLockWriteGuard<'a, ContentsState>> {
         let mut state = self.change()?;
         self.flush(&mut state, 0)?;
         Ok(state)
@@ -244,27 +245,27 @@ impl<'a> OpenContents<'a> {
         &self,
         offset: u64,
         slices: impl Iterator<Item = &'b [u8]>,
-        way: WriteMode,
+        mode: WriteMode,
     ) -> Result<usize> {
         let mut state = self.change()?;
-        write_pieces(offset, slices, |at, bytes| self.write_piece(&mut state, at, bytes, way))
+        write_pieces(offset, slices, |at, bytes| self.write_piece(&mut state, at, bytes, mode))
     }
 
     fn write_piece(
         &self,
-        state: &mut State,
+        state: &mut ContentsState,
         offset: u64,
         bytes: &[u8],
-        way: WriteMode,
+        mode: WriteMode,
     ) -> Result<usize> {
         let mut core = self.entry.core();
         core.size = core.size.max(state.buffered.as_ref().map_or(0, |buffered| buffered.end()));
-        if !matches!(way, WriteMode::Writeback(_)) {
+        if !matches!(mode, WriteMode::Writeback(_)) {
             check_writable_from(&core, offset)?;
         }
-        let now = match (way, state.buffered.as_deref()) {
-            (WriteMode::Writeback(LateTimes::Told), Some(buffered)) => buffered.now,
-            (WriteMode::Writeback(LateTimes::Told), None) => core.modify_time,
+        let now = match (mode, state.buffered.as_deref()) {
+            (WriteMode::Writeback(LateTimes::FromCaller), Some(buffered)) => buffered.now,
+            (WriteMode::Writeback(LateTimes::FromCaller), None) => core.modify_time,
             _ => self.mount.clock.now(),
         };
         self.entry.live().check_write(&self.mount.journal, offset, bytes.len() as u64)?;
@@ -273,7 +274,7 @@ impl<'a> OpenContents<'a> {
         let is_expected = goes_on
             || offset == core.size
             || state.buffered.as_ref().is_some_and(|buffered| buffered.takes(offset));
-        let joins = is_expected && way != WriteMode::Direct && self.mount.joins_writes;
+        let joins = is_expected && mode != WriteMode::Direct && self.mount.joins_writes;
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
@@ -301,7 +302,7 @@ impl<'a> OpenContents<'a> {
     /// do not belong into the buffer, or there are no blocks to reserve for them, or no memory.
     fn buffer(
         &self,
-        state: &mut State,
+        state: &mut ContentsState,
         at: u64,
         bytes: &[u8],
         now: Timestamp,
@@ -374,7 +375,7 @@ impl<'a> OpenContents<'a> {
     /// Writes to the device at once, after any buffered bytes were flushed.
     fn write_through(
         &self,
-        state: &mut State,
+        state: &mut ContentsState,
         DirectWrite { offset, bytes, goes_on, now }: DirectWrite<'_>,
     ) -> Result<usize> {
         self.flush(state, 0)?;
@@ -391,7 +392,7 @@ impl<'a> OpenContents<'a> {
 
     /// Flushes buffered bytes, and preallocates `ahead_blocks` after them. Returns the empty memory
     /// of the buffer, so that the caller can use it again.
-    fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<Vec<u8>> {
+    fn flush(&self, state: &mut ContentsState, ahead_blocks: u64) -> Result<Vec<u8>> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
         let Buffered { offset, mut bytes, now, reservation, claimed_bytes, .. } = *buffered;
         let options = WriteOptions { now, reservation, ahead_blocks };

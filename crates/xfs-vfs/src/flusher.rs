@@ -3,7 +3,7 @@
 //! Owns: how often the flusher thread looks for old buffers, when it may sleep, how much memory all
 //! buffers may use, and errors that no caller could get. Does **not** own the bytes
 //! ([`contents`](crate::contents)), or which files have some: these have a tag
-//! ([`WalkFilter::Unsettled`](xfs_icache::WalkFilter)).
+//! ([`WalkFilter::NeedsFlush`](xfs_icache::WalkFilter)).
 //!
 //! ```text
 //!            begin, by the writer that wakes it       wait: a pass is due

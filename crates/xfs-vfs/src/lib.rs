@@ -52,7 +52,8 @@ pub use activity::{Activity, ActivityCounts};
 pub use bulkstat::{BulkPath, InodeChunkUse, ShowInode, groups_from, metadata_of, word_of};
 pub use clock::Clock;
 pub use contents::{
-    Contents, LateTimes, OpenContents, Reading, Remaining, Shown, State, TryOrWait, WriteMode,
+    Contents, ContentsState, LateTimes, OpenContents, Reading, Remaining, Shown, TryOrWait,
+    WriteMode,
 };
 pub use corruption::{cycle, parents_of_directory};
 pub use credentials::{Capabilities, Credentials};

@@ -247,6 +247,7 @@ impl SetAttributes {
 
 /// How a rename treats an existing new name, and what it leaves under the old name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RenameMode {
     /// An existing target is replaced.
     #[default]

@@ -3,7 +3,7 @@
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
 use xfs_format::superblock::{self, SuperblockDisk};
-use xfs_format::{AgNumber, BlockKind, DiskAddr, IncompatFeatures, Uuid};
+use xfs_format::{AgNumber, BlockKind, DiskAddr, Geometry, IncompatFeatures, Uuid};
 use xfs_trans::Journal;
 use zerocopy::FromBytes;
 
@@ -12,6 +12,7 @@ use crate::mount::Mount;
 
 /// The UUID that a volume is to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UuidChange {
     /// The given UUID. The kernel mounts a volume with a nil UUID only with the option `nouuid`.
     To(Uuid),
@@ -19,14 +20,22 @@ pub enum UuidChange {
     Restore,
 }
 
+impl UuidChange {
+    /// Returns the UUID that the volume of `geometry` gets.
+    #[must_use]
+    pub const fn new_uuid(self, geometry: &Geometry) -> Uuid {
+        match self {
+            Self::To(uuid) => uuid,
+            Self::Restore => geometry.meta_uuid,
+        }
+    }
+}
+
 impl Mount {
     /// Changes the UUID while the volume is frozen, and returns the new one. `open/identity.rs` of
     /// `ferroxfs` says where a UUID is stored, and what a crash leaves.
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
-        let uuid = match change {
-            UuidChange::To(uuid) => uuid,
-            UuidChange::Restore => self.geometry().meta_uuid,
-        };
+        let uuid = change.new_uuid(self.geometry());
         let mut copies = Ok(());
         self.at_rest(FreezePhase::Renaming, |journal| {
             journal.log().change_uuid(uuid, || {
@@ -73,7 +82,7 @@ fn put_into(journal: &Journal, group: AgNumber, uuid: Uuid) -> Result<()> {
 /// Writes the sector of a superblock. It is durable on return.
 pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Result<()> {
     let offset = at.byte_offset().expect("a superblock lies in the volume");
-    let written = device.write_at(offset, sector, Durability::Durable);
+    let written = device.write_at(sector, offset, Durability::Durable);
     written.map_err(|source| superblock_io_error("write", at, source))
 }
 
@@ -96,7 +105,7 @@ pub fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
 #[must_use]
 pub fn superblock_io_error(operation: &'static str, at: DiskAddr, source: std::io::Error) -> Error {
     let length_bytes = size_of::<SuperblockDisk>() as u64;
-    Error::Io(IoError { operation, at, length_bytes, source })
+    Error::Io(IoError::new(operation, at, length_bytes, source))
 }
 
 #[cfg(test)]

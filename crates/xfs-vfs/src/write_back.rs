@@ -29,7 +29,7 @@ impl Mount {
 
     /// Calls `f` with each file that has buffered bytes or preallocated blocks.
     pub(crate) fn for_unsettled(&self, mut f: impl FnMut(&Arc<CachedInode>)) {
-        let _ = self.inode_cache.iter_inodes(WalkFilter::Unsettled, |entry| {
+        let _ = self.inode_cache.iter_inodes(WalkFilter::NeedsFlush, |entry| {
             f(entry);
             ControlFlow::Continue(())
         });

@@ -160,7 +160,7 @@ fn touch(device: &MemoryDevice, length_bytes: u64) -> Result<(), WorkloadError> 
     let zeros = vec![0; STEP];
     for offset in (0..length_bytes).step_by(STEP) {
         device
-            .write_at(offset, &zeros, Durability::Cached)
+            .write_at(&zeros, offset, Durability::Cached)
             .map_err(|source| WorkloadError::System { what: "the log in memory", source })?;
     }
     Ok(())

@@ -26,7 +26,7 @@ fn lines_of_test_binaries_are_added_up() {
 }
 
 #[test]
-fn a_failed_check_is_counted_and_named() {
+fn failed_check_is_counted_and_named() {
     let mut report = Report::default();
     report.check("tidy", Err(Error::Untidy(3)));
     report.skip("oracles", "no network");

@@ -14,6 +14,7 @@ use crate::Result;
 
 /// The owner of a record lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LockOwner {
     /// A process, or anything that the caller identifies by such a number: `F_SETLK`. Deadlocks
     /// between processes are detected. The locks last until [`File::release_process`], with or
@@ -50,7 +51,7 @@ impl File {
             LockMode::Exclusive if self.is_writable() => {}
             LockMode::Exclusive => return Err(PosixError::BadDescriptor.into()),
         }
-        let wanted = HeldLock { owner: description.owner(owner), range, mode };
+        let wanted = HeldLock::new(description.owner(owner), range, mode);
         let entry = description.inode_ref().inode();
         let locks = entry.locks();
         // The locks of a process keep the inode cached, by one reference for all of them. It is
@@ -96,7 +97,7 @@ impl File {
         owner: LockOwner,
     ) -> Result<Option<HeldLock>> {
         let (_, description) = self.lockable()?;
-        let wanted = HeldLock { owner: description.owner(owner), range, mode };
+        let wanted = HeldLock::new(description.owner(owner), range, mode);
         Ok(description.inode_ref().inode().locks().conflict(wanted))
     }
 

@@ -10,7 +10,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_inode::{ExchangedRange, KeepSize, LiveInode, SharedRange};
 use xfs_sync::RwLockWriteGuard;
 use xfs_vfs::{
-    CachedInode, Mount, OpenContents, State, WatchEvents, WriteGuard, check_mutable,
+    CachedInode, ContentsState, Mount, OpenContents, WatchEvents, check_mutable,
     check_not_immutable,
 };
 
@@ -22,6 +22,7 @@ const COMPARE_BYTES: usize = 256 << 10;
 
 /// Whether an allocation past the end extends the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AllocateMode {
     /// If the file ends before the end of the range, it is extended to the end of the range.
     #[default]
@@ -142,22 +143,21 @@ impl File {
     ///   [every change](crate#errors).
     #[doc(alias = "FICLONERANGE")]
     pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
-        let (guard, here, there) = self.with(source)?;
-        let mount = guard.mount();
-        let _contents = settle_both(mount, here, there)?;
-        check_mutable(&here.core())?;
-        let length_bytes = match length_bytes {
-            0 => there.core().size.saturating_sub(from),
-            length_bytes => length_bytes,
-        };
-        let range = SharedRange { from, to, length_bytes };
-        self.shed_privileges_for(mount, || {
-            LiveInode::check_share(&mount.journal, there.live(), here.live(), range)
-        })?;
-        let (journal, now) = (&mount.journal, mount.clock.now());
-        mount.with_room(|| LiveInode::reflink(journal, there.live(), here.live(), range, now))?;
-        mount.notify(here, WatchEvents::MODIFY);
-        Ok(())
+        self.with_settled(source, |TwoFiles { mount, here, there }| {
+            let length_bytes = match length_bytes {
+                0 => there.core().size.saturating_sub(from),
+                length_bytes => length_bytes,
+            };
+            let range = SharedRange { from, to, length_bytes };
+            self.shed_privileges_for(mount, || {
+                LiveInode::check_share(&mount.journal, there.live(), here.live(), range)
+            })?;
+            let (journal, now) = (&mount.journal, mount.clock.now());
+            mount
+                .with_room(|| LiveInode::reflink(journal, there.live(), here.live(), range, now))?;
+            mount.notify(here, WatchEvents::MODIFY);
+            Ok(())
+        })
     }
 
     /// As [`clone_range`](Self::clone_range), if both ranges hold the same bytes. Returns whether
@@ -176,24 +176,23 @@ impl File {
         from: u64,
         length_bytes: u64,
     ) -> Result<bool> {
-        let (guard, here, there) = self.with(source)?;
-        let mount = guard.mount();
-        let _contents = settle_both(mount, here, there)?;
-        check_mutable(&here.core())?;
-        let range = SharedRange { from, to, length_bytes };
-        LiveInode::check_share(&mount.journal, there.live(), here.live(), range)?;
-        // Unlike a clone it changes nothing, so both ranges must exist.
-        if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
-            return Err(PosixError::InvalidArgument.into());
-        }
-        let mine = ContentsAt { entry: here, offset: to };
-        let other = ContentsAt { entry: there, offset: from };
-        if !is_same(mount, mine, other, length_bytes)? {
-            return Ok(false);
-        }
-        let journal = &mount.journal;
-        mount.with_room(|| LiveInode::share_equal(journal, there.live(), here.live(), range))?;
-        Ok(true)
+        self.with_settled(source, |TwoFiles { mount, here, there }| {
+            let range = SharedRange { from, to, length_bytes };
+            LiveInode::check_share(&mount.journal, there.live(), here.live(), range)?;
+            // Unlike a clone it changes nothing, so both ranges must exist.
+            if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
+                return Err(PosixError::InvalidArgument.into());
+            }
+            let mine = ContentsAt { entry: here, offset: to };
+            let other = ContentsAt { entry: there, offset: from };
+            if !is_same(mount, mine, other, length_bytes)? {
+                return Ok(false);
+            }
+            let journal = &mount.journal;
+            mount
+                .with_room(|| LiveInode::share_equal(journal, there.live(), here.live(), range))?;
+            Ok(true)
+        })
     }
 
     /// Exchanges contents of two files, all or nothing also in a crash. A length of 0 means
@@ -219,39 +218,55 @@ impl File {
         length_bytes: u64,
     ) -> Result<()> {
         self.check_readable()?;
-        // Before `with`, for the reason that `changing` gives.
+        // Before `with_settled`, for the reason that `changing` gives.
         other.check_writable()?;
-        let (guard, here, there) = self.with(other)?;
-        let mount = guard.mount();
-        let _contents = settle_both(mount, here, there)?;
-        check_mutable(&here.core())?;
-        check_mutable(&there.core())?;
-        self.shed_privileges_for(mount, || check_exchangeable(mount))?;
-        other.shed_privileges_for(mount, || check_exchangeable(mount))?;
-        let length_bytes = (length_bytes > 0).then_some(length_bytes);
-        let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
-        let files = [here.live(), there.live()];
-        let now = mount.clock.now();
-        mount.with_room(|| LiveInode::exchange(&mount.journal, files, range, now))?;
-        mount.notify(here, WatchEvents::MODIFY);
-        mount.notify(there, WatchEvents::MODIFY);
-        Ok(())
+        self.with_settled(other, |TwoFiles { mount, here, there }| {
+            check_mutable(&there.core())?;
+            self.shed_privileges_for(mount, || check_exchangeable(mount))?;
+            other.shed_privileges_for(mount, || check_exchangeable(mount))?;
+            let length_bytes = (length_bytes > 0).then_some(length_bytes);
+            let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
+            let files = [here.live(), there.live()];
+            let now = mount.clock.now();
+            mount.with_room(|| LiveInode::exchange(&mount.journal, files, range, now))?;
+            mount.notify(here, WatchEvents::MODIFY);
+            mount.notify(there, WatchEvents::MODIFY);
+            Ok(())
+        })
     }
 
-    /// Returns a write guard and the cached inodes of this file and another. EXDEV if the other
-    /// file is on another volume.
-    fn with<'a>(
-        &'a self,
-        other: &'a Self,
-    ) -> Result<(WriteGuard<'a>, &'a Arc<CachedInode>, &'a Arc<CachedInode>)> {
+    /// Runs `operation`, which changes this file, on this file and another file of the volume. The
+    /// contents of both are locked, and their buffered bytes are on the device.
+    ///
+    /// # Errors
+    ///
+    /// EBADF unless this file is open for writing and the other one for reading; EXDEV if the other
+    /// file is on another volume; EPERM if this file is immutable or append-only; those of writing
+    /// buffered bytes, and of `operation`.
+    fn with_settled<R>(
+        &self,
+        other: &Self,
+        operation: impl FnOnce(TwoFiles<'_>) -> Result<R>,
+    ) -> Result<R> {
         let (guard, here) = self.changing()?;
         other.check_readable()?;
         let (others, there) = other.node.writable()?;
-        if !std::ptr::eq(guard.mount(), others) {
+        let mount = guard.mount();
+        if !std::ptr::eq(mount, others) {
             return Err(PosixError::CrossDevice.into());
         }
-        Ok((guard, here, there))
+        let _contents = settle_both(mount, here, there)?;
+        check_mutable(&here.core())?;
+        operation(TwoFiles { mount, here, there })
     }
+}
+
+/// Two files of one volume whose contents are locked.
+#[derive(Clone, Copy)]
+struct TwoFiles<'a> {
+    mount: &'a Mount,
+    here: &'a Arc<CachedInode>,
+    there: &'a Arc<CachedInode>,
 }
 
 /// A file, and an offset in its contents in bytes.
@@ -311,7 +326,7 @@ fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,
     right: &'a Arc<CachedInode>,
-) -> Result<(RwLockWriteGuard<'a, State>, Option<RwLockWriteGuard<'a, State>>)> {
+) -> Result<(RwLockWriteGuard<'a, ContentsState>, Option<RwLockWriteGuard<'a, ContentsState>>)> {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
     let is_same = first.number() == second.number();

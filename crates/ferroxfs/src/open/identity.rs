@@ -20,7 +20,7 @@
 //! (`log/change_uuid.rs` of `xfs-log`).
 
 use xfs_buffer::Result as BufferResult;
-use xfs_format::superblock::{Access, Superblock};
+use xfs_format::superblock::{Superblock, VolumeAccess};
 use xfs_format::{AgNumber, StructureAddress, Uuid};
 use xfs_vfs::{UuidChange, put_uuid, superblock_io_error, write_sector};
 
@@ -39,15 +39,12 @@ impl Devices {
     #[doc(alias = "xfs_admin -U")]
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid, OpenError> {
         let superblock = read_superblock(&self.data)?;
-        if let Some(reason) = superblock.refusal(Access::Write) {
+        if let Some(reason) = superblock.refusal(VolumeAccess::Write) {
             return Err(OpenError::Volume(reason.into()));
         }
         self.recover()?;
         let superblock = read_superblock(&self.data)?;
-        let uuid = match change {
-            UuidChange::To(uuid) => uuid,
-            UuidChange::Restore => superblock.geometry.meta_uuid,
-        };
+        let uuid = change.new_uuid(&superblock.geometry);
         self.end_log_for(&superblock, Uuid::nil())?;
         let copies = self.write_uuid(&superblock, uuid)?;
         self.end_log_for(&superblock, uuid)?;
@@ -72,7 +69,7 @@ impl Devices {
             let at = geometry.header_disk_addr(group, 0);
             let offset = at.byte_offset().expect("a superblock lies in the volume");
             let mut sector = vec![0; geometry.sector_size as usize];
-            let read = self.data.read_at(offset, &mut sector);
+            let read = self.data.read_at(&mut sector, offset);
             read.map_err(|source| superblock_io_error("read", at, source))?;
             Superblock::decode(&sector, StructureAddress::Disk(at))?;
             put_uuid(&mut sector, uuid, geometry.meta_uuid);

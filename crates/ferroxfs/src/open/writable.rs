@@ -7,7 +7,7 @@ use xfs_alloc::UnlinkedList;
 use xfs_buffer::{Error as BufferError, Result as BufferResult};
 use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
-use xfs_format::superblock::{Access, Superblock};
+use xfs_format::superblock::{Superblock, VolumeAccess};
 use xfs_format::{AgNumber, Geometry};
 use xfs_icache::JournalStore;
 use xfs_inode::LiveInode;
@@ -26,7 +26,7 @@ impl Devices {
     /// Opens the volume for writing. A dirty log is replayed onto the disk first, and work that the
     /// crash left open is finished.
     pub(super) fn open_to_write(&self) -> Result<Volume, OpenError> {
-        let (superblock, journal, _) = self.open_journal(Access::Write)?;
+        let (superblock, journal, _) = self.open_journal(VolumeAccess::Write)?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
         if let Some(upkeep) = options.options.chosen_upkeep() {
@@ -37,9 +37,9 @@ impl Devices {
         }
         let index = options.inode_index;
         let store = JournalStore::new(Arc::clone(&journal));
-        let table = InodeCache::new(store, options.cached_inodes, index);
-        let threads =
-            MountThreads::start(journal, table, options.options).map_err(OpenError::Threads)?;
+        let inode_cache = InodeCache::new(store, options.cached_inodes, index);
+        let threads = MountThreads::start(journal, inode_cache, options.options)
+            .map_err(OpenError::Threads)?;
         Ok(Volume::new(
             VolumeInner::new(superblock, cache, None, None).with_threads(threads),
             Vec::new(),
@@ -59,14 +59,14 @@ impl Devices {
             return Ok(None);
         }
         let _span = tracing::info_span!("recovery").entered();
-        let (_, journal, summary) = self.open_journal(Access::Recover)?;
+        let (_, journal, summary) = self.open_journal(VolumeAccess::Recover)?;
         journal.unmount().map_err(OpenError::Recovery)?;
         Ok(Some(summary))
     }
 
     fn log_is_clean(&self) -> Result<bool, OpenError> {
         let superblock = read_superblock(&self.data)?;
-        if let Some(reason) = superblock.refusal(Access::Recover) {
+        if let Some(reason) = superblock.refusal(VolumeAccess::Recover) {
             return Err(OpenError::Volume(reason.into()));
         }
         let state = self.log_state(&superblock).ok_or(OpenError::LogDeviceMissing)?;
@@ -75,7 +75,7 @@ impl Devices {
 
     fn open_journal(
         &self,
-        access: Access,
+        access: VolumeAccess,
     ) -> Result<(Superblock, Arc<Journal>, Summary), OpenError> {
         let superblock = read_superblock(&self.data)?;
         if let Some(reason) = superblock.refusal(access) {
@@ -208,16 +208,16 @@ impl Finisher<'_> {
 /// Returns the deferred work that finishes one intent.
 fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn Deferred>>> {
     let mut works: Vec<Box<dyn Deferred>> = Vec::new();
-    for promise in open.payloads() {
-        match promise {
+    for payload in open.payloads() {
+        match payload {
             IntentPayload::Map(_) | IntentPayload::Exchange(_) => {
-                works.extend(xfs_inode::resume(journal, promise)?);
+                works.extend(xfs_inode::resume(journal, payload)?);
             }
             IntentPayload::Attr(attribute) => {
                 let live = Arc::new(LiveInode::load(journal, attribute.inode)?);
                 works.extend(xfs_dir::resume_attribute(&live, attribute));
             }
-            _ => works.extend(xfs_alloc::resume(journal.geometry(), promise)?),
+            _ => works.extend(xfs_alloc::resume(journal.geometry(), payload)?),
         }
     }
     Ok(works)
@@ -225,9 +225,9 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
 
 /// Returns the kind of the transactions that finish these intents, and the blocks that they
 /// reserve.
-fn budget(journal: &Journal, promises: &[IntentPayload]) -> (TransactionKind, u64) {
+fn budget(journal: &Journal, payloads: &[IntentPayload]) -> (TransactionKind, u64) {
     let geometry = journal.geometry();
-    match promises.first() {
+    match payloads.first() {
         Some(IntentPayload::Attr(attribute)) => {
             (TransactionKind::SetAttr, attribute_blocks(geometry, attribute))
         }

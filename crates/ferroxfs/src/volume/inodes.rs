@@ -26,12 +26,12 @@ impl Volume {
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,
-        which: WalkFilter,
+        filter: WalkFilter,
         mut f: impl FnMut(&Node) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         self.require(Capabilities::SYS_ADMIN)?;
         let (volume, mount) = (self.volume_ref(), self.volume_ref().mount()?);
-        Ok(mount.inode_cache.iter_inodes(which, |entry| {
+        Ok(mount.inode_cache.iter_inodes(filter, |entry| {
             entry.share();
             f(&volume.node_of(InodeRef::new(mount, Arc::clone(entry))))
         }))
@@ -46,9 +46,12 @@ impl Volume {
     ///
     /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EBUSY
     /// if there is a listener already.
-    pub fn tell_of_blocks(&self, tell: impl Fn(InodeNumber) + Send + Sync + 'static) -> Result<()> {
+    pub fn on_blocks_changed(
+        &self,
+        listener: impl Fn(InodeNumber) + Send + Sync + 'static,
+    ) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
-        let is_first = self.volume_ref().mount()?.flusher.listen(Box::new(tell));
+        let is_first = self.volume_ref().mount()?.flusher.listen(Box::new(listener));
         if is_first { Ok(()) } else { Err(PosixError::Busy.into()) }
     }
 

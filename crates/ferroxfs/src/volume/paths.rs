@@ -145,13 +145,13 @@ impl Volume {
         &self,
         path: impl AsRef<Path>,
         kind: &NewKind<'_>,
-        creation: &CreateOptions,
+        options: &CreateOptions,
     ) -> Result<Node> {
         let path_end = self.path_end(path.as_ref(), |_| PosixError::Exists)?;
         if *kind != NewKind::Directory {
             path_end.check_free_of_slash()?;
         }
-        path_end.directory.create(path_end.name, kind, creation)
+        path_end.directory.create(path_end.name, kind, options)
     }
 
     /// Makes a symbolic link to `target`.

@@ -25,7 +25,7 @@ fn zero_log(device: &SharedDevice) {
     let geometry = &superblock.geometry;
     let start = geometry.block_disk_addr(superblock.log_start).unwrap();
     let bytes = u64::from(superblock.log_blocks) * u64::from(geometry.block_size);
-    device.write_at(start.0 * 512, &vec![0; bytes as usize], Durability::Durable).unwrap();
+    device.write_at(&vec![0; bytes as usize], start.0 * 512, Durability::Durable).unwrap();
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn extent_leads_to_the_bytes_on_the_device() {
     let volume = volume();
     let extent = extents(&volume, "/files/original")[0];
     let mut bytes = [0; 16];
-    volume.device().read_at(extent.device_offset_bytes, &mut bytes).unwrap();
+    volume.device().read_at(&mut bytes, extent.device_offset_bytes).unwrap();
     assert_eq!(bytes, [0x61; 16]);
 }
 

@@ -46,19 +46,19 @@ impl BlockDevice for Gated {
         inner: length_bytes, sector_size, is_read_only, read_at, flush, discard
     );
 
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         if durability == Durability::Durable {
             let mut gate = self.gate.lock().unwrap();
             if std::mem::take(&mut gate.shoots) {
                 let mut image = vec![0; self.inner.length_bytes() as usize];
-                self.inner.read_at(0, &mut image)?;
+                self.inner.read_at(&mut image, 0)?;
                 gate.shot = Some(image);
             }
             gate.has_come = true;
             self.changed.notify_all();
             let _open = self.changed.wait_while(gate, |gate| gate.is_closed).unwrap();
         }
-        self.inner.write_at(offset, bytes, durability)
+        self.inner.write_at(bytes, offset, durability)
     }
 }
 

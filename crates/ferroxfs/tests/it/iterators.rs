@@ -88,7 +88,7 @@ fn walk(volume: &Volume, which: WalkFilter, held: &BTreeSet<InodeNumber>) {
         ControlFlow::Continue(())
     });
     assert!(done.unwrap().is_continue());
-    assert!(which == WalkFilter::Unsettled || seen.is_superset(held), "{which:?}");
+    assert!(which == WalkFilter::NeedsFlush || seen.is_superset(held), "{which:?}");
 }
 
 /// Watches a file, checks that a change gives an event, and ends the watch.
@@ -124,7 +124,7 @@ fn check_round(volume: Volume, duration: Duration) {
             &|_| bulkstat(&volume, BulkPath::PastCache, &kept),
             &|_| walk(&volume, WalkFilter::Cached, &held),
             &|_| walk(&volume, WalkFilter::Referenced, &held),
-            &|_| walk(&volume, WalkFilter::Unsettled, &held),
+            &|_| walk(&volume, WalkFilter::NeedsFlush, &held),
         ],
     );
     // Without the nodes only watches and pins hold the inodes. The close of the volume releases

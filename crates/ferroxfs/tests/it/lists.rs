@@ -111,7 +111,7 @@ fn chmod_changes_list_and_bits_together() {
 
 #[test]
 fn minimal_list_and_bits_change_together() {
-    let minimal = Acl::of_mode(0o600);
+    let minimal = Acl::from_mode(0o600);
     for users in LENGTHS {
         check(
             |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ferroxfs::attr::{Acl, AclKind, SetMode};
 use ferroxfs::device::SharedDevice;
 use ferroxfs::lock::{
-    LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, OpenMode, Opens, Owner, Wait, Waiter,
+    LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, OpenMode, Owner, Wait, Waiter,
 };
 use ferroxfs::{
     CreateOptions, Error, File, Node, OpenOptions, PosixError, RenameMode, SetAttributes, Volume,
@@ -137,7 +137,8 @@ fn flock_ends_with_the_last_clone() {
 fn file_open_for_reading_is_not_written() {
     with_file(|volume| {
         let file = reading(volume);
-        assert_eq!(file.opens().unwrap(), Opens { reads: 1, writes: 0 });
+        let opens = file.opens().unwrap();
+        assert_eq!((opens.reads, opens.writes), (1, 0));
         assert_eq!(code(file.write_at(b"x", 0)), 9, "EBADF");
         assert_eq!(code(file.set_len(0)), 9);
         assert_eq!(volume.read("/file").unwrap(), b"contents");
@@ -184,7 +185,7 @@ fn changes_break_delegations() {
             volume.lookup("/file")?.set_attribute("user.a", b"value", SetMode::Either)
         }),
         ("setfacl", |volume| {
-            volume.lookup("/file")?.set_acl(AclKind::Access, Some(&Acl::of_mode(0o640)))
+            volume.lookup("/file")?.set_acl(AclKind::Access, Some(&Acl::from_mode(0o640)))
         }),
         ("setfacl -b", |volume| volume.lookup("/file")?.set_acl(AclKind::Access, None)),
     ];

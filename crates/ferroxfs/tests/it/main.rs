@@ -62,11 +62,11 @@ fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
     let (geometry, place) = (volume.geometry(), volume.geometry().inode_location(number).unwrap());
     let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
     let mut bytes = vec![0; geometry.inode_size as usize];
-    device.read_at(offset, &mut bytes).unwrap();
+    device.read_at(&mut bytes, offset).unwrap();
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
     let lsn = Lsn(u64::from_be_bytes(bytes[112..120].try_into().unwrap()));
     inode::seal(&mut bytes, lsn);
-    device.write_at(offset, &bytes, Durability::Cached).unwrap();
+    device.write_at(&bytes, offset, Durability::Cached).unwrap();
 }
 
 fn open(image: Image) -> Volume {

@@ -45,7 +45,7 @@ fn write_or_new_owner_removes_capabilities() {
         program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
         program.set_attributes(&SetAttributes::new().mode(0o6750)).unwrap();
         // These bytes were written before the file got its capabilities.
-        program.open().unwrap().write_back_at(b"older", 0, LateTimes::Told).unwrap();
+        program.open().unwrap().write_back_at(b"older", 0, LateTimes::FromCaller).unwrap();
     };
     let look = |volume: &Volume| {
         let program = volume.lookup("/program").unwrap();

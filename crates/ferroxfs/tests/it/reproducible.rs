@@ -92,7 +92,7 @@ fn bytes_after(options: &OpenOptions, seed: Option<u64>) -> Vec<u8> {
     });
     assert!(is_clean(&device));
     let mut bytes = vec![0; device.length_bytes() as usize];
-    device.read_at(0, &mut bytes).unwrap();
+    device.read_at(&mut bytes, 0).unwrap();
     bytes
 }
 

@@ -64,9 +64,9 @@ fn damage(device: &SharedDevice, geometry: &Geometry, inode: InodeNumber) {
     let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes) + 60;
     let mut bytes = vec![0; 512];
     let sector = at / 512 * 512;
-    device.read_at(sector, &mut bytes).unwrap();
+    device.read_at(&mut bytes, sector).unwrap();
     bytes[(at - sector) as usize] ^= 0x40;
-    device.write_at(sector, &bytes, Durability::Cached).unwrap();
+    device.write_at(&bytes, sector, Durability::Cached).unwrap();
 }
 
 #[test]

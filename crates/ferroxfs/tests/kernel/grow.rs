@@ -78,7 +78,7 @@ fn superblocks(volume: &Volume) -> Result<Vec<Superblock>, TrialError> {
         let at = geometry.header_disk_addr(group, 0);
         let mut sector = vec![0; geometry.sector_size as usize];
         let offset = at.byte_offset().ok_or_else(|| failed("no such place"))?;
-        volume.device().read_at(offset, &mut sector).map_err(failed)?;
+        volume.device().read_at(&mut sector, offset).map_err(failed)?;
         let place = ferroxfs::error::StructureAddress::Disk(at);
         let found = Superblock::decode(&sector, place).map_err(failed)?;
         let is_copy = group.0 > 0;

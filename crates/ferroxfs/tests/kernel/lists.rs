@@ -48,7 +48,7 @@ fn list(permissions: [u16; 6], more: u32) -> Vec<u8> {
 }
 
 fn plain(mode: u16) -> Vec<u8> {
-    encode_posix_xattr(ferroxfs::attr::Acl::of_mode(mode).entries())
+    encode_posix_xattr(ferroxfs::attr::Acl::from_mode(mode).entries())
 }
 
 fn steps() -> Vec<Step> {

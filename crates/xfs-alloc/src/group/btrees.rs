@@ -22,7 +22,7 @@ use xfs_trans::Transaction;
 use super::GroupSpace;
 use super::search::{GroupRequest, Near, SearchResult};
 use crate::deferred::FreeWork;
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::reservation::Account;
 
 /// A kind of btree whose root is in the AGF.
@@ -160,16 +160,22 @@ impl GroupBtree for Refcounts {
         let wanted = GroupRequest {
             near: Near::Block(near),
             owner: Some(ExtentOwner::REFCOUNT_BTREE),
-            purpose: Some(Purpose::Metadata),
+            purpose: Some(BlockPurpose::Metadata),
             ..GroupRequest::blocks(1, 1)
         };
-        match group.allocate(tx, &wanted)? {
+        // The group's reserve was free before this step began. Those of its blocks that are busy
+        // were freed by other transactions, so the log can be waited for.
+        let mut found = group.allocate(tx, &wanted)?;
+        if found == SearchResult::Busy && group.await_busy(tx)? {
+            found = group.allocate(tx, &wanted)?;
+        }
+        match found {
             SearchResult::Extent { range, .. } => {
                 group.agf.refcount_blocks += 1;
                 Ok(range.start)
             }
-            // The btree stays half changed, so this must not be reported as an ordinary lack of
-            // space.
+            // The volume has less than its reserve. The btree stays half changed, so this must not
+            // be reported as an ordinary lack of space.
             SearchResult::Nothing | SearchResult::Busy => Err(xfs_buffer::Error::Shutdown),
         }
     }

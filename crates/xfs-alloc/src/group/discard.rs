@@ -94,7 +94,7 @@ impl GroupSpace {
         let offset = at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
         tx.cache().device().discard(offset, length_bytes).map_err(|source| {
             let at = DiskAddr(at.0);
-            IoError { operation: "discard", at, length_bytes, source }.into()
+            IoError::new("discard", at, length_bytes, source).into()
         })
     }
 }

@@ -26,7 +26,7 @@ use xfs_format::{AgBlock, Structure};
 use xfs_trans::Transaction;
 
 use super::{GroupSpace, free_list};
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::{BlockPurpose, ExtentOwner};
 use crate::space::reservation::Account;
 
 /// Number of free extents that are examined outwards from a block.
@@ -57,7 +57,7 @@ pub(crate) struct GroupRequest {
     pub(crate) owner: Option<ExtentOwner>,
     /// The account that the blocks are taken from. `None` for blocks that move to the free list,
     /// which still count as free.
-    pub(crate) purpose: Option<Purpose>,
+    pub(crate) purpose: Option<BlockPurpose>,
     /// Number of blocks that must stay free for later allocations of the transaction.
     pub(crate) minimum_left: u32,
     /// Number of blocks that the group must be able to give in total, even if its btrees grow
@@ -76,7 +76,7 @@ impl GroupRequest {
             maximum,
             alignment: 1,
             owner: None,
-            purpose: Some(Purpose::File),
+            purpose: Some(BlockPurpose::File),
             minimum_left: 0,
             total: 0,
         }
@@ -87,7 +87,7 @@ impl GroupRequest {
         self.minimum == 1
             && self.alignment == 1
             && self.minimum_left == 0
-            && self.purpose == Some(Purpose::File)
+            && self.purpose == Some(BlockPurpose::File)
             && !matches!(self.near, Near::Exactly(_))
     }
 
@@ -116,7 +116,7 @@ impl GroupSpace {
     #[doc(alias = "xfs_alloc_space_available")]
     pub(super) fn affordable(&self, wanted: &GroupRequest) -> Option<GroupRequest> {
         let agf = &self.agf;
-        let account = (wanted.purpose == Some(Purpose::Metadata)).then_some(Account::Metadata);
+        let account = (wanted.purpose == Some(BlockPurpose::Metadata)).then_some(Account::Metadata);
         let kept = self.state.lock().reserves.kept_from(account);
         let needed = free_list::needed(agf, &self.state.heights);
         let listed = agf.free_list.count;

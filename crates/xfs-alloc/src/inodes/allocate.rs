@@ -12,7 +12,7 @@ use xfs_trans::{GroupHeader, InodeRecord, Transaction};
 
 use super::group::{ChunkEditor, GroupInodes};
 use super::state::InodeGroups;
-use crate::space::Space;
+use crate::space::AllocatorState;
 
 /// The use that an inode is allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
         (false, 0) => geometry.chunk_blocks(),
         (false, part) => part,
     };
-    let space = Space::of(tx.journal()).summary(number);
+    let space = AllocatorState::of(tx.journal()).summary(number);
     space.free_blocks > chunk_blocks && space.longest_free_blocks >= chunk_blocks
 }
 

@@ -139,7 +139,7 @@ impl<'journal> GroupInodes<'journal> {
             let length_blocks = extent.length_blocks;
             return Some(ChunkBlocks { start, length_blocks, is_sparse: true });
         }
-        defer_free(tx, extent, Some(ExtentOwner::INODES), crate::owner::Purpose::File);
+        defer_free(tx, extent, Some(ExtentOwner::INODES), crate::owner::BlockPurpose::File);
         None
     }
 

@@ -14,7 +14,7 @@ use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Transaction};
 
 use super::group::GroupInodes;
 use crate::deferred::{BlockExtent, defer_free};
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::{BlockPurpose, ExtentOwner};
 
 /// The result of freeing an inode: only the inode was freed, or its whole chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl<'journal> GroupInodes<'journal> {
         for (start, length_blocks) in present_blocks(chunk, geometry.inodes_per_block_log) {
             let start = geometry.join_block(self.number, start);
             let extent = BlockExtent { start, length_blocks };
-            defer_free(tx, extent, Some(ExtentOwner::INODES), Purpose::File);
+            defer_free(tx, extent, Some(ExtentOwner::INODES), BlockPurpose::File);
         }
         Ok(())
     }

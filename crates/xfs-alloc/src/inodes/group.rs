@@ -16,7 +16,7 @@ use xfs_trans::{GroupHeader, Transaction};
 use super::state::{InodeGroupState, InodeGroups, SavedPaths};
 use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::{BlockPurpose, ExtentOwner};
 
 /// The inodes of one group, whose header (AGI) a transaction has latched.
 ///
@@ -247,10 +247,10 @@ impl AgiAnchor<'_> {
     /// Returns the account that the btree's blocks are taken from. The free-inode btree has a
     /// reserve in its group. The blocks of the other inode btree are part of the reservation of a
     /// transaction that makes inodes.
-    fn purpose(&self) -> Purpose {
+    fn purpose(&self) -> BlockPurpose {
         match self.kind {
-            BtreeKind::FreeInode => Purpose::Metadata,
-            _ => Purpose::File,
+            BtreeKind::FreeInode => BlockPurpose::Metadata,
+            _ => BlockPurpose::File,
         }
     }
 

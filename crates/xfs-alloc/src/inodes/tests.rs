@@ -21,8 +21,8 @@ use super::{
     remove_unlinked, unlinked_lists,
 };
 use crate::{
-    AgHeaders, AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent,
-    open_journal,
+    AgHeaders, AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, SpaceRequest,
+    allocate_extent, open_journal,
 };
 
 const VOLUME_BYTES: u64 = 300 << 20;
@@ -475,7 +475,7 @@ fn make_many(journal: &Arc<Journal>, count: u32, made: &mut BTreeSet<InodeNumber
 /// every second one of the first 400 extents, and returns the others of these 400.
 fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
     let mut extents = Vec::new();
-    for (purpose, blocks) in [(Purpose::File, 4), (Purpose::Metadata, 0)] {
+    for (purpose, blocks) in [(BlockPurpose::File, 4), (BlockPurpose::Metadata, 0)] {
         loop {
             let Ok(mut tx) = journal.begin(TransactionKind::Write, blocks) else { break };
             let request = SpaceRequest::new(AllocationTarget::Group(AgNumber(0)), 4, 4)
@@ -497,7 +497,7 @@ fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
 fn free_parts(journal: &Arc<Journal>, extents: &[BlockExtent]) {
     for extent in extents {
         let mut tx = journal.begin(TransactionKind::Truncate, 0).unwrap();
-        crate::defer_free(&mut tx, *extent, Some(ExtentOwner::STAGING), Purpose::File);
+        crate::defer_free(&mut tx, *extent, Some(ExtentOwner::STAGING), BlockPurpose::File);
         tx.commit().unwrap();
     }
     journal.force_all().unwrap();
@@ -525,7 +525,7 @@ fn inode_btree_that_cannot_grow_is_a_shutdown_and_not_no_space() {
 /// Takes all space of the group, including the group's reserve.
 fn fill(journal: &Arc<Journal>) {
     for (purpose, reserved, most) in
-        [(Purpose::File, 64, 64), (Purpose::File, 1, 1), (Purpose::Metadata, 0, 1)]
+        [(BlockPurpose::File, 64, 64), (BlockPurpose::File, 1, 1), (BlockPurpose::Metadata, 0, 1)]
     {
         loop {
             let Ok(mut tx) = journal.begin(TransactionKind::Write, reserved) else { break };

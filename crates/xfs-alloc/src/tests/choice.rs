@@ -10,8 +10,8 @@ use xfs_trans::testing::make_sized;
 use super::space::MIB;
 use crate::testing::open;
 use crate::{
-    AllocationTarget, BlockExtent, FileMapping, Purpose, SpaceRequest, allocate_extent, defer_free,
-    defer_map, defer_unmap,
+    AllocationTarget, BlockExtent, BlockPurpose, FileMapping, SpaceRequest, allocate_extent,
+    defer_free, defer_map, defer_unmap,
 };
 
 /// The holes in a run of used blocks: offset and length in blocks.
@@ -49,7 +49,7 @@ impl Holes {
             let mut tx = holes.journal.begin(TransactionKind::Truncate, 0).unwrap();
             defer_unmap(&mut tx, &part);
             let extent = BlockExtent { start: part.start, length_blocks };
-            defer_free(&mut tx, extent, None, Purpose::File);
+            defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit().unwrap();
         }
         // Freed blocks are not allocated before the free is durable.

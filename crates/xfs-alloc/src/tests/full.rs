@@ -16,8 +16,8 @@ use super::space::{GEOMETRIES, MIB, TestVolume};
 use super::waiting::ends;
 use crate::testing::open;
 use crate::{
-    AgHeaders, AllocationTarget, BlockExtent, FileMapping, Purpose, SpaceRequest, allocate_extent,
-    defer_free, defer_map, defer_unmap,
+    AgHeaders, AllocationTarget, BlockExtent, BlockPurpose, FileMapping, SpaceRequest,
+    allocate_extent, defer_free, defer_map, defer_unmap,
 };
 
 /// The file of one thread, which takes as many blocks as the thread can get.
@@ -75,7 +75,7 @@ impl<'a> Filler<'a> {
             let mut tx = self.journal.begin(TransactionKind::Truncate, 0).unwrap();
             defer_unmap(&mut tx, &part);
             let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
-            defer_free(&mut tx, extent, None, Purpose::File);
+            defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit().unwrap();
         }
     }
@@ -165,7 +165,12 @@ fn check_chains_at_a_full_leaf() {
         {
             let mut tx = journal.begin(TransactionKind::Truncate, 0).unwrap();
             for start in used.drain(..count) {
-                defer_free(&mut tx, BlockExtent { start, length_blocks: 1 }, None, Purpose::File);
+                defer_free(
+                    &mut tx,
+                    BlockExtent { start, length_blocks: 1 },
+                    None,
+                    BlockPurpose::File,
+                );
             }
             tx.commit().unwrap();
             free_count += count;

@@ -14,7 +14,7 @@ use xfs_trans::{Journal, OpenIntent, Transaction};
 use super::model::Model;
 use crate::testing::{open, recover};
 use crate::{
-    AllocationTarget, BlockExtent, ExtentOwner, FileMapping, Purpose, SpaceRequest,
+    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, FileMapping, SpaceRequest,
     allocate_extent, defer_convert, defer_free, defer_map, defer_share, defer_stage, defer_unmap,
     defer_unshare, defer_unstage, recover_leftovers, resume,
 };
@@ -142,7 +142,7 @@ impl TestVolume {
         let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
         match part.shares && !part.is_attr {
             true => defer_unshare(&mut tx, extent),
-            false => defer_free(&mut tx, extent, None, Purpose::File),
+            false => defer_free(&mut tx, extent, None, BlockPurpose::File),
         }
         tx.commit().unwrap();
     }
@@ -187,7 +187,7 @@ impl TestVolume {
             let extent = BlockExtent { start, length_blocks };
             let mut tx = self.journal.begin(TransactionKind::Write, 0).unwrap();
             defer_unstage(&mut tx, extent);
-            defer_free(&mut tx, extent, None, Purpose::File);
+            defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit().unwrap();
             return;
         }
@@ -208,7 +208,7 @@ impl TestVolume {
             let owner = ExtentOwner::fork_btree(InodeNumber(inode), false);
             let mut tx = self.journal.begin(TransactionKind::Truncate, 0).unwrap();
             let extent = BlockExtent { start, length_blocks: 1 };
-            defer_free(&mut tx, extent, Some(owner), Purpose::File);
+            defer_free(&mut tx, extent, Some(owner), BlockPurpose::File);
             tx.commit().unwrap();
             return;
         }

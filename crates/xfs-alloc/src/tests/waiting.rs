@@ -16,7 +16,7 @@ use xfs_trans::{InodeRecord, Journal, Transaction};
 use super::space::MIB;
 use crate::testing::open;
 use crate::{
-    AgHeaders, AllocationTarget, BlockExtent, InodePurpose, LinkState, Purpose, SpaceRequest,
+    AgHeaders, AllocationTarget, BlockExtent, BlockPurpose, InodePurpose, LinkState, SpaceRequest,
     add_unlinked, allocate_extent, allocate_inode, defer_free, free_inode, inode_blocks,
 };
 
@@ -110,7 +110,7 @@ fn leave(journal: &Arc<Journal>, group: u32, left: usize) {
 fn free(journal: &Arc<Journal>, extents: impl IntoIterator<Item = BlockExtent>) {
     for extent in extents {
         let mut tx = journal.begin(TransactionKind::Truncate, 0).unwrap();
-        defer_free(&mut tx, extent, None, Purpose::File);
+        defer_free(&mut tx, extent, None, BlockPurpose::File);
         tx.commit().unwrap();
     }
     journal.force_all().unwrap();
@@ -381,7 +381,7 @@ impl Worker {
                 break;
             }
             let index = self.random.within(0..self.taken.len());
-            defer_free(&mut tx, self.taken.swap_remove(index), None, Purpose::File);
+            defer_free(&mut tx, self.taken.swap_remove(index), None, BlockPurpose::File);
         }
         tx.commit().unwrap();
     }

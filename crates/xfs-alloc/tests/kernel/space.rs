@@ -4,8 +4,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use xfs_alloc::{
-    AllocationTarget, BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage,
-    defer_unstage, recover_leftovers,
+    AllocationTarget, BlockExtent, BlockPurpose, SpaceRequest, allocate_extent, defer_free,
+    defer_stage, defer_unstage, recover_leftovers,
 };
 use xfs_buffer::Result;
 use xfs_format::AgNumber;
@@ -92,7 +92,7 @@ fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
             let extent = staged.swap_remove(random.within(0..staged.len()));
             let mut tx = journal.begin(TransactionKind::Write, 0)?;
             defer_unstage(&mut tx, extent);
-            defer_free(&mut tx, extent, None, Purpose::File);
+            defer_free(&mut tx, extent, None, BlockPurpose::File);
             tx.commit()?;
             continue;
         }

@@ -7,7 +7,7 @@ use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
 use xfs_format::{Check, Corruption, DiskAddr, Geometry, Group};
 
-use super::{Path, PathBlock, corrupt};
+use super::{Path, PathBlock, corrupt, record_of};
 use crate::source::{Source, TreeBlock};
 
 /// The entry that a descent chooses in each block.
@@ -260,8 +260,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         index: usize,
     ) -> Result<F::Key, Check> {
         if block.is_leaf() {
-            let record = block.record(index).unwrap_or_default();
-            return F::decode_record_key(record, group);
+            return F::decode_record_key(record_of(block, index)?, group);
         }
         let key = block.key(index).and_then(F::decode_key);
         key.ok_or_else(|| Check::from(BtreeCheck::Order { index }))
@@ -277,7 +276,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         left_behind: &[PathBlock<F::Key, B>],
         direction: Direction,
     ) -> Result<()> {
-        let entered = self.steps.get(depth..).unwrap_or_default();
+        let entered = self.steps.get(depth..).expect("a move enters blocks below `depth`");
         for (old, new) in left_behind.iter().zip(entered) {
             let (left, right) = match direction {
                 Direction::Forward => (old, new),

@@ -28,13 +28,13 @@ impl BlockDevice for LookingDevice {
         true
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
         let cache = self.cache.value().and_then(Weak::upgrade).unwrap();
         assert!(cache.statistics().total().memory_bytes < 1 << 20);
-        self.device.read_at(offset, buffer)
+        self.device.read_at(buffer, offset)
     }
 
-    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> std::io::Result<()> {
+    fn write_at(&self, _: &[u8], _: u64, _: Durability) -> std::io::Result<()> {
         Err(ErrorKind::PermissionDenied.into())
     }
 

@@ -37,7 +37,7 @@ impl BufferCache {
         let failed = |source| io_error("read", &extent, source);
         let end = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         let offset = at.byte_offset().ok_or(end).map_err(failed)?;
-        self.device.read_at(offset, bytes).map_err(failed)?;
+        self.device.read_at(bytes, offset).map_err(failed)?;
         Ok(kind.verify(bytes, at, &self.verify_context())?)
     }
 }

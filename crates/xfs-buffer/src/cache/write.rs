@@ -117,7 +117,7 @@ impl BufferCache {
                 left.split_at_checked(extent.length_bytes as usize).ok_or_else(end)?;
             left = rest;
             let offset = extent.at.byte_offset().ok_or_else(end)?;
-            self.device.write_at(offset, piece, Durability::Cached).map_err(failed)?;
+            self.device.write_at(piece, offset, Durability::Cached).map_err(failed)?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ const SECTOR_BYTES: usize = 512;
 
 fn report(image: &Image) -> Option<Report> {
     let mut sector = vec![0; SECTOR_BYTES];
-    image.read_at(0, &mut sector).expect("an image has a first sector");
+    image.read_at(&mut sector, 0).expect("an image has a first sector");
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()?;
     check(image, &superblock, &CheckOptions::default(), &()).ok()
 }

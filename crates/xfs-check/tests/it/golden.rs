@@ -6,7 +6,7 @@ use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 fn report(device: &dyn BlockDevice) -> Report {
     let mut sector = vec![0; 4096];
-    device.read_at(0, &mut sector).expect("an image has a first sector");
+    device.read_at(&mut sector, 0).expect("an image has a first sector");
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))
         .expect("the superblock is sound");
     check(device, &superblock, &CheckOptions::default(), &()).expect("the features are known")

@@ -304,7 +304,7 @@ fn holds(original: &Spool, target: &ImagePath) -> Result<bool, Failure> {
     let (mut one, mut two) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
     let mut offset = 0;
     while offset < original.length() {
-        let read = original.read_at(offset, &mut one);
+        let read = original.read_at(&mut one, offset);
         let read = read.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         let expected = one.get(..read).unwrap_or_default();
         let mut filled = 0;

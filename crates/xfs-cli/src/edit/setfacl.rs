@@ -91,7 +91,7 @@ impl Plan {
         }
         let is_directory = file_type == FileType::Directory;
         let access = node.acl(AclKind::Access)?;
-        let access = access.unwrap_or_else(|| Acl::of_mode(node.metadata().mode));
+        let access = access.unwrap_or_else(|| Acl::from_mode(node.metadata().mode));
         let default = node.acl(AclKind::Default)?;
         let mut lists = [
             (AclKind::Access, AclBuilder::of(Some(&access))),

@@ -47,9 +47,8 @@ pub(crate) struct Fidelity {
     pub(crate) existing: Existing,
 }
 
-/// The largest number of files that are kept open until they get their inode flags at the end. If
-/// there are more, their flags are set earlier. An immutable or append-only file then gets no
-/// further name.
+/// The largest number of files that are kept open until they get their inode flags at the end. More
+/// open files could end the run. The others are closed, and opened by their first names at the end.
 const FLAGGED_LIMIT: usize = 256;
 
 /// One run of copying files to the host.
@@ -75,9 +74,15 @@ pub(crate) struct HostWriter<'a> {
 
 /// A file that gets its inode flags at the end of the run.
 struct Flagged {
-    file: OwnedFd,
+    file: FlaggedFile,
     facts: Facts,
     path: Vec<u8>,
+}
+
+/// The way to a file that gets its inode flags at the end.
+enum FlaggedFile {
+    Open(OwnedFd),
+    Named(FirstName),
 }
 
 /// A directory that is being filled.
@@ -154,18 +159,18 @@ impl<'a> HostWriter<'a> {
     /// Ends the run: sets the flags that had to wait. Returns one failure for all properties that
     /// could not be set; `None` if all were set.
     pub(crate) fn finish(mut self) -> Option<Failure> {
-        self.flush_flagged();
-        self.shortfalls.into_failure()
-    }
-
-    fn flush_flagged(&mut self) {
         for Flagged { file, facts, path } in self.flagged.drain(..) {
-            attributes::apply_flags(
-                file,
-                &facts,
-                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
-            );
+            let file = match file {
+                FlaggedFile::Open(file) => Ok(file),
+                FlaggedFile::Named(made) => self.root.reopen(&made),
+            };
+            let notes = AttributeNotes { path: &path, shortfalls: &mut self.shortfalls };
+            match file {
+                Ok(file) => attributes::apply_flags(file, &facts, notes),
+                Err(error) => attributes::note_flags_missing(error, notes),
+            }
         }
+        self.shortfalls.into_failure()
     }
 
     /// Reports a failure of a source. The message names the path in the image instead of the host
@@ -364,10 +369,11 @@ impl<'a> HostWriter<'a> {
             );
             return Ok(());
         }
-        // Too many open files would end the run.
-        if self.flagged.len() > FLAGGED_LIMIT {
-            self.flush_flagged();
-        }
+        let made = self.links.get(&(self.origin, facts.inode));
+        let file = match made.filter(|_| self.flagged.len() >= FLAGGED_LIMIT) {
+            Some(made) => FlaggedFile::Named(made.clone()),
+            None => FlaggedFile::Open(file),
+        };
         self.flagged.push(Flagged { file, facts: *facts, path });
         Ok(())
     }

@@ -26,7 +26,7 @@ impl Source for Rc<MemoryFile> {
     fn facts(&self) -> Facts {
         self.facts
     }
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure> {
         if self.fails_at.is_some_and(|at| offset + buffer.len() as u64 > at) {
             return Err(Failure::new(Exit::Corrupt, "bad block"));
         }

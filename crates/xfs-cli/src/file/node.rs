@@ -90,7 +90,7 @@ impl Source for NodeSource {
         facts(&self.node)
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure> {
         match &self.file {
             Some(file) => Ok(file.read_at(buffer, offset)?),
             None => Ok(0),

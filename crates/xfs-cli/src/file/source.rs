@@ -23,7 +23,7 @@ pub(crate) trait Source: Sized {
     }
     /// Reads contents from `offset` on. Returns the number of bytes read. It is less than the
     /// length of the buffer only at the end of the contents.
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure>;
     /// Returns the next range of bytes at or after `offset` that holds data; `None` if only holes
     /// follow.
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure>;

@@ -165,7 +165,7 @@ impl Source for HostSource {
         self.length
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure> {
         match &self.file {
             Some(file) => file.read_at(buffer, offset).map_err(|error| self.failed(&error)),
             None => Ok(0),

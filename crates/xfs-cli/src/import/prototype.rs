@@ -237,8 +237,8 @@ impl Source for PrototypeSource {
         self.file().map_or_else(Facts::default, |file| file.facts)
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
-        self.contents.as_ref().map_or(Ok(0), |contents| contents.read_at(offset, buffer))
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        self.contents.as_ref().map_or(Ok(0), |contents| contents.read_at(buffer, offset))
     }
 
     fn length(&self) -> Option<u64> {

@@ -202,7 +202,7 @@ fn fill(file: &File, input: &Spool) -> Result<u64, Failure> {
     let mut offset = 0;
     loop {
         interrupt::check()?;
-        let read = input.read_at(offset, &mut buffer).map_err(|error| {
+        let read = input.read_at(&mut buffer, offset).map_err(|error| {
             Failure::new(Exit::Failed, format!("standard input: {error}")).placed()
         })?;
         if read == 0 {

@@ -162,7 +162,7 @@ impl Dumper<'_> {
     fn read(&self, at: DiskAddr, length_bytes: u32) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; length_bytes as usize];
         let offset = at.byte_offset().unwrap_or(u64::MAX);
-        self.volume.inner().device().read_at(offset, &mut bytes).map_err(|error| {
+        self.volume.inner().device().read_at(&mut bytes, offset).map_err(|error| {
             let exit = exit_of_read(error.kind());
             let failure = Failure::new(exit, format!("{at}: {error}"));
             self.volume.whole_failure(failure)

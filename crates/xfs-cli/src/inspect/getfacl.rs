@@ -106,7 +106,7 @@ impl AclPrinter<'_> {
     ) -> Result<(), Failure> {
         let read = |kind| node.acl(kind).map_err(|error| target.volume.failure(path, error));
         let access = read(AclKind::Access)?;
-        let access = access.unwrap_or_else(|| Acl::of_mode(node.metadata().mode));
+        let access = access.unwrap_or_else(|| Acl::from_mode(node.metadata().mode));
         self.tally.add_file();
         let lists = Lists { access, default: read(AclKind::Default)? };
         match &mut self.list {

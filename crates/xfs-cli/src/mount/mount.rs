@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use ferroxfs::OpenError;
-use xfs_device::{Access, DeviceFailure, Usage};
+use xfs_device::{DeviceAccess, DeviceFailure, Usage};
 use xfs_fuse::{ACCESS_ATTRIBUTE, MountError, MountFacts, MountOptions, OptionError, remount};
 
 use super::predecessor::{self, Refusal};
@@ -130,7 +130,7 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
         }
         DeviceFailure::InUse(Usage::Mounted { .. }, _) => failure.hint("unmount it"),
         DeviceFailure::Locked(_) => match error.holder() {
-            Some(holder) => failure.hint(holder.hint(Access::ReadWrite)),
+            Some(holder) => failure.hint(holder.hint(DeviceAccess::ReadWrite)),
             None => failure
                 .hint("wait until the other program has closed it (a mount: ferroxfs umount DIR)"),
         },

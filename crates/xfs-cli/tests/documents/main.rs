@@ -22,10 +22,11 @@ use crate::shell::{Shell, User, can_be, cannot_mount};
 
 /// Commands for a checkout, each with the test that runs it or builds its program, or with the
 /// reason why no test does. The commands build the project, so they do not run here.
-const TRIED_ELSEWHERE: [(&str, &str); 14] = [
+const TRIED_ELSEWHERE: [(&str, &str); 15] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
     ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
+    ("install target/dist/ferroxfs ~/.local/bin/", "would change the home directory"),
     ("dpkg -i target/dist/ferroxfs_0.1.0_amd64.deb", "`cargo xtask dist` does it in an empty root"),
     ("cargo install --path crates/xfs-cli", "`cargo xtask dist` builds the same package"),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),

@@ -41,7 +41,7 @@ fn one_run_gives_text_json_and_a_page() {
 }
 
 #[test]
-fn a_folder_is_left_as_it_was() {
+fn folder_is_left_as_it_was() {
     let place = GoldenDir::new();
     run(&place, &["create", "--folder", "."]);
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
@@ -67,7 +67,7 @@ fn invalid_arguments_are_refused() {
 /// a long step, the run still finishes that step. If the first interrupt comes before the step, it
 /// ends the run, and the test is repeated with a longer delay.
 #[test]
-fn a_second_interrupt_does_not_wait() {
+fn second_interrupt_does_not_wait() {
     let tries = 1..=20;
     let mut ends = tries.map(|n| interrupted_after(Duration::from_millis(50 * n)));
     assert!(ends.any(|ended| ended.signal() == Some(SIGINT)));

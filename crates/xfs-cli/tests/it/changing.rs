@@ -330,7 +330,7 @@ fn labels_and_uuids_are_shown_and_set() {
 /// Checks the sizes to which a volume grows, and the refused sizes. The volume has 81920 blocks in
 /// groups of 20480.
 #[test]
-fn a_volume_grows_with_its_image() {
+fn volume_grows_with_its_image() {
     let place = VolumeDir::new();
     place.put("image:/file", b"contents");
     assert_eq!(place.check(&["growfs", "image"]), "data size unchanged: 81920 blocks\n");
@@ -352,7 +352,7 @@ fn a_volume_grows_with_its_image() {
 }
 
 #[test]
-fn an_image_that_cannot_grow_keeps_its_length() {
+fn image_that_cannot_grow_keeps_its_length() {
     let place = VolumeDir::new();
     let image = fs::File::options().write(true).open(place.path("image")).unwrap();
     let length = image.metadata().unwrap().len();

@@ -213,7 +213,7 @@ fn closed_output_pipe_is_not_reported() {
 }
 
 #[test]
-fn an_address_that_is_also_a_file_asks_for_image() {
+fn address_that_is_also_a_file_asks_for_image() {
     let place = GoldenDir::new();
     fs::create_dir(place.path().join("a:")).unwrap();
     fs::File::create(place.path().join("a:/b")).unwrap().write_all(b"x").unwrap();
@@ -226,7 +226,7 @@ fn an_address_that_is_also_a_file_asks_for_image() {
 }
 
 #[test]
-fn a_damaged_superblock_is_shown_field_by_field() {
+fn damaged_superblock_is_shown_field_by_field() {
     let mut image = golden();
     let mut sector = image.bytes(DiskAddr(0), 512).unwrap();
     // The count of free blocks.
@@ -249,7 +249,7 @@ fn a_damaged_superblock_is_shown_field_by_field() {
 }
 
 #[test]
-fn a_copy_of_a_superblock_is_shown_by_its_place() {
+fn copy_of_a_superblock_is_shown_by_its_place() {
     let mut image = golden();
     let copy = image.bytes(DiskAddr(0), 512).unwrap();
     image.replace(DiskAddr(0), &[0; 512]);
@@ -316,7 +316,7 @@ fn exit_codes_are_as_documented() {
 }
 
 #[test]
-fn a_volume_without_its_first_sector_says_what_can_be_done() {
+fn volume_without_its_first_sector_says_what_can_be_done() {
     let mut image = golden();
     image.replace(DiskAddr(0), &[0; 512]);
     let place = GoldenDir::with(&image);

@@ -101,7 +101,7 @@ impl Drop for MadeMutable {
 }
 
 #[test]
-fn a_file_too_large_for_the_host_leaves_nothing() {
+fn file_too_large_for_the_host_leaves_nothing() {
     let place = GoldenDir::new();
     fs::create_dir(place.path().join("to")).unwrap();
     let _mutable = MadeMutable(place.path().join("to"));

@@ -152,7 +152,7 @@ fn qcow2_features_are_refused_by_name() {
 }
 
 #[test]
-fn a_locked_image_names_the_process() {
+fn locked_image_names_the_process() {
     let place = VolumeDir::new();
     let lock = fs::File::open(place.path("image")).unwrap();
     // Another process holds the lock: it inherits this open file.

@@ -8,7 +8,7 @@ use rustix::fs::{CWD, FileType, Mode};
 use crate::changing::VolumeDir;
 
 #[test]
-fn an_image_and_a_path_in_it_belong_together() {
+fn image_and_a_path_in_it_belong_together() {
     let place = VolumeDir::new();
     fs::write(place.path("text"), "text").unwrap();
     let behind = "hint: write a path in an image after its name: image:/etc";
@@ -52,7 +52,7 @@ fn lack_of_space_names_the_image() {
 }
 
 #[test]
-fn an_image_in_use_says_how_to_end_a_mount() {
+fn image_in_use_says_how_to_end_a_mount() {
     let place = VolumeDir::new();
     let volume = ferroxfs::OpenOptions::new().write(true).open(place.path("image")).unwrap();
     let hint = ")\nhint: wait until it is done";
@@ -115,7 +115,7 @@ fn files_without_contents_are_named() {
 }
 
 #[test]
-fn a_directory_has_one_name() {
+fn directory_has_one_name() {
     let place = VolumeDir::new();
     place.check(&["mkdir", "image:/dir"]);
     let said = "image: /dir: is a directory, which can have only one name\nhint: -s makes";
@@ -124,7 +124,7 @@ fn a_directory_has_one_name() {
 }
 
 #[test]
-fn an_import_names_the_image_once() {
+fn import_names_the_image_once() {
     let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     place.check(&["touch", "image:/file"]);
@@ -192,7 +192,7 @@ fn figures_are_served_or_watched() {
 /// Checks that the only hint for the log of another volume is to name the right one. To mount and
 /// unmount the volume, or to repair it, would not help.
 #[test]
-fn the_log_of_another_volume_is_the_wrong_one() {
+fn log_of_another_volume_is_refused() {
     let place = VolumeDir::new();
     for (name, digit) in [("one", "1"), ("two", "2")] {
         let uuid = format!("uuid=11111111-1111-1111-1111-11111111111{digit}");

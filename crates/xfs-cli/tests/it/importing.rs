@@ -55,7 +55,7 @@ fn archives_of_every_format_come_in_whole() {
 }
 
 #[test]
-fn the_same_archive_gives_the_same_bytes() {
+fn archive_written_twice_gives_the_same_bytes() {
     let place = VolumeDir::new();
     tree(&place.path("tree"));
     pack(&place, "a.tar", &["--format=posix", "--xattrs"]);

@@ -388,7 +388,7 @@ fn sizes_are_shown_for_people() {
 }
 
 #[test]
-fn a_live_volume_is_not_replayed_and_says_so() {
+fn live_volume_is_not_replayed_and_says_so() {
     let told = transcript(&shared().run(&["ls", "--live", "image:/short"]));
     assert!(
         told.contains("! ferroxfs: image: the volume may be in use, and its log is not replayed")
@@ -701,7 +701,7 @@ fn log() {
 }
 
 #[test]
-fn a_clean_log_needs_no_recovery() {
+fn clean_log_needs_no_recovery() {
     // No other process may have the image open meanwhile, as other tests have the shared one.
     let output = GoldenDir::new().run(&["recover", "image"]);
     expect![[r#"

@@ -121,7 +121,7 @@ fn mkfs_refuses_to_overwrite_without_force() {
 }
 
 #[test]
-fn a_dry_run_makes_nothing() {
+fn dry_run_makes_nothing() {
     let place = TempDir::new().unwrap();
     let planned = run(&place, &["mkfs", "-N", "-d", "size=1t", "image"]);
     assert!(String::from_utf8_lossy(&planned.stdout).contains("blocks=268435456"));
@@ -159,7 +159,7 @@ fn refusals_have_their_exit_codes() {
 }
 
 #[test]
-fn a_volume_whose_first_sector_is_damaged_is_not_overwritten() {
+fn volume_whose_first_sector_is_damaged_is_not_overwritten() {
     let place = TempDir::new().unwrap();
     assert!(run(&place, &["mkfs", "-q", "-d", "size=320m", "image"]).status.success());
     let path = place.path().join("image");

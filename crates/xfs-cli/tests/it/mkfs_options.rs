@@ -64,7 +64,7 @@ fn options_of(report: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_report_of_xfs_info_makes_the_same_volume_again() {
+fn report_of_xfs_info_makes_the_same_volume_again() {
     let place = VolumeDir::new();
     for own in [
         "",

@@ -143,7 +143,7 @@ fn failed_run_keeps_the_old_output() {
 
 /// Checks I1 of `xfs_cli::output`: only a regular file is replaced.
 #[test]
-fn a_pipe_is_written_to_and_not_replaced() {
+fn pipe_is_written_to_and_not_replaced() {
     let place = VolumeDir::new();
     place.put("image:/f", b"contents");
     let pipe = place.path("pipe");
@@ -176,7 +176,7 @@ fn nothing_is_copied_into_itself() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_named() {
+fn missing_device_is_named() {
     let place = VolumeDir::new();
     place.check_failure(&["ls", "none"], 1, "none: cannot be opened");
     place.check_failure(&["ls", "--log-device", "none", "image"], 1, ": none: cannot be opened");

@@ -96,7 +96,7 @@ fn check_same(place: &GoldenDir, options: &[&str], command: &[&str], address: &s
 }
 
 #[test]
-fn the_only_xfs_partition_is_found() {
+fn only_xfs_partition_is_found() {
     for table in TABLES {
         for index in 0..3 {
             let place = disk(table, std::array::from_fn(|other| other == index));
@@ -149,7 +149,7 @@ fn missing_partition_is_a_usage_error() {
 }
 
 #[test]
-fn a_disk_without_xfs_is_refused() {
+fn disk_without_xfs_is_refused() {
     for table in TABLES {
         let output = disk(table, [false; 3]).run(&["ls", "disk"]);
         assert_eq!(output.status.code(), Some(3), "{}", transcript(&output));

@@ -100,7 +100,7 @@ fn flags_come_when_a_file_has_its_names() {
 /// Checks that a file gets its project only after all its names: a project, like flags, can keep a
 /// file out of a directory.
 #[test]
-fn a_project_comes_when_a_file_has_its_names() {
+fn project_comes_when_a_file_has_its_names() {
     let place = VolumeDir::new();
     place.put("image:/file", b"of one project");
     let project = |number| SetAttributes::new().project_id(number);

@@ -50,7 +50,7 @@ fn is_apart(process: &Path, kind: &str) -> bool {
 }
 
 #[test]
-fn a_command_that_reads_is_apart_from_the_host() {
+fn command_that_reads_is_apart_from_the_host() {
     if !xfs_testkit::has_namespaces() {
         eprintln!("skipped: this user may not make namespaces");
         return;
@@ -72,7 +72,7 @@ fn a_command_that_reads_is_apart_from_the_host() {
 }
 
 #[test]
-fn a_command_that_reads_has_no_capabilities_also_as_root() {
+fn command_that_reads_has_no_capabilities_also_as_root() {
     if !xfs_testkit::has_landlock() {
         eprintln!("skipped: Landlock of this kernel lacks some of its rules (Linux 6.12)");
         return;
@@ -90,7 +90,7 @@ fn a_command_that_reads_has_no_capabilities_also_as_root() {
 }
 
 #[test]
-fn a_command_without_a_sandbox_keeps_the_capabilities_of_root() {
+fn command_without_a_sandbox_keeps_the_capabilities_of_root() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root has capabilities");
         return;
@@ -103,7 +103,7 @@ fn a_command_without_a_sandbox_keeps_the_capabilities_of_root() {
 
 /// Checks that root can replace an output in a directory of another user.
 #[test]
-fn an_output_is_written_to_a_directory_of_another_user() {
+fn output_is_written_to_a_directory_of_another_user() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root may give a directory away");
         return;
@@ -151,7 +151,7 @@ fn root_is_empty_without_an_optional_namespace() {
 }
 
 #[test]
-fn a_command_without_a_sandbox_is_where_it_was_started() {
+fn command_without_a_sandbox_is_where_it_was_started() {
     look_at_cat(&["--sandbox=never"], |process| {
         assert!(
             ["mnt", "ipc", "uts", "cgroup", "user"].iter().all(|kind| !is_apart(process, kind))

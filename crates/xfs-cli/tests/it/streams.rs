@@ -21,7 +21,7 @@ fn no_progress_is_shown_among_rows() {
 }
 
 #[test]
-fn a_closed_standard_output_is_an_error_where_there_is_output() {
+fn closed_standard_output_is_an_error_where_there_is_output() {
     for command in [
         "find image",
         "ls image",
@@ -52,7 +52,7 @@ fn full_standard_output_is_reported_once() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_run_as_a_signal_would() {
+fn reader_that_goes_away_ends_a_run_as_a_signal_would() {
     for command in ["find", "ls", "tar", "scan", "--help"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -80,7 +80,7 @@ fn unremovable_file_stays_with_its_directories() {
 }
 
 #[test]
-fn a_link_that_is_named_is_removed_alone() {
+fn link_that_is_named_is_removed_alone() {
     let place = sealed();
     place.check_failure(&["rm", "-r", "image:/t/b/link/"], 1, "not a directory");
     place.check(&["rm", "-r", "image:/t/b/link"]);
@@ -149,7 +149,7 @@ fn directories_that_form_a_cycle_end_a_change() {
 /// Checks that `chown -R` changes a symbolic link that is its argument, and not the target, as
 /// chown(1) does. `chmod -R` follows such a link, as chmod(1) and setfacl(1) do.
 #[test]
-fn a_link_that_is_named_gets_an_owner_itself() {
+fn link_that_is_named_gets_an_owner_itself() {
     let place = VolumeDir::new();
     place.check(&["mkdir", "image:/d"]);
     place.check(&["touch", "image:/d/f"]);

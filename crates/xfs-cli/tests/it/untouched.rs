@@ -87,14 +87,14 @@ fn check_untouched(place: &GoldenDir, options: &[&str], code_is_due: impl Fn(i32
 }
 
 #[test]
-fn a_clean_image_is_not_written() {
+fn clean_image_is_not_written() {
     check_untouched(&GoldenDir::new(), &[], |code| code == 0);
 }
 
 /// Checks that every command works inside the sandbox, if the kernel supports all of it (Linux 6.12
 /// with Landlock, and namespaces).
 #[test]
-fn a_clean_image_is_read_inside_the_sandbox() {
+fn clean_image_is_read_inside_the_sandbox() {
     if !xfs_testkit::has_landlock() || !xfs_testkit::has_namespaces() {
         eprintln!("skipped: no Landlock that keeps all of it (Linux 6.12), or no namespaces");
         return;

@@ -17,15 +17,15 @@ const OPERATIONS: usize = 2_000;
 const FEATURES: Features =
     Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::all() };
 
-pub(crate) fn a_mount_agrees_with_the_model() -> Result<(), TrialError> {
+pub(crate) fn mount_agrees_with_the_model() -> Result<(), TrialError> {
     check_seeds("noatime,suid,dev")
 }
 
-pub(crate) fn a_writeback_mount_agrees_with_the_model() -> Result<(), TrialError> {
+pub(crate) fn writeback_mount_agrees_with_the_model() -> Result<(), TrialError> {
     check_seeds("noatime,suid,dev,writeback_cache")
 }
 
-pub(crate) fn so_does_one_whose_server_checks() -> Result<(), TrialError> {
+pub(crate) fn checking_mount_agrees_with_the_model() -> Result<(), TrialError> {
     check_seeds("noatime,suid,nodefault_permissions")
 }
 

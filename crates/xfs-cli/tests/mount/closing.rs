@@ -23,11 +23,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             "failure_to_close_is_reported_by_umount",
             failure_to_close_is_reported_by_umount,
         ),
-        Trial::new("a_bad_end_is_logged", a_bad_end_is_logged),
+        Trial::new("bad_end_is_logged", bad_end_is_logged),
         Trial::new("full_host_is_reported", full_host_is_reported),
         Trial::new(
-            "a_server_among_other_processes_is_waited_for",
-            a_server_among_other_processes_is_waited_for,
+            "server_among_other_processes_is_waited_for",
+            server_among_other_processes_is_waited_for,
         ),
     ]
 }
@@ -170,7 +170,7 @@ fn failure_to_close_is_reported_by_umount() -> Result<(), TrialError> {
 
 /// Checks that a server that a signal ends writes its failure to the system log, because no process
 /// waits for it.
-fn a_bad_end_is_logged() -> Result<(), TrialError> {
+fn bad_end_is_logged() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let log = UnixDatagram::bind(tight.at("log")).unwrap();
     log.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -212,7 +212,7 @@ fn a_bad_end_is_logged() -> Result<(), TrialError> {
 
 /// Checks that `umount` waits for a server in another PID namespace, where processes have other
 /// PIDs.
-fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
+fn server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     let tight = FullHost::new(Log::Inside)?;
     let inside = |rest: &[&str]| {
         let mut unshare = Command::new("unshare");

@@ -17,7 +17,7 @@ const THREADS: usize = 4;
 /// How long the threads work before the mount is killed.
 const WORK: Duration = Duration::from_secs(1);
 
-pub(crate) fn a_killed_mount_is_recovered() -> Result<(), TrialError> {
+pub(crate) fn killed_mount_is_recovered() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let stop = AtomicBool::new(false);
     let synced = thread::scope(|scope| {
@@ -103,7 +103,7 @@ fn storm(folder: &std::path::Path, stop: &AtomicBool) -> Vec<String> {
     synced
 }
 
-pub(crate) fn a_volume_is_labelled_and_shut_down() -> Result<(), TrialError> {
+pub(crate) fn volume_is_labelled_and_shut_down() -> Result<(), TrialError> {
     let mut volume = mounted("allow_other")?;
     let io = |how: &str| {
         let mut io = Command::new("xfs_io");

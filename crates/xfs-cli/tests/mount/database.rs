@@ -20,12 +20,11 @@ const TRANSACTIONS: u64 = 20_000;
 /// The number of rows that a transaction inserts.
 const ROWS: u64 = 5;
 
-pub(crate) fn a_database_keeps_what_it_acknowledged() -> Result<(), TrialError> {
+pub(crate) fn database_keeps_what_it_acknowledged() -> Result<(), TrialError> {
     check("rw")
 }
 
-pub(crate) fn a_database_on_a_writeback_mount_keeps_what_it_acknowledged() -> Result<(), TrialError>
-{
+pub(crate) fn database_on_a_writeback_mount_keeps_what_it_acknowledged() -> Result<(), TrialError> {
     check("writeback_cache")
 }
 

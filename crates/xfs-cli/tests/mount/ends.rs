@@ -97,7 +97,7 @@ fn ask(folder: &Path) -> bool {
     output.status.code() == Some(1)
 }
 
-pub(crate) fn an_answer_that_cannot_be_given_ends_the_mount() -> Result<(), TrialError> {
+pub(crate) fn answer_that_cannot_be_given_ends_the_mount() -> Result<(), TrialError> {
     let place = place()?;
     let mount = mount(place.path(), false);
     let has_answer = ask(place.path());
@@ -112,7 +112,7 @@ pub(crate) fn an_answer_that_cannot_be_given_ends_the_mount() -> Result<(), Tria
     Ok(())
 }
 
-pub(crate) fn a_panic_leaves_no_mount() -> Result<(), TrialError> {
+pub(crate) fn panic_leaves_no_mount() -> Result<(), TrialError> {
     let place = place()?;
     let mut server = Command::new(std::env::current_exe().unwrap());
     let mut server = server.env(PANICS_AT, place.path()).stderr(Stdio::null()).spawn().unwrap();
@@ -145,7 +145,7 @@ fn in_foreground(image: &Path, place: &Path) -> Child {
     server
 }
 
-pub(crate) fn a_cut_connection_ends_the_mount() -> Result<(), TrialError> {
+pub(crate) fn cut_connection_ends_the_mount() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let (image, place): (PathBuf, PathBuf) = (volume.image.data.clone(), volume.path());
     let server = in_foreground(&image, &place);
@@ -164,7 +164,7 @@ pub(crate) fn a_cut_connection_ends_the_mount() -> Result<(), TrialError> {
 }
 
 /// Checks that a mount that was detached while in use is served until its last user has finished.
-pub(crate) fn a_mount_that_left_the_tree_ends_with_its_last_user() -> Result<(), TrialError> {
+pub(crate) fn mount_that_left_the_tree_ends_with_its_last_user() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let pid = volume.server();
     let file = fs::File::create(volume.at("file")).unwrap();

@@ -9,7 +9,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new("mounts_are_listed_with_image_and_process", mounts_are_listed),
         Trial::new("umount_and_stats_take_an_image", umount_and_stats_take_an_image),
-        Trial::new("a_mounted_image_names_its_mount_point", a_mounted_image_is_named),
+        Trial::new("mounted_image_names_its_mount_point", mounted_image_is_named),
     ]
 }
 
@@ -56,7 +56,7 @@ fn umount_and_stats_take_an_image() -> Result<(), TrialError> {
     volume.check()
 }
 
-fn a_mounted_image_is_named() -> Result<(), TrialError> {
+fn mounted_image_is_named() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let place = format!("it is mounted at {}", volume.path().canonicalize().unwrap().display());
     let remedy = format!("hint: unmount it (ferroxfs umount {}", volume.path().display());

@@ -45,11 +45,11 @@ fn main() -> ExitCode {
             "mount_serves_with_the_available_threads",
             work::mount_serves_with_the_available_threads,
         ),
-        Trial::new("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
-        Trial::new("a_mount_agrees_with_the_model", agreement::a_mount_agrees_with_the_model),
+        Trial::new("tree_is_copied_there_and_back", work::tree_is_copied_there_and_back),
+        Trial::new("mount_agrees_with_the_model", agreement::mount_agrees_with_the_model),
         Trial::new(
-            "a_writeback_mount_agrees_with_the_model",
-            agreement::a_writeback_mount_agrees_with_the_model,
+            "writeback_mount_agrees_with_the_model",
+            agreement::writeback_mount_agrees_with_the_model,
         ),
         Trial::new("tree_made_by_the_kernel_is_shown", work::tree_made_by_the_kernel_is_shown),
         Trial::new("overlayfs_works_over_a_mount", work::overlayfs_works_over_a_mount),
@@ -67,19 +67,19 @@ fn main() -> ExitCode {
         Trial::new("ranges_and_copies", files::ranges_and_copies),
         Trial::new("large_reads_show_what_was_written", streams::large_reads_show_what_was_written),
         Trial::new("pipes_are_few", streams::pipes_are_few),
-        Trial::new("a_reader_sees_no_other_file", streams::a_reader_sees_no_other_file),
+        Trial::new("reader_sees_no_other_file", streams::reader_sees_no_other_file),
         Trial::new("flags_and_attributes", files::flags_and_attributes),
         Trial::new("lists_of_access_are_kept", files::lists_of_access_are_kept),
-        Trial::new("a_volume_is_labelled_and_shut_down", crash::a_volume_is_labelled_and_shut_down),
+        Trial::new("volume_is_labelled_and_shut_down", crash::volume_is_labelled_and_shut_down),
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
-        Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
+        Trial::new("failed_mount_says_why", refusals::failed_mount_says_why),
         Trial::new(
-            "a_volume_with_a_damaged_root_is_not_mounted",
-            refusals::a_volume_with_a_damaged_root_is_not_mounted,
+            "volume_with_a_damaged_root_is_not_mounted",
+            refusals::volume_with_a_damaged_root_is_not_mounted,
         ),
         Trial::new(
-            "a_write_protected_device_is_only_read",
-            refusals::a_write_protected_device_is_only_read,
+            "write_protected_device_is_only_read",
+            refusals::write_protected_device_is_only_read,
         ),
         Trial::new("image_in_use_is_reported", refusals::image_in_use_is_reported),
         Trial::new("read_only_mount_writes_nothing", refusals::read_only_mount_writes_nothing),
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
             "programs_lose_their_rights_when_written_to",
             writeback::programs_lose_their_rights_when_written_to,
         ),
-        Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
+        Trial::new("ordinary_user_mounts", user::ordinary_user_mounts),
     ];
     trials.extend(killed().into_iter().chain(cut()));
     trials.extend(prepared().into_iter().chain(permissions::trials()));
@@ -110,26 +110,20 @@ fn main() -> ExitCode {
 fn prepared() -> Vec<Trial> {
     vec![
         Trial::new("mount_passes_on_suid_and_dev", work::mount_passes_on_suid_and_dev),
-        Trial::new("a_link_to_a_mount_is_unmounted", work::a_link_to_a_mount_is_unmounted),
-        Trial::new(
-            "a_user_namespace_has_its_own_mount",
-            places::a_user_namespace_has_its_own_mount,
-        ),
+        Trial::new("link_to_a_mount_is_unmounted", work::link_to_a_mount_is_unmounted),
+        Trial::new("user_namespace_has_its_own_mount", places::user_namespace_has_its_own_mount),
         Trial::new(
             "users_of_a_user_namespace_are_told_apart",
             places::users_of_a_user_namespace_are_told_apart,
         ),
         Trial::new("ready_mount_notifies_systemd", places::ready_mount_notifies_systemd),
         Trial::new("mount_stats_and_umount_print_json", listing::mount_stats_and_umount_print_json),
-        Trial::new("a_connection_is_taken_over", places::a_connection_is_taken_over),
+        Trial::new("connection_is_taken_over", places::connection_is_taken_over),
         Trial::new("server_of_a_user_checks_groups", user::server_of_a_user_checks_groups),
+        Trial::new("server_in_a_user_namespace_checks", places::server_in_a_user_namespace_checks),
         Trial::new(
-            "a_server_in_a_user_namespace_checks",
-            places::a_server_in_a_user_namespace_checks,
-        ),
-        Trial::new(
-            "a_mount_made_read_only_keeps_its_times",
-            refusals::a_mount_made_read_only_keeps_its_times,
+            "mount_made_read_only_keeps_its_times",
+            refusals::mount_made_read_only_keeps_its_times,
         ),
     ]
 }
@@ -142,14 +136,14 @@ fn cut() -> Vec<Trial> {
         Trial::new("effects_of_a_failed_call_are_shown", files::effects_of_a_failed_call_are_shown),
         Trial::new("freed_space_is_shown", files::freed_space_is_shown),
         Trial::new(
-            "an_answer_that_cannot_be_given_ends_the_mount",
-            ends::an_answer_that_cannot_be_given_ends_the_mount,
+            "answer_that_cannot_be_given_ends_the_mount",
+            ends::answer_that_cannot_be_given_ends_the_mount,
         ),
-        Trial::new("a_panic_leaves_no_mount", ends::a_panic_leaves_no_mount),
-        Trial::new("a_cut_connection_ends_the_mount", ends::a_cut_connection_ends_the_mount),
+        Trial::new("panic_leaves_no_mount", ends::panic_leaves_no_mount),
+        Trial::new("cut_connection_ends_the_mount", ends::cut_connection_ends_the_mount),
         Trial::new(
-            "a_mount_that_left_the_tree_ends_with_its_last_user",
-            ends::a_mount_that_left_the_tree_ends_with_its_last_user,
+            "mount_that_left_the_tree_ends_with_its_last_user",
+            ends::mount_that_left_the_tree_ends_with_its_last_user,
         ),
     ]);
     trials
@@ -158,30 +152,30 @@ fn cut() -> Vec<Trial> {
 /// Trials in which the server is killed or asked to end during work.
 fn killed() -> Vec<Trial> {
     vec![
-        Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
-        Trial::new("a_dying_mount_is_cleared_away", refusals::a_dying_mount_is_cleared_away),
+        Trial::new("dead_mount_is_cleared_away", refusals::dead_mount_is_cleared_away),
+        Trial::new("dying_mount_is_cleared_away", refusals::dying_mount_is_cleared_away),
         Trial::new(
             "mapped_data_is_kept_when_a_signal_arrives",
             writeback::mapped_data_is_kept_when_a_signal_arrives,
         ),
-        Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
+        Trial::new("killed_mount_is_recovered", crash::killed_mount_is_recovered),
         Trial::new(
             "written_through_data_survives_a_kill",
             crash::written_through_data_survives_a_kill,
         ),
         Trial::new(
-            "a_database_keeps_what_it_acknowledged",
-            database::a_database_keeps_what_it_acknowledged,
+            "database_keeps_what_it_acknowledged",
+            database::database_keeps_what_it_acknowledged,
         ),
         Trial::new(
-            "a_database_on_a_writeback_mount_keeps_what_it_acknowledged",
-            database::a_database_on_a_writeback_mount_keeps_what_it_acknowledged,
+            "database_on_a_writeback_mount_keeps_what_it_acknowledged",
+            database::database_on_a_writeback_mount_keeps_what_it_acknowledged,
         ),
         Trial::new(
             "postgres_keeps_what_it_acknowledged",
             postgres::postgres_keeps_what_it_acknowledged,
         ),
-        Trial::new("a_repository_keeps_its_commits", repository::a_repository_keeps_its_commits),
+        Trial::new("repository_keeps_its_commits", repository::repository_keeps_its_commits),
         Trial::new("program_is_built_on_a_mount", building::program_is_built_on_a_mount),
         Trial::new("rsync_finds_no_difference", copying::rsync_finds_no_difference),
     ]

@@ -16,24 +16,24 @@ const KEPT_BYTES: u64 = 4 << 20;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::new(
-            "an_image_that_shrinks_fails_fsync_and_umount",
-            an_image_that_shrinks_fails_fsync_and_umount,
+            "image_that_shrinks_fails_fsync_and_umount",
+            image_that_shrinks_fails_fsync_and_umount,
         ),
         Trial::new(
             "shrunk_image_fails_fsync_of_a_clean_file",
             shrunk_image_fails_fsync_of_a_clean_file,
         ),
         Trial::new(
-            "an_image_that_shrank_unnoticed_fails_umount",
-            an_image_that_shrank_unnoticed_fails_umount,
+            "image_that_shrank_unnoticed_fails_umount",
+            image_that_shrank_unnoticed_fails_umount,
         ),
         Trial::new(
-            "a_file_below_a_loop_device_that_shrinks_fails_fsync",
-            a_file_below_a_loop_device_that_shrinks_fails_fsync,
+            "file_below_a_loop_device_that_shrinks_fails_fsync",
+            file_below_a_loop_device_that_shrinks_fails_fsync,
         ),
-        Trial::new("a_device_that_shrinks_fails_fsync", a_device_that_shrinks_fails_fsync),
+        Trial::new("device_that_shrinks_fails_fsync", device_that_shrinks_fails_fsync),
         Trial::new("unlinked_image_is_still_served", unlinked_image_is_still_served),
-        Trial::new("a_full_host_fails_fsync", a_full_host_fails_fsync),
+        Trial::new("full_host_fails_fsync", full_host_fails_fsync),
     ]
 }
 
@@ -64,7 +64,7 @@ fn unmount(held: &MountPoint) -> (Option<i32>, String) {
 
 /// Checks that fsync and umount fail after an image has shrunk, and that the server reports the
 /// loss and ends with an error.
-fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
+fn image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let folder = ground.folder("mnt");
@@ -105,7 +105,7 @@ fn shrunk_image_fails_fsync_of_a_clean_file() -> Result<(), TrialError> {
 }
 
 /// Checks that umount fails if an image has shrunk and nothing has been written since.
-fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
+fn image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let held = MountPoint::by_us(&[], &image, ground.folder("mnt"));
@@ -131,12 +131,12 @@ fn check_below_a_loop_device(shrink: impl FnOnce(&Path, &Loop)) -> Result<(), Tr
 
 /// Checks that fsync fails if the file below a loop device shrinks. The loop device keeps its size,
 /// and would extend the file again.
-fn a_file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
+fn file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, _| shrink(image))
 }
 
 /// Checks that fsync fails if a block device becomes smaller.
-fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
+fn device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, device| {
         shrink(image);
         run(Command::new("losetup").arg("--set-capacity").arg(&device.0));
@@ -162,7 +162,7 @@ fn unlinked_image_is_still_served() -> Result<(), TrialError> {
 }
 
 /// Checks that fsync fails if the host has no space for the blocks of a sparse image.
-fn a_full_host_fails_fsync() -> Result<(), TrialError> {
+fn full_host_fails_fsync() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let options = ["-t", "tmpfs", "-o", "size=24m"];
     let host = MountPoint::by_mount(&options, Path::new("tmpfs"), ground.folder("host"));

@@ -39,10 +39,10 @@ const CHECKED: &str = "nodefault_permissions,suid";
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::new("a_server_checks_as_the_kernel_does", a_server_checks_as_the_kernel_does),
+        Trial::new("server_checks_as_the_kernel_does", server_checks_as_the_kernel_does),
         Trial::new(
-            "a_server_in_a_sandbox_checks_as_the_kernel_does",
-            a_server_in_a_sandbox_checks_as_the_kernel_does,
+            "server_in_a_sandbox_checks_as_the_kernel_does",
+            server_in_a_sandbox_checks_as_the_kernel_does,
         ),
         Trial::new(
             "lookup_of_one_user_is_not_reused_for_another",
@@ -58,8 +58,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::new("refused_change_keeps_set_id_bits", refused_change_keeps_set_id_bits),
         Trial::new("uncheckable_mount_is_refused", uncheckable_mount_is_refused),
         Trial::new(
-            "a_mount_whose_server_checks_agrees_with_the_model",
-            agreement::so_does_one_whose_server_checks,
+            "checking_mount_agrees_with_the_model",
+            agreement::checking_mount_agrees_with_the_model,
         ),
     ]
 }
@@ -136,7 +136,7 @@ fn cases() -> Vec<Case> {
     seeds(if is_long() { LONG_CASES } else { CASES }).filter_map(Case::new).collect()
 }
 
-pub(crate) fn a_server_checks_as_the_kernel_does() -> Result<(), TrialError> {
+pub(crate) fn server_checks_as_the_kernel_does() -> Result<(), TrialError> {
     compare_written(CHECKED)
 }
 
@@ -168,7 +168,7 @@ fn mask_nothing() {
 
 /// Checks permissions on a read-only mount. Its workers are in a sandbox, so another thread looks
 /// up the callers for them.
-fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
+fn server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     mask_nothing();
     let cases: Vec<_> = cases().into_iter().filter(Case::only_looks).collect();
     let mut ours = volume("parent-exchange")?;

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks that root of a user namespace can mount, and that the mount is visible only in that
 /// namespace.
-pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
+pub(crate) fn user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let script = r#"set -ex
         "$1" mount "$2" "$3"
@@ -70,7 +70,7 @@ pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialErro
 
 /// Checks that root of a user namespace has the rights of root on its mount. Root of a nested
 /// namespace gains no rights there.
-pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
+pub(crate) fn server_in_a_user_namespace_checks() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mount = volume.image.mount(&[])?;
     let file = mount.path().join("file");
@@ -118,7 +118,7 @@ pub(crate) fn ready_mount_notifies_systemd() -> Result<(), TrialError> {
 
 /// Checks that the server can take over a connection that was mounted before. A helper that drops
 /// its rights before it starts the server mounts in this way.
-pub(crate) fn a_connection_is_taken_over() -> Result<(), TrialError> {
+pub(crate) fn connection_is_taken_over() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     // The mount disappears with the namespace, whatever fails.
     let script = r#"set -ex

@@ -14,7 +14,7 @@ use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{await_end, ferroxfs, mounted, run, said, volume};
 
-pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
+pub(crate) fn failed_mount_says_why() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let check = |options: &str, code, words: &str| {
         let output = volume.mount_command(options).output().unwrap();
@@ -39,7 +39,7 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
 
 /// Checks that a volume with a damaged root is not mounted. Such a mount could neither be used nor
 /// be ended without help.
-pub(crate) fn a_volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialError> {
+pub(crate) fn volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialError> {
     /// The offset in bytes at which mkfs puts the root inode: its number is 128, and an inode has
     /// 512 bytes.
     const ROOT_BYTES: u64 = 128 * 512;
@@ -61,7 +61,7 @@ pub(crate) fn a_volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialE
 }
 
 /// Checks that a mount whose server was killed is named in a hint, and can be unmounted.
-pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
+pub(crate) fn dead_mount_is_cleared_away() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let pid = volume.server();
     run(Command::new("kill").args(["-KILL", &pid]));
@@ -79,7 +79,7 @@ pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
 }
 
 /// Checks that umount removes a mount whose server is being killed, at whatever moment it runs.
-pub(crate) fn a_dying_mount_is_cleared_away() -> Result<(), TrialError> {
+pub(crate) fn dying_mount_is_cleared_away() -> Result<(), TrialError> {
     const ROUNDS: usize = 10;
     let mut volume = mounted("rw")?;
     for round in 0..ROUNDS {
@@ -104,7 +104,7 @@ pub(crate) fn a_dying_mount_is_cleared_away() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn a_write_protected_device_is_only_read() -> Result<(), TrialError> {
+pub(crate) fn write_protected_device_is_only_read() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     let mut attach = Command::new("losetup");
     let device = run(attach.args(["--read-only", "--find", "--show"]).arg(&volume.image.data));
@@ -214,7 +214,7 @@ fn check_namespaces(worker: &Path) {
 }
 
 /// Checks that the server writes no access times on a read-only mount, however it became read-only.
-pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError> {
+pub(crate) fn mount_made_read_only_keeps_its_times() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     for helped in [true, false] {
         let remount = |how: &str| {

@@ -18,7 +18,7 @@ const TREE: &str = "/usr/share/perl";
 /// The numbers of commits that are acknowledged before the server is killed, one for each round.
 const COMMITS: [u64; 5] = [11, 3, 27, 50, 8];
 
-pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
+pub(crate) fn repository_keeps_its_commits() -> Result<(), TrialError> {
     needs("git", "git")?;
     let mut volume = roomy()?;
     volume.mount("rw");
@@ -33,7 +33,7 @@ pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
     run(git(&clone).args(["repack", "-adq"]));
     run(git(&clone).args(["fsck", "--strict"]));
     run(Command::new("sync").arg(clone.join(".git/objects/pack")));
-    a_clone_is_killed(&mut volume, &source);
+    kill_a_clone(&mut volume, &source);
     for (round, until) in COMMITS.into_iter().take(if is_long() { 5 } else { 2 }).enumerate() {
         let before = commits(&clone);
         let acknowledged = commit_until_killed(&mut volume, &clone, until);
@@ -54,7 +54,7 @@ pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
 
 /// Kills the server while a repository is cloned. Checks that an earlier, complete clone is still
 /// intact, and that a new clone succeeds.
-fn a_clone_is_killed(volume: &mut Mounted, source: &Path) {
+fn kill_a_clone(volume: &mut Mounted, source: &Path) {
     let half = volume.at("half");
     let mut command = git(source);
     let child = command.args(["clone", "-q", "--no-local", "."]).arg(&half);

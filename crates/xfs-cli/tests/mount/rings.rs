@@ -12,24 +12,21 @@ use crate::{agreement, crash, files, permissions, refusals, user, work, writebac
 /// Returns the trials of rings, and the most important other trials with mounts through rings.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::new("an_ordinary_user_mounts_through_rings", user::so_does_one_through_rings),
+        Trial::new("ordinary_user_mounts_through_rings", user::ordinary_user_mounts_through_rings),
         Trial::new("requests_come_through_rings", requests_come_through_rings),
         Trial::new(
             "rings_that_are_not_offered_are_refused",
             rings_that_are_not_offered_are_refused,
         ),
-        again("a_mount_agrees_with_the_model", agreement::a_mount_agrees_with_the_model),
-        again("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
+        again("mount_agrees_with_the_model", agreement::mount_agrees_with_the_model),
+        again("tree_is_copied_there_and_back", work::tree_is_copied_there_and_back),
         again("files_without_names_are_kept", files::files_without_names_are_kept),
         again("ranges_and_copies", files::ranges_and_copies),
         again("flags_and_attributes", files::flags_and_attributes),
-        again(
-            "a_server_checks_as_the_kernel_does",
-            permissions::a_server_checks_as_the_kernel_does,
-        ),
-        again("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
+        again("server_checks_as_the_kernel_does", permissions::server_checks_as_the_kernel_does),
+        again("killed_mount_is_recovered", crash::killed_mount_is_recovered),
         again("signals_unmount_cleanly", crash::signals_unmount_cleanly),
-        again("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
+        again("dead_mount_is_cleared_away", refusals::dead_mount_is_cleared_away),
         again("signals_lose_nothing_acknowledged", writeback::signals_lose_nothing_acknowledged),
         again("writes_after_a_signal_are_kept", writeback::writes_after_a_signal_are_kept),
     ]

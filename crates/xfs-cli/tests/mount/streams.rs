@@ -96,7 +96,7 @@ pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
 
 /// Checks that a reader of one file never gets data of another file, while blocks are freed in one
 /// of the files and reused in the other.
-pub(crate) fn a_reader_sees_no_other_file() -> Result<(), TrialError> {
+pub(crate) fn reader_sees_no_other_file() -> Result<(), TrialError> {
     const LENGTH: usize = 512 * KIB;
     let volume = mounted("rw")?;
     let (mine, other) = (volume.at("mine"), volume.at("other"));

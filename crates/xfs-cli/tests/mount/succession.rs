@@ -15,12 +15,9 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::new("a_mount_comes_right_after_umount", a_mount_comes_right_after_umount),
-        Trial::new("a_mount_waits_until_a_file_is_closed", a_mount_waits_until_a_file_is_closed),
-        Trial::new(
-            "a_mount_waits_until_a_device_is_closed",
-            a_mount_waits_until_a_device_is_closed,
-        ),
+        Trial::new("mount_comes_right_after_umount", mount_comes_right_after_umount),
+        Trial::new("mount_waits_until_a_file_is_closed", mount_waits_until_a_file_is_closed),
+        Trial::new("mount_waits_until_a_device_is_closed", mount_waits_until_a_device_is_closed),
         Trial::new("process_that_does_not_close_is_named", process_that_does_not_close_is_named),
         Trial::new(
             "image_in_use_by_another_program_is_not_waited_for",
@@ -46,7 +43,7 @@ impl Drop for LoopDevice {
     }
 }
 
-fn a_mount_comes_right_after_umount() -> Result<(), TrialError> {
+fn mount_comes_right_after_umount() -> Result<(), TrialError> {
     const ROUNDS: usize = 10;
     const FILES: usize = 200;
     let mut volume = mounted("rw")?;
@@ -62,7 +59,7 @@ fn a_mount_comes_right_after_umount() -> Result<(), TrialError> {
     volume.check()
 }
 
-fn a_mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
+fn mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     check_waiting(&mut volume);
     volume.check()
@@ -70,7 +67,7 @@ fn a_mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
 
 /// Checks that a mount waits until a block device is closed. A second process cannot open the
 /// device exclusively, and so fails before it tries the lock.
-fn a_mount_waits_until_a_device_is_closed() -> Result<(), TrialError> {
+fn mount_waits_until_a_device_is_closed() -> Result<(), TrialError> {
     let mut volume = volume("parent-exchange")?;
     let device = LoopDevice::of(&volume);
     let file = std::mem::replace(&mut volume.image.data, PathBuf::from(&device.0));

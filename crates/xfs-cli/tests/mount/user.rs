@@ -16,11 +16,11 @@ const GROUP: u32 = 2000;
 
 /// Checks that an ordinary user can mount. This machine may deny its users access to /dev/fuse, so
 /// the test makes a /dev/fuse for all users in its own mount namespace.
-pub(crate) fn an_ordinary_user_mounts() -> Result<(), TrialError> {
+pub(crate) fn ordinary_user_mounts() -> Result<(), TrialError> {
     mounts_with("")
 }
 
-pub(crate) fn so_does_one_through_rings() -> Result<(), TrialError> {
+pub(crate) fn ordinary_user_mounts_through_rings() -> Result<(), TrialError> {
     let _on = FuseRings::on()?;
     mounts_with(",io_uring")
 }

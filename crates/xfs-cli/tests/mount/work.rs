@@ -20,7 +20,7 @@ const TREE: &str = "/usr/share/perl";
 /// How long the server may take to free removed files.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) fn a_tree_is_copied_there_and_back() -> Result<(), TrialError> {
+pub(crate) fn tree_is_copied_there_and_back() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let (there, back) = (volume.at("tree"), volume.outside("back"));
     run(Command::new("cp").arg("-a").arg(TREE).arg(&there));
@@ -176,7 +176,7 @@ pub(crate) fn mount_passes_on_suid_and_dev() -> Result<(), TrialError> {
 
 /// Checks that a mount is unmounted by a symbolic link to its folder, as umount(8) does. The mount
 /// was made by the same link.
-pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
+pub(crate) fn link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let link = volume.outside("link");
     std::os::unix::fs::symlink(volume.path(), &link).unwrap();

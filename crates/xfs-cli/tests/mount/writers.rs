@@ -32,7 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::new("two_writers_share_a_log", two_writers_share_a_log),
         Trial::new("two_writers_one_of_them_qemu", two_writers_one_of_them_qemu),
         Trial::new("readers_share_an_image_by_every_way", readers_share_an_image_by_every_way),
-        Trial::new("a_killed_writer_leaves_no_lock", a_killed_writer_leaves_no_lock),
+        Trial::new("killed_writer_leaves_no_lock", killed_writer_leaves_no_lock),
         Trial::new("umount_finds_an_image_below_its_loop_device", umount_finds_an_image),
     ]
 }
@@ -550,7 +550,7 @@ fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
 }
 
 /// Checks that a killed server leaves no lock behind, in whatever way it had opened the image.
-fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
+fn killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Access, FileDevice, OpenOptions};
+use super::{DeviceAccess, FileDevice, OpenOptions};
 use crate::device::{BlockDevice, Durability};
 use crate::error::DeviceFailure;
 use crate::memory::MemoryDevice;
@@ -35,11 +35,11 @@ fn file_is_read_and_written_at_offsets() {
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     assert_eq!(device.length_bytes(), 4096);
     assert_eq!(device.sector_size(), 512);
-    device.write_at(512, &[1; 512], Durability::Cached).unwrap();
-    device.write_at(1024, &[2; 512], Durability::Durable).unwrap();
+    device.write_at(&[1; 512], 512, Durability::Cached).unwrap();
+    device.write_at(&[2; 512], 1024, Durability::Durable).unwrap();
     device.flush().unwrap();
     let mut bytes = [0; 1536];
-    device.read_at(512, &mut bytes).unwrap();
+    device.read_at(&mut bytes, 512).unwrap();
     assert_eq!(bytes[..512], [1; 512]);
     assert_eq!(bytes[512..1024], [2; 512]);
     assert_eq!(bytes[1024..], [7; 512]);
@@ -51,7 +51,7 @@ fn discard_frees_whole_sectors_only() {
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     device.discard(100, 1500).unwrap();
     let mut bytes = [0; 4096];
-    device.read_at(0, &mut bytes).unwrap();
+    device.read_at(&mut bytes, 0).unwrap();
     assert_eq!(bytes[..512], [7; 512]);
     assert_eq!(bytes[1536..], [7; 2560]);
     assert_eq!(device.length_bytes(), 4096);
@@ -63,7 +63,7 @@ fn write_zeros_clears_the_range() {
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     device.write_zeros(100, 5000).unwrap();
     let mut bytes = [0; 8192];
-    device.read_at(0, &mut bytes).unwrap();
+    device.read_at(&mut bytes, 0).unwrap();
     assert_eq!(bytes[..100], [7; 100]);
     assert_eq!(bytes[100..5100], [0; 5000]);
     assert_eq!(bytes[5100..], [7; 3092]);
@@ -79,12 +79,12 @@ fn io_past_the_end_is_refused() {
     let file = image(&[0; 1000]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 1), (u64::MAX - 1, 2)] {
-        let read = device.read_at(offset, &mut vec![0; length]).unwrap_err();
+        let read = device.read_at(&mut vec![0; length], offset).unwrap_err();
         assert_eq!(read.kind(), ErrorKind::UnexpectedEof);
-        let write = device.write_at(offset, &vec![0; length], Durability::Cached).unwrap_err();
+        let write = device.write_at(&vec![0; length], offset, Durability::Cached).unwrap_err();
         assert_eq!(write.kind(), ErrorKind::UnexpectedEof);
     }
-    device.read_at(1000, &mut []).unwrap();
+    device.read_at(&mut [], 1000).unwrap();
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn read_of_a_shrunk_file_is_an_error() {
     let file = image(&[0; 8192]);
     let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     file.as_file().set_len(4096).unwrap();
-    let error = device.read_at(0, &mut [0; 8192]).unwrap_err();
+    let error = device.read_at(&mut [0; 8192], 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "an error and not SIGBUS (I3)");
 }
 
@@ -108,12 +108,12 @@ fn flush_and_durable_write_of_a_shrunk_file_fail() {
         assert!(error.to_string().contains(" of 8192 bytes are left"), "{error}");
     };
     check(device.flush());
-    check(device.write_at(0, &[1; 512], Durability::Durable));
-    check(device.read_at(7680, &mut [0; 512]));
+    check(device.write_at(&[1; 512], 0, Durability::Durable));
+    check(device.read_at(&mut [0; 512], 7680));
     // This write would restore the old length of the file.
-    check(device.write_at(7680, &[1; 512], Durability::Cached));
+    check(device.write_at(&[1; 512], 7680, Durability::Cached));
     assert_eq!(file.as_file().metadata().unwrap().len(), 4096);
-    device.write_at(4096, &[1; 512], Durability::Cached).unwrap();
+    device.write_at(&[1; 512], 4096, Durability::Cached).unwrap();
     check(device.flush());
     file.as_file().set_len(9000).unwrap();
     device.flush().unwrap();
@@ -125,7 +125,7 @@ fn unlinked_file_can_still_be_written() {
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
     std::fs::remove_file(file.path()).unwrap();
     std::fs::write(file.path(), "another").unwrap();
-    device.write_at(0, &[1; 512], Durability::Durable).unwrap();
+    device.write_at(&[1; 512], 0, Durability::Durable).unwrap();
     device.flush().unwrap();
     FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
 }
@@ -158,7 +158,7 @@ fn read_only_device_refuses_every_change() {
     let access = flags & rustix::fs::OFlags::RWMODE;
     assert_eq!(access, rustix::fs::OFlags::RDONLY, "the descriptor cannot write (I1)");
     for durability in [Durability::Cached, Durability::Durable] {
-        let error = device.write_at(0, &[0; 512], durability).unwrap_err();
+        let error = device.write_at(&[0; 512], 0, durability).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
     }
     assert_eq!(device.discard(0, 4096).unwrap_err().kind(), ErrorKind::PermissionDenied);
@@ -173,7 +173,7 @@ fn readers_share_a_file_and_a_writer_excludes_all() {
     let second = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
     assert!(matches!(
         failure(file.path(), OpenOptions::read_write()),
-        DeviceFailure::Locked(Access::ReadWrite)
+        DeviceFailure::Locked(DeviceAccess::ReadWrite)
     ));
     drop((reader, second));
     let writer = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
@@ -182,7 +182,7 @@ fn readers_share_a_file_and_a_writer_excludes_all() {
     }
     assert!(matches!(
         failure(file.path(), OpenOptions::read_only()),
-        DeviceFailure::Locked(Access::ReadOnly)
+        DeviceFailure::Locked(DeviceAccess::ReadOnly)
     ));
     FileDevice::open(file.path(), OpenOptions::read_only().live()).unwrap();
     drop(writer);

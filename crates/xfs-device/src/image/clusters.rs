@@ -107,7 +107,7 @@ impl ClusterTables {
         let end = end.min(file.length_bytes());
         let length = end.checked_sub(start).ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut packed = vec![0; usize::try_from(length).unwrap_or(0)];
-        file.read_at(start, &mut packed)?;
+        file.read_at(&mut packed, start)?;
         let mut bytes = vec![0; cluster_bytes];
         let packed = std::iter::once(packed.as_slice());
         match decompress_slice_iter_to_slice(&mut bytes, packed, false, true) {
@@ -157,6 +157,6 @@ impl ClusterMap for ClusterTables {
 fn read_entry(file: &FileDevice, table: u64, offset: u64) -> io::Result<u64> {
     let mut bytes = [0; 8];
     let at = table.checked_add(offset).ok_or(io::ErrorKind::UnexpectedEof)?;
-    file.read_at(at, &mut bytes)?;
+    file.read_at(&mut bytes, at)?;
     Ok(number(&bytes, 0, 8))
 }

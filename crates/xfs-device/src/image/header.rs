@@ -117,7 +117,7 @@ impl ImageHeader {
         if there.len() < HEADER_BYTES_2 {
             return Err(HeaderError::Damaged);
         }
-        file.read_at(0, there)?;
+        file.read_at(there, 0)?;
         let (features, compression) = match number(&bytes, 4, 4) {
             2 => (0, 0),
             3 if length < 104 || number(&bytes, 100, 4) < 104 => return Err(HeaderError::Damaged),
@@ -166,7 +166,7 @@ fn backing(file: &FileDevice, header: &[u8]) -> io::Result<String> {
         return Ok("its name is past the end of the image".to_owned());
     }
     let mut name = vec![0; length as usize];
-    file.read_at(start, &mut name)?;
+    file.read_at(&mut name, start)?;
     Ok(crate::text::printable(&String::from_utf8_lossy(&name)))
 }
 

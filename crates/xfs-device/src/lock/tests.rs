@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use super::{MAX_SECTORS, READERS, WRITERS, announce, conflicts, sectors, withdraw};
-use crate::file::Access::{self, ReadOnly, ReadWrite};
+use crate::file::DeviceAccess::{self, ReadOnly, ReadWrite};
 use crate::stack::Span;
 
 const FIRST: Span = Span { start: 1 << 20, end: 2 << 20 };
@@ -11,7 +11,7 @@ const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
 const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
 
 /// Checks whether a second user may announce its span after the first one has announced its own.
-fn check_beside(first: (Span, Access), second: (Span, Access), expected: bool) {
+fn check_beside(first: (Span, DeviceAccess), second: (Span, DeviceAccess), expected: bool) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || File::open(file.path()).unwrap();
     let (one, two) = (open(), open());

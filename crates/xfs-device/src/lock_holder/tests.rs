@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use super::{LockHolder, lock_of};
-use crate::file::Access;
+use crate::file::DeviceAccess;
 
 #[test]
 fn lines_of_locks_name_a_process() {
@@ -39,9 +39,9 @@ fn hint_fits_the_lock_holder() {
     let mounted = holder(Some("/mnt"));
     let said = "another program has it open: it is mounted at /mnt (process 7)";
     assert_eq!(mounted.to_string(), said);
-    assert_eq!(mounted.hint(Access::ReadWrite), "unmount it (ferroxfs umount /mnt)");
+    assert_eq!(mounted.hint(DeviceAccess::ReadWrite), "unmount it (ferroxfs umount /mnt)");
     let plain = holder(None);
     assert!(plain.to_string().contains("process 7 (ferroxfs put a.img:/f)"));
-    assert!(plain.hint(Access::ReadOnly).ends_with("--live"));
-    assert!(!plain.hint(Access::ReadWrite).contains("umount"));
+    assert!(plain.hint(DeviceAccess::ReadOnly).ends_with("--live"));
+    assert!(!plain.hint(DeviceAccess::ReadWrite).contains("umount"));
 }

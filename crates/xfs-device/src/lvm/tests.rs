@@ -71,7 +71,7 @@ fn make(disk: &MemoryDevice, start: u64, text: &str, ring: u64) {
 }
 
 fn write(disk: &MemoryDevice, offset: u64, bytes: &[u8]) {
-    disk.write_at(offset, bytes, Durability::Cached).unwrap();
+    disk.write_at(bytes, offset, Durability::Cached).unwrap();
 }
 
 fn disk() -> MemoryDevice {

@@ -7,7 +7,7 @@ use crate::device::{BlockDevice, Durability};
 
 fn read(device: &MemoryDevice, offset: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0xaa; length];
-    device.read_at(offset, &mut bytes).unwrap();
+    device.read_at(&mut bytes, offset).unwrap();
     bytes
 }
 
@@ -23,7 +23,7 @@ fn writes_cross_chunks_and_tables() {
     let device = MemoryDevice::new(1 << 30);
     let bytes: Vec<u8> = (0..3 * CHUNK_BYTES).map(|index| (index % 251) as u8).collect();
     for offset in [0, 100, (32 << 20) - 70_000, (1 << 30) - bytes.len() as u64] {
-        device.write_at(offset, &bytes, Durability::Cached).unwrap();
+        device.write_at(&bytes, offset, Durability::Cached).unwrap();
         assert_eq!(read(&device, offset, bytes.len()), bytes);
     }
 }
@@ -52,13 +52,13 @@ fn default_write_zeros_writes_bytes() {
 fn io_past_the_end_is_refused() {
     let device = MemoryDevice::new(1000);
     for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 2)] {
-        let error = device.read_at(offset, &mut vec![0; length]).unwrap_err();
+        let error = device.read_at(&mut vec![0; length], offset).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-        let error = device.write_at(offset, &vec![0; length], Durability::Cached).unwrap_err();
+        let error = device.write_at(&vec![0; length], offset, Durability::Cached).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     }
     assert_eq!(device.discard(900, u64::MAX).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-    assert_eq!(MemoryDevice::new(0).read_at(0, &mut []).ok(), Some(()));
+    assert_eq!(MemoryDevice::new(0).read_at(&mut [], 0).ok(), Some(()));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn threads_write_disjoint_ranges() {
             scope.spawn(move || {
                 for at in (0..8 << 20).step_by(1 << 20) {
                     let offset = at + u64::from(thread) * 1000;
-                    device.write_at(offset, &[thread + 1; 1000], Durability::Cached).unwrap();
+                    device.write_at(&[thread + 1; 1000], offset, Durability::Cached).unwrap();
                 }
             });
         }

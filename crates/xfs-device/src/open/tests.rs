@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::open_device;
 use crate::error::DeviceFailure;
-use crate::file::{Access, OpenOptions};
+use crate::file::{DeviceAccess, OpenOptions};
 use crate::signature::Contents;
 
 fn failure(path: &Path, options: OpenOptions) -> DeviceFailure {
@@ -45,7 +45,7 @@ fn qcow2_is_never_written() {
     file.write_all(b"QFI\xfb\0\0\0\x03").unwrap();
     assert!(matches!(
         failure(file.path(), OpenOptions::read_write()),
-        DeviceFailure::ForeignImage(Contents::Qcow2, Access::ReadWrite)
+        DeviceFailure::ForeignImage(Contents::Qcow2, DeviceAccess::ReadWrite)
     ));
 }
 
@@ -110,14 +110,14 @@ mod qcow2 {
             let device = open_device(&path, OpenOptions::read_only()).unwrap().device;
             assert_eq!(device.length_bytes(), sample.len() as u64);
             let mut bytes = vec![0; sample.len()];
-            device.read_at(0, &mut bytes).unwrap();
+            device.read_at(&mut bytes, 0).unwrap();
             assert!(bytes == sample, "whole, {extra:?}");
             for offset in (0..sample.len() - 1000).step_by(99_991) {
                 let mut bytes = [0; 1000];
-                device.read_at(offset as u64, &mut bytes).unwrap();
+                device.read_at(&mut bytes, offset as u64).unwrap();
                 assert_eq!(bytes, sample[offset..offset + 1000]);
             }
-            assert!(device.read_at(sample.len() as u64 - 1, &mut [0; 2]).is_err());
+            assert!(device.read_at(&mut [0; 2], sample.len() as u64 - 1).is_err());
         }
     }
 
@@ -133,9 +133,9 @@ mod qcow2 {
         file.set_len(file.metadata().unwrap().len() - (1 << 20)).unwrap();
         let device = open_device(&path, OpenOptions::read_only()).unwrap().device;
         let mut bytes = [0; 512];
-        device.read_at(0, &mut bytes).unwrap();
+        device.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes, [7; 512]);
-        let error = device.read_at((3 << 20) - 512, &mut bytes).unwrap_err();
+        let error = device.read_at(&mut bytes, (3 << 20) - 512).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
     }
 
@@ -183,7 +183,7 @@ mod qcow2 {
                 let mut file = tempfile::NamedTempFile::new().unwrap();
                 file.write_all(&bytes).unwrap();
                 if let Ok(opened) = open_device(file.path(), OpenOptions::read_only()) {
-                    let _ = opened.device.read_at(0, &mut [0; 512]);
+                    let _ = opened.device.read_at(&mut [0; 512], 0);
                 }
             }
         }
@@ -237,7 +237,7 @@ mod qcow2 {
         std::fs::write(&path, bytes).unwrap();
         let device = open_device(&path, OpenOptions::read_only()).unwrap().device;
         let mut bytes = vec![0; sample.len()];
-        device.read_at(0, &mut bytes).unwrap();
+        device.read_at(&mut bytes, 0).unwrap();
         assert!(bytes == sample);
     }
 }

@@ -16,7 +16,7 @@ fn below() -> Arc<MemoryDevice> {
 
 fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    device.read_at(offset, &mut bytes).unwrap();
+    device.read_at(&mut bytes, offset).unwrap();
     bytes
 }
 
@@ -27,7 +27,7 @@ fn any_range_reads_as_written() {
         let device = below();
         let before = read(&*device, 0, LENGTH as usize);
         let overlay = OverlayDevice::new(device.clone(), LENGTH);
-        overlay.write_at(offset, &vec![255; length], Durability::Cached).unwrap();
+        overlay.write_at(&vec![255; length], offset, Durability::Cached).unwrap();
         let mut expected = before.clone();
         expected[offset as usize..][..length].fill(255);
         for (start, count) in [(0, LENGTH as usize), (offset, length), (offset / 2, 100)] {
@@ -43,10 +43,10 @@ fn any_range_reads_as_written() {
 #[test]
 fn write_past_the_memory_bound_is_refused() {
     let overlay = OverlayDevice::new(below(), 1024);
-    overlay.write_at(0, &[1; 1024], Durability::Cached).unwrap();
-    overlay.write_at(512, &[2; 512], Durability::Cached).unwrap();
+    overlay.write_at(&[1; 1024], 0, Durability::Cached).unwrap();
+    overlay.write_at(&[2; 512], 512, Durability::Cached).unwrap();
     assert_eq!(overlay.written_bytes(), 1024);
-    let error = overlay.write_at(1024, &[1], Durability::Cached).unwrap_err();
+    let error = overlay.write_at(&[1], 1024, Durability::Cached).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }
 
@@ -54,7 +54,7 @@ fn write_past_the_memory_bound_is_refused() {
 fn io_past_the_end_is_refused() {
     let overlay = OverlayDevice::new(below(), LENGTH);
     for (offset, length) in [(LENGTH, 1), (LENGTH - 1, 2), (u64::MAX, 1)] {
-        let error = overlay.write_at(offset, &vec![0; length], Durability::Cached).unwrap_err();
+        let error = overlay.write_at(&vec![0; length], offset, Durability::Cached).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
     assert!(!overlay.is_read_only());
@@ -65,7 +65,7 @@ fn whole_ranges_are_written_by_one_write() {
     let device = Arc::new(Counting { inner: below(), writes: Mutex::default() });
     let overlay = OverlayDevice::new(device.clone(), LENGTH);
     for sector in [0, 1, 8, 10, 15, 16, 20] {
-        overlay.write_at(sector * 512, &[sector as u8; 512], Durability::Cached).unwrap();
+        overlay.write_at(&[sector as u8; 512], sector * 512, Durability::Cached).unwrap();
     }
     let before = read(&overlay, 0, LENGTH as usize);
     overlay.write_back(&[4096..8192, 10240..11264]).unwrap();
@@ -93,13 +93,13 @@ impl BlockDevice for Counting {
         false
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.inner.read_at(offset, buffer)
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.inner.read_at(buffer, offset)
     }
 
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         self.writes.lock().unwrap().push((offset, bytes.len()));
-        self.inner.write_at(offset, bytes, durability)
+        self.inner.write_at(bytes, offset, durability)
     }
 
     fn flush(&self) -> io::Result<()> {

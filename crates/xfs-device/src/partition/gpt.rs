@@ -12,7 +12,7 @@ use std::io;
 
 use uuid::Uuid;
 
-use super::{MAX_PARTITIONS, Purpose, TableEntry};
+use super::{MAX_PARTITIONS, PartitionType, TableEntry};
 use crate::device::BlockDevice;
 
 const MAGIC: &[u8] = b"EFI PART";
@@ -70,7 +70,7 @@ fn read_range(
         return Ok(None);
     }
     let mut bytes = vec![0; length];
-    device.read_at(start, &mut bytes)?;
+    device.read_at(&mut bytes, start)?;
     Ok(Some(bytes))
 }
 
@@ -121,7 +121,7 @@ fn decode_entry(number: u32, bytes: &[u8]) -> Option<TableEntry> {
         number,
         first_sector,
         sectors,
-        purpose: Purpose::Gpt(purpose),
+        purpose: PartitionType::Gpt(purpose),
         name: name.collect(),
     })
 }

@@ -12,7 +12,7 @@
 
 use std::io;
 
-use super::{MAX_PARTITIONS, Purpose, TableEntry};
+use super::{MAX_PARTITIONS, PartitionType, TableEntry};
 use crate::device::BlockDevice;
 
 /// Type of the only partition in the MBR of a disk with a GPT.
@@ -48,7 +48,7 @@ impl RecordEntry {
             number,
             first_sector: base + u64::from(self.first_sector),
             sectors: self.sectors.into(),
-            purpose: Purpose::Mbr(self.kind),
+            purpose: PartitionType::Mbr(self.kind),
             name: String::new(),
         }
     }
@@ -115,7 +115,7 @@ fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[Recor
         return Ok(None);
     }
     let mut record = [0; RECORD_BYTES];
-    device.read_at(start, &mut record)?;
+    device.read_at(&mut record, start)?;
     Ok(decode_record(&record))
 }
 

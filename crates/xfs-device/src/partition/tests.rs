@@ -66,7 +66,7 @@ impl Gpt {
 
 pub(crate) fn write(disk: &MemoryDevice, offset: u64, bytes: &[u8]) {
     let fits = (DISK_BYTES - offset).min(bytes.len() as u64) as usize;
-    disk.write_at(offset, &bytes[..fits], Durability::Cached).unwrap();
+    disk.write_at(&bytes[..fits], offset, Durability::Cached).unwrap();
 }
 
 /// Writes a boot record at byte `offset`. Each slot has the type, the first sector and the number

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Usage, device_name, parse_mount, unescape};
 use crate::error::{DeviceError, DeviceFailure};
-use crate::file::Access;
+use crate::file::DeviceAccess;
 
 #[test]
 fn mountinfo_line_gives_device_and_mount_point() {
@@ -30,10 +30,10 @@ fn device_name_equals_that_of_the_kernel() {
 #[test]
 fn loop_device_conflicts_with_writers_only() {
     let attached = Usage::Loop { device: PathBuf::from("/dev/loop0") };
-    assert!(!attached.conflicts(Access::ReadOnly));
-    assert!(attached.conflicts(Access::ReadWrite));
+    assert!(!attached.conflicts(DeviceAccess::ReadOnly));
+    assert!(attached.conflicts(DeviceAccess::ReadWrite));
     let mounted = Usage::Mounted { mount_point: PathBuf::from("/mnt") };
-    assert!(mounted.conflicts(Access::ReadOnly));
+    assert!(mounted.conflicts(DeviceAccess::ReadOnly));
 }
 
 #[test]
@@ -43,6 +43,6 @@ fn live_hint_is_given_to_readers_only() {
         let error = DeviceError::new(Path::new("image"), DeviceFailure::InUse(mounted, access));
         error.hint().unwrap_or_default()
     };
-    assert!(hint(Access::ReadOnly).contains("--live"));
-    assert_eq!(hint(Access::ReadWrite), "unmount it");
+    assert!(hint(DeviceAccess::ReadOnly).contains("--live"));
+    assert_eq!(hint(DeviceAccess::ReadWrite), "unmount it");
 }

@@ -12,11 +12,11 @@ fn window_shifts_offsets_and_refuses_others() {
     let whole = Arc::new(MemoryDevice::new(10_000));
     let window = WindowDevice::new(whole.clone(), 1000, 2000);
     assert_eq!(window.length_bytes(), 2000);
-    window.write_at(0, &[7; 2000], Durability::Durable).unwrap();
+    window.write_at(&[7; 2000], 0, Durability::Durable).unwrap();
     let mut bytes = [0; 2002];
-    whole.read_at(999, &mut bytes).unwrap();
+    whole.read_at(&mut bytes, 999).unwrap();
     assert_eq!((bytes[0], bytes[1], bytes[2000], bytes[2001]), (0, 7, 7, 0));
-    let error = window.read_at(1999, &mut [0; 2]).unwrap_err();
+    let error = window.read_at(&mut [0; 2], 1999).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     window.discard(0, 2000).unwrap();
     assert_eq!(window.discard(0, 2001).unwrap_err().kind(), ErrorKind::UnexpectedEof);

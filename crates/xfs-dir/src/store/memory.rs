@@ -45,18 +45,16 @@ pub(crate) struct MemoryFork {
 
 /// Returns the geometry of the golden image with another block size and directory block size.
 pub(crate) fn geometry(block_log: u8, directory_block_log: u8) -> Geometry {
-    let golden = golden().geometry();
-    Geometry {
-        block_size: 1 << block_log,
-        block_log,
-        directory_block_log,
-        inodes_per_block_log: block_log - golden.inode_log,
-        ag_count: 1 << 16,
-        ag_blocks: 1 << 20,
-        ag_blocks_log: 20,
-        data_blocks: 1 << 36,
-        ..golden
-    }
+    let mut geometry = golden().geometry();
+    geometry.block_size = 1 << block_log;
+    geometry.block_log = block_log;
+    geometry.directory_block_log = directory_block_log;
+    geometry.inodes_per_block_log = block_log - geometry.inode_log;
+    geometry.ag_count = 1 << 16;
+    geometry.ag_blocks = 1 << 20;
+    geometry.ag_blocks_log = 20;
+    geometry.data_blocks = 1 << 36;
+    geometry
 }
 
 impl MemoryFork {

@@ -5,7 +5,7 @@ use crate::features::{IncompatFeatures, LogIncompatFeatures, RoCompatFeatures, V
 
 /// The kind of access to a volume for which support is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum VolumeAccess {
     /// Reads and describes the superblock and the headers.
     Describe,
     /// Reads files and metadata.
@@ -109,13 +109,13 @@ const WRITABLE: RoCompatFeatures = RoCompatFeatures::FINOBT
 impl Superblock {
     /// Returns the reason why `access` is refused, or `None` if it is allowed.
     #[must_use]
-    pub fn refusal(&self, access: Access) -> Option<Unsupported> {
+    pub fn refusal(&self, access: VolumeAccess) -> Option<Unsupported> {
         let reasons = [self.read_refusal(access), self.write_refusal(access)];
         reasons.into_iter().flatten().next()
     }
 
-    fn read_refusal(&self, access: Access) -> Option<Unsupported> {
-        if access == Access::Describe {
+    fn read_refusal(&self, access: VolumeAccess) -> Option<Unsupported> {
+        if access == VolumeAccess::Describe {
             return None;
         }
         if self.version_flags.contains(VersionFlags::BORG) {
@@ -134,8 +134,8 @@ impl Superblock {
         None
     }
 
-    fn write_refusal(&self, access: Access) -> Option<Unsupported> {
-        if matches!(access, Access::Describe | Access::Read) {
+    fn write_refusal(&self, access: VolumeAccess) -> Option<Unsupported> {
+        if matches!(access, VolumeAccess::Describe | VolumeAccess::Read) {
             return None;
         }
         let unknown = self.ro_compat.difference(WRITABLE);
@@ -143,7 +143,7 @@ impl Superblock {
             return Some(Unsupported::UnknownRoCompat(unknown.bits()));
         }
         let unknown = self.log_incompat.difference(LogIncompatFeatures::XATTRS);
-        if access == Access::Recover && !unknown.is_empty() {
+        if access == VolumeAccess::Recover && !unknown.is_empty() {
             return Some(Unsupported::UnknownLogIncompat(unknown.bits()));
         }
         if self.has_realtime() {

@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{Access, Unsupported};
 use super::{Superblock, SuperblockCheck, SuperblockDisk, SuperblockError, seal};
+use super::{Unsupported, VolumeAccess};
 use crate::addr::{AgNumber, DiskAddr, Lsn};
 use crate::corruption::{Check, StructureAddress};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
@@ -46,7 +46,7 @@ fn check_accepted(change: impl FnOnce(&mut SuperblockDisk)) {
 fn golden_superblocks_decode() {
     for (name, headers) in golden::HEADERS {
         let superblock = decode(headers).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(superblock.refusal(Access::Recover), None, "{name}");
+        assert_eq!(superblock.refusal(VolumeAccess::Recover), None, "{name}");
         assert!(!superblock.in_progress, "{name}");
     }
     for (name, sector) in [
@@ -105,8 +105,8 @@ fn realtime_and_metadata_directories_are_described_and_read() {
         (metadir, Unsupported::MetadirWrite),
         (zoned, Unsupported::RealtimeWrite),
     ] {
-        assert_eq!(superblock.refusal(Access::Read), None);
-        assert_eq!(superblock.refusal(Access::Write), Some(refusal));
+        assert_eq!(superblock.refusal(VolumeAccess::Read), None);
+        assert_eq!(superblock.refusal(VolumeAccess::Write), Some(refusal));
     }
 }
 
@@ -295,7 +295,7 @@ fn realtime_fields_must_agree() {
 
 #[test]
 fn features_are_refused_by_name() {
-    use Access::{Describe, Read, Recover, Write};
+    use VolumeAccess::{Describe, Read, Recover, Write};
     let refusal = |change: &dyn Fn(&mut SuperblockDisk), access| {
         decode(&changed(change)).unwrap().refusal(access)
     };

@@ -130,7 +130,8 @@ impl Server {
             // program may have set new ones since. For such a write the kernel checks the error
             // only, not the number of bytes written. It sends no times for data that a program has
             // written to a mapping, unless it maintains the times.
-            let times = if self.settings.writeback { LateTimes::Told } else { LateTimes::Now };
+            let times =
+                if self.settings.writeback { LateTimes::FromCaller } else { LateTimes::Now };
             file.write_back_at(bytes, wanted.offset, times).map_err(errno)?;
             bytes.len()
         } else {
@@ -349,6 +350,6 @@ fn send_from_image(
 fn copy_bytes(from: FilePosition<'_>, to: FilePosition<'_>, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length as usize];
     let read = from.file.read_at(&mut bytes, from.offset).map_err(errno)?;
-    let bytes = bytes.get(..read).unwrap_or_default();
+    let bytes = bytes.get(..read).expect("a read returns at most the length of its buffer");
     to.file.write_at(bytes, to.offset).map(|written| written as u64).map_err(errno)
 }

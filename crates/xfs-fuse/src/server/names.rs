@@ -242,13 +242,13 @@ impl Server {
         mode: RenameMode,
     ) -> Result<(), Errno> {
         let replaced = match mode {
-            RenameMode::Replace | RenameMode::Whiteout => match self.node(directory)?.lookup(to) {
+            RenameMode::NoReplace | RenameMode::Exchange => None,
+            _ => match self.node(directory)?.lookup(to) {
                 Ok(replaced) => Some(replaced),
                 Err(Error::Posix(PosixError::NotFound)) => None,
                 // Otherwise the replaced file would be freed while a program uses it.
                 Err(error) => return Err(errno(error)),
             },
-            RenameMode::NoReplace | RenameMode::Exchange => None,
         };
         let context = self.context(request);
         let (source, target) = (context.node(request.node())?, context.node(directory)?);

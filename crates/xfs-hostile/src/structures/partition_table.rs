@@ -25,7 +25,7 @@ pub fn partition_table(input: &[u8]) {
 
 fn look(head: &[u8], tail: &[u8]) {
     let disk = MemoryDevice::new(DISK_BYTES);
-    let write = |offset, bytes: &[u8]| drop(disk.write_at(offset, bytes, Durability::Cached));
+    let write = |offset, bytes: &[u8]| drop(disk.write_at(bytes, offset, Durability::Cached));
     write(0, head);
     write(DISK_BYTES.saturating_sub(tail.len() as u64), tail);
     black_box(format!("{:?}", partitions(&disk)));

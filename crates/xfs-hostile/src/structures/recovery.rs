@@ -95,7 +95,7 @@ fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDe
         bytes.get_mut(at..at + record.len())?.copy_from_slice(&record);
     }
     let device = MemoryDevice::new(bytes.len() as u64);
-    device.write_at(0, &bytes, Durability::Cached).ok()?;
+    device.write_at(&bytes, 0, Durability::Cached).ok()?;
     LogDevice::with_geometry(Arc::new(device), geometry).ok()
 }
 

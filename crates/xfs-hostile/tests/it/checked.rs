@@ -17,7 +17,7 @@ fn problem_with(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     let image = attack.image();
     let mut sector = vec![0; 4096.min(image.length_bytes())];
-    image.read_at(0, &mut sector).expect("an image has a first sector");
+    image.read_at(&mut sector, 0).expect("an image has a first sector");
     let start = Instant::now();
     let Ok(superblock) = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))) else {
         return None;

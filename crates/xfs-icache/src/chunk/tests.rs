@@ -19,7 +19,7 @@ fn inodes_removed_together_take_only_their_own_tags() {
         Arc::new(CachedInode::new(live, Phase::Live, Keep::Cached, Some(slot)))
     });
     let bits = |places: &[u64]| places.iter().fold(0, |all, place| all | 1_u64 << place);
-    let tags = || [Tag::Present, Tag::Idle, Tag::Unsettled].map(|tag| chunk.tagged(tag));
+    let tags = || [Tag::Present, Tag::Idle, Tag::NeedsFlush].map(|tag| chunk.tagged(tag));
     chunk.enter_all(&collector, &entries);
     for entry in entries.iter().take(3) {
         entry.slot().unwrap().set_idle();

@@ -57,7 +57,7 @@ fn bytes_of_one_written_extent_have_a_device_range() {
         let place = place(offset, length).expect("written");
         assert_eq!(place.end - place.start, length as u64);
         let mut bytes = vec![0; length];
-        cache.device().read_at(place.start, &mut bytes).unwrap();
+        cache.device().read_at(&mut bytes, place.start).unwrap();
         assert!(bytes.iter().all(|there| *there == byte), "{length} at {offset}");
     }
     // An empty range, a range that reaches into a hole, a hole, unwritten blocks, the end, far past

@@ -83,8 +83,8 @@ impl BlockDevice for TornReads {
         inner: length_bytes, sector_size, is_read_only, write_at, flush, discard
     );
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.inner.read_at(offset, buffer)?;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.inner.read_at(buffer, offset)?;
         let mut left = self.left.lock().unwrap();
         if *left > 0 {
             *left -= 1;

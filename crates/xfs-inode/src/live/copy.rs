@@ -8,8 +8,8 @@
 //! size hint for copy-on-write, the whole unit around a small write is copied at once.
 
 use xfs_alloc::{
-    BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage, defer_unshare,
-    defer_unstage,
+    BlockExtent, BlockPurpose, SpaceRequest, allocate_extent, defer_free, defer_stage,
+    defer_unshare, defer_unstage,
 };
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::FileBlock;
@@ -159,7 +159,7 @@ impl Writer<'_> {
     fn unstage(&self, copy: &Extent) -> Result<()> {
         with_transaction(self.journal, TransactionKind::Write, 0, |tx| {
             defer_unstage(tx, blocks(copy));
-            defer_free(tx, blocks(copy), None, Purpose::File);
+            defer_free(tx, blocks(copy), None, BlockPurpose::File);
             Ok(())
         })
     }

@@ -28,18 +28,21 @@ impl FileBytes<'_> {
     }
 }
 
-/// Returns the part of `piece` whose blocks lie in `extent`.
+/// Returns the part of `piece` whose blocks lie in `extent`. The extent starts before the end of the
+/// piece. The part is empty if the extent ends before the piece.
 pub(super) fn clip<'a>(
     piece: FileBytes<'a>,
     extent: &Extent,
     geometry: &Geometry,
 ) -> FileBytes<'a> {
-    let start = geometry.blocks_to_bytes(extent.file_block.0).unwrap_or(u64::MAX);
+    let start = geometry.blocks_to_bytes(extent.file_block.0);
+    let start = start.expect("the extent starts before the end of the piece");
+    // An extent may end past the largest offset; the piece does not.
     let end = geometry.blocks_to_bytes(extent.end().0).unwrap_or(u64::MAX);
     let from = start.saturating_sub(piece.offset);
     let to = end.saturating_sub(piece.offset).min(piece.bytes.len() as u64);
-    let bytes = usize::try_from(from).ok().zip(usize::try_from(to).ok());
-    let bytes = bytes.and_then(|(from, to)| piece.bytes.get(from..to)).unwrap_or_default();
+    let bytes = piece.bytes.get(from as usize..to as usize);
+    let bytes = bytes.expect("the extent starts before the end of the piece");
     FileBytes { offset: piece.offset.max(start), bytes }
 }
 
@@ -51,7 +54,7 @@ fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
 
 fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::Error) -> IoError {
     let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
-    IoError { operation, at, length_bytes: length as u64, source }
+    IoError::new(operation, at, length as u64, source)
 }
 
 /// Writes a piece of a file, which lies in one extent, to the device.
@@ -63,7 +66,7 @@ pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) 
     let offset = offset.ok_or(PosixError::InvalidArgument)?;
     cache
         .device()
-        .write_at(offset, piece.bytes, Durability::Cached)
+        .write_at(piece.bytes, offset, Durability::Cached)
         .map_err(|source| failed("write", offset, piece.bytes.len(), source).into())
 }
 
@@ -73,7 +76,7 @@ pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8
     let length = into.len();
     cache
         .device()
-        .read_at(offset, into)
+        .read_at(into, offset)
         .map_err(|source| failed("read", offset, length, source).into())
 }
 

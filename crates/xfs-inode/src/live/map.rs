@@ -7,7 +7,7 @@
 //! Each step makes all checks that may refuse the change before it changes anything.
 
 use xfs_alloc::{
-    BlockExtent, FileMapping, Purpose, allocate_extent, defer_convert, defer_free, defer_map,
+    BlockExtent, BlockPurpose, FileMapping, allocate_extent, defer_convert, defer_free, defer_map,
     defer_unmap, defer_unshare,
 };
 use xfs_buffer::{BufferCache, PosixError, Result};
@@ -227,7 +227,7 @@ impl LiveInode {
         if self.shares(fork) {
             defer_unshare(tx, blocks);
         } else {
-            defer_free(tx, blocks, None, Purpose::File);
+            defer_free(tx, blocks, None, BlockPurpose::File);
         }
     }
 

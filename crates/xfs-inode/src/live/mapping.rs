@@ -14,7 +14,8 @@
 //! The form depends only on the number of extents, as the verifiers of an inode require.
 
 use xfs_alloc::{
-    AllocationTarget, BlockExtent, ExtentOwner, Purpose, SpaceRequest, allocate_extent, defer_free,
+    AllocationTarget, BlockExtent, BlockPurpose, ExtentOwner, SpaceRequest, allocate_extent,
+    defer_free,
 };
 use xfs_btree::{Anchor, Anchored, Editor, ForkRoot, Root};
 use xfs_buffer::{Error, Result};
@@ -85,7 +86,7 @@ impl Anchor for ForkAnchor {
 
     fn free_block(&mut self, tx: &mut Transaction<'_>, block: u64) -> Result<()> {
         let extent = BlockExtent { start: FsBlock(block), length_blocks: 1 };
-        defer_free(tx, extent, Some(self.owner), Purpose::File);
+        defer_free(tx, extent, Some(self.owner), BlockPurpose::File);
         self.blocks -= 1;
         Ok(())
     }

@@ -98,7 +98,7 @@ fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError
     let mut at = 0;
     while at < device.length_bytes() {
         let mut chunk = vec![0; (device.length_bytes() - at).min(CHUNK_BYTES) as usize];
-        device.read_at(at, &mut chunk).map_err(failed)?;
+        device.read_at(&mut chunk, at).map_err(failed)?;
         if chunk.iter().any(|byte| *byte != 0) {
             file.write_all_at(&chunk, at).map_err(failed)?;
         }

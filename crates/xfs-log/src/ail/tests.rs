@@ -7,7 +7,7 @@ use xfs_format::Lsn;
 use super::{Ail, CommitRecord, DurableCheckpoint, DurableItems, InPlace};
 use crate::item::LogItem;
 use crate::mutant::ActiveMutant;
-use crate::space::{Space, SpaceUse, Urgency};
+use crate::space::{LogSpace, SpaceUse, Urgency};
 use crate::state::LogState;
 use crate::testing::item::TestItem;
 
@@ -16,7 +16,7 @@ const BLOCK: u64 = 512;
 
 fn empty() -> Ail {
     let space =
-        Arc::new(Space::new(u64::from(BLOCKS) * BLOCK, 1, u64::MAX, ActiveMutant::default()));
+        Arc::new(LogSpace::new(u64::from(BLOCKS) * BLOCK, 1, u64::MAX, ActiveMutant::default()));
     space.take(990 * BLOCK, Urgency::Roll, &Default::default(), &|| {}).unwrap();
     let head = Lsn::new(3, 100);
     let (last_record, buffer_bytes) = (98, 32 << 10);

@@ -65,7 +65,7 @@ pub(super) fn prepare(log: &LogDevice, state: &LogState) -> Result<()> {
 fn flush(log: &LogDevice) -> Result<()> {
     log.flush().map_err(|source| {
         let length_bytes = u64::from(log.length_blocks()) * u64::from(BASIC_BLOCK_BYTES);
-        Error::Io(IoError { operation: "flush", at: log.geometry().start, length_bytes, source })
+        Error::Io(IoError::new("flush", log.geometry().start, length_bytes, source))
     })
 }
 

@@ -115,9 +115,9 @@ pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     }
     superblock::seal(&mut sector);
     replayed.superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))?;
-    replayed.device.write_at(0, &sector, Durability::Cached).map_err(|source| {
+    replayed.device.write_at(&sector, 0, Durability::Cached).map_err(|source| {
         let (at, length_bytes) = (DiskAddr(0), sector.len() as u64);
-        Error::Io(IoError { operation: "replay", at, length_bytes, source })
+        Error::Io(IoError::new("replay", at, length_bytes, source))
     })
 }
 
@@ -151,8 +151,9 @@ fn read_verified(
 fn read(replayed: &Replayed, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let offset = at.byte_offset().unwrap_or(u64::MAX);
-    replayed.device.read_at(offset, &mut bytes).map_err(|source| {
-        Error::Io(IoError { operation: "read", at, length_bytes: length as u64, source })
-    })?;
+    replayed
+        .device
+        .read_at(&mut bytes, offset)
+        .map_err(|source| Error::Io(IoError::new("read", at, length as u64, source)))?;
     Ok(bytes)
 }

@@ -164,18 +164,18 @@ impl Store {
     pub(super) fn read(&self, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         let offset = at.byte_offset().expect("the range was checked (I3)");
-        self.device.read_at(offset, &mut bytes).map_err(|source| {
-            Error::Io(IoError { operation: "read", at, length_bytes: length as u64, source })
-        })?;
+        self.device
+            .read_at(&mut bytes, offset)
+            .map_err(|source| Error::Io(IoError::new("read", at, length as u64, source)))?;
         Ok(bytes)
     }
 
     /// Writes `bytes` at an offset of `inside` bytes in a range that `check_range` has accepted.
     pub(super) fn write(&self, at: DiskAddr, inside: usize, bytes: &[u8]) -> Result<()> {
         let offset = at.byte_offset().expect("the range was checked (I3)") + inside as u64;
-        self.device.write_at(offset, bytes, Durability::Cached).map_err(|source| {
+        self.device.write_at(bytes, offset, Durability::Cached).map_err(|source| {
             let length_bytes = bytes.len() as u64;
-            Error::Io(IoError { operation: "replay", at, length_bytes, source })
+            Error::Io(IoError::new("replay", at, length_bytes, source))
         })
     }
 

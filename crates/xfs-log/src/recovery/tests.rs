@@ -147,7 +147,7 @@ impl Bench {
 
 fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    device.read_at(offset, &mut bytes).unwrap();
+    device.read_at(&mut bytes, offset).unwrap();
     bytes
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 
 use xfs_sync::{AtomicU64, Ordering, Volume};
 
-use super::{Space, Urgency};
+use super::{LogSpace, Urgency};
 use crate::health::Health;
 use crate::mutant::ActiveMutant;
 
@@ -16,8 +16,8 @@ const BYTES: u64 = 64;
 
 /// Returns a space that is full for new transactions, and the health of a log that is not shut
 /// down.
-fn full() -> (Space, Health) {
-    let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
+fn full() -> (LogSpace, Health) {
+    let space = LogSpace::new(4 * THREADS * BYTES, 4, u64::MAX, ActiveMutant::default());
     space.leave_tail_pushes_to_threads();
     let health = Health::default();
     space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();
@@ -25,13 +25,13 @@ fn full() -> (Space, Health) {
 }
 
 /// Waits until `count` new transactions wait for space.
-fn await_waiting(space: &Space, count: u64) {
+fn await_waiting(space: &LogSpace, count: u64) {
     while (space.waiting() as u64) < count {
         thread::yield_now();
     }
 }
 
-fn wakeups(space: &Space) -> u64 {
+fn wakeups(space: &LogSpace) -> u64 {
     space.queue.lock().wakeups
 }
 
@@ -87,7 +87,7 @@ fn only_the_head_waiter_requests_a_tail_push() {
 /// Checks I2: bytes in a cache are granted.
 #[test]
 fn cached_bytes_count_as_granted_until_they_are_drained() {
-    let space = Space::new(1 << 20, 1, 1, ActiveMutant::default());
+    let space = LogSpace::new(1 << 20, 1, 1, ActiveMutant::default());
     space.take(100, Urgency::Begin, &Health::default(), &|| {}).unwrap();
     let granted = space.in_use().granted;
     space.give_back(100);

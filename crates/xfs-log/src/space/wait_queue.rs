@@ -1,7 +1,7 @@
 //! The queue of threads that wait for log space.
 //!
 //! Owns: which waiter is next, and waking that waiter alone. Does **not** own the space:
-//! [`Space`](super::Space) serves the queue, and a thread that gives bytes back serves the head
+//! [`Space`](super::LogSpace) serves the queue, and a thread that gives bytes back serves the head
 //! waiter.
 //!
 //! ```text
@@ -22,7 +22,7 @@ use xfs_sync::{AtomicBool, Condvar, MutexGuard, Ordering, Volume};
 use super::Urgency;
 
 /// A thread that waits for log space.
-pub(super) struct Waiter {
+pub(super) struct SpaceWaiter {
     pub(super) bytes: u64,
     pub(super) urgency: Urgency,
     /// Whether the waiter has its bytes and has left the queue. Written under the lock of the
@@ -34,7 +34,7 @@ pub(super) struct Waiter {
     number: AtomicU64<Volume>,
 }
 
-impl Waiter {
+impl SpaceWaiter {
     pub(super) fn new(bytes: u64, urgency: Urgency) -> Arc<Self> {
         Arc::new(Self {
             bytes,
@@ -65,8 +65,8 @@ impl Waiter {
 /// transactions (`begins`).
 #[derive(Default)]
 pub(super) struct WaitQueue {
-    rolls: VecDeque<Arc<Waiter>>,
-    begins: VecDeque<Arc<Waiter>>,
+    rolls: VecDeque<Arc<SpaceWaiter>>,
+    begins: VecDeque<Arc<SpaceWaiter>>,
     /// Whether the head waiter has to request a tail push.
     must_request_push: bool,
     /// Whether new transactions get no bytes for now: see [`Space::close`](super::Space::close).
@@ -83,14 +83,14 @@ pub(super) struct WaitQueue {
 }
 
 impl WaitQueue {
-    fn of(&mut self, urgency: Urgency) -> &mut VecDeque<Arc<Waiter>> {
+    fn of(&mut self, urgency: Urgency) -> &mut VecDeque<Arc<SpaceWaiter>> {
         match urgency {
             Urgency::Begin => &mut self.begins,
             Urgency::Roll => &mut self.rolls,
         }
     }
 
-    fn first(&self) -> Option<&Arc<Waiter>> {
+    fn first(&self) -> Option<&Arc<SpaceWaiter>> {
         self.rolls.front().or_else(|| self.begins.front())
     }
 
@@ -112,7 +112,7 @@ impl WaitQueue {
 
     /// Appends a waiter to the queue of its urgency. If the waiter is the head waiter now, it has
     /// to request a tail push.
-    pub(super) fn join(&mut self, waiter: &Arc<Waiter>) {
+    pub(super) fn join(&mut self, waiter: &Arc<SpaceWaiter>) {
         #[cfg(test)]
         {
             self.joined += 1;
@@ -123,17 +123,17 @@ impl WaitQueue {
     }
 
     /// Removes a waiter that gives up because the log is shut down.
-    pub(super) fn leave(&mut self, waiter: &Arc<Waiter>) {
+    pub(super) fn leave(&mut self, waiter: &Arc<SpaceWaiter>) {
         self.of(waiter.urgency).retain(|waiting| !Arc::ptr_eq(waiting, waiter));
     }
 
     /// Takes the task of requesting a tail push. Returns `false` if the waiter is not the head
     /// waiter or no push has to be requested.
-    pub(super) fn take_push_request(&mut self, waiter: &Arc<Waiter>) -> bool {
+    pub(super) fn take_push_request(&mut self, waiter: &Arc<SpaceWaiter>) -> bool {
         self.is_first(waiter) && std::mem::take(&mut self.must_request_push)
     }
 
-    fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
+    fn is_first(&self, waiter: &Arc<SpaceWaiter>) -> bool {
         self.first().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 

@@ -67,7 +67,7 @@ fn state_of_real_logs_agrees_with_xfs_logprint() {
         let uuid = Uuid::from_u128(uuid);
         let start = DiskAddr(100);
         let device = MemoryDevice::new((100 + u64::from(length_blocks)) * 512);
-        device.write_at(100 * 512, bytes, Durability::Cached).unwrap();
+        device.write_at(bytes, 100 * 512, Durability::Cached).unwrap();
         let (sector_bytes, stripe_unit_bytes) = (512, 1);
         let geometry = LogGeometry { start, length_blocks, sector_bytes, stripe_unit_bytes, uuid };
         let log = LogDevice::with_geometry(Arc::new(device), geometry).unwrap();

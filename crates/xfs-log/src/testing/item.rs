@@ -165,7 +165,7 @@ impl LogItem for TestItem {
         }
         if let Some(device) = &self.device {
             let bytes = self.bytes.lock();
-            device.write_at(self.at.0 * 512, &bytes, Durability::Cached).unwrap();
+            device.write_at(&bytes, self.at.0 * 512, Durability::Cached).unwrap();
         }
         Pushed::Done
     }

@@ -121,7 +121,7 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
     let device = open(&image.data)?;
     for page in pages {
         let mut found = vec![0; page.length];
-        device.read_at(page.at.0 * 512, &mut found).map_err(failed)?;
+        device.read_at(&mut found, page.at.0 * 512).map_err(failed)?;
         if found != page.bytes() {
             return Err(failed(format!("{} is not what was committed", page.at)));
         }
@@ -141,7 +141,7 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];
-    data.read_at(0, &mut sector).map_err(failed)?;
+    data.read_at(&mut sector, 0).map_err(failed)?;
     let superblock =
         Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).map_err(failed)?;
     let external = image.log.as_deref().map(open).transpose()?;

@@ -44,6 +44,6 @@ pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()
 fn old_volume(device: &dyn BlockDevice) -> io::Result<Option<Superblock>> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(SECTOR_BYTES);
     let mut sector = vec![0; SECTOR_BYTES.min(length)];
-    device.read_at(0, &mut sector)?;
+    device.read_at(&mut sector, 0)?;
     Ok(Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok())
 }

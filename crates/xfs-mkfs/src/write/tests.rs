@@ -14,7 +14,7 @@ const SECTOR: usize = 512;
 
 fn superblock(device: &dyn BlockDevice) -> Option<Superblock> {
     let mut sector = [0; SECTOR];
-    device.read_at(0, &mut sector).unwrap();
+    device.read_at(&mut sector, 0).unwrap();
     Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()
 }
 
@@ -42,12 +42,12 @@ impl BlockDevice for FailingAfter {
     fn is_read_only(&self) -> bool {
         false
     }
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.device.read_at(offset, buffer)
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.device.read_at(buffer, offset)
     }
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         self.count()?;
-        self.device.write_at(offset, bytes, durability)
+        self.device.write_at(bytes, offset, durability)
     }
     fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
         self.count()?;
@@ -98,7 +98,7 @@ fn every_written_header_passes_its_checks() {
         for (index, kind) in (0..).zip(kinds) {
             let at = geometry.header_disk_addr(number, index);
             let mut sector = [0; SECTOR];
-            device.read_at(at.0 * 512, &mut sector).unwrap();
+            device.read_at(&mut sector, at.0 * 512).unwrap();
             kind.verify(&sector, at, &context).unwrap();
         }
     }
@@ -116,8 +116,8 @@ fn same_plan_gives_the_same_bytes_over_any_old_contents() {
     }
     let (mut ours, mut theirs) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     for offset in (0..GIB).step_by(1 << 20) {
-        fresh.read_at(offset, &mut ours).unwrap();
-        used.read_at(offset, &mut theirs).unwrap();
+        fresh.read_at(&mut ours, offset).unwrap();
+        used.read_at(&mut theirs, offset).unwrap();
         assert!(ours == theirs, "at {offset}: the plan decides every byte (I2)");
     }
 }

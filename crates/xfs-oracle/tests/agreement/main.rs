@@ -46,12 +46,12 @@ fn main() -> ExitCode {
                 Trial::new(name, move || check(&volume, stretches))
             };
             [
-                trial("the_kernel_agrees_with_the_model", check_kernel),
-                trial("the_library_agrees_with_the_model", check_library),
-                trial("the_library_keeps_contents", check_contents),
-                trial("the_library_and_the_kernel_take_turns", check_turns),
+                trial("kernel_agrees_with_the_model", check_kernel),
+                trial("library_agrees_with_the_model", check_library),
+                trial("library_keeps_contents", check_contents),
+                trial("library_and_kernel_take_turns", check_turns),
                 trial("threads_of_the_library_agree_with_their_models", check_threads),
-                trial("the_library_counts_what_the_kernel_counts", counters::check),
+                trial("library_counts_what_the_kernel_counts", counters::check),
             ]
         })
     });

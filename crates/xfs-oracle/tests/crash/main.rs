@@ -56,10 +56,10 @@ const FRAGMENTED_SHARE: usize = 4;
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
 
 const CHECKS: [(&str, Check); 4] = [
-    ("a_crash_keeps_every_promise", random::check),
-    ("a_crash_after_one_operation_keeps_its_promise", single::check),
+    ("crash_keeps_every_promise", random::check),
+    ("crash_after_one_operation_keeps_its_promise", single::check),
     ("threads_that_share_break_no_promise", threads::check),
-    ("a_failing_device_breaks_no_promise", failing::check),
+    ("failing_device_breaks_no_promise", failing::check),
 ];
 
 /// In a long run, seeds from this one on run only one long history each, on the volume that the

@@ -131,7 +131,7 @@ fn attributes(volume: &Volume, node: &Node) -> Result<&'static str> {
 /// Returns the magic number of the directory or attribute block at filesystem block `at`.
 fn magic(volume: &Volume, at: u64) -> [u8; 2] {
     let mut magic = [0; 2];
-    let read = volume.device().read_at(at + 8, &mut magic);
+    let read = volume.device().read_at(&mut magic, at + 8);
     read.map_or([0; 2], |()| magic)
 }
 

@@ -312,7 +312,7 @@ fn save(device: &dyn ferroxfs::device::BlockDevice, path: &Path) -> Result<Image
     file.set_len(device.length_bytes()).map_err(text)?;
     let mut bytes = vec![0; STEP];
     for offset in (0..device.length_bytes()).step_by(STEP) {
-        device.read_at(offset, &mut bytes).map_err(text)?;
+        device.read_at(&mut bytes, offset).map_err(text)?;
         if bytes.iter().any(|byte| *byte != 0) {
             file.write_all_at(&bytes, offset).map_err(text)?;
         }

@@ -198,7 +198,7 @@ impl OutOfLineReader<'_> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(run.len() * block_bytes, 0);
         let offset = first.at.byte_offset().unwrap_or(u64::MAX);
-        let is_read = device.read_at(offset, &mut buffer).is_ok();
+        let is_read = device.read_at(&mut buffer, offset).is_ok();
         for (block, bytes) in run.iter().zip(buffer.chunks_exact_mut(block_bytes)) {
             let Some(part) = pending.get_mut(block.owner) else { continue };
             if part.failures >= MOST_FAILURES {
@@ -237,9 +237,12 @@ impl OutOfLineReader<'_> {
     ) -> Result<(), Error> {
         let offset = block.at.byte_offset().unwrap_or(u64::MAX);
         let length_bytes = bytes.len() as u64;
-        self.scope.source.cache.device().read_at(offset, bytes).map_err(|source| {
-            Error::Io(IoError { operation: "read", at: block.at, length_bytes, source })
-        })?;
+        self.scope
+            .source
+            .cache
+            .device()
+            .read_at(bytes, offset)
+            .map_err(|source| Error::Io(IoError::new("read", block.at, length_bytes, source)))?;
         self.verify_block(bytes, block, part)
     }
 

@@ -48,7 +48,7 @@ fn inode_cluster_is_torn_between_inodes() {
 fn log_of_a_volume_is_torn_and_its_surroundings_are_not() {
     let image = golden();
     let mut sector = vec![0; 512];
-    image.read_at(0, &mut sector).unwrap();
+    image.read_at(&mut sector, 0).unwrap();
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
     let atomicity = Atomicity::of(&superblock);
     let geometry = &superblock.geometry;

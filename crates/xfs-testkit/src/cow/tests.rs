@@ -19,7 +19,7 @@ fn device() -> CowDevice {
 
 fn contents(device: &CowDevice) -> Vec<u8> {
     let mut bytes = vec![0xaa; LENGTH];
-    device.read_at(0, &mut bytes).unwrap();
+    device.read_at(&mut bytes, 0).unwrap();
     bytes
 }
 
@@ -34,7 +34,7 @@ fn writes_and_discards_behave_as_on_a_plain_array() {
             model[start..end].fill(0);
         } else {
             let bytes = vec![round as u8; end - start];
-            device.write_at(start as u64, &bytes, Durability::Cached).unwrap();
+            device.write_at(&bytes, start as u64, Durability::Cached).unwrap();
             model[start..end].copy_from_slice(&bytes);
         }
         assert_eq!(contents(&device), model, "round {round}");
@@ -44,12 +44,12 @@ fn writes_and_discards_behave_as_on_a_plain_array() {
 #[test]
 fn fork_and_origin_do_not_see_each_others_writes() {
     let origin = device();
-    origin.write_at(10, &[1; 5000], Durability::Cached).unwrap();
+    origin.write_at(&[1; 5000], 10, Durability::Cached).unwrap();
     let before = contents(&origin);
     let fork = origin.fork();
-    fork.write_at(4000, &[2; 200], Durability::Cached).unwrap();
+    fork.write_at(&[2; 200], 4000, Durability::Cached).unwrap();
     assert_eq!(contents(&origin), before);
-    origin.write_at(4100, &[3; 200], Durability::Cached).unwrap();
+    origin.write_at(&[3; 200], 4100, Durability::Cached).unwrap();
     let mut expected = before;
     expected[4000..4200].fill(2);
     assert_eq!(contents(&fork), expected);
@@ -59,9 +59,9 @@ fn fork_and_origin_do_not_see_each_others_writes() {
 fn requests_past_the_end_fail() {
     let device = device();
     let length = LENGTH as u64;
-    assert!(device.read_at(length - 1, &mut [0; 2]).is_err());
-    assert!(device.write_at(length, &[1], Durability::Cached).is_err());
-    assert!(device.write_at(u64::MAX, &[1, 2], Durability::Cached).is_err());
+    assert!(device.read_at(&mut [0; 2], length - 1).is_err());
+    assert!(device.write_at(&[1], length, Durability::Cached).is_err());
+    assert!(device.write_at(&[1, 2], u64::MAX, Durability::Cached).is_err());
     assert!(device.discard(1, length).is_err());
     assert_eq!(contents(&device), counting());
 }

@@ -19,8 +19,8 @@ fn fail(device: &FailingDevice, kind: RequestKind, nth: u64, persistence: Persis
 
 fn request(device: &FailingDevice, kind: RequestKind) -> io::Result<()> {
     match kind {
-        RequestKind::Read => device.read_at(0, &mut [0; 512]),
-        RequestKind::Write => device.write_at(0, &[1; 512], Durability::Cached),
+        RequestKind::Read => device.read_at(&mut [0; 512], 0),
+        RequestKind::Write => device.write_at(&[1; 512], 0, Durability::Cached),
         RequestKind::Flush => device.flush(),
         RequestKind::Discard => device.discard(0, 512),
     }
@@ -28,7 +28,7 @@ fn request(device: &FailingDevice, kind: RequestKind) -> io::Result<()> {
 
 fn byte(device: &FailingDevice, sector: u64) -> u8 {
     let mut bytes = [0xaa; 512];
-    device.read_at(sector * 512, &mut bytes).unwrap();
+    device.read_at(&mut bytes, sector * 512).unwrap();
     assert_eq!(bytes, [bytes[0]; 512]);
     bytes[0]
 }
@@ -66,7 +66,7 @@ fn failed_read_leaves_random_bytes() {
     let device = device(1);
     fail(&device, RequestKind::Read, 1, Persistence::Once);
     let mut buffer = [0; 512];
-    device.read_at(0, &mut buffer).unwrap_err();
+    device.read_at(&mut buffer, 0).unwrap_err();
     assert_ne!(buffer, [0; 512]);
 }
 
@@ -76,7 +76,7 @@ fn failed_write_may_take_effect_and_is_not_durable() {
         .map(|seed| {
             let device = device(seed);
             fail(&device, RequestKind::Write, 1, Persistence::Once);
-            device.write_at(0, &[7; 512], Durability::Durable).unwrap_err();
+            device.write_at(&[7; 512], 0, Durability::Durable).unwrap_err();
             byte(&device, 0)
         })
         .collect();
@@ -87,11 +87,11 @@ fn failed_write_may_take_effect_and_is_not_durable() {
 /// to 7 were written, and of those only sector 3 durably.
 fn after_failed_flush(seed: u64) -> FailingDevice {
     let device = device(seed);
-    device.write_at(9 * 512, &[9; 512], Durability::Cached).unwrap();
+    device.write_at(&[9; 512], 9 * 512, Durability::Cached).unwrap();
     device.flush().unwrap();
     for sector in 0..8_u8 {
         let durability = if sector == 3 { Durability::Durable } else { Durability::Cached };
-        device.write_at(u64::from(sector) * 512, &[sector + 1; 512], durability).unwrap();
+        device.write_at(&[sector + 1; 512], u64::from(sector) * 512, durability).unwrap();
     }
     fail(&device, RequestKind::Flush, 1, Persistence::Once);
     device.flush().unwrap_err();
@@ -148,7 +148,7 @@ fn failed_flush_undoes_overlapping_writes_in_reverse_order() {
     for seed in 0..50 {
         let device = device(seed);
         for version in 1..=3 {
-            device.write_at(0, &[version; 512], Durability::Cached).unwrap();
+            device.write_at(&[version; 512], 0, Durability::Cached).unwrap();
         }
         fail(&device, RequestKind::Flush, 1, Persistence::Once);
         device.flush().unwrap_err();

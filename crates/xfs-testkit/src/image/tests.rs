@@ -21,13 +21,13 @@ fn read_sees_the_changes_of_its_own_copy_only() {
     let mut copy = image.clone();
     copy.replace(DiskAddr(1), &[9; 1024]);
     let mut bytes = [0; 1030];
-    copy.read_at(509, &mut bytes).unwrap();
+    copy.read_at(&mut bytes, 509).unwrap();
     assert_eq!(bytes[..4], [0, 0, 0, 9]);
     assert_eq!(bytes[1026..], [9, 3, 3, 3]);
-    image.read_at(509, &mut bytes).unwrap();
+    image.read_at(&mut bytes, 509).unwrap();
     assert_eq!(bytes[..4], [0, 0, 0, 1]);
-    assert!(image.read_at(512 * 3, &mut bytes).is_err());
-    assert!(image.read_at(u64::MAX, &mut bytes).is_err());
+    assert!(image.read_at(&mut bytes, 512 * 3).is_err());
+    assert!(image.read_at(&mut bytes, u64::MAX).is_err());
 }
 
 #[test]

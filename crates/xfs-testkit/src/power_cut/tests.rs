@@ -20,17 +20,17 @@ fn device() -> RecordingDevice {
 }
 
 fn write(device: &RecordingDevice, sector: u64, bytes: &[u8]) {
-    device.write_at(sector * 512, bytes, Durability::Cached).unwrap();
+    device.write_at(bytes, sector * 512, Durability::Cached).unwrap();
 }
 
 fn write_durable(device: &RecordingDevice, sector: u64, bytes: &[u8]) {
-    device.write_at(sector * 512, bytes, Durability::Durable).unwrap();
+    device.write_at(bytes, sector * 512, Durability::Durable).unwrap();
 }
 
 /// Returns the first byte of each sector after a cut.
 fn state(cuts: &PowerCuts<'_>, cut: Cut) -> [u8; SECTORS] {
     let mut bytes = vec![0xaa; 512 * SECTORS];
-    cuts.after(cut).read_at(0, &mut bytes).unwrap();
+    cuts.after(cut).read_at(&mut bytes, 0).unwrap();
     std::array::from_fn(|sector| bytes[sector * 512])
 }
 
@@ -236,7 +236,7 @@ fn every_prefix_of_the_writes_is_among_the_cuts() {
     let reached: BTreeSet<_> = cuts.all(2).map(|cut| state(&cuts, cut)).collect();
     for count in 0..=recording.requests().len() {
         let mut bytes = vec![0xaa; 512 * SECTORS];
-        recording.replay(count).read_at(0, &mut bytes).unwrap();
+        recording.replay(count).read_at(&mut bytes, 0).unwrap();
         let prefix: [u8; SECTORS] = std::array::from_fn(|sector| bytes[sector * 512]);
         assert!(reached.contains(&prefix), "the first {count} requests");
     }
@@ -275,8 +275,8 @@ fn flush_of_one_part_does_not_cover_the_other() {
     let whole = Arc::new(device());
     let [data, log] = whole.split(16 * 512);
     let sector = |byte: u8| [byte; 512];
-    data.write_at(0, &sector(1), Durability::Cached).unwrap();
-    log.write_at(0, &sector(2), Durability::Cached).unwrap();
+    data.write_at(&sector(1), 0, Durability::Cached).unwrap();
+    log.write_at(&sector(2), 0, Durability::Cached).unwrap();
     log.flush().unwrap();
     let recording = whole.recording();
     let atomicity = || Atomicity::default();
@@ -285,9 +285,9 @@ fn flush_of_one_part_does_not_cover_the_other() {
     // In flight the flush covers nothing.
     assert_eq!(states(&recording, atomicity(), 2).len(), 4);
     data.flush().unwrap();
-    data.write_at(512, &sector(3), Durability::Cached).unwrap();
-    log.write_at(512, &sector(4), Durability::Durable).unwrap();
-    data.write_at(0, &sector(5), Durability::Cached).unwrap();
+    data.write_at(&sector(3), 512, Durability::Cached).unwrap();
+    log.write_at(&sector(4), 512, Durability::Durable).unwrap();
+    data.write_at(&sector(5), 0, Durability::Cached).unwrap();
     log.flush().unwrap();
     let recording = whole.recording();
     // The next request is in flight.

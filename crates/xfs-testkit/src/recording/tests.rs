@@ -14,7 +14,7 @@ fn device() -> RecordingDevice {
 
 fn contents(device: &dyn BlockDevice) -> Vec<u8> {
     let mut bytes = vec![0xaa; LENGTH];
-    device.read_at(0, &mut bytes).unwrap();
+    device.read_at(&mut bytes, 0).unwrap();
     bytes
 }
 
@@ -25,9 +25,9 @@ fn write(offset: u64, byte: u8, durability: Durability) -> Request {
 #[test]
 fn requests_are_recorded_in_order() {
     let device = device();
-    device.write_at(512, &[1; 512], Durability::Cached).unwrap();
+    device.write_at(&[1; 512], 512, Durability::Cached).unwrap();
     device.flush().unwrap();
-    device.write_at(0, &[2; 512], Durability::Durable).unwrap();
+    device.write_at(&[2; 512], 0, Durability::Durable).unwrap();
     device.discard(512, 512).unwrap();
     assert_eq!(device.position(), 4);
     let expected = [
@@ -42,8 +42,8 @@ fn requests_are_recorded_in_order() {
 #[test]
 fn reads_and_failed_requests_are_not_recorded() {
     let device = device();
-    device.read_at(0, &mut [0; 512]).unwrap();
-    assert!(device.write_at(LENGTH as u64, &[1; 512], Durability::Cached).is_err());
+    device.read_at(&mut [0; 512], 0).unwrap();
+    assert!(device.write_at(&[1; 512], LENGTH as u64, Durability::Cached).is_err());
     assert!(device.discard(0, LENGTH as u64 + 1).is_err());
     assert_eq!(device.position(), 0);
 }
@@ -57,7 +57,7 @@ fn replay_restores_the_device_at_any_point() {
         match round % 4 {
             3 => device.discard(offset / 2, 1000).unwrap(),
             2 => device.flush().unwrap(),
-            _ => device.write_at(offset, &[round + 1; 900], Durability::Cached).unwrap(),
+            _ => device.write_at(&[round + 1; 900], offset, Durability::Cached).unwrap(),
         }
         states.push(contents(&device));
     }
@@ -71,9 +71,9 @@ fn replay_restores_the_device_at_any_point() {
 fn later_writes_change_neither_recording_nor_base() {
     let base = Arc::new(MemoryDevice::new(LENGTH as u64));
     let device = RecordingDevice::new(Arc::<MemoryDevice>::clone(&base));
-    device.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    device.write_at(&[1; 512], 0, Durability::Cached).unwrap();
     let recording = device.recording();
-    device.write_at(0, &[2; 512], Durability::Cached).unwrap();
+    device.write_at(&[2; 512], 0, Durability::Cached).unwrap();
     assert_eq!(recording.requests().len(), 1);
     assert_eq!(contents(&*base), vec![0; LENGTH]);
 }
@@ -86,7 +86,7 @@ fn requests_of_threads_are_recorded_in_the_order_of_their_effects() {
             let device = &device;
             scope.spawn(move || {
                 for _ in 0..50 {
-                    device.write_at(0, &[thread; 512], Durability::Cached).unwrap();
+                    device.write_at(&[thread; 512], 0, Durability::Cached).unwrap();
                 }
             });
         }
@@ -99,8 +99,8 @@ fn requests_of_threads_are_recorded_in_the_order_of_their_effects() {
 #[test]
 fn partial_sector_write_is_recorded_as_a_whole_sector() {
     let device = device();
-    device.write_at(100, &[1; 300], Durability::Cached).unwrap();
-    device.write_at(400, &[2; 200], Durability::Cached).unwrap();
+    device.write_at(&[1; 300], 100, Durability::Cached).unwrap();
+    device.write_at(&[2; 200], 400, Durability::Cached).unwrap();
     let recording = device.recording();
     let [_, Request::Write { offset, bytes, .. }] = recording.requests() else {
         panic!("two writes");

@@ -34,7 +34,7 @@ fn run(seed: u64) -> Vec<u64> {
             let device = &device;
             scope.spawn(move || {
                 for sector in [thread, thread + 10] {
-                    device.write_at(sector * 512, &[1; 512], Durability::Cached).unwrap();
+                    device.write_at(&[1; 512], sector * 512, Durability::Cached).unwrap();
                 }
             });
         }
@@ -67,7 +67,7 @@ fn flush_overtakes_a_held_write() {
     let recorder = recorder();
     let (device, mut scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, 1);
     thread::scope(|scope| {
-        scope.spawn(|| device.write_at(512, &[1; 512], Durability::Cached).unwrap());
+        scope.spawn(|| device.write_at(&[1; 512], 512, Durability::Cached).unwrap());
         scope.spawn(|| device.flush().unwrap());
         scheduler.wait_for(2);
         let write = HeldRequest { kind: RequestKind::Write, offset: 512, length: 512 };
@@ -85,7 +85,7 @@ fn flush_overtakes_a_held_write() {
 #[test]
 fn requests_of_other_kinds_pass() {
     let (device, scheduler) = ScheduledDevice::new(recorder(), &HELD, 1);
-    device.read_at(0, &mut [0; 512]).unwrap();
+    device.read_at(&mut [0; 512], 0).unwrap();
     device.discard(0, 512).unwrap();
     assert_eq!(scheduler.waiting(), []);
 }
@@ -95,7 +95,7 @@ fn dropping_the_scheduler_releases_all_requests() {
     let recorder = recorder();
     let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, 1);
     thread::scope(|scope| {
-        scope.spawn(|| device.write_at(0, &[1; 512], Durability::Cached).unwrap());
+        scope.spawn(|| device.write_at(&[1; 512], 0, Durability::Cached).unwrap());
         scheduler.wait_for(1);
         drop(scheduler);
     });

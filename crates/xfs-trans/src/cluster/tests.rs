@@ -247,7 +247,7 @@ fn inodes_of_a_freed_cluster_hold_the_tail_until_the_free_is_durable() {
     assert!(record.state().lsn().is_none());
     let mut on_disk = vec![0; 4];
     let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes) + 8;
-    device.read_at(at, &mut on_disk).unwrap();
+    device.read_at(&mut on_disk, at).unwrap();
     assert_eq!(on_disk, [0; 4]);
 }
 

@@ -15,10 +15,10 @@ fn named(permissions: [u16; 5]) -> Acl {
 
 #[test]
 fn mode_bits_and_list_agree() {
-    let plain = Acl::of_mode(0o100_754);
+    let plain = Acl::from_mode(0o100_754);
     assert!(plain.is_minimal());
     assert_eq!(plain.mode_bits(), 0o754);
-    assert_eq!(plain.with_mode(0o4620), Acl::of_mode(0o620));
+    assert_eq!(plain.with_mode(0o4620), Acl::from_mode(0o620));
     let list = named([7, 6, 5, 4, 1]);
     assert!(!list.is_minimal());
     assert_eq!(list.mode_bits(), 0o741, "the group bits are not the mask");
@@ -30,8 +30,8 @@ fn inherited_list_grants_no_more_than_the_mode() {
     let list = named([7, 7, 5, 6, 5]);
     assert_eq!(list.inherited(0o100_640), (named([6, 7, 5, 4, 0]), 0o100_640));
     assert_eq!(list.inherited(0o042_777), (list.clone(), 0o042_765));
-    let plain = Acl::of_mode(0o750);
-    assert_eq!(plain.inherited(0o100_666), (Acl::of_mode(0o640), 0o100_640));
+    let plain = Acl::from_mode(0o750);
+    assert_eq!(plain.inherited(0o100_666), (Acl::from_mode(0o640), 0o100_640));
 }
 
 #[track_caller]

@@ -5,7 +5,7 @@
 
 use xfs_buffer::Result;
 
-use super::{AHEAD, BUFFERED, OpenContents, State};
+use super::{AHEAD, BUFFERED, ContentsState, OpenContents};
 use crate::flusher::{FLUSH_PASSES, WAIT_PASSES};
 
 /// The work that a pass of the flusher leaves in one file, or in all files. The most urgent work
@@ -121,7 +121,7 @@ impl OpenContents<'_> {
 
     /// Flushes buffered bytes, and frees blocks past the end. No caller waits for the result, so
     /// the volume keeps an error.
-    fn settle_and_trim(&self, state: &mut State) {
+    fn settle_and_trim(&self, state: &mut ContentsState) {
         let trimmed = self.flush(state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.mount.flusher.fail(error));
     }

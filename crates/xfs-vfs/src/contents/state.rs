@@ -23,14 +23,14 @@ pub(crate) const LEFT: u32 = 8;
 pub struct Contents {
     /// Contents lock. A reader of the contents holds it shared. A change of the contents or of
     /// their blocks holds it exclusively. It is taken before any transaction begins.
-    pub(crate) state: RwLock<State, Object>,
+    pub(crate) state: RwLock<ContentsState, Object>,
     pub(crate) marks: AtomicU32<Object>,
     pub(crate) notes: Mutex<Notes, Object>,
 }
 
 /// The state that the contents lock protects.
 #[derive(Default)]
-pub struct State {
+pub struct ContentsState {
     pub(crate) buffered: Option<Box<Buffered>>,
     /// The byte offset at which the last write ended. The next write is expected there.
     pub(crate) next: Option<u64>,

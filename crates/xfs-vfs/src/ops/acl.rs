@@ -16,7 +16,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_inode::LiveInode;
 use xfs_trans::Transaction;
 
-use super::attributes::{Purpose, take_attribute};
+use super::attributes::{AttributePurpose, take_attribute};
 use crate::acl::{Acl, AclKind, read_acl};
 use crate::inode_flags::check_mutable;
 use crate::kind::CachedInode;
@@ -177,7 +177,7 @@ impl OpContext<'_> {
             }
         }
         let bits = list.filter(|_| kind == AclKind::Access).map(Acl::mode_bits);
-        let purpose = Purpose::List { bits };
+        let purpose = AttributePurpose::List { bits };
         let kept = list.filter(|list| kind == AclKind::Default || !list.is_minimal());
         if let Some(list) = kept {
             let encoded = list.encode();
@@ -196,7 +196,12 @@ impl OpContext<'_> {
     }
 
     /// Removes a list, and sets the permission bits that grant the same.
-    fn remove_acl(&self, file: &CachedInode, kind: AclKind, purpose: Purpose) -> Result<()> {
+    fn remove_acl(
+        &self,
+        file: &CachedInode,
+        kind: AclKind,
+        purpose: AttributePurpose,
+    ) -> Result<()> {
         let blocks = xfs_dir::attribute_blocks(self.mount.geometry(), kind.name().len(), 0);
         self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().log_item());

@@ -32,7 +32,7 @@ impl OpContext<'_> {
         attribute: &NewAttribute<'_>,
         mode: SetMode,
     ) -> Result<()> {
-        self.put_attribute(file, attribute, mode, Purpose::Value)
+        self.put_attribute(file, attribute, mode, AttributePurpose::Value)
     }
 
     /// Sets an attribute, and changes the mode and the change time of the inode as `purpose` says.
@@ -41,7 +41,7 @@ impl OpContext<'_> {
         file: &CachedInode,
         attribute: &NewAttribute<'_>,
         mode: SetMode,
-        purpose: Purpose,
+        purpose: AttributePurpose,
     ) -> Result<()> {
         if attribute.name.is_empty() {
             return Err(PosixError::InvalidArgument.into());
@@ -66,7 +66,7 @@ impl OpContext<'_> {
         file: &CachedInode,
         attribute: &NewAttribute<'_>,
         mode: SetMode,
-        purpose: Purpose,
+        purpose: AttributePurpose,
     ) -> Result<()> {
         let geometry = self.mount.geometry();
         let (name, value) = (attribute.name.len(), attribute.value.len());
@@ -94,7 +94,7 @@ impl OpContext<'_> {
         file: &CachedInode,
         namespace: Namespace,
         name: &[u8],
-        purpose: Purpose,
+        purpose: AttributePurpose,
     ) -> Result<()> {
         let core = file.core();
         let holds_user = matches!(core.file_type(), Some(FileType::Regular | FileType::Directory));
@@ -106,13 +106,13 @@ impl OpContext<'_> {
             return Ok(());
         }
         match purpose {
-            Purpose::Value => self.caller.check_attribute(
+            AttributePurpose::Value => self.caller.check_attribute(
                 self.mount.journal.cache(),
                 &file.live().inode(),
                 QualifiedName { namespace, name },
                 AttributeUse::Change,
             ),
-            Purpose::List { .. } => self.caller.check_owner(&core),
+            AttributePurpose::List { .. } => self.caller.check_owner(&core),
         }
     }
 
@@ -127,7 +127,7 @@ impl OpContext<'_> {
         self.undelegated(&[file], || {
             self.mount.transact(TransactionKind::RemoveAttr, blocks, |tx| {
                 tx.join(file.live().log_item());
-                self.check_attribute(file, namespace, name, Purpose::Value)?;
+                self.check_attribute(file, namespace, name, AttributePurpose::Value)?;
                 check_undelegated(file)?;
                 if !take_attribute(tx, file, namespace, name)? {
                     return Err(PosixError::NoAttribute.into());
@@ -194,7 +194,7 @@ impl OpContext<'_> {
 /// Why an attribute changes. The purpose decides which caller may change it, and how the mode
 /// changes.
 #[derive(Clone, Copy)]
-pub(crate) enum Purpose {
+pub(crate) enum AttributePurpose {
     /// A program sets or removes the attribute directly, not as an access control list.
     Value,
     /// The attribute stores an access control list, which only the owner may change. `bits` are the
@@ -202,7 +202,7 @@ pub(crate) enum Purpose {
     List { bits: Option<u16> },
 }
 
-impl Purpose {
+impl AttributePurpose {
     /// Returns whether the change of the attribute sets the permission bits.
     pub(crate) fn sets_bits(self) -> bool {
         matches!(self, Self::List { bits: Some(_) })

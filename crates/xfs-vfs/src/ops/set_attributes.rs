@@ -207,9 +207,7 @@ impl Mount {
     /// write them again.
     fn check_length(&self) -> Result<()> {
         let checked = self.journal.cache().device().check_length();
-        checked.map_err(|source| {
-            IoError { operation: "sync", at: DiskAddr(0), length_bytes: 0, source }.into()
-        })
+        checked.map_err(|source| IoError::new("sync", DiskAddr(0), 0, source).into())
     }
 }
 

@@ -50,6 +50,7 @@ bitflags! {
 
 /// The inodes that a watch covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scope {
     /// One inode.
     Inode,

@@ -17,7 +17,7 @@ fn one_title_and_good_links() {
 }
 
 #[test]
-fn a_link_to_a_section_that_does_not_exist() {
+fn link_to_a_section_that_does_not_exist_is_found() {
     let text = "# One\n\n[a](#two) [b](one.md#one)\n";
     check_document(text, &["docs/adr/one.md:3: no section two in docs/adr/one.md"]);
     let text = "# One\n```text\n# two\n```\n[a](one.md#two)\n";
@@ -43,7 +43,7 @@ fn no_title_and_two_titles() {
 }
 
 #[test]
-fn a_link_to_nowhere() {
+fn link_to_nowhere_is_found() {
     check_document("# A\n\n[x](two.md)\n", &["docs/adr/one.md:3: link to nowhere: two.md"]);
 }
 

@@ -50,13 +50,13 @@ fn sideways_is_refused() {
 }
 
 #[test]
-fn the_test_kit_serves_the_tests_of_every_layer() {
+fn test_kit_serves_the_tests_of_every_layer() {
     let lower = package("lower", json!({"level": 0}), &[("kit", Some("dev"))]);
     check_layers(&[low(), kit(), lower], &[]);
 }
 
 #[test]
-fn the_test_kit_serves_nothing_but_tests() {
+fn test_kit_serves_nothing_but_tests() {
     let high = package("high", json!({"level": 9}), &[("kit", None)]);
     let rule = "high: may not depend on kit: it is there for tests, make it a dev-dependency";
     check_layers(&[low(), kit(), high], &[rule]);

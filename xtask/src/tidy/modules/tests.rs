@@ -28,7 +28,7 @@ fn nested_modules_are_followed() {
 }
 
 #[test]
-fn a_file_that_nobody_names_is_dead() {
+fn file_that_nobody_names_is_dead() {
     check_modules(
         &[("crates/a/src/lib.rs", "// mod old;\n"), ("crates/a/src/old.rs", "")],
         &["crates/a/src/old.rs"],

@@ -164,9 +164,9 @@ impl BlockDevice for Reads {
         false
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.seen.lock().unwrap().push((offset, buffer.len()));
-        self.inner.read_at(offset, buffer)
+        self.inner.read_at(buffer, offset)
     }
 }
 
@@ -382,8 +382,8 @@ fn damaged_inode_is_the_only_error_of_bulkstat() {
     };
     // The owner changes, which only the checksum detects.
     let mut byte = [0];
-    device.read_at(at + 11, &mut byte).unwrap();
-    device.write_at(at + 11, &[byte[0] ^ 4], Durability::Durable).unwrap();
+    device.read_at(&mut byte, at + 11).unwrap();
+    device.write_at(&[byte[0] ^ 4], at + 11, Durability::Durable).unwrap();
     let volume = open();
     assert!(matches!(volume.lookup("/file"), Err(Error::Corrupt(_))));
     for path in [BulkPath::PastCache, BulkPath::ThroughCache] {

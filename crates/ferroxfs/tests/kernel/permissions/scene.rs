@@ -125,7 +125,7 @@ pub(super) fn list(random: &mut Random) -> Vec<u8> {
     let [owner, user, second, group, named, mask, other] = [(); 7].map(|()| permissions());
     if random.below(6) == 0 {
         let mode = owner << 6 | group << 3 | other;
-        return encode_posix_xattr(Acl::of_mode(mode).entries());
+        return encode_posix_xattr(Acl::from_mode(mode).entries());
     }
     let mut entries = vec![entry(AclTag::Owner, owner)];
     entries.push(entry(AclTag::User(1000), user));

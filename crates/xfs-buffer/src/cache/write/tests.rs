@@ -31,7 +31,7 @@ fn read(cache: &BufferCache, block: u32) -> Buffer {
 
 fn on_device(device: &MemoryDevice, at: DiskAddr, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    device.read_at(at.byte_offset().unwrap(), &mut bytes).unwrap();
+    device.read_at(&mut bytes, at.byte_offset().unwrap()).unwrap();
     bytes
 }
 
@@ -220,7 +220,7 @@ fn threads_that_claim_and_read_share_one_buffer() {
                     let buffer = cache.claim(&[piece(block, BLOCK)], BlockKind::InodeCluster);
                     let buffer = buffer.unwrap();
                     let mut bytes = vec![0; BLOCK as usize];
-                    cache.device().read_at(at.byte_offset().unwrap(), &mut bytes).unwrap();
+                    cache.device().read_at(&mut bytes, at.byte_offset().unwrap()).unwrap();
                     let counted = if bytes[..4] == *b"XSLM" { 0 } else { bytes[0] };
                     buffer.bytes_mut()[0] = counted.wrapping_add(1);
                     cache.write(&buffer, Lsn::new(1, 1)).unwrap();

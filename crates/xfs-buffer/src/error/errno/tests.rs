@@ -17,7 +17,7 @@ fn io_error_of_an_errno_has_its_kind_and_the_message_as_source() {
 #[test]
 fn io_error_of_the_device_keeps_the_kind_of_the_host() {
     let source = io::Error::from_raw_os_error(28);
-    let failed = IoError { operation: "write", at: DiskAddr(8), length_bytes: 512, source };
+    let failed = IoError::new("write", DiskAddr(8), 512, source);
     let error = Error::from(failed);
     assert_eq!(error.errno(), 28);
     let error = io::Error::from(error);

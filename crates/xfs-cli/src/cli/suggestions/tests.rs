@@ -8,7 +8,7 @@ use super::{DESTRUCTIVE, WORDS};
 use crate::cli::Cli;
 
 #[test]
-fn the_table_names_commands_that_exist_and_none_that_destroys() {
+fn table_of_suggestions_names_commands_that_exist_and_none_that_destroys() {
     let command = Cli::command();
     let known: HashSet<_> = command.get_subcommands().map(clap::Command::get_name).collect();
     let mut words = HashSet::new();

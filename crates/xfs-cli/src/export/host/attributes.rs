@@ -288,3 +288,12 @@ pub(super) fn apply_flags(
         .and_then(|before| rustix::fs::ioctl_setflags(file, before | flags));
     notes.check(set, Property::Flags, path);
 }
+
+/// Notes that the inode flags of a file could not be set, because the file could not be opened
+/// again.
+pub(super) fn note_flags_missing(
+    error: Errno,
+    AttributeNotes { path, shortfalls: notes }: AttributeNotes<'_>,
+) {
+    notes.check(Err(error), Property::Flags, path);
+}

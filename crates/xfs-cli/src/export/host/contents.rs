@@ -40,7 +40,7 @@ pub(super) fn copy<S: Source>(
                 buffer.resize(length, 0);
             }
             let chunk = buffer.get_mut(..length).unwrap_or_default();
-            let read = source.read_at(offset, chunk).map_err(Stop::Source)?;
+            let read = source.read_at(chunk, offset).map_err(Stop::Source)?;
             if read == 0 {
                 return Ok(());
             }

@@ -35,11 +35,19 @@ pub(crate) struct Directory {
 }
 
 /// The first name on the host of a file with several names.
+#[derive(Clone)]
 pub(super) struct FirstName {
     directory: Vec<Vec<u8>>,
     name: Vec<u8>,
     device: u64,
     inode: u64,
+}
+
+impl FirstName {
+    /// Returns whether `stat` describes this file.
+    const fn is(&self, stat: &Stat) -> bool {
+        stat.st_dev == self.device && stat.st_ino == self.inode
+    }
 }
 
 const ENTER: OFlags =
@@ -195,6 +203,42 @@ impl Directory {
         rustix::fs::statat(self, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
     }
 
+    /// Returns the directory of the file `made` below this directory, or `None` if the file no
+    /// longer has its first name.
+    fn directory_of(&self, made: &FirstName) -> Result<Option<Self>, Errno> {
+        // The path is resolved again, component by component: it holds only directories, and they
+        // are entered without following links.
+        let mut directory = self.duplicate()?;
+        for component in &made.directory {
+            let name = OsStr::from_bytes(component);
+            directory.descriptor = match rustix::fs::openat(&directory, name, ENTER, Mode::empty())
+            {
+                Ok(descriptor) => descriptor,
+                Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+        }
+        match directory.stat(&made.name) {
+            Ok(stat) if made.is(&stat) => Ok(Some(directory)),
+            Ok(_) | Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the regular file `made` below this directory again.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT if another file has its first name by now; the error of the host.
+    pub(super) fn reopen(&self, made: &FirstName) -> Result<OwnedFd, Errno> {
+        let directory = self.directory_of(made)?.ok_or(Errno::NOENT)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let name = OsStr::from_bytes(&made.name);
+        let file = rustix::fs::openat(&directory, name, flags, Mode::empty())?;
+        // The name may have changed since it was checked.
+        if made.is(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::NOENT) }
+    }
+
     /// Adds `name` in this directory to the file `made` below `root`. Returns false if that file is
     /// gone or has as many names as the host allows.
     pub(super) fn link(
@@ -204,26 +248,7 @@ impl Directory {
         name: &[u8],
         existing: Existing,
     ) -> Result<bool, Errno> {
-        // The path is resolved again, component by component: it holds only directories, and they
-        // are entered without following links.
-        let mut directory = root.duplicate()?;
-        for component in &made.directory {
-            directory.descriptor = match rustix::fs::openat(
-                &directory,
-                OsStr::from_bytes(component),
-                ENTER,
-                Mode::empty(),
-            ) {
-                Ok(descriptor) => descriptor,
-                Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(false),
-                Err(error) => return Err(error),
-            };
-        }
-        match directory.stat(&made.name) {
-            Ok(stat) if (stat.st_dev, stat.st_ino) == (made.device, made.inode) => {}
-            Ok(_) | Err(Errno::NOENT) => return Ok(false),
-            Err(error) => return Err(error),
-        }
+        let Some(directory) = root.directory_of(made)? else { return Ok(false) };
         let from = OsStr::from_bytes(&made.name);
         let staged = self.try_names(|staged| {
             rustix::fs::linkat(&directory, from, self, staged, AtFlags::empty())

@@ -200,7 +200,7 @@ fn archive_copy_keeps_all_properties() {
 }
 
 #[test]
-fn a_file_that_fails_midway_leaves_nothing() {
+fn file_that_fails_midway_leaves_nothing() {
     let stage = Stage::new();
     let mut bad = (*file(2, &[7; 4 << 20])).clone();
     bad.fails_at = Some(2 << 20);

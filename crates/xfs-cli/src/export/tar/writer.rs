@@ -262,7 +262,7 @@ impl<'a> TarWriter<'a> {
         while offset < range.end {
             let length = (range.end - offset).min(buffer.len() as u64) as usize;
             let chunk = buffer.get_mut(..length).unwrap_or_default();
-            let read = match source.read_at(offset, chunk) {
+            let read = match source.read_at(chunk, offset) {
                 Ok(read) => read,
                 Err(failure) => {
                     if !has_failed {

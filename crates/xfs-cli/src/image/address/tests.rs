@@ -10,7 +10,7 @@ fn check_parse(word: &str, image: Option<&str>, expected: (&str, &str)) {
 }
 
 #[test]
-fn the_first_colon_slash_splits() {
+fn first_colon_slash_splits() {
     check_parse("disk.img:/etc/passwd", None, ("disk.img", "/etc/passwd"));
     check_parse("disk.img:/a:/b", None, ("disk.img", "/a:/b"));
     check_parse("disk.img:/", None, ("disk.img", "/"));
@@ -18,7 +18,7 @@ fn the_first_colon_slash_splits() {
 }
 
 #[test]
-fn an_image_alone_is_its_root() {
+fn image_alone_is_its_root() {
     check_parse("disk.img", None, ("disk.img", "/"));
     check_parse("disk.img:", None, ("disk.img:", "/"));
 }
@@ -30,7 +30,7 @@ fn with_image_the_word_is_the_path() {
 }
 
 #[test]
-fn a_file_of_the_whole_name_is_ambiguous() {
+fn file_of_the_whole_name_is_ambiguous() {
     let directory = tempfile::tempdir().expect("a directory");
     let inner = directory.path().join("image:");
     std::fs::create_dir(&inner).expect("a directory");

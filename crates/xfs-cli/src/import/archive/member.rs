@@ -95,7 +95,7 @@ impl Source for Member<'_> {
 
     /// Reads the next contents. Callers read from front to back, in the order of the archive, so
     /// the offset is not used.
-    fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+    fn read_at(&self, buffer: &mut [u8], _: u64) -> Result<usize, Failure> {
         let mut archive = self.archive.borrow_mut();
         archive.read_body(buffer)?;
         archive.add_to_sum(buffer);

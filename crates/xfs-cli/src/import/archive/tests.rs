@@ -40,7 +40,7 @@ fn contents(member: &Member<'_>) -> Vec<u8> {
     let mut bytes = vec![0; member.facts().size as usize];
     let mut offset = 0;
     while let Some(range) = member.data_after(offset).unwrap() {
-        member.read_at(range.start, &mut bytes[range.start as usize..range.end as usize]).unwrap();
+        member.read_at(&mut bytes[range.start as usize..range.end as usize], range.start).unwrap();
         offset = range.end;
     }
     bytes
@@ -569,7 +569,7 @@ fn any_bytes_end_without_panic() {
                 let mut offset = 0;
                 while let Ok(Some(range)) = member.data_after(offset) {
                     let length = ((range.end - range.start) as usize).min(buffer.len());
-                    if member.read_at(range.start, &mut buffer[..length]).is_err() {
+                    if member.read_at(&mut buffer[..length], range.start).is_err() {
                         break;
                     }
                     offset = range.end;

@@ -27,7 +27,7 @@ fn shown(text: &str, reading: PrototypeOptions) -> Result<String, String> {
 }
 
 #[test]
-fn the_example_of_the_man_page_is_read() {
+fn example_of_the_man_page_is_read() {
     let text = "/stand/diskboot
 4872 110
 d--777 3 1
@@ -62,7 +62,7 @@ what comes behind the end
 }
 
 #[test]
-fn the_end_of_the_text_ends_all_directories() {
+fn end_of_text_ends_all_directories() {
     let text = "x 0 0 d--755 0 0 a d--700 1 2 b p--600 1 2";
     let expected = " drwxr-xr-x 0:0 \n/a drwx------ 1:2 \n/a/b prw------- 1:2 (0, 0)\n";
     assert_eq!(shown(text, PrototypeOptions::default()).unwrap(), expected);

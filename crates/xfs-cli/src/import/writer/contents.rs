@@ -132,7 +132,7 @@ fn read_chunk<'b, S: Source>(
     let mut done = 0;
     // I1: a chunk is full unless the contents end in it.
     while let Some(rest) = buffer.get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
-        let read = source.read_at(offset + done as u64, rest).map_err(WriteFailure::Source)?;
+        let read = source.read_at(rest, offset + done as u64).map_err(WriteFailure::Source)?;
         if read == 0 && source.length().is_some() {
             let message = "became shorter while it was read";
             return Err(WriteFailure::Source(Failure::new(Exit::Failed, message)));

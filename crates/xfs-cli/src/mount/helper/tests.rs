@@ -9,7 +9,7 @@ fn check(given: &str, expected: &str) {
 }
 
 #[test]
-fn a_helper_mounts() {
+fn helper_mounts() {
     check(
         "/sbin/mount.fuse.ferroxfs /a /b -sv -n -o rw,noatime -t fuse.ferroxfs",
         "ferroxfs mount /a /b -o rw,noatime",
@@ -18,7 +18,7 @@ fn a_helper_mounts() {
 }
 
 #[test]
-fn the_program_itself_is_left_alone() {
+fn program_itself_is_left_alone() {
     check("/bin/ferroxfs mount -f /a /b", "/bin/ferroxfs mount -f /a /b");
     check("mount", "mount");
 }

@@ -23,7 +23,7 @@ fn lines(figures: &Figures, before: &Figures) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_table_shows_requests_and_what_the_volume_counts() {
+fn table_shows_requests_and_what_the_volume_counts() {
     let shown = lines(&parse(TEXT), &Figures::default());
     // Two of three below 4 us, spread evenly from 1 us on; the last took longer than any bucket
     // with an end.
@@ -32,7 +32,7 @@ fn a_table_shows_requests_and_what_the_volume_counts() {
 }
 
 #[test]
-fn a_table_shows_what_came_since() {
+fn table_shows_what_came_since() {
     let before = parse(TEXT);
     let now = parse(&TEXT.replace(" 17", " 20").replace(" 4096", " 1024"));
     let shown = lines(&now, &before);

@@ -13,7 +13,7 @@ fn read(words: &[&str]) -> Option<(String, String, String, String)> {
 }
 
 #[test]
-fn a_path_in_an_image_is_split_at_its_last_slash() {
+fn path_in_an_image_is_split_at_its_last_slash() {
     let parts = |image: &str, before: &str, directory: &str, begun: &str| {
         Some((image.to_owned(), before.to_owned(), directory.to_owned(), begun.to_owned()))
     };

@@ -36,7 +36,7 @@ fn pipes_get_every_byte() {
 }
 
 #[test]
-fn a_shell_reads_quoted_names_back() {
+fn shell_reads_quoted_names_back() {
     for name in [&b"a\x1b[2Jb"[..], b"it's $HOME", b"\xff'\n\"", b"two words", b"!x'y"] {
         let output = std::process::Command::new("bash")
             .arg("-c")

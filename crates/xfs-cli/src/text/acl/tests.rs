@@ -17,7 +17,7 @@ fn text(builder: AclBuilder) -> String {
 /// resulting list, as text, with `expected`.
 #[track_caller]
 fn check_modified(entries: &str, expected: &str) {
-    let mut builder = AclBuilder::of(Some(&Acl::of_mode(0o640)));
+    let mut builder = AclBuilder::of(Some(&Acl::from_mode(0o640)));
     builder.modify(&given(entries), true);
     builder.set_mask(false);
     assert_eq!(text(builder), expected);
@@ -51,9 +51,9 @@ fn entries_are_removed() {
 }
 
 #[test]
-fn a_new_list_is_completed() {
+fn new_list_is_completed() {
     let mut builder = AclBuilder::given(&given("u:7:rw"), false);
-    builder.complete_from(&AclBuilder::of(Some(&Acl::of_mode(0o751))));
+    builder.complete_from(&AclBuilder::of(Some(&Acl::from_mode(0o751))));
     builder.set_mask(false);
     assert_eq!(text(builder), "user::rwx user:7:rw- group::r-x mask::rwx other::--x");
 }

@@ -57,7 +57,7 @@ fn permissions_are_copied() {
 }
 
 #[test]
-fn a_clause_has_several_operators() {
+fn clause_has_several_operators() {
     for (text, directory, file) in [
         ("u+r-w", 0o6475, 0o7454),
         ("u=r+w-x", 0o6675, 0o3654),
@@ -71,7 +71,7 @@ fn a_clause_has_several_operators() {
 }
 
 #[test]
-fn the_sticky_bit_is_that_of_others() {
+fn sticky_bit_is_that_of_others() {
     for (text, directory, file) in [
         ("u+t", 0o6475, 0o7654),
         ("g+t", 0o6475, 0o7654),

@@ -58,7 +58,7 @@ fn poison(device: &SharedDevice) {
             let free = free.unwrap();
             let at = geometry.ag_block_disk_addr(group, free.start).byte_offset().unwrap();
             let bytes = vec![POISON; (free.count as usize) << geometry.block_log];
-            device.write_at(at, &bytes, Durability::Cached).unwrap();
+            device.write_at(&bytes, at, Durability::Cached).unwrap();
         }
     }
 }

@@ -65,7 +65,7 @@ fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
         let state = find_head_and_tail(&rig.log_device()).map_err(|error| error.to_string())?;
         let found = decode::transactions_of(&rig.log_device(), &state);
         let mut in_place = [0; 512];
-        rig.device.read_at(PLACE * 512, &mut in_place).unwrap();
+        rig.device.read_at(&mut in_place, PLACE * 512).unwrap();
         // If the log has no item any more, the item is in place (I2 of `xfs_log::writer`).
         let last = found.last().map_or(number_at(&in_place, 0), |last| last.numbers()[0].1);
         if last < promised {
@@ -116,7 +116,7 @@ fn data_device_is_flushed_before_a_commit_in_an_external_log() {
     let items = [TestItem::in_place(8, data.clone())];
     for number in 1..=5 {
         let sequence = commit_large(&log, &items, number);
-        data.write_at(4096, &[1; 512], Durability::Cached).unwrap();
+        data.write_at(&[1; 512], 4096, Durability::Cached).unwrap();
         log.force(sequence).unwrap();
         assert_eq!(data.recording().requests().last(), Some(&Request::Flush));
     }

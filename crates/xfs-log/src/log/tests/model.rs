@@ -24,7 +24,7 @@ use crate::health::Health;
 use crate::item::LogItem;
 use crate::log::{Log, Shutdown};
 use crate::mutant::{ActiveMutant, Mutant};
-use crate::space::{Space, Urgency};
+use crate::space::{LogSpace, Urgency};
 use crate::testing::decode;
 use crate::testing::item::TestItem;
 
@@ -280,7 +280,7 @@ fn pieces_apart_is_found() {
 /// Requests log space from several threads, some of which must wait, while head and tail move.
 fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
-    let space = Arc::new(Space::new(SIZE, slots, largest_bytes, mutant));
+    let space = Arc::new(LogSpace::new(SIZE, slots, largest_bytes, mutant));
     let health = Arc::new(Health::default());
     let check = |space: &Space| {
         let now = space.in_use();

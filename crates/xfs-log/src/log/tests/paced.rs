@@ -71,7 +71,7 @@ fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
         releasing.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let mut bytes = vec![0; rig.device.length_bytes() as usize];
-    rig.device.read_at(0, &mut bytes).unwrap();
+    rig.device.read_at(&mut bytes, 0).unwrap();
     bytes
 }
 

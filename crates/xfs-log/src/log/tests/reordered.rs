@@ -62,7 +62,7 @@ fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
     let mut numbers = BTreeMap::new();
     for at in places() {
         let mut in_place = [0; 512];
-        rig.device.read_at(at * 512, &mut in_place).unwrap();
+        rig.device.read_at(&mut in_place, at * 512).unwrap();
         numbers.insert(at, number_at(&in_place, 0));
     }
     for transaction in decode::transactions_of(&log, &state) {

@@ -37,7 +37,7 @@ impl Rig {
         let header_blocks = image.size.div_ceil(32 << 10);
         image.append_padded_unmount((stripe_unit_bytes / 512).max(2) - header_blocks);
         let device = Arc::new(MemoryDevice::new(u64::from(length_blocks) * 512 + PLACE_BYTES));
-        device.write_at(0, &image.bytes, Durability::Cached).unwrap();
+        device.write_at(&image.bytes, 0, Durability::Cached).unwrap();
         let geometry = LogGeometry {
             start: DiskAddr(0),
             length_blocks,
@@ -58,9 +58,9 @@ impl Rig {
     #[cfg(shuttle)]
     pub(crate) fn snapshot(&self) -> Self {
         let mut bytes = vec![0; self.geometry.length_blocks as usize * 512];
-        self.device.read_at(0, &mut bytes).unwrap();
+        self.device.read_at(&mut bytes, 0).unwrap();
         let device = Arc::new(MemoryDevice::new(bytes.len() as u64));
-        device.write_at(0, &bytes, Durability::Cached).unwrap();
+        device.write_at(&bytes, 0, Durability::Cached).unwrap();
         self.on(device)
     }
 

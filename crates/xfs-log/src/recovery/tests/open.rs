@@ -92,7 +92,7 @@ impl TestVolume {
     fn append_unfinished(&mut self, transaction: u32) {
         let state = find_head_and_tail(&self.log_device(&self.device)).unwrap();
         let mut bytes = vec![0; self.device.length_bytes() as usize];
-        self.device.read_at(0, &mut bytes).unwrap();
+        self.device.read_at(&mut bytes, 0).unwrap();
         let size = self.bench.log.size;
         let mut image = LogImage { bytes, head: state.head, tail: state.tail, size };
         image.append_unfinished(transaction);
@@ -245,7 +245,7 @@ fn recovery_in_memory_writes_nothing_to_the_device() {
     let disk = three_open();
     let bytes = |device: &dyn BlockDevice| {
         let mut bytes = vec![0; device.length_bytes() as usize];
-        device.read_at(0, &mut bytes).unwrap();
+        device.read_at(&mut bytes, 0).unwrap();
         bytes
     };
     let before = (bytes(&*disk.device), bytes(&*disk.bench.data));

@@ -73,7 +73,7 @@ fn write_version(device: &RecordingDevice, version: u8, mutant: Option<Mutant>) 
     let is = |other| mutant == Some(other);
     let write = |offset, bytes: &[u8], durable| {
         let durability = if durable { Durability::Durable } else { Durability::Cached };
-        device.write_at(offset, bytes, durability).unwrap();
+        device.write_at(bytes, offset, durability).unwrap();
     };
     let payload = [version; 1024];
     let mut commit = [version; 512];
@@ -101,14 +101,14 @@ fn write_version(device: &RecordingDevice, version: u8, mutant: Option<Mutant>) 
 fn recover(device: &CowDevice) {
     let commit = read(device, COMMIT);
     if commit[0] == MAGIC {
-        device.write_at(A, &read(device, PAYLOAD), Durability::Cached).unwrap();
-        device.write_at(B, &read(device, PAYLOAD + 512), Durability::Cached).unwrap();
+        device.write_at(&read(device, PAYLOAD), A, Durability::Cached).unwrap();
+        device.write_at(&read(device, PAYLOAD + 512), B, Durability::Cached).unwrap();
     }
 }
 
 fn read(device: &CowDevice, offset: u64) -> [u8; 512] {
     let mut sector = [0xaa; 512];
-    device.read_at(offset, &mut sector).unwrap();
+    device.read_at(&mut sector, offset).unwrap();
     sector
 }
 

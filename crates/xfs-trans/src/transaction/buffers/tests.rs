@@ -60,7 +60,7 @@ fn commit<R>(journal: &Arc<Journal>, change: impl FnOnce(&mut Transaction<'_>) -
 
 fn on_device(device: &SharedDevice, index: u64) -> Vec<u8> {
     let mut bytes = vec![0; BLOCK as usize];
-    device.read_at(free_block(index).byte_offset().unwrap(), &mut bytes).unwrap();
+    device.read_at(&mut bytes, free_block(index).byte_offset().unwrap()).unwrap();
     bytes
 }
 
@@ -307,7 +307,7 @@ fn freed_block_is_not_replayed() {
     let contents = [0xda; BLOCK as usize];
     let crashed = testing::crashed(&device);
     let offset = free_block(0).byte_offset().unwrap();
-    crashed.write_at(offset, &contents, xfs_device::Durability::Cached).unwrap();
+    crashed.write_at(&contents, offset, xfs_device::Durability::Cached).unwrap();
     drop(testing::recover(&crashed));
     assert_eq!(on_device(&crashed, 0), contents);
 }

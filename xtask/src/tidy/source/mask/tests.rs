@@ -26,6 +26,6 @@ fn characters_are_not_lifetimes() {
 }
 
 #[test]
-fn a_name_that_ends_in_r_starts_no_string() {
+fn name_that_ends_in_r_starts_no_string() {
     check_mask(r#"for"x" r b"#, r#"for"" r b"#, "");
 }

@@ -57,7 +57,7 @@ impl Read for Pieces<'_> {
 }
 
 #[test]
-fn a_request_ends_with_its_empty_line() {
+fn request_ends_with_its_empty_line() {
     let request = b"GET / HTTP/1.1\r\nA: b\r\n\r\nmore";
     for size in 1..=request.len() {
         let head = read_head(&mut Pieces(request, size)).expect("a head");

@@ -8,7 +8,7 @@ use xfs_buffer::Error;
 use super::{SCHEDULES, check_found, explore, run};
 use crate::health::Health;
 use crate::mutant::{ActiveMutant, Mutant};
-use crate::space::{Space, Urgency};
+use crate::space::{LogSpace, Urgency};
 
 const SIZE: u64 = 800;
 
@@ -19,7 +19,7 @@ const TAKEN: u64 = 700;
 /// been given back, little by little. With `shuts_down` the log is shut down instead, and all
 /// threads must give up.
 fn wait(mutant: ActiveMutant, shuts_down: bool) {
-    let space = Arc::new(Space::new(SIZE, 2, u64::MAX, mutant));
+    let space = Arc::new(LogSpace::new(SIZE, 2, u64::MAX, mutant));
     space.leave_tail_pushes_to_threads();
     let health = Arc::new(Health::default());
     space.take(TAKEN, Urgency::Begin, &health, &|| {}).unwrap();
