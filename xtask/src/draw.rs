@@ -125,8 +125,8 @@ fn is_visibility(before: &str) -> bool {
     })
 }
 
-/// Returns the declaration at the start of these lines, without attributes: up to the line that ends
-/// with a brace, a comma or a semicolon at the depth at which the declaration begins.
+/// Returns the declaration at the start of these lines, without attributes. It ends with the line
+/// that ends with a brace, a comma or a semicolon at the depth at which the declaration begins.
 fn declaration(lines: &[&str]) -> String {
     let mut depth = 0_i32;
     let mut in_attribute = false;

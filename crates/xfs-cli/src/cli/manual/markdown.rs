@@ -40,7 +40,8 @@ pub(crate) fn reference(command: Command) -> Vec<(String, String)> {
 fn findings() -> String {
     let mut text = "# Findings\n\n".to_owned();
     text += "A finding of [`ferroxfs check`](check.md) has one of these codes. A code is never \
-             renamed.\n\n| severity | meaning | is damage |\n|---|---|---|\n";
+             renamed.\n\n\
+             | severity | meaning | is damage |\n|---|---|---|\n";
     for severity in Severity::ALL {
         let is_damage = if severity.is_damage() { "yes" } else { "no" };
         // Writing to a `String` cannot fail.
@@ -48,13 +49,9 @@ fn findings() -> String {
     }
     for codes in Code::ALL.chunk_by(|a, b| a.area() == b.area()) {
         let Some(area) = codes.first().map(|code| code.area()) else { continue };
-        let _ = write!(
-            text,
-            "\n## {}\n\nDamage here means: {}. A repair would {}.\n\n",
-            area.title(),
-            area.consequence(),
-            area.repair()
-        );
+        let effect =
+            format!("Damage here means: {}. A repair would {}.", area.consequence(), area.repair());
+        let _ = write!(text, "\n## {}\n\n{}\n\n", area.title(), wrapped(&effect));
         text += "| code | severity | meaning |\n|---|---|---|\n";
         for code in codes {
             let (severity, meaning) = (code.severity(), code.meaning());
