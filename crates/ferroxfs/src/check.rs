@@ -1,7 +1,7 @@
 //! Checking a volume for consistency, without changing it.
 //!
-//! [`Volume::check`] reads every structure of a volume, compares the structures with each other, and
-//! returns a [`Report`]. Damage is not an error but a [`Finding`]: its stable [`Code`], its
+//! [`Volume::check`] reads every structure of a volume, compares the structures with each other,
+//! and returns a [`Report`]. Damage is not an error but a [`Finding`]: its stable [`Code`], its
 //! [`Severity`], its [`Place`] down to the byte, the value found and the value expected.
 //!
 //! ```

@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A `Geometry` comes from a verified superblock or from the program that makes one, so its shifts are in range. No method
-//!   overflows, whatever its argument.
+//! - **I1** A `Geometry` comes from a verified superblock or from the program that makes one, so
+//!   its shifts are in range. No method overflows, whatever its argument.
 
 use uuid::Uuid;
 

@@ -28,8 +28,8 @@ impl FileBytes<'_> {
     }
 }
 
-/// Returns the part of `piece` whose blocks lie in `extent`. The extent starts before the end of the
-/// piece. The part is empty if the extent ends before the piece.
+/// Returns the part of `piece` whose blocks lie in `extent`. The extent starts before the end of
+/// the piece. The part is empty if the extent ends before the piece.
 pub(super) fn clip<'a>(
     piece: FileBytes<'a>,
     extent: &Extent,
