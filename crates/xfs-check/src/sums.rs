@@ -37,7 +37,8 @@ pub(crate) struct InodeSums {
     pub(crate) links: u128,
     pub(crate) directories: u128,
     pub(crate) parents: u128,
-    /// Whether an inode of the bucket has a link count that is no longer kept (`PINNED_LINKS`).
+    /// Whether any inode of these sums has the link count `PINNED_LINKS`, which XFS does not update
+    /// any more.
     pub(crate) has_pinned: bool,
 }
 

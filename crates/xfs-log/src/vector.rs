@@ -114,7 +114,8 @@ pub(crate) struct Vector<'a> {
     pub(crate) regions: u32,
 }
 
-/// The vectors of a running commit. They are made before any slot is locked.
+/// The vectors that a running commit makes for its items, before it locks a slot of the committed
+/// item list.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,

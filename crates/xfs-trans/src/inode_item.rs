@@ -330,7 +330,8 @@ impl InodeRecord {
         self.cluster_state.load(Ordering::Acquire) == ClusterState::InUse as u32
     }
 
-    /// Returns whether a change of the inode is not durable in the log, or never will be.
+    /// Returns whether the log lacks a durable copy of a change of the inode: the change is not
+    /// written yet, or the log was shut down and will never write it.
     fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
     }

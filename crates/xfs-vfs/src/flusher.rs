@@ -234,7 +234,8 @@ impl Flusher {
         self.failure.lock().get_or_insert(error);
     }
 
-    /// Fails with the kept error, if there is one, and forgets it.
+    /// Fails with the error of an earlier write in the background, if one was kept, and forgets the
+    /// error.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.failure.lock().take().map_or(Ok(()), Err)
     }

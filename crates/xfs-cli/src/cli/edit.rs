@@ -197,7 +197,7 @@ pub(crate) struct FallocateArguments {
     /// Insert a hole: the contents from the start of the range on move to its end
     #[arg(short, long)]
     pub(crate) insert_range: bool,
-    /// Give the range blocks that it shares with no other file
+    /// Replace shared blocks of the range by blocks of this file alone
     #[arg(short, long)]
     pub(crate) unshare_range: bool,
 }

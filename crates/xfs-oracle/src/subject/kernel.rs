@@ -400,9 +400,9 @@ fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
 
 /// Returns the first offset at or after `at` where data begins, or `None` if no data follows.
 ///
-/// If a page is in memory and an unwritten block within it is not, the kernel returns the end of
-/// that block, even if a hole begins at that offset (seen with 6.18 and blocks of 1 KiB). The
-/// search continues after this offset.
+/// If a page is cached and an unwritten block within it is not up to date, the kernel returns the
+/// end of that block, even if a hole begins at that offset (seen with 6.18 and blocks of 1 KiB).
+/// The search continues after this offset.
 fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
     let mut found = seek_to(file, SeekFrom::Data(at))?;
     while let Some(data) = found

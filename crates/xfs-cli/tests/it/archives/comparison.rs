@@ -162,7 +162,8 @@ fn image_entry(node: &Node) -> Entry {
     }
 }
 
-/// Returns the first path of each inode. All names of one file have the same first path.
+/// Maps each inode number to the first path of the inode. Two paths are hard links to one file if
+/// the map has the same first path for both.
 fn groups(tree: &Tree) -> HashMap<u64, &[u8]> {
     let mut groups = HashMap::new();
     for (path, entry) in tree {

@@ -24,7 +24,7 @@ use xfs_format::InodeNumber;
 
 /// Number of schedules that each scheduler explores.
 const SCHEDULES: usize = 1500;
-/// Number of schedules, for each scheduler, in which a planted bug must be found.
+/// The most schedules that each scheduler tries until one of them shows a planted bug.
 const PLANTED_SCHEDULES: usize = 3000;
 /// Number of preemptions in a schedule of the PCT scheduler.
 const DEPTH: usize = 3;

@@ -154,7 +154,8 @@ fn silent_client_does_not_block_others() {
     assert!(ask(address, METRICS).ends_with("a 1\n"));
 }
 
-/// Checks I1: one thread asks the mount.
+/// Checks I1 of `listen`: while a mount hangs, only one thread waits for its counters, however many
+/// clients ask.
 #[test]
 fn hanging_mount_is_asked_once() {
     let (release, released) = mpsc::channel::<()>();
