@@ -17,6 +17,8 @@ use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
 use ferroxfs::device::Devices;
 use ferroxfs::raw::log::{LogDevice, LogState};
+use xfs_device::SharedDevice;
+
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
 
 use crate::cli::options::GlobalOptions;
@@ -121,6 +123,11 @@ impl Image {
     /// Returns the path of the image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the device of the volume.
+    pub(crate) fn device(&self) -> &SharedDevice {
+        self.devices.data()
     }
 
     /// Describes the volume without reading any file in it.
