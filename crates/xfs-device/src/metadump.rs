@@ -37,7 +37,7 @@ pub const METADUMP_INDEX_ADDRESSES: usize = 63;
 /// The bit of a version 2 address from which on it names the device.
 pub const METADUMP_DEVICE_SHIFT: u32 = 54;
 /// The largest number of separate extents of an image that is opened as a device.
-pub const MAX_EXTENTS: usize = 1 << 24;
+pub const MAX_EXTENTS: usize = 1 << 22;
 
 /// The version of the format of a metadata image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

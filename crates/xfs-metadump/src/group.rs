@@ -40,7 +40,9 @@ impl Dump<'_> {
     /// Writes all metadata of a group.
     pub(crate) fn dump_group(&mut self, group: AgNumber) -> Result<(), DumpError> {
         let mut roots = Vec::new();
-        for sector in 0..SECTORS {
+        // The image begins with the first superblock, or with a copy of it.
+        let first = u32::from(group.0 == 0);
+        for sector in first..SECTORS {
             let Some(bytes) = self.dump_header(group, sector)? else { continue };
             match sector {
                 AGF_SECTOR => roots.extend(self.agf_roots(&bytes)),

@@ -20,7 +20,7 @@
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-use xfs_format::directory::name_hash;
+use xfs_format::directory::{MAX_NAME, name_hash};
 
 /// Length of the shortest name that is replaced, in bytes.
 const SHORTEST: usize = 5;
@@ -66,12 +66,14 @@ impl<B: BuildHasher> Obfuscator<B> {
             }
         }
         // Not reached by any name that was tried. A name must not stay as it was.
-        name.fill(b'x');
+        name.fill(b'_');
     }
 
-    /// Replaces each part of a link's target, and keeps the slashes.
+    /// Replaces each part of a link's target, and keeps the slashes. A part that is too long for a
+    /// name is replaced piece by piece.
     pub fn replace_target(&self, target: &mut [u8]) {
-        target.split_mut(|byte| *byte == b'/').for_each(|part| self.replace(part));
+        let parts = target.split_mut(|byte| *byte == b'/');
+        parts.flat_map(|part| part.chunks_mut(MAX_NAME)).for_each(|part| self.replace(part));
     }
 
     /// Writes the pad number `attempt` of names with this hash. Its own hash is 0.

@@ -75,6 +75,14 @@ fn target_keeps_slashes_and_uses_the_names_of_directories() {
 }
 
 #[test]
+fn part_of_a_target_that_is_no_name_is_replaced() {
+    let mut target = vec![b'x'; 1024];
+    fixed().replace_target(&mut target);
+    assert!(target.windows(8).all(|window| window != b"xxxxxxxx" && window != b"________"));
+    assert!(!target.iter().any(|byte| matches!(byte, 0 | b'/')));
+}
+
+#[test]
 fn random_keys_give_different_names() {
     let (mut one, mut other) = (b"a rather long name".to_vec(), b"a rather long name".to_vec());
     Obfuscator::random().replace(&mut one);

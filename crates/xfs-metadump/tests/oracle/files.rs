@@ -8,10 +8,10 @@ use std::path::Path;
 use xfs_metadump::RestoreTarget;
 
 /// A new file that gets a restored volume.
-pub struct Target(File);
+pub(crate) struct Target(File);
 
 impl Target {
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         Ok(Self(File::create(path)?))
     }
 }
@@ -49,7 +49,7 @@ fn each_chunk(
 }
 
 /// Returns the first offset at which the files differ.
-pub fn first_difference(one: &Path, other: &Path) -> io::Result<Option<u64>> {
+pub(crate) fn first_difference(one: &Path, other: &Path) -> io::Result<Option<u64>> {
     let (length, compared) = (File::open(one)?.metadata()?.len(), File::open(other)?);
     if length != compared.metadata()?.len() {
         return Ok(Some(length.min(compared.metadata()?.len())));
@@ -62,7 +62,7 @@ pub fn first_difference(one: &Path, other: &Path) -> io::Result<Option<u64>> {
 }
 
 /// Returns the first unit of 512 bytes that is not zero in `of` and differs in `against`.
-pub fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
+pub(crate) fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
     let compared = File::open(against)?;
     each_chunk(of, |at, bytes| {
         let mut other = vec![0; bytes.len()];
@@ -77,7 +77,7 @@ pub fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
 }
 
 /// Returns the offset of the first occurrence of `text` in the file.
-pub fn contains(path: &Path, text: &str) -> io::Result<Option<u64>> {
+pub(crate) fn contains(path: &Path, text: &str) -> io::Result<Option<u64>> {
     let needle = text.as_bytes();
     let mut tail = Vec::new();
     each_chunk(path, |at, bytes| {
@@ -94,7 +94,7 @@ pub fn contains(path: &Path, text: &str) -> io::Result<Option<u64>> {
 
 /// Makes files, directories, attributes and links whose names, values and targets hold `marker`, in
 /// every form. A third of the files is removed again, so that stale entries hold it too.
-pub fn mark(root: &Path, marker: &str) -> io::Result<()> {
+pub(crate) fn mark(root: &Path, marker: &str) -> io::Result<()> {
     let set = |path: &Path, name: &str, value: &[u8]| {
         let flags = rustix_flags();
         rustix::fs::setxattr(path, format!("user.{name}"), value, flags).map_err(io::Error::from)
