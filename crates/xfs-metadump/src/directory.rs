@@ -29,16 +29,18 @@ const FREE_COUNT: usize = 52;
 /// Offset of the length of the name in an entry, in bytes.
 const NAME_LENGTH: usize = 8;
 
+/// A function that cleans a block of one kind. It returns `None` if the block is too short.
+type Cleaner = fn(&mut [u8], Cleaning<'_>) -> Option<Cleaned>;
+
 /// Cleans a directory block. Its magic number tells its kind.
 pub(crate) fn clean_block(bytes: &mut [u8], cleaning: Cleaning<'_>) -> Cleaned {
     let index_magic = dabtree::magic(bytes);
-    let (crc, cleaned): (usize, fn(&mut [u8], Cleaning<'_>) -> Option<Cleaned>) =
-        match (number_32(bytes, 0), index_magic) {
-            (Some(BLOCK_MAGIC | DATA_MAGIC), _) => (DATA_CRC, clean_data),
-            (Some(FREE_MAGIC), _) => (DATA_CRC, clean_free),
-            (_, Some(NODE_MAGIC | LEAFN_MAGIC | LEAF1_MAGIC)) => (INDEX_CRC, clean_index),
-            _ => return cleaning.unknown(bytes),
-        };
+    let (crc, cleaned): (usize, Cleaner) = match (number_32(bytes, 0), index_magic) {
+        (Some(BLOCK_MAGIC | DATA_MAGIC), _) => (DATA_CRC, clean_data),
+        (Some(FREE_MAGIC), _) => (DATA_CRC, clean_free),
+        (_, Some(NODE_MAGIC | LEAFN_MAGIC | LEAF1_MAGIC)) => (INDEX_CRC, clean_index),
+        _ => return cleaning.unknown(bytes),
+    };
     let seal = Seal::of(bytes, crc);
     let result = cleaned(bytes, cleaning).unwrap_or(Cleaned::Partly);
     seal.renew(bytes);

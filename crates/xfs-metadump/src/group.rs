@@ -126,6 +126,9 @@ impl Dump<'_> {
         let geometry = self.superblock.geometry.clone();
         let is_sparse = geometry.has_incompat(IncompatFeatures::SPARSE_INODES);
         let length = geometry.ag_length(group);
+        // In small blocks the inodes of one bit take two blocks or more.
+        let hole_bytes = INODES_PER_HOLE * geometry.inode_size;
+        let hole_blocks = hole_bytes.div_ceil(geometry.block_size);
         let mut record = |bytes: &[u8]| match kind {
             BtreeKind::Inode | BtreeKind::FreeInode => {
                 let Ok(chunk) = InodeChunkDisk::read_from_bytes(bytes) else { return };
@@ -134,8 +137,11 @@ impl Dump<'_> {
                 let inodes_of = present.map(|hole| hole * INODES_PER_HOLE);
                 let numbers = inodes_of.filter_map(|at| chunk.start.get().checked_add(at));
                 let blocks = numbers.map(|number| geometry.ag_inode_block(AgInode(number)).0);
-                let blocks = blocks.filter(|block| *block < length);
-                inodes.extend(blocks.map(|start| InodeBlocks { start, count: 1 }));
+                let inside = blocks.filter(|block| *block < length);
+                inodes.extend(
+                    inside
+                        .map(|start| InodeBlocks { start, count: hole_blocks.min(length - start) }),
+                );
             }
             BtreeKind::ReverseMap => {
                 let Ok(rmap) = RmapDisk::read_from_bytes(bytes) else { return };

@@ -18,7 +18,7 @@
 //! - **N2** A replacement holds neither a slash nor a NUL, and differs from the name.
 //! - **N3** Names of fewer than [`SHORTEST`] bytes stay: too few other names have their hash.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 
 use xfs_format::directory::{MAX_NAME, name_hash};
 
@@ -79,11 +79,7 @@ impl<B: BuildHasher> Obfuscator<B> {
     /// Writes the pad number `attempt` of names with this hash. Its own hash is 0.
     fn fill_pad(&self, hash: u32, attempt: u64, pad: &mut [u8]) {
         let length = pad.len();
-        let word = |index: usize| {
-            let mut hasher = self.key.build_hasher();
-            (length, hash, attempt, index).hash(&mut hasher);
-            hasher.finish().to_be_bytes()
-        };
+        let word = |index: usize| self.key.hash_one((length, hash, attempt, index)).to_be_bytes();
         for (index, piece) in pad.chunks_mut(size_of::<u64>()).enumerate() {
             piece.iter_mut().zip(word(index)).for_each(|(byte, random)| *byte = random);
         }

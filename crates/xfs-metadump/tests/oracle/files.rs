@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use xfs_metadump::RestoreTarget;
 
@@ -76,20 +77,10 @@ pub(crate) fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
     })
 }
 
-/// Returns the offset of the first occurrence of `text` in the file.
-pub(crate) fn contains(path: &Path, text: &str) -> io::Result<Option<u64>> {
-    let needle = text.as_bytes();
-    let mut tail = Vec::new();
-    each_chunk(path, |at, bytes| {
-        let start = at - tail.len() as u64;
-        let joined = [&tail[..], bytes].concat();
-        let first = needle.first().copied().expect("the text is not empty");
-        let mut places = joined.iter().enumerate().filter(|(_, byte)| **byte == first);
-        let found =
-            places.find(|(place, _)| joined.get(*place..).is_some_and(|r| r.starts_with(needle)));
-        tail = joined.get(joined.len().saturating_sub(needle.len())..).unwrap_or_default().to_vec();
-        found.map(|(place, _)| start + place as u64)
-    })
+/// Returns whether the text occurs in the file. grep searches faster than a test without
+/// optimization.
+pub(crate) fn contains(path: &Path, text: &str) -> io::Result<bool> {
+    Ok(Command::new("grep").args(["-q", "-a", "-F", "-e", text]).arg(path).status()?.success())
 }
 
 /// Makes files, directories, attributes and links whose names, values and targets hold `marker`, in

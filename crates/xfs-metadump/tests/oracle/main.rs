@@ -130,8 +130,8 @@ impl Case {
 
     fn check_obfuscated(&self, version: MetadumpVersion) -> Result<(), TrialError> {
         let (metadump, _) = self.dump(DumpOptions { version, ..DumpOptions::default() })?;
-        if let Some(at) = contains(&metadump, MARKER).map_err(failed)? {
-            return Err(failed(format!("byte {at} of the obfuscated image has a name")));
+        if contains(&metadump, MARKER).map_err(failed)? {
+            return Err(failed("the obfuscated image has a name"));
         }
         let restored = self.restore(&metadump)?;
         self.expect_clean(&restored, "the obfuscated volume")
@@ -140,7 +140,7 @@ impl Case {
     fn check_plain(&self, version: MetadumpVersion) -> Result<(), TrialError> {
         let options = DumpOptions { version, obfuscates: false, ..DumpOptions::default() };
         let (metadump, _) = self.dump(options)?;
-        if contains(&metadump, MARKER).map_err(failed)?.is_none() {
+        if !contains(&metadump, MARKER).map_err(failed)? {
             return Err(failed("the image that keeps names has none"));
         }
         let restored = self.restore(&metadump)?;
@@ -164,7 +164,7 @@ impl Case {
 
     /// Restores images of theirs by both tools.
     fn check_theirs(&self) -> Result<(), TrialError> {
-        for options in ["", "-o", "-v 2", "-v 2 -o -a"] {
+        for options in ["", "-v 2 -o"] {
             let metadump = self.dump_theirs(options)?;
             self.restore(&metadump)?;
         }
