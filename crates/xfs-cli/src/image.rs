@@ -27,7 +27,9 @@ use crate::output::check_not_stdout;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use failures::exit_of;
-pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
+pub(crate) use failures::{
+    about_image, exit_of_metadump, exit_of_read, has_foreign_log, open_failure,
+};
 pub(crate) use paths::{ImagePath, ImagePaths, change_all, change_each};
 
 /// An image whose devices are open. Only the bytes that were needed to find the volume have been

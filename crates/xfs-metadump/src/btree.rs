@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! - **B1** A child has the level below its parent's, and a block that is in the image is not
-//!   visited again. So a walk ends, and its stack holds at most one block's children for each level.
+//!   visited again. So a walk ends, and its stack holds at most one block's children for each
+//!   level.
 
 use std::ops::Range;
 

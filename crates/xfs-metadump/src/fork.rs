@@ -34,7 +34,8 @@ enum ForkContents {
 }
 
 impl Dump<'_> {
-    /// Writes the blocks of a fork: the btree of its extents, and the contents if they are metadata.
+    /// Writes the blocks of a fork: the btree of its extents, and the contents if they are
+    /// metadata.
     pub(crate) fn dump_fork(&mut self, inode: &OpenInode, kind: ForkKind) -> Result<(), DumpError> {
         let core = &inode.core;
         let fork = inode::fork(&inode.bytes, core, kind);
@@ -213,8 +214,8 @@ impl Dump<'_> {
     }
 }
 
-/// The largest number of extents of a link, and of blocks of one of them: 1024 bytes in the smallest
-/// blocks, with their headers.
+/// The largest number of extents of a link, and of blocks of one of them: 1024 bytes in the
+/// smallest blocks, with their headers.
 const MOST_LINK_EXTENTS: usize = 3;
 
 fn extent_length(extent: &Extent) -> u64 {

@@ -108,8 +108,9 @@ impl Dump<'_> {
         roots
     }
 
-    /// Writes a btree of the group. Adds the blocks of inodes that it names to `inodes`. The reverse
-    /// map and the btree of free inodes name them too, so a damaged inode btree hides few inodes.
+    /// Writes a btree of the group. Adds the blocks of inodes that it names to `inodes`. The
+    /// reverse map and the btree of free inodes name them too, so a damaged inode btree hides few
+    /// inodes.
     fn dump_tree(
         &mut self,
         group: AgNumber,

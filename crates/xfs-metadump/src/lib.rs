@@ -13,10 +13,11 @@
 //! # Invariants
 //!
 //! - **M1** Nothing of the volume is changed.
-//! - **M2** Each block is written once ([`sink`]). So the image is never larger than the volume, and
-//!   pointers that lead in a circle end.
-//! - **M3** With obfuscation, a structure that is not recognised is replaced by zeros, because it may
-//!   hold names. The report counts it. Numbers of a recognised structure stay, whatever they are.
+//! - **M2** Each block is written once ([`sink`]). So the image is never larger than the volume,
+//!   and pointers that lead in a circle end.
+//! - **M3** With obfuscation, a structure that is not recognised is replaced by zeros, because it
+//!   may hold names. The report counts it. Numbers of a recognised structure stay, whatever they
+//!   are.
 //! - **M4** A checksum that was right stays right, and one that was wrong stays wrong.
 
 mod attributes;

@@ -1,9 +1,9 @@
 //! Writes the log.
 //!
-//! A clean log holds names of the past, which nobody needs. Only its shape is kept: the cycle number
-//! of each block, from which readers find the head, and the last record, which says that the volume
-//! was unmounted. The head stays where it is, so no block is newer than the log. A dirty log is
-//! copied as it is.
+//! A clean log holds names of the past, which nobody needs. Only its shape is kept: the cycle
+//! number of each block, from which readers find the head, and the last record, which says that the
+//! volume was unmounted. The head stays where it is, so no block is newer than the log. A dirty log
+//! is copied as it is.
 
 use std::ops::Range;
 

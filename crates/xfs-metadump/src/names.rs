@@ -93,9 +93,9 @@ impl<B: BuildHasher> Obfuscator<B> {
 /// of the 256 solutions.
 ///
 /// Each byte rotates the hash by 7 bits and is added to it. So the bytes reach the bits 28 to 35
-/// (the upper half of the first byte wraps to the bits 0 to 3), 21 to 28, 14 to 21, 7 to 14 and 0 to
-/// 7. The highest bit of the last four bytes and the upper half of the first are free. Every other
-/// bit belongs to one bit of the hash.
+/// (the upper half of the first byte wraps to the bits 0 to 3), 21 to 28, 14 to 21, 7 to 14 and 0
+/// to 7. The highest bit of the last four bytes and the upper half of the first are free. Every
+/// other bit belongs to one bit of the hash.
 fn closing_bytes(before: u32, free: u8) -> [u8; SHORTEST] {
     let mut wanted = before.rotate_left(35 % 32);
     let first_high = u32::from(free >> 4);

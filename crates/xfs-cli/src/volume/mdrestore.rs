@@ -11,6 +11,7 @@ use xfs_metadump::{RestoreError, RestoreTarget};
 use crate::cli::{GlobalOptions, MdrestoreArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::image::exit_of_metadump;
 use crate::input;
 use crate::interrupt;
 use crate::json::Object;
@@ -104,7 +105,10 @@ impl Run for Mdrestore {
                 let failed = || Failure::new(Exit::Failed, error.to_string());
                 interrupt::check().err().unwrap_or_else(failed)
             }
-            error => Failure::new(Exit::Refused, error.to_string()).about(&shown),
+            RestoreError::Image(ref image) => {
+                Failure::new(exit_of_metadump(image), error.to_string()).about(&shown)
+            }
+            error => Failure::new(Exit::Failed, error.to_string()).about(&shown),
         })?;
         output.file().sync_all().map_err(|error| output.failure(&error))?;
         output.commit()?;

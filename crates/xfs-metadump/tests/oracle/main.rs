@@ -1,8 +1,8 @@
 //! Compares metadata images with those of xfs_metadump, and what both tools restore.
 //!
 //! Each trial makes a volume of one geometry and fills it through the kernel. Names, attributes,
-//! values and link targets hold [`MARKER`]; some of these files are removed again. Then each kind of
-//! image is written, restored by both tools, and compared.
+//! values and link targets hold [`MARKER`]; some of these files are removed again. Then each kind
+//! of image is written, restored by both tools, and compared.
 
 mod files;
 
