@@ -1,16 +1,14 @@
 //! Writes the log.
 //!
-//! A clean log holds names of the past, which nobody needs. Only its shape is kept: the cycle
-//! number of each block, from which readers find the head, and the last record, which says that the
-//! volume was unmounted. The head stays where it is, so no block is newer than the log. A dirty log
-//! is copied as it is.
-
-use std::ops::Range;
+//! A clean log holds names of the past, which nobody needs. The image gets a log as it is after the
+//! first record of a new cycle: an unmount record at block 0, and every other block with the number
+//! of the cycle before. The head is after the old head, so no block of the volume is newer than the
+//! log. A log that was never written stays zeros. A dirty log is copied as it is.
 
 use xfs_device::SharedDevice;
-use xfs_format::log_record::{LogRecordHeader, block_cycle, unmount_operation};
-use xfs_format::{BASIC_BLOCK_BYTES, Superblock};
-use xfs_log::{LogDevice, LogState, find_head_and_tail};
+use xfs_format::log_record::{LogRecordHeader, next_cycle, unmount_operation};
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn, Superblock};
+use xfs_log::{LogDevice, find_head_and_tail};
 
 use crate::dump::{Dump, DumpError};
 
@@ -21,12 +19,13 @@ const CHUNK_BLOCKS: u32 = 2048;
 /// The log of the volume, and the way in which it is copied.
 pub(crate) struct LogCopy {
     log: Option<LogDevice>,
-    /// The state and the last record of a clean log; `None` if the log is copied as it is.
+    /// The new contents of a clean log; `None` if the log is copied as it is.
     clean: Option<CleanLog>,
 }
 
 struct CleanLog {
-    state: LogState,
+    /// The cycle number of the blocks after the record.
+    cycle: u32,
     /// The unmount record, or no bytes if the log was never written.
     record: Vec<u8>,
 }
@@ -63,47 +62,51 @@ impl CleanLog {
     fn find(log: &LogDevice) -> Option<Self> {
         let state = find_head_and_tail(log).ok().filter(|state| state.clean)?;
         if state.is_blank {
-            return Some(Self { state, record: Vec::new() });
+            return Some(Self { cycle: 0, record: Vec::new() });
         }
-        let (header, _) = log.read_record(state.last_record).ok()?;
-        Some(Self { state, record: unmount_record(&header, log.length_blocks())? })
+        let (old, _) = log.read_record(state.last_record).ok()?;
+        let cycle = state.head.cycle();
+        let start = Lsn::new(next_cycle(cycle), 0);
+        let header = LogRecordHeader {
+            cycle: start.cycle(),
+            lsn: start,
+            tail: start,
+            crc: 0,
+            previous_block: state.last_record,
+            operations: 1,
+            ..old
+        };
+        Some(Self { cycle, record: unmount_record(&header, log.length_blocks())? })
     }
 
     fn dump(&self, dump: &mut Dump<'_>, log: &LogDevice, start: u64) -> Result<(), DumpError> {
         let blocks = log.length_blocks();
         let mut at = 0;
         while at < blocks {
+            dump.check_stopped()?;
             let count = CHUNK_BLOCKS.min(blocks - at);
-            let first = start + u64::from(at) * u64::from(BASIC_BLOCK_BYTES);
-            let range = first..first + u64::from(count) * u64::from(BASIC_BLOCK_BYTES);
-            let spot = crate::dump::Spot { byte: Some(first), inode: None };
-            if let Some(mut bytes) = dump.read(range, spot)? {
-                for (number, block) in (at..).zip(bytes.chunks_mut(BLOCK)) {
-                    self.clean_block(block, log.distance(self.state.last_record, number));
-                }
-                dump.add(first, &bytes)?;
-            }
+            let bytes: Vec<u8> = (at..at + count).flat_map(|number| self.block(number)).collect();
+            dump.add(start + u64::from(at) * u64::from(BASIC_BLOCK_BYTES), &bytes)?;
             at += count;
         }
         Ok(())
     }
 
-    /// Cleans the block that lies `distance` blocks after the start of the last record.
-    fn clean_block(&self, block: &mut [u8], distance: u32) {
-        let cycle = block_cycle(block);
-        block.fill(0);
-        let offset = usize::try_from(distance).ok().and_then(|at| at.checked_mul(BLOCK));
-        let range: Option<Range<usize>> = offset.map(|at| at..at.saturating_add(BLOCK));
-        if let Some(kept) = range.and_then(|range| self.record.get(range)) {
-            block.copy_from_slice(kept);
-        } else if let Some(word) = block.first_chunk_mut() {
-            *word = cycle.to_be_bytes();
-        }
+    /// Returns the new contents of a block of the log.
+    fn block(&self, number: u32) -> [u8; BLOCK] {
+        let index = usize::try_from(number).ok();
+        let kept = index.and_then(|index| self.record.as_chunks().0.get(index));
+        kept.copied().unwrap_or_else(|| {
+            let mut block = [0; BLOCK];
+            if let Some(word) = block.first_chunk_mut() {
+                *word = self.cycle.to_be_bytes();
+            }
+            block
+        })
     }
 }
 
-/// Returns an unmount record with this header. Bytes after its operation are zeros, where the
-/// writer's buffer may have held others.
+/// Returns an unmount record with this header, and zeros after its operation.
 fn unmount_record(header: &LogRecordHeader, log_blocks: u32) -> Option<Vec<u8>> {
     let mut record = vec![0; usize::try_from(header.total_blocks()).ok()? * BLOCK];
     let (operation, payload) = unmount_operation();
