@@ -110,6 +110,11 @@ fn golden_volume_stays_sound_in_every_form() {
             assert_eq!(report.omissions, []);
             let image = restored(&bytes);
             assert_eq!(findings(&image), original);
+            let sector = image.bytes(DiskAddr(0), 512).unwrap();
+            let place = StructureAddress::Disk(DiskAddr(0));
+            let superblock = Superblock::decode(&sector, place).unwrap();
+            let device: SharedDevice = Arc::new(image.clone());
+            assert!(!crate::log::LogCopy::open(&device, &superblock).is_dirty());
             let device = open_metadump(Arc::new(Image::new(bytes.clone())));
             // Images are whole sectors in version 1 only.
             if version == MetadumpVersion::One {
