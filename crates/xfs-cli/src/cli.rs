@@ -12,6 +12,7 @@ mod import;
 mod inspect;
 mod ls;
 mod manual;
+mod metadump;
 mod mkfs;
 mod mount;
 pub(crate) mod options;
@@ -40,6 +41,7 @@ pub(crate) use inspect::{
 };
 pub(crate) use ls::LsArguments;
 pub(crate) use manual::{pages, reference, with_manual};
+pub(crate) use metadump::{MdrestoreArguments, MetadumpArguments, MetadumpFormat};
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
@@ -120,6 +122,8 @@ pub(crate) enum Command {
     Log(LogArguments),
     Check(CheckArguments),
     Recover(RecoverArguments),
+    Metadump(MetadumpArguments),
+    Mdrestore(MdrestoreArguments),
     Mkfs(Box<MkfsArguments>),
     Mount(MountArguments),
     Umount(UmountArguments),

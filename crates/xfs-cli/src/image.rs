@@ -17,6 +17,8 @@ use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
 use ferroxfs::device::Devices;
 use ferroxfs::raw::log::{LogDevice, LogState};
+use xfs_device::SharedDevice;
+
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
 
 use crate::cli::options::GlobalOptions;
@@ -25,7 +27,9 @@ use crate::output::check_not_stdout;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use failures::exit_of;
-pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
+pub(crate) use failures::{
+    about_image, exit_of_metadump, exit_of_read, has_foreign_log, open_failure,
+};
 pub(crate) use paths::{ImagePath, ImagePaths, change_all, change_each};
 
 /// An image whose devices are open. Only the bytes that were needed to find the volume have been
@@ -121,6 +125,11 @@ impl Image {
     /// Returns the path of the image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the device of the volume.
+    pub(crate) fn device(&self) -> &SharedDevice {
+        self.devices.data()
     }
 
     /// Describes the volume without reading any file in it.

@@ -19,7 +19,7 @@
 //!            decompress) and prototype; unpack, writer: writing files into the image
 //! edit/      edit mkdir rm mv ln chmod chown touch truncate fallocate setfacl setfattr
 //!            walk: a walk of a tree that changes during the walk
-//! volume/    mkfs growfs label uuid fstrim recover
+//! volume/    mkfs growfs label uuid fstrim recover metadump mdrestore
 //! mount/     mount umount mounts stats
 //!            serve: the serving process; helper: calls by mount(8); predecessor: the last server
 //! shell/     complete completions man

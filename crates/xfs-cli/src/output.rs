@@ -181,7 +181,8 @@ impl Output {
         to.set_len(source.metadata().size).map_err(|error| self.failure(&error))
     }
 
-    fn file(&self) -> &File {
+    /// Returns the file that is written. A regular file still has no name.
+    pub(crate) fn file(&self) -> &File {
         match &self.to {
             OutputKind::Through(file) => file,
             OutputKind::Whole(staged) => staged.file(),

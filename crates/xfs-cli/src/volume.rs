@@ -1,8 +1,10 @@
-//! The commands that make, grow, name, trim and recover whole volumes, one module each.
+//! The commands that make, grow, name, trim, recover and copy whole volumes, one module each.
 
 pub(crate) mod fstrim;
 pub(crate) mod growfs;
 pub(crate) mod label;
+pub(crate) mod mdrestore;
+pub(crate) mod metadump;
 pub(crate) mod mkfs;
 pub(crate) mod recover;
 pub(crate) mod uuid;

@@ -38,6 +38,12 @@ pub trait BlockDevice: Send + Sync {
     /// Returns whether the device refuses [`write_at`](Self::write_at).
     fn is_read_only(&self) -> bool;
 
+    /// Returns whether the device holds the contents of files. A metadata image does not: contents
+    /// read as zeros there, and must not be shown to a user.
+    fn holds_file_contents(&self) -> bool {
+        true
+    }
+
     /// Fills `buffer` from byte `offset` on.
     ///
     /// # Errors

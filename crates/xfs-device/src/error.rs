@@ -13,6 +13,7 @@ use crate::file::DeviceAccess;
 #[cfg(feature = "disk-images")]
 use crate::image::ImageRefusal;
 use crate::lock_holder::LockHolder;
+use crate::metadump::MetadumpError;
 use crate::signature::Contents;
 use crate::usage::Usage;
 
@@ -68,6 +69,8 @@ pub enum DeviceFailure {
     Refused(ImageRefusal),
     /// The device is a qcow2 image whose header or tables are damaged.
     DamagedImage,
+    /// The device is a metadata image that cannot be read.
+    Metadump(MetadumpError),
 }
 
 impl DeviceError {
@@ -171,12 +174,16 @@ impl DeviceFailure {
                  program that writes it"
             }
             Self::ForeignImage(Contents::Ewf, _) => "convert it to a raw image (ewfexport -f raw)",
+            Self::ForeignImage(Contents::XfsMetadump, _) => {
+                "restore it to an image that can be written (ferroxfs mdrestore FILE IMAGE)"
+            }
             Self::ForeignImage(..) => {
                 "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
             }
             #[cfg(feature = "disk-images")]
             Self::Refused(refusal) => refusal.hint(),
             Self::DamagedImage => "check it with qemu-img check",
+            Self::Metadump(_) => "copy it again from the machine where it was made",
             Self::NotADevice(_) | Self::Measure(_) | Self::Lock(_) => {
                 return None;
             }
@@ -246,6 +253,7 @@ impl fmt::Display for DeviceFailure {
             Self::DamagedImage => {
                 f.write_str("is a qcow2 disk image whose header or tables are damaged")
             }
+            Self::Metadump(error) => error.fmt(f),
         }
     }
 }

@@ -121,7 +121,7 @@ const fn hint_at(contents: Contents) -> Option<&'static str> {
         contents if contents.is_disk_image() => {
             "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
         }
-        Contents::XfsMetadump => "restore it to an image with xfs_mdrestore",
+        Contents::XfsMetadump => "restore it to an image (ferroxfs mdrestore FILE IMAGE)",
         Contents::XfsDump => "restore it into a mounted volume with xfsrestore",
         Contents::Gzip | Contents::Xz | Contents::Zstd | Contents::Bzip2 | Contents::Lz4 => {
             "if it is an archive, ferroxfs mkfs --from or import reads it; decompress an image first"

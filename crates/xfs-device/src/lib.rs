@@ -17,6 +17,7 @@ mod lock;
 mod lock_holder;
 mod lvm;
 mod memory;
+mod metadump;
 mod open;
 mod overlay;
 mod partition;
@@ -35,6 +36,11 @@ pub use filesystem::{FindError, LocatedVolume, Selection, find_filesystem, has_g
 pub use image::{ImageRefusal, open_qcow2};
 pub use lock_holder::LockHolder;
 pub use memory::MemoryDevice;
+pub use metadump::{
+    MAX_EXTENTS, METADUMP_DEVICE_SHIFT, METADUMP_INDEX_ADDRESSES, METADUMP_MAGIC_1,
+    METADUMP_MAGIC_2, METADUMP_UNIT, MetadumpDevice, MetadumpError, MetadumpExtent, MetadumpHeader,
+    MetadumpReader, MetadumpSource, MetadumpVersion, StreamSource, open_metadump, volume_length,
+};
 pub use open::{OpenedDevice, open_device};
 pub use overlay::OverlayDevice;
 pub use partition::{

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::device::SharedDevice;
 use crate::error::{DeviceError, DeviceFailure};
-use crate::file::{FileDevice, OpenOptions};
+use crate::file::{DeviceAccess, FileDevice, OpenOptions};
+use crate::metadump::open_metadump;
 use crate::signature::{self, Contents};
 use crate::usage::Usage;
 
@@ -19,7 +20,8 @@ pub struct OpenedDevice {
 }
 
 /// Opens the image file or block device at `path`. With the feature `disk-images`, a qcow2 image is
-/// opened read-only as the virtual disk inside it.
+/// opened read-only as the virtual disk inside it. A metadata image of `xfs_metadump` is opened
+/// read-only as the volume inside it.
 ///
 /// # Errors
 ///
@@ -31,6 +33,14 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
     let usage = device.usage().cloned();
     let contents =
         signature::detect(&device, 0).map_err(|error| failed(DeviceFailure::Open(error)))?;
+    if contents == Contents::XfsMetadump {
+        if options.access() != DeviceAccess::ReadOnly {
+            return Err(failed(DeviceFailure::ForeignImage(contents, options.access())));
+        }
+        let device = open_metadump(Arc::new(device));
+        let device = device.map_err(|error| failed(DeviceFailure::Metadump(error)))?;
+        return Ok(OpenedDevice { device: Arc::new(device), usage });
+    }
     if !contents.is_disk_image() {
         return Ok(OpenedDevice { device: Arc::new(device), usage });
     }
@@ -44,7 +54,6 @@ fn open_image(
     contents: Contents,
     options: OpenOptions,
 ) -> Result<SharedDevice, DeviceFailure> {
-    use crate::file::DeviceAccess;
     use crate::image::open_qcow2;
 
     if contents != Contents::Qcow2 || options.access() != DeviceAccess::ReadOnly {

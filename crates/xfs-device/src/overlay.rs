@@ -120,6 +120,10 @@ impl BlockDevice for OverlayDevice {
         false
     }
 
+    fn holds_file_contents(&self) -> bool {
+        self.device.holds_file_contents()
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
         let written = self.written.read();

@@ -45,6 +45,10 @@ impl BlockDevice for WindowDevice {
         self.device.is_read_only()
     }
 
+    fn holds_file_contents(&self) -> bool {
+        self.device.holds_file_contents()
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
         self.device.read_at(buffer, self.start + offset)

@@ -5,10 +5,12 @@
 //! mutations would get past the checksum otherwise.
 
 pub mod log_item;
+pub mod metadump;
 pub mod partition_table;
 pub mod recovery;
 
 pub use log_item::log_item;
+pub use metadump::metadump;
 pub use partition_table::partition_table;
 pub use recovery::recovery;
 
@@ -79,6 +81,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "log_item", run: log_item, seeds: log_item::inputs },
     FuzzTarget { name: "recovery", run: recovery, seeds: recovery::inputs },
     FuzzTarget { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
+    FuzzTarget { name: "metadump", run: metadump, seeds: metadump::inputs },
 ];
 
 /// Returns seeds of one kind. They are enough for every form of the kind, and few enough for the

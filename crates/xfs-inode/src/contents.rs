@@ -4,9 +4,11 @@
 //! data and holes. Does **not** own a cache of file data. Bytes go from the device to the caller,
 //! in one request per extent.
 
+use std::io;
 use std::ops::Range;
 
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
+use xfs_device::BlockDevice;
 use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::superblock::Unsupported;
@@ -65,7 +67,12 @@ impl Inode {
         let Mapping::Extent(extent) = map.find(geometry.file_block(offset)) else {
             return Ok(None);
         };
-        if extent.unwritten || wanted == 0 || bytes_until(extent.end(), offset, geometry) < wanted {
+        let has_contents = cache.device().holds_file_contents();
+        if !has_contents
+            || extent.unwritten
+            || wanted == 0
+            || bytes_until(extent.end(), offset, geometry) < wanted
+        {
             return Ok(None);
         }
         let start = self.address(geometry, &extent, offset)?;
@@ -136,7 +143,7 @@ impl Inode {
     ) -> Result<()> {
         let offset = self.address(cache.geometry(), extent, at)?;
         let length_bytes = piece.len() as u64;
-        cache.device().read_at(piece, offset).map_err(|source| {
+        read_contents(&**cache.device(), offset, piece).map_err(|source| {
             let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
             IoError::new("read", at, length_bytes, source).into()
         })
@@ -158,6 +165,24 @@ impl Inode {
             .and_then(|(address, start)| address.checked_add(at.checked_sub(start)?))
             .ok_or_else(outside)
     }
+}
+
+/// Reads bytes of a file from the device.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::Unsupported`] if the device is a metadata image: its zeros must not be taken
+/// for contents; the error of the device.
+pub(crate) fn read_contents(
+    device: &dyn BlockDevice,
+    offset: u64,
+    into: &mut [u8],
+) -> io::Result<()> {
+    if !device.holds_file_contents() {
+        let message = "a metadata image holds no file contents";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
+    device.read_at(into, offset)
 }
 
 /// Returns the number of bytes from file offset `at` to the start of block `end`; at least 1, so

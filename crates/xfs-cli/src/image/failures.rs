@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ferroxfs::{OpenError, PosixError};
-use xfs_device::{DeviceFailure, FindError};
+use xfs_device::{DeviceFailure, FindError, MetadumpError};
 use xfs_format::{Check, Structure};
 
 use crate::exit::Exit;
@@ -114,7 +114,21 @@ fn exit_of_device(failure: &DeviceFailure) -> Exit {
         | DeviceFailure::NotADevice(_)
         | DeviceFailure::Refused(_) => Exit::Refused,
         DeviceFailure::DamagedImage => Exit::Corrupt,
+        DeviceFailure::Metadump(error) => exit_of_metadump(error),
         _ => Exit::Failed,
+    }
+}
+
+/// Returns the exit code for a metadata image that cannot be read.
+pub(crate) fn exit_of_metadump(error: &MetadumpError) -> Exit {
+    match error {
+        MetadumpError::Io(_) => Exit::Failed,
+        MetadumpError::NotMetadump
+        | MetadumpError::Version(_)
+        | MetadumpError::Incompatible(_)
+        | MetadumpError::OtherDevice(_)
+        | MetadumpError::TooManyExtents => Exit::Refused,
+        _ => Exit::Corrupt,
     }
 }
 

@@ -257,6 +257,13 @@ impl Work {
         Self { doing: "checking", done: "checked", subject, summary, measure: Measure::Files(0) }
     }
 
+    /// Describes the writing of a metadata image. The number of inodes is [set](Tally::set) later.
+    pub(crate) fn dump() -> Self {
+        let (subject, measure) = (Subject::Inodes, Measure::Files(0));
+        let summary = SummaryWhen::Slow;
+        Self { doing: "dumping", done: "dumped", subject, summary, measure }
+    }
+
     /// Describes one step without measurable progress.
     pub(crate) fn step(doing: &'static str) -> Self {
         let (subject, summary) = (Subject::Step, SummaryWhen::Never);

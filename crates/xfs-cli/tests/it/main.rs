@@ -28,6 +28,7 @@ mod interrupts;
 mod looking;
 mod making;
 mod man_pages;
+mod metadump;
 mod mkfs_options;
 mod outputs;
 mod partitions;

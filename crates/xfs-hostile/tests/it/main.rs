@@ -3,6 +3,7 @@
 mod attacks;
 mod checked;
 mod corpus;
+mod dumped;
 mod structures;
 mod volume;
 

@@ -10,6 +10,7 @@ use xfs_format::extent::Extent;
 use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
 
 use super::write::CHUNK_BYTES;
+use crate::contents::read_contents;
 use crate::edit::BlockRange;
 
 /// Bytes of a file to be written to the device.
@@ -74,9 +75,7 @@ pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) 
 pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8]) -> Result<()> {
     let offset = address(extent, at, cache.geometry()).ok_or(PosixError::InvalidArgument)?;
     let length = into.len();
-    cache
-        .device()
-        .read_at(into, offset)
+    read_contents(&**cache.device(), offset, into)
         .map_err(|source| failed("read", offset, length, source).into())
 }
 

@@ -337,6 +337,23 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["ferroxfs-log(1)", "xfs_repair(8)"],
     ),
     entry(
+        "metadump",
+        &[
+            ("ferroxfs metadump disk.img disk.metadump", "copy the metadata, without names"),
+            ("ferroxfs metadump -o -v 2 disk.img disk.metadump", "keep names, in the newer format"),
+            ("ferroxfs metadump disk.img - | zstd > disk.metadump.zst", "compress it on the way"),
+        ],
+        &["ferroxfs-mdrestore(1)", "ferroxfs-check(1)", "xfs_metadump(8)"],
+    ),
+    entry(
+        "mdrestore",
+        &[
+            ("ferroxfs mdrestore disk.metadump copy.img", "make an image without contents"),
+            ("zstd -dc disk.metadump.zst | ferroxfs mdrestore - copy.img", "the same from a pipe"),
+        ],
+        &["ferroxfs-metadump(1)", "ferroxfs-check(1)", "xfs_mdrestore(8)"],
+    ),
+    entry(
         "mkfs",
         &[
             ("ferroxfs mkfs -d file,size=300m new.img", "make an empty volume in a new file"),

@@ -1,0 +1,72 @@
+//! Writes a metadata image of each hand-made attack. It must end within limits of time and memory,
+//! and what was written must restore.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use xfs_device::{SharedDevice, StreamSource};
+use xfs_hostile::attacks::{Attack, all};
+use xfs_metadump::{DumpOptions, DumpProgress, RestoreTarget, dump, restore};
+use xfs_testkit::run_limited;
+
+/// Time limit for one image.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// A dump that runs to its end.
+struct Silent;
+
+impl DumpProgress for Silent {
+    fn advance(&self, _done: u64, _total: u64) {}
+
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
+/// A target that keeps nothing, but checks that writes lie inside it.
+#[derive(Default)]
+struct Nowhere(u64);
+
+impl RestoreTarget for Nowhere {
+    fn set_length(&mut self, length_bytes: u64) -> std::io::Result<()> {
+        self.0 = length_bytes;
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        assert!(offset + bytes.len() as u64 <= self.0, "a write past the end of the volume");
+        Ok(())
+    }
+}
+
+/// Dumps an attack with this obfuscation and returns what is wrong.
+fn problem_with(attack: &Attack, obfuscates: bool) -> Option<String> {
+    let device: SharedDevice = Arc::new(attack.image());
+    let start = Instant::now();
+    let mut out = Vec::new();
+    let options = DumpOptions { obfuscates, keeps_dirty_log: true, ..DumpOptions::default() };
+    let report = dump(&device, options, &Silent, &mut out);
+    let elapsed = start.elapsed();
+    if elapsed > TIME_LIMIT {
+        return Some(format!("{}: {elapsed:?}", attack.name));
+    }
+    let Ok(report) = report else { return None };
+    if report.written_bytes > device.length_bytes() {
+        return Some(format!("{}: {} bytes", attack.name, report.written_bytes));
+    }
+    let restored = restore(StreamSource(&out[..]), &mut Nowhere::default(), &|| false);
+    restored.err().map(|error| format!("{}: {error}", attack.name))
+}
+
+#[test]
+fn metadump_of_each_attack_ends_and_restores() {
+    run_limited("dumped::metadump_of_each_attack_ends_and_restores", crate::LIMITS, || {
+        let groups = all();
+        let attacks = groups.iter().flat_map(|(_, attacks)| *attacks);
+        let problems: Vec<String> = attacks
+            .flat_map(|attack| [true, false].map(|hides| problem_with(attack, hides)))
+            .flatten()
+            .collect();
+        assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+    });
+}

@@ -1,0 +1,315 @@
+//! Writes a metadata image of a volume: the order of its parts, and what is left out.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::Range;
+
+use xfs_device::{BlockDevice, MetadumpHeader, MetadumpVersion, SharedDevice};
+use xfs_format::superblock::Unsupported;
+use xfs_format::{InodeNumber, Superblock};
+
+use crate::cleaning::{Cleaned, Cleaning};
+use crate::log::LogCopy;
+use crate::names::Obfuscator;
+use crate::sink::Sink;
+use crate::superblock::FoundSuperblock;
+
+/// Number of bytes that are read and written at once where nothing is cleaned.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// The largest number of omissions that a report lists. The others are counted.
+const MOST_OMISSIONS: usize = 1000;
+
+/// The way in which an image is written.
+#[derive(Clone, Copy, Debug)]
+pub struct DumpOptions {
+    /// The version of the format.
+    pub version: MetadumpVersion,
+    /// Whether names are replaced, and attribute values by zeros.
+    pub obfuscates: bool,
+    /// Whether blocks are copied with the bytes that no structure uses. Those are never obfuscated.
+    pub whole_blocks: bool,
+    /// Whether a dirty log is copied although names in it are readable.
+    pub keeps_dirty_log: bool,
+    /// The length in blocks above which an extent of metadata is left out as damaged.
+    pub max_extent_blocks: u32,
+}
+
+impl Default for DumpOptions {
+    fn default() -> Self {
+        Self {
+            version: MetadumpVersion::One,
+            obfuscates: true,
+            whole_blocks: false,
+            keeps_dirty_log: false,
+            max_extent_blocks: (1 << 21) - 1,
+        }
+    }
+}
+
+/// The caller's view of a dump that runs.
+pub trait DumpProgress {
+    /// Reports that `done` of `total` inodes were written.
+    fn advance(&self, done: u64, total: u64);
+
+    /// Returns whether the dump must end now.
+    fn is_stopped(&self) -> bool;
+}
+
+/// Something damaged, or something that is not in the image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Omission {
+    /// The first byte of the volume that is concerned, if it is known.
+    pub byte: Option<u64>,
+    /// The inode that is concerned, or `None`.
+    pub inode: Option<InodeNumber>,
+    /// The reason in words.
+    pub reason: String,
+}
+
+impl fmt::Display for Omission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(byte) = self.byte {
+            write!(f, "byte {byte}: ")?;
+        }
+        if let Some(inode) = self.inode {
+            write!(f, "{inode}: ")?;
+        }
+        f.write_str(&self.reason)
+    }
+}
+
+/// The result of a dump.
+#[derive(Clone, Debug, Default)]
+pub struct DumpReport {
+    /// Number of bytes of the volume that are in the image.
+    pub written_bytes: u64,
+    /// Number of inodes in the image, including free ones.
+    pub inodes: u64,
+    /// The first damaged or missing parts.
+    pub omissions: Vec<Omission>,
+    /// Number of damaged or missing parts.
+    pub omission_count: u64,
+    /// Whether the log in the image waits for replay.
+    pub has_dirty_log: bool,
+}
+
+/// The reason why no image was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DumpError {
+    /// The image could not be written.
+    #[error("the image cannot be written: {0}")]
+    Output(#[source] io::Error),
+    /// The caller stopped the dump.
+    #[error("the dump was stopped")]
+    Stopped,
+    /// No superblock of the volume can be used.
+    #[error("no superblock can be read: {0}")]
+    NoSuperblock(String),
+    /// The volume has a feature that ferroxfs does not know.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The volume has a log on another device.
+    #[error("the log is on another device, and dumping such a volume is not supported")]
+    ExternalLog,
+    /// The volume has realtime groups.
+    #[error("volumes with realtime groups are not supported")]
+    RealtimeGroups,
+    /// Names are to be obfuscated, but the log holds names.
+    #[error("the log holds changes that wait for replay, and names in them cannot be obfuscated")]
+    DirtyLog,
+}
+
+/// A place in the volume, for reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spot {
+    pub(crate) byte: Option<u64>,
+    pub(crate) inode: Option<InodeNumber>,
+}
+
+/// A dump in progress.
+pub(crate) struct Dump<'a> {
+    pub(crate) device: &'a dyn BlockDevice,
+    pub(crate) superblock: &'a Superblock,
+    pub(crate) options: DumpOptions,
+    pub(crate) sink: Sink<'a>,
+    names: Option<&'a Obfuscator>,
+    progress: &'a dyn DumpProgress,
+    report: DumpReport,
+}
+
+/// Writes a metadata image of the volume on `device` to `out`. Damage does not end the dump: the
+/// report lists it.
+///
+/// # Errors
+///
+/// A [`DumpError`]. The bytes that `out` has by then are no image.
+pub fn dump(
+    device: &SharedDevice,
+    options: DumpOptions,
+    progress: &dyn DumpProgress,
+    out: &mut dyn Write,
+) -> Result<DumpReport, DumpError> {
+    let found = FoundSuperblock::find(&**device, progress)?;
+    let superblock = &found.superblock;
+    refuse(superblock)?;
+    let log = LogCopy::open(device, superblock);
+    if log.is_dirty() && options.obfuscates && !options.keeps_dirty_log {
+        return Err(DumpError::DirtyLog);
+    }
+    let names = options.obfuscates.then(Obfuscator::random);
+    let header = MetadumpHeader {
+        version: options.version,
+        is_described: true,
+        is_obfuscated: options.obfuscates,
+        has_whole_blocks: options.whole_blocks,
+        has_dirty_log: log.is_dirty(),
+    };
+    let sink = Sink::begin(out, header).map_err(DumpError::Output)?;
+    let report = DumpReport { has_dirty_log: log.is_dirty(), ..DumpReport::default() };
+    let names = names.as_ref();
+    let mut dump = Dump { device: &**device, superblock, options, sink, names, progress, report };
+    dump.dump_all(&found, &log)?;
+    let Dump { sink, mut report, .. } = dump;
+    report.written_bytes = sink.written_bytes();
+    sink.finish().and_then(|()| out.flush()).map_err(DumpError::Output)?;
+    Ok(report)
+}
+
+fn refuse(superblock: &Superblock) -> Result<(), DumpError> {
+    use xfs_format::superblock::VolumeAccess;
+
+    match superblock.refusal(VolumeAccess::Read) {
+        // A volume that needs repair is the reason for a dump.
+        None | Some(Unsupported::NeedsRepair) => {}
+        Some(reason) => return Err(reason.into()),
+    }
+    if superblock.has_external_log() {
+        return Err(DumpError::ExternalLog);
+    }
+    if superblock.realtime_group_count != 0 {
+        return Err(DumpError::RealtimeGroups);
+    }
+    Ok(())
+}
+
+impl Dump<'_> {
+    fn dump_all(&mut self, found: &FoundSuperblock, log: &LogCopy) -> Result<(), DumpError> {
+        // Every reader of images wants the superblock first.
+        self.add(0, &found.first_sector)?;
+        if let Some(reason) = &found.reason {
+            self.note(Spot { byte: Some(0), inode: None }, reason.clone());
+        }
+        for group in self.superblock.geometry.groups() {
+            self.dump_group(group)?;
+        }
+        log.dump(self)
+    }
+
+    /// Returns what is removed from blocks.
+    pub(crate) const fn cleaning(&self) -> Cleaning<'_> {
+        Cleaning { names: self.names, zeroes_stale: !self.options.whole_blocks }
+    }
+
+    /// Returns an error if the caller wants the dump to end.
+    pub(crate) fn check_stopped(&self) -> Result<(), DumpError> {
+        if self.progress.is_stopped() { Err(DumpError::Stopped) } else { Ok(()) }
+    }
+
+    /// Counts inodes that were written.
+    pub(crate) fn advance(&mut self, inodes: usize) {
+        self.report.inodes += inodes as u64;
+        let total = self.superblock.inode_count.max(self.report.inodes);
+        self.progress.advance(self.report.inodes, total);
+    }
+
+    /// Notes damage, or that something is left out.
+    pub(crate) fn note(&mut self, spot: Spot, reason: impl Into<String>) {
+        self.report.omission_count += 1;
+        if self.report.omissions.len() < MOST_OMISSIONS {
+            let Spot { byte, inode } = spot;
+            self.report.omissions.push(Omission { byte, inode, reason: reason.into() });
+        }
+    }
+
+    /// Notes a block or an inode that could not be understood.
+    pub(crate) fn note_cleaned(&mut self, cleaned: Cleaned, spot: Spot) {
+        if cleaned == Cleaned::Partly {
+            let reason = match self.options.obfuscates {
+                true => "the structure is damaged, and bytes that may be names were left out",
+                false => "the structure is damaged, and was copied as it is",
+            };
+            self.note(spot, reason);
+        }
+    }
+
+    /// Adds bytes of the volume to the image.
+    pub(crate) fn add(&mut self, start: u64, bytes: &[u8]) -> Result<(), DumpError> {
+        self.sink.add(start, bytes).map_err(DumpError::Output)
+    }
+
+    /// Reads a range of the volume. Returns `None` if it cannot be read, and notes that.
+    pub(crate) fn read(
+        &mut self,
+        range: Range<u64>,
+        spot: Spot,
+    ) -> Result<Option<Vec<u8>>, DumpError> {
+        self.check_stopped()?;
+        let length = range.end - range.start;
+        let inside = range.end <= self.device.length_bytes();
+        let Some(length) = usize::try_from(length).ok().filter(|_| inside) else {
+            self.note(spot, format!("{length} bytes lie past the end of the device"));
+            return Ok(None);
+        };
+        let mut bytes = vec![0; length];
+        match self.device.read_at(&mut bytes, range.start) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(error) => {
+                self.note(spot, format!("{length} bytes cannot be read: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Copies a range as it is. If a chunk of it cannot be read, its blocks are read one by one.
+    pub(crate) fn copy(
+        &mut self,
+        range: Range<u64>,
+        inode: Option<InodeNumber>,
+    ) -> Result<(), DumpError> {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + CHUNK_BYTES);
+            let mut bytes = vec![0; usize::try_from(end - start).expect("a chunk is 1 MiB")];
+            self.check_stopped()?;
+            if self.device.read_at(&mut bytes, start).is_ok() {
+                self.add(start, &bytes)?;
+            } else {
+                self.copy_blocks(start..end, inode)?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn copy_blocks(
+        &mut self,
+        range: Range<u64>,
+        inode: Option<InodeNumber>,
+    ) -> Result<(), DumpError> {
+        let step = u64::from(self.superblock.geometry.block_size);
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + step);
+            let spot = Spot { byte: Some(start), inode };
+            if let Some(bytes) = self.read(start..end, spot)? {
+                self.add(start, &bytes)?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Writes the blocks of forks that are metadata.
+//!
+//! Owns: the choice of a fork's blocks, and their order. Does **not** own: how a block is cleaned.
+
+use std::ops::Range;
+
+use xfs_format::btree::BtreeKind;
+use xfs_format::extent::{Extent, ExtentRoot};
+use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
+use xfs_format::{DiskAddr, FsBlock, Geometry};
+
+use crate::btree::{Tree, TreeOwner, TreePointer};
+use crate::cleaning::Cleaning;
+use crate::dump::{Dump, DumpError, Spot};
+use crate::inode::OpenInode;
+use crate::{attributes, directory, symlink};
+
+/// Length of an extent record, in bytes.
+const EXTENT_BYTES: usize = 16;
+
+/// The contents of a fork's blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ForkContents {
+    /// File contents, which are left out.
+    File,
+    /// Blocks of a directory.
+    Directory,
+    /// Blocks of attributes.
+    Attributes,
+    /// Blocks of a link's target.
+    Symlink,
+    /// Numbers without names: quota, and the bitmap and the summary of the realtime device.
+    Numbers,
+}
+
+impl Dump<'_> {
+    /// Writes the blocks of a fork: the btree of its extents, and the contents if they are
+    /// metadata.
+    pub(crate) fn dump_fork(&mut self, inode: &OpenInode, kind: ForkKind) -> Result<(), DumpError> {
+        let core = &inode.core;
+        let fork = inode::fork(&inode.bytes, core, kind);
+        let contents = self.contents_of(core, kind);
+        let mut extents = Vec::new();
+        let mut keep = |record: &[u8]| {
+            if contents != ForkContents::File {
+                extents.extend(Extent::decode_bytes(record));
+            }
+        };
+        match core.fork_format(kind) {
+            Some(ForkFormat::Extents) => {
+                let count = usize::try_from(core.fork_extents(kind)).unwrap_or(usize::MAX);
+                fork.chunks_exact(EXTENT_BYTES).take(count).for_each(&mut keep);
+            }
+            Some(ForkFormat::Btree) => {
+                let spot = Spot { byte: None, inode: Some(core.number) };
+                let Ok(root) = ExtentRoot::decode(fork) else {
+                    self.note(spot, "the root of the extent btree is damaged");
+                    return Ok(());
+                };
+                let level = u32::from(root.level()) - 1;
+                let pointers =
+                    root.iter().map(|(_, block)| TreePointer { block: block.0, level }).collect();
+                let owner = TreeOwner::Fork(core.number);
+                let tree = Tree { owner, kind: BtreeKind::Extent };
+                self.walk_tree(&tree, pointers, &mut keep)?;
+            }
+            _ => return Ok(()),
+        }
+        extents.sort_by_key(|extent| extent.file_block);
+        extents.retain(|extent| self.is_usable(core, extent));
+        match contents {
+            ForkContents::File => Ok(()),
+            ForkContents::Directory => self.dump_directory(core, &extents),
+            ForkContents::Attributes => self.dump_attributes(core, &extents),
+            ForkContents::Symlink => self.dump_symlink(core, &extents),
+            ForkContents::Numbers => extents.iter().try_for_each(|extent| {
+                let range =
+                    bytes_of(&self.superblock.geometry, extent.start, extent_length(extent));
+                self.copy(range, Some(core.number))
+            }),
+        }
+    }
+
+    fn contents_of(&self, core: &InodeCore, kind: ForkKind) -> ForkContents {
+        let superblock = self.superblock;
+        let numbers = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+        let quota = superblock.quota_inodes.iter().flatten();
+        let is_listed = numbers.iter().chain(quota).any(|number| *number == core.number);
+        let is_metadata = is_listed || core.flags2.contains(InodeFlags2::METADATA);
+        match (kind, core.file_type()) {
+            (ForkKind::Attr, _) => ForkContents::Attributes,
+            _ if core.is_realtime() => ForkContents::File,
+            (_, Some(FileType::Directory)) => ForkContents::Directory,
+            (_, Some(FileType::Symlink)) => ForkContents::Symlink,
+            (_, Some(FileType::Regular)) if is_metadata => ForkContents::Numbers,
+            _ => ForkContents::File,
+        }
+    }
+
+    /// Returns whether the blocks of the extent exist and are not too many to be metadata.
+    fn is_usable(&mut self, core: &InodeCore, extent: &Extent) -> bool {
+        let spot = Spot { byte: None, inode: Some(core.number) };
+        let length = extent_length(extent);
+        let first = extent.start.0;
+        if !self.superblock.geometry.contains_extent(extent.start, length) {
+            self.note(spot, format!("{length} blocks from block {first} on do not exist"));
+            return false;
+        }
+        if length > u64::from(self.options.max_extent_blocks) {
+            let reason = format!("an extent of {length} blocks from block {first} on is too long");
+            self.note(spot, reason + " for metadata and was left out");
+            return false;
+        }
+        true
+    }
+
+    /// Writes the blocks of a directory. A directory block can have several blocks of the volume,
+    /// and these can lie apart.
+    fn dump_directory(&mut self, core: &InodeCore, extents: &[Extent]) -> Result<(), DumpError> {
+        let geometry = self.superblock.geometry.clone();
+        let log = geometry.directory_block_log;
+        let (mut current, mut pieces) = (None, Vec::new());
+        for extent in extents {
+            for index in 0..extent_length(extent) {
+                let block = Some((extent.file_block.0 + index) >> log);
+                if block != current {
+                    self.dump_directory_block(core, std::mem::take(&mut pieces))?;
+                    current = block;
+                }
+                pieces.push(bytes_of(&geometry, FsBlock(extent.start.0 + index), 1));
+            }
+        }
+        self.dump_directory_block(core, pieces)
+    }
+
+    fn dump_directory_block(
+        &mut self,
+        core: &InodeCore,
+        pieces: Vec<Range<u64>>,
+    ) -> Result<(), DumpError> {
+        self.check_stopped()?;
+        let Some(first) = pieces.first() else { return Ok(()) };
+        let spot = Spot { byte: Some(first.start), inode: Some(core.number) };
+        if pieces.iter().any(|piece| self.sink.has(piece)) {
+            self.note(spot, "a block of the directory belongs to another structure too");
+            return Ok(());
+        }
+        let (mut bytes, mut read) = (Vec::new(), Vec::new());
+        for piece in &pieces {
+            if let Some(part) = self.read(piece.clone(), spot)? {
+                bytes.extend(part);
+                read.push(piece.clone());
+            }
+        }
+        let names = self.cleaning().names.filter(|_| core.metafile_type == 0);
+        let cleaning = Cleaning { names, ..self.cleaning() };
+        let size = self.superblock.geometry.directory_block_size();
+        let is_whole = usize::try_from(size) == Ok(bytes.len());
+        let cleaned = match is_whole {
+            true => directory::clean_block(&mut bytes, cleaning),
+            false => cleaning.unknown(&mut bytes),
+        };
+        self.note_cleaned(cleaned, spot);
+        let mut rest: &[u8] = &bytes;
+        for piece in read {
+            let length = usize::try_from(piece.end - piece.start).expect("a block was read whole");
+            let (part, after) = rest.split_at(length);
+            self.add(piece.start, part)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn dump_attributes(&mut self, core: &InodeCore, extents: &[Extent]) -> Result<(), DumpError> {
+        let geometry = self.superblock.geometry.clone();
+        for extent in extents {
+            for index in 0..extent_length(extent) {
+                self.check_stopped()?;
+                let range = bytes_of(&geometry, FsBlock(extent.start.0 + index), 1);
+                let spot = Spot { byte: Some(range.start), inode: Some(core.number) };
+                if self.sink.has(&range) {
+                    self.note(spot, "a block of attributes belongs to another structure too");
+                    continue;
+                }
+                let Some(mut bytes) = self.read(range.clone(), spot)? else { continue };
+                let cleaned = attributes::clean_block(&mut bytes, self.cleaning());
+                self.note_cleaned(cleaned, spot);
+                self.add(range.start, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dump_symlink(&mut self, core: &InodeCore, extents: &[Extent]) -> Result<(), DumpError> {
+        let geometry = self.superblock.geometry.clone();
+        let (mut starts, mut buffers) = (Vec::new(), Vec::new());
+        // The longest target fits two blocks.
+        let mut spot = Spot { byte: None, inode: Some(core.number) };
+        for extent in extents.iter().take(MOST_LINK_EXTENTS) {
+            let length = extent_length(extent).min(MOST_LINK_EXTENTS as u64);
+            let range = bytes_of(&geometry, extent.start, length);
+            spot.byte = Some(range.start);
+            if self.sink.has(&range) {
+                self.note(spot, "a block of the link belongs to another structure too");
+                return Ok(());
+            }
+            let Some(bytes) = self.read(range.clone(), spot)? else { return Ok(()) };
+            starts.push(range.start);
+            buffers.push(bytes);
+        }
+        let cleaned = symlink::clean_buffers(&mut buffers, self.cleaning());
+        self.note_cleaned(cleaned, spot);
+        starts.into_iter().zip(buffers).try_for_each(|(start, bytes)| self.add(start, &bytes))
+    }
+}
+
+/// The largest number of extents of a link, and of blocks of one of them: 1024 bytes in the
+/// smallest blocks, with their headers.
+const MOST_LINK_EXTENTS: usize = 3;
+
+fn extent_length(extent: &Extent) -> u64 {
+    extent.length_blocks.into()
+}
+
+/// Returns the bytes of blocks that exist.
+fn bytes_of(geometry: &Geometry, start: FsBlock, count: u64) -> Range<u64> {
+    let at = geometry.block_disk_addr(start).and_then(DiskAddr::byte_offset);
+    let at = at.expect("the extent was checked");
+    at..at + count * u64::from(geometry.block_size)
+}

@@ -1,0 +1,25 @@
+//! Checksums of blocks that are changed in memory.
+
+use xfs_format::crc;
+
+/// A block's checksum before the block is changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Seal {
+    field: usize,
+    was_right: bool,
+}
+
+impl Seal {
+    /// Notes whether the checksum at offset `field` of the block is right.
+    pub(crate) fn of(bytes: &[u8], field: usize) -> Self {
+        let computed = crc::compute(bytes, field);
+        Self { field, was_right: computed.is_some() && crc::stored(bytes, field) == computed }
+    }
+
+    /// Makes the checksum right again if it was right before (M4).
+    pub(crate) fn renew(self, bytes: &mut [u8]) {
+        if self.was_right {
+            crc::seal(bytes, self.field);
+        }
+    }
+}

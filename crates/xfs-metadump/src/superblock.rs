@@ -1,0 +1,114 @@
+//! Finds a superblock that can be used: the first one, or a copy.
+
+use xfs_device::{BlockDevice, volume_length};
+use xfs_format::superblock::{SuperblockDisk, SuperblockError};
+use xfs_format::{AgNumber, DiskAddr, StructureAddress, Superblock};
+use zerocopy::FromBytes;
+
+use crate::dump::{DumpError, DumpProgress};
+
+/// Length of the largest sector, in bytes.
+const SECTOR_BYTES: usize = 32 << 10;
+/// Number of bytes that are read at once in the search for a copy, and the largest number of bytes
+/// that are searched.
+const CHUNK_BYTES: usize = 1 << 20;
+const SEARCH_BYTES: u64 = 64 << 30;
+const UNIT: usize = 512;
+
+/// A superblock that was verified, and the sector that the image gets as the first one.
+pub(crate) struct FoundSuperblock {
+    pub(crate) superblock: Superblock,
+    pub(crate) first_sector: Vec<u8>,
+    /// The reason why a copy is used, or `None` if the first superblock is good.
+    pub(crate) reason: Option<String>,
+}
+
+impl FoundSuperblock {
+    /// Finds a superblock. If the first one is damaged, the copy in the second group is tried, and
+    /// then the device is searched.
+    pub(crate) fn find(
+        device: &dyn BlockDevice,
+        progress: &dyn DumpProgress,
+    ) -> Result<Self, DumpError> {
+        let first = read(device, 0);
+        let error = match decode(&first, 0) {
+            Ok(superblock) => {
+                let size = superblock.geometry.sector_size as usize;
+                let first_sector = first.get(..size).unwrap_or(&first).to_vec();
+                return Ok(Self { superblock, first_sector, reason: None });
+            }
+            Err(SuperblockError::Unsupported(reason)) => return Err(reason.into()),
+            Err(error) => error.to_string(),
+        };
+        let guess = SuperblockDisk::ref_from_prefix(&first).ok();
+        let guess = guess
+            .map(|(disk, _)| u64::from(disk.ag_blocks.get()) * u64::from(disk.block_size.get()));
+        let copy = guess.and_then(|at| copy_at(device, at));
+        let Some((at, superblock)) =
+            copy.map_or_else(|| search(device, progress), |c| Ok(Some(c)))?
+        else {
+            return Err(DumpError::NoSuperblock(error));
+        };
+        let copied = read(device, at);
+        let size = superblock.geometry.sector_size as usize;
+        // A reader needs the geometry, so a first sector without it is replaced by the copy.
+        let is_usable = volume_length(&first) == volume_length(&copied);
+        let chosen = if is_usable { &first } else { &copied };
+        let first_sector = chosen.get(..size).unwrap_or(chosen).to_vec();
+        let action = if is_usable { "is used for the geometry" } else { "replaces it" };
+        let reason = Some(format!("{error}; the copy at byte {at} {action}"));
+        Ok(Self { superblock, first_sector, reason })
+    }
+}
+
+/// Reads a sector of unknown length. Bytes that cannot be read are left out.
+fn read(device: &dyn BlockDevice, at: u64) -> Vec<u8> {
+    let left = device.length_bytes().saturating_sub(at);
+    let length = usize::try_from(left).map_or(SECTOR_BYTES, |left| left.min(SECTOR_BYTES));
+    for length in [length, length.min(4096), length.min(UNIT)] {
+        let mut bytes = vec![0; length];
+        if device.read_at(&mut bytes, at).is_ok() {
+            return bytes;
+        }
+    }
+    Vec::new()
+}
+
+fn decode(sector: &[u8], at: u64) -> Result<Superblock, SuperblockError> {
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(at / UNIT as u64)))
+}
+
+/// Returns the superblock at `at` if it is a copy of a volume that starts with the device.
+fn copy_at(device: &dyn BlockDevice, at: u64) -> Option<(u64, Superblock)> {
+    let superblock = decode(&read(device, at), at).ok()?;
+    let geometry = &superblock.geometry;
+    let group_bytes = u64::from(geometry.ag_blocks) * u64::from(geometry.block_size);
+    let group = u32::try_from(at.checked_div(group_bytes)?).ok().map(AgNumber)?;
+    let place = geometry.header_disk_addr(group, 0).byte_offset();
+    (place == Some(at) && geometry.ag_length(group) != 0).then_some((at, superblock))
+}
+
+/// Searches the device for a copy.
+fn search(
+    device: &dyn BlockDevice,
+    progress: &dyn DumpProgress,
+) -> Result<Option<(u64, Superblock)>, DumpError> {
+    let end = device.length_bytes().min(SEARCH_BYTES);
+    let mut at = 0;
+    while at < end {
+        if progress.is_stopped() {
+            return Err(DumpError::Stopped);
+        }
+        let length = usize::try_from(end - at).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
+        let mut bytes = vec![0; length];
+        if device.read_at(&mut bytes, at).is_ok() {
+            let places = (at..).step_by(UNIT).zip(bytes.chunks(UNIT));
+            let found = places.filter(|(place, unit)| *place != 0 && unit.starts_with(b"XFSB"));
+            if let Some(copy) = found.filter_map(|(place, _)| copy_at(device, place)).next() {
+                return Ok(Some(copy));
+            }
+        }
+        at += length as u64;
+    }
+    Ok(None)
+}

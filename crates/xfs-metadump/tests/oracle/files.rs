@@ -1,0 +1,121 @@
+//! Files of the host: the target of a restore, comparisons, and marked files in a volume.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use xfs_metadump::RestoreTarget;
+
+/// A new file that gets a restored volume.
+pub(crate) struct Target(File);
+
+impl Target {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self(File::create(path)?))
+    }
+}
+
+impl RestoreTarget for Target {
+    fn set_length(&mut self, length_bytes: u64) -> io::Result<()> {
+        self.0.set_len(length_bytes)
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+}
+
+const CHUNK: usize = 1 << 20;
+
+/// Reads a file in chunks, and calls `visit` with the offset and the bytes of each.
+fn each_chunk(
+    path: &Path,
+    mut visit: impl FnMut(u64, &[u8]) -> Option<u64>,
+) -> io::Result<Option<u64>> {
+    let mut file = BufReader::with_capacity(CHUNK, File::open(path)?);
+    let mut at = 0;
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        file.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
+        if chunk.is_empty() {
+            return Ok(None);
+        }
+        if let Some(found) = visit(at, &chunk) {
+            return Ok(Some(found));
+        }
+        at += chunk.len() as u64;
+    }
+}
+
+/// Returns the first offset at which the files differ.
+pub(crate) fn first_difference(one: &Path, other: &Path) -> io::Result<Option<u64>> {
+    let (length, compared) = (File::open(one)?.metadata()?.len(), File::open(other)?);
+    if length != compared.metadata()?.len() {
+        return Ok(Some(length.min(compared.metadata()?.len())));
+    }
+    each_chunk(one, |at, bytes| {
+        let mut against = vec![0; bytes.len()];
+        let read = compared.read_exact_at(&mut against, at);
+        (read.is_err() || bytes != against).then_some(at)
+    })
+}
+
+/// Returns the first unit of 512 bytes that is not zero in `of` and differs in `against`.
+pub(crate) fn first_loss(of: &Path, against: &Path) -> io::Result<Option<u64>> {
+    let compared = File::open(against)?;
+    each_chunk(of, |at, bytes| {
+        let mut other = vec![0; bytes.len()];
+        if compared.read_exact_at(&mut other, at).is_err() {
+            return Some(at);
+        }
+        let units = bytes.chunks(512).zip(other.chunks(512));
+        let lost = |(unit, other): (&[u8], &[u8])| unit != other && unit.iter().any(|b| *b != 0);
+        let found = units.enumerate().find(|(_, pair)| lost(*pair));
+        found.map(|(index, _)| at + index as u64 * 512)
+    })
+}
+
+/// Returns whether the text occurs in the file. grep searches faster than a test without
+/// optimization.
+pub(crate) fn contains(path: &Path, text: &str) -> io::Result<bool> {
+    Ok(Command::new("grep").args(["-q", "-a", "-F", "-e", text]).arg(path).status()?.success())
+}
+
+/// Makes files, directories, attributes and links whose names, values and targets hold `marker`, in
+/// every form. A third of the files is removed again, so that stale entries hold it too.
+pub(crate) fn mark(root: &Path, marker: &str) -> io::Result<()> {
+    let set = |path: &Path, name: &str, value: &[u8]| {
+        let flags = rustix_flags();
+        rustix::fs::setxattr(path, format!("user.{name}"), value, flags).map_err(io::Error::from)
+    };
+    for count in [2, 12, 60, 800] {
+        let folder = root.join(format!("{marker}-{count}"));
+        std::fs::create_dir(&folder)?;
+        for index in 0..count {
+            File::create(folder.join(format!("{index}-{marker}-{count}")))?;
+        }
+        for index in (0..count).step_by(3) {
+            std::fs::remove_file(folder.join(format!("{index}-{marker}-{count}")))?;
+        }
+        let file = folder.join(format!("1-{marker}-{count}"));
+        for index in 0..count.min(70) {
+            set(&file, &format!("{index}{marker}"), format!("{marker}-value").as_bytes())?;
+        }
+        for index in (0..count.min(70)).step_by(2) {
+            rustix::fs::removexattr(&file, format!("user.{index}{marker}"))?;
+        }
+        symlink(format!("/{marker}/a/{marker}"), folder.join("short"))?;
+        // 9 bytes and a slash, up to a thousand bytes.
+        symlink(format!("{marker}/").repeat(90), folder.join("long"))?;
+    }
+    let file = root.join(format!("big-{marker}"));
+    File::create(&file)?;
+    set(&file, &format!("big{marker}"), marker.repeat(1500).as_bytes())?;
+    set(&file, &format!("mid{marker}"), marker.repeat(30).as_bytes())
+}
+
+const fn rustix_flags() -> rustix::fs::XattrFlags {
+    rustix::fs::XattrFlags::empty()
+}
