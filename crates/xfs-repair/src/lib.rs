@@ -3,9 +3,30 @@
 //! Owns: the rules that turn findings into changes, the plan, the undo file, and the order of writes
 //! of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures
 //! (`xfs-evidence`), or how a plan is printed.
+//!
+//! ```text
+//!  rehearse: overlay ─→ superblock ─→ log ─→ check ─→ rules ─→ check ─→ … ─→ Plan
+//!                                             ↑__________________│
+//!  Rehearsal::write_undo ─→ UndoFile ─→ resume: the volume as after the repair
+//!                                   └─→ undo:   the volume as before the repair
+//! ```
+//!
+//! The method and its proofs are in docs/internals/repair.md.
 
 mod action;
+mod apply;
+mod digest;
 mod error;
+mod overlay;
+mod plan;
+mod rehearsal;
+mod rules;
+mod undo;
 
 pub use action::{Action, Loss};
+pub use apply::{VolumeState, resume, undo, volume_state};
+pub use digest::Digest;
 pub use error::{RepairError, Result};
+pub use plan::{ChangedRun, LeftFinding, LogOutcome, Plan, PlanText, SCHEMA, place};
+pub use rehearsal::{LogReplay, PlanOptions, Rehearsal, rehearse};
+pub use undo::UndoFile;
