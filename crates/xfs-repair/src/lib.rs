@@ -21,6 +21,8 @@ mod overlay;
 mod plan;
 mod rehearsal;
 mod rules;
+#[cfg(test)]
+mod testing;
 mod undo;
 
 pub use action::{Action, Loss};

@@ -182,12 +182,7 @@ impl RepairOverlay {
     }
 
     /// Keeps the new bytes of a chunk.
-    fn store(
-        &self,
-        chunks: &mut Chunks,
-        number: u64,
-        bytes: &[u8; CHUNK_BYTES],
-    ) -> io::Result<()> {
+    fn store(&self, chunks: &mut Chunks, number: u64, bytes: &[u8; CHUNK_BYTES]) -> io::Result<()> {
         match chunks.slots.get_mut(&number) {
             Some(Slot::Memory(stored)) => {
                 stored.copy_from_slice(bytes);

@@ -266,9 +266,7 @@ impl PlanText {
         let uuid = first.get("uuid").and_then(Value::as_str);
         let uuid = uuid.and_then(|uuid| Uuid::parse_str(uuid).ok());
         match (allow_loss, uuid) {
-            (Some(allow_loss), Some(uuid)) => {
-                Ok(Self { text: text.to_owned(), allow_loss, uuid })
-            }
+            (Some(allow_loss), Some(uuid)) => Ok(Self { text: text.to_owned(), allow_loss, uuid }),
             _ => Err(damaged("does not name its volume and options")),
         }
     }

@@ -263,10 +263,8 @@ impl Rehearsing<'_> {
     }
 
     fn check(&self, superblock: &Superblock, log_head: Lsn) -> Result<Report> {
-        let options = CheckOptions::default()
-            .threads(1)
-            .key(CHECK_KEY.0, CHECK_KEY.1)
-            .log_head(log_head);
+        let options =
+            CheckOptions::default().threads(1).key(CHECK_KEY.0, CHECK_KEY.1).log_head(log_head);
         let report = xfs_check::check(&*self.shared, superblock, &options, self.progress)
             .map_err(|error| RepairError::Unsupported(error.to_string()))?;
         if report.is_stopped { Err(RepairError::Stopped) } else { Ok(report) }
@@ -287,12 +285,7 @@ impl Rehearsing<'_> {
     }
 
     /// Makes the plan from the overlay and the last report.
-    fn plan(
-        &mut self,
-        superblock: &Superblock,
-        report: &Report,
-        before: Before,
-    ) -> Result<Plan> {
+    fn plan(&mut self, superblock: &Superblock, report: &Report, before: Before) -> Result<Plan> {
         let unreadable = self.overlay.unreadable();
         let mut runs = Vec::new();
         if unreadable.is_empty() {

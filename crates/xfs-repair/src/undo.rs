@@ -258,7 +258,9 @@ impl Header {
         }
         let version = fields.u32();
         if version != VERSION {
-            return Err(refused(&format!("has version {version}, which this ferroxfs cannot read")));
+            return Err(refused(&format!(
+                "has version {version}, which this ferroxfs cannot read"
+            )));
         }
         let superblock_bytes = fields.u32();
         let uuid = Uuid::from_slice(fields.take(16)).expect("a UUID has 16 bytes");
@@ -388,3 +390,6 @@ fn read_exact(file: &File, buffer: &mut [u8], at: u64) -> Result<()> {
 fn refused(why: &str) -> RepairError {
     RepairError::Refused(format!("the undo file {why}"))
 }
+
+#[cfg(test)]
+mod tests;
