@@ -1,7 +1,7 @@
 //! The copies of the superblock, one in each group.
 
 use xfs_format::superblock::{Superblock, SuperblockError};
-use xfs_format::{AgNumber, BlockKind, InodeNumber, StructureAddress};
+use xfs_format::{AgNumber, BlockKind, IncompatFeatures, InodeNumber, StructureAddress};
 
 use crate::blocks::{Findings, Volume};
 use crate::code::Code;
@@ -41,11 +41,15 @@ pub(crate) fn check(volume: Volume<'_>, number: AgNumber, findings: &mut Finding
 /// value. Counters, the flag of a running mkfs, quota and the log features are kept in the first
 /// superblock only.
 fn fields(first: &Superblock, copy: &Superblock) -> [(&'static str, bool); 16] {
+    // A repair in progress is marked in the first superblock only.
+    let mut geometry = first.geometry.clone();
+    let is_marked = copy.geometry.has_incompat(IncompatFeatures::NEEDSREPAIR);
+    geometry.incompat.set(IncompatFeatures::NEEDSREPAIR, is_marked);
     // mkfs writes the inodes of the volume into some of the copies only.
     let inode =
         |first: InodeNumber, copy: InodeNumber| copy.is_null() || copy.0 == 0 || first == copy;
     [
-        ("the geometry", first.geometry == copy.geometry),
+        ("the geometry", geometry == copy.geometry),
         ("the UUID", first.uuid == copy.uuid),
         ("the label", first.label == copy.label),
         ("the start of the log", first.log_start == copy.log_start),

@@ -1,85 +1,51 @@
-//! An action of a repair: the change that one rule makes, with what it keeps and what it loses.
-//!
-//! Owns: the description of a change. Does **not** own: the changed bytes (`overlay`), or the text
-//! of the plan (`plan`).
-
-use std::ops::Range;
+//! The changes of a plan, as a person reads them.
 
 use xfs_check::{Code, Place};
+use xfs_format::InodeNumber;
 
-/// One change of a plan.
+/// One change of a plan: an object that a rule rewrites.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Action {
-    /// The name of the rule, such as `directory.rebuild`. Names of rules are never changed.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// The object that the rule changes.
+    /// The object that is rewritten.
     pub place: Place,
-    /// The codes of the findings that the rule answers.
+    /// The codes of the findings that led to the change. Empty for a change that follows from
+    /// another change.
     pub codes: Vec<Code>,
-    /// The parts of the object that the rule keeps, in words.
+    /// The evidence and the contents that are kept, in words.
     pub keeps: String,
-    /// The parts that the rule gives up. Empty for a rule without loss.
+    /// The contents that are lost. Empty for most changes.
     pub loses: Vec<Loss>,
 }
 
 impl Action {
-    /// Creates an action without codes and losses.
+    /// Creates the report of a change that loses nothing.
     #[must_use]
-    pub fn new(rule: &'static str, place: Place, keeps: impl Into<String>) -> Self {
-        Self { rule, place, codes: Vec::new(), keeps: keeps.into(), loses: Vec::new() }
+    pub fn new(
+        rule: &'static str,
+        place: Place,
+        codes: Vec<Code>,
+        keeps: impl Into<String>,
+    ) -> Self {
+        Self { rule, place, codes, keeps: keeps.into(), loses: Vec::new() }
     }
 
-    /// Adds the codes of the findings that the rule answers.
+    /// Adds contents that are lost.
     #[must_use]
-    pub fn codes(mut self, codes: impl IntoIterator<Item = Code>) -> Self {
-        self.codes.extend(codes);
+    pub fn losing(mut self, inode: Option<InodeNumber>, what: impl Into<String>) -> Self {
+        self.loses.push(Loss { inode, what: what.into() });
         self
-    }
-
-    /// Adds a part that the rule gives up.
-    #[must_use]
-    pub fn loses(mut self, loss: Loss) -> Self {
-        self.loses.push(loss);
-        self
-    }
-
-    /// Returns whether the action gives up anything.
-    #[must_use]
-    pub fn is_lossy(&self) -> bool {
-        !self.loses.is_empty()
     }
 }
 
-/// A part of the volume that an action gives up. The quarantine keeps a copy of it.
+/// Contents that a change loses.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Loss {
-    /// The part, in words.
+    /// The inode that loses the contents, or that is lost.
+    pub inode: Option<InodeNumber>,
+    /// The contents, in words.
     pub what: String,
-    /// The byte ranges of the device that hold the part. The quarantine gets a copy of each range
-    /// as it was before the repair.
-    pub ranges: Vec<Range<u64>>,
-    /// The bytes of a name or a value that goes, if there is one.
-    pub bytes: Option<Vec<u8>>,
-}
-
-impl Loss {
-    /// Creates a loss without ranges and bytes.
-    #[must_use]
-    pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), ranges: Vec::new(), bytes: None }
-    }
-
-    /// Adds a range of bytes of the device that the quarantine keeps.
-    #[must_use]
-    pub fn range(mut self, range: Range<u64>) -> Self {
-        self.ranges.push(range);
-        self
-    }
-
-    /// Adds the bytes of a name or a value that the quarantine keeps.
-    #[must_use]
-    pub fn bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.bytes = Some(bytes.into());
-        self
-    }
 }

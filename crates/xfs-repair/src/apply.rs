@@ -179,12 +179,8 @@ pub(crate) fn set_needs_repair(sector: &mut [u8], is_set: bool) -> Result<()> {
 }
 
 fn write(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<()> {
-    device.write_at(offset, bytes, Durability::Cached).map_err(|source| RepairError::Device {
-        operation: "write",
-        offset,
-        length: bytes.len() as u64,
-        source,
-    })
+    let written = device.write_at(offset, bytes, Durability::Cached);
+    written.map_err(|error| RepairError::Io { offset, error })
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! (`xfs-evidence`), or how a plan is printed.
 //!
 //! ```text
-//!  rehearse: overlay ─→ superblock ─→ log ─→ check ─→ rules ─→ check ─→ … ─→ Plan
-//!                                             ↑__________________│
+//!  plan_repair: overlay ─→ superblock ─→ log ─→ check ─→ rules ─→ check ─→ … ─→ Rehearsal
+//!                                                 ↑__________________│
 //!  Rehearsal::write_undo ─→ UndoFile ─→ resume: the volume as after the repair
 //!                                   └─→ undo:   the volume as before the repair
 //! ```
@@ -15,14 +15,23 @@
 
 mod action;
 mod apply;
+mod build;
+mod chunks;
+mod claims;
+mod damage;
 mod digest;
 mod error;
+mod fork;
+mod model;
 mod overlay;
+mod patient;
 mod plan;
-mod rehearsal;
+mod planning;
+mod rounds;
 mod rules;
 #[cfg(test)]
 mod testing;
+mod trees;
 mod undo;
 
 pub use action::{Action, Loss};
@@ -30,5 +39,6 @@ pub use apply::{VolumeState, resume, undo, volume_state};
 pub use digest::Digest;
 pub use error::{RepairError, Result};
 pub use plan::{ChangedRun, LeftFinding, LogOutcome, Plan, PlanText, SCHEMA, place};
-pub use rehearsal::{LogReplay, PlanOptions, Rehearsal, rehearse};
+pub use planning::{LogReplay, PlanOptions, Rehearsal, plan_repair};
+pub use rounds::{RehearsalOptions, Rehearsed, rehearse};
 pub use undo::UndoFile;

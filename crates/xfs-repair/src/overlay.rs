@@ -99,7 +99,8 @@ impl RepairOverlay {
             let length = self.chunk_length(number);
             let (mut old, mut new) = ([0; CHUNK_BYTES], [0; CHUNK_BYTES]);
             self.read_below(start, part(&mut old, length))?;
-            self.read_slot(number, &mut new).map_err(RepairError::Spill)?;
+            let spilled = self.read_slot(number, &mut new);
+            spilled.map_err(|error| RepairError::Io { offset: start, error })?;
             let (old, new) = (part(&mut old, length), part(&mut new, length));
             let sectors = old.chunks(SECTOR_BYTES).zip(new.chunks(SECTOR_BYTES));
             for (index, (old, new)) in sectors.enumerate() {
@@ -140,13 +141,7 @@ impl RepairOverlay {
 
     /// Reads from the device below, as it was before the repair.
     pub(crate) fn read_below(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let length = buffer.len() as u64;
-        self.read_base(offset, buffer).map_err(|source| RepairError::Device {
-            operation: "read",
-            offset,
-            length,
-            source,
-        })
+        self.read_base(offset, buffer).map_err(|error| RepairError::Io { offset, error })
     }
 
     /// Reads the bytes of a written chunk.

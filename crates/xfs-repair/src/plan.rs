@@ -129,7 +129,7 @@ impl Plan {
     /// Returns whether an action gives up anything.
     #[must_use]
     pub fn is_lossy(&self) -> bool {
-        self.actions.iter().any(Action::is_lossy)
+        self.actions.iter().any(|action| !action.loses.is_empty())
     }
 
     /// Returns the number of changed bytes.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xfs_check::Place;
+use xfs_check::{CheckOptions, Place, Progress};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_testkit::{CowDevice, golden};
@@ -11,8 +11,9 @@ use crate::action::Action;
 use crate::error::Result;
 use crate::overlay::SECTOR_BYTES;
 use crate::plan::LogOutcome;
-use crate::rehearsal::{LogReplay, PlanOptions, Rehearsal, Round, Rules, rehearse_with};
-use crate::rules::AllRules;
+use crate::planning::{Decide, LogReplay, PlanOptions, Rehearsal, plan_with};
+use crate::rounds::{RehearsalOptions, Rehearsed};
+use crate::rules;
 
 /// The sectors that [`damaged`] zeroes: headers of groups, a btree block, and several in a row.
 const ZEROED: [u64; 6] = [1, 2, 8, 9, 10, 64];
@@ -29,26 +30,36 @@ impl LogReplay for CleanLog {
 /// Rules that copy each differing sector from the golden image.
 pub(crate) struct CopyGolden;
 
-impl Rules for CopyGolden {
+impl Decide for CopyGolden {
     fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)> {
-        AllRules.superblock(device)
+        rules::find_superblock(device)
     }
 
-    fn run(&self, round: &Round<'_>) -> Result<Vec<Action>> {
+    fn rounds(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+        options: &RehearsalOptions,
+        progress: &dyn Progress,
+    ) -> Result<Rehearsed> {
         let sound = golden();
         let mut actions = Vec::new();
         for sector in 0..sound.length_bytes() / SECTOR_BYTES {
             let at = (sector * SECTOR_BYTES) as u64;
             let (mut here, mut there) = ([0; SECTOR_BYTES], [0; SECTOR_BYTES]);
-            round.device.read_at(at, &mut here).unwrap();
+            device.read_at(at, &mut here).unwrap();
             sound.read_at(at, &mut there).unwrap();
             if here != there {
-                round.device.write_at(at, &there, Durability::Cached).unwrap();
+                device.write_at(at, &there, Durability::Cached).unwrap();
                 let place = Place { disk_addr: Some(DiskAddr(sector as u64)), ..Place::default() };
-                actions.push(Action::new("test.copy", place, "all"));
+                actions.push(Action::new("test.copy", place, Vec::new(), "all"));
             }
         }
-        Ok(actions)
+        let check = CheckOptions::default().key(1, 2).log_head(options.log_head.unwrap());
+        let mut sector = vec![0; superblock.geometry.sector_size as usize];
+        device.read_at(0, &mut sector).unwrap();
+        let report = xfs_check::check(&**device, &superblock_of(&sector), &check, progress)?;
+        Ok(Rehearsed { actions, report, findings: 1, rounds: 1 })
     }
 }
 
@@ -74,7 +85,7 @@ pub(crate) fn superblock_of(sector: &[u8]) -> Superblock {
 
 /// Plans the repair of a device with the rules that copy from the golden image.
 pub(crate) fn rehearse_copy(device: SharedDevice) -> Rehearsal {
-    rehearse_with(device, PlanOptions::new(&CleanLog), &(), &CopyGolden).unwrap()
+    plan_with(device, PlanOptions::new(&CleanLog), &(), &CopyGolden).unwrap()
 }
 
 /// Returns all bytes of a device.

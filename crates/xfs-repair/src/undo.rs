@@ -371,13 +371,7 @@ fn digest_of(change: Change<'_>) -> Digest {
 
 /// Reads from a device, and names the place in an error.
 pub(crate) fn read_device(device: &dyn BlockDevice, offset: u64, buffer: &mut [u8]) -> Result<()> {
-    let length = buffer.len() as u64;
-    device.read_at(offset, buffer).map_err(|source| RepairError::Device {
-        operation: "read",
-        offset,
-        length,
-        source,
-    })
+    device.read_at(offset, buffer).map_err(|error| RepairError::Io { offset, error })
 }
 
 fn read_exact(file: &File, buffer: &mut [u8], at: u64) -> Result<()> {

@@ -36,11 +36,21 @@ impl Case {
     fn check_both_ways(&self, left: &CowDevice, what: &dyn std::fmt::Display) {
         let forward = left.fork();
         resume(&self.undo, &forward, &()).unwrap();
-        assert!(bytes(&forward) == self.after, "{what}: resume does not end as after");
+        assert!(is_equal(&forward, &golden()), "{what}: resume does not end as after");
         let back = left.fork();
         undo(&self.undo, &back, &()).unwrap();
-        assert!(bytes(&back) == self.before, "{what}: undo does not end as before");
+        assert!(is_equal(&back, &*self.device), "{what}: undo does not end as before");
     }
+}
+
+/// Compares a copy of the damaged golden image with another copy. All bytes that differ from the
+/// golden image lie in changed chunks of the first copy.
+fn is_equal(copy: &CowDevice, other: &dyn BlockDevice) -> bool {
+    copy.changed_chunks().iter().all(|(at, chunk)| {
+        let mut there = vec![0; chunk.len()];
+        other.read_at(*at, &mut there).unwrap();
+        there == *chunk
+    })
 }
 
 #[test]

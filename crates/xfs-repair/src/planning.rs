@@ -1,33 +1,32 @@
 //! Planning: rounds of checking and repairing in an overlay, until nothing is left to repair.
 //!
-//! Owns: the order superblock, log, rounds; the end of the rounds; the plan and the overlay that
-//! come out. Does **not** own: the rules (`rules`), or writes to the volume (`apply`).
+//! Owns: the order superblock, log, rounds; the plan and the overlay that come out. Does **not** own: the rounds (`rounds`), the rules
+//! (`rules`), or writes to the volume (`apply`).
 //!
 //! # Why the plan is deterministic
 //!
 //! The checker runs on one thread with a fixed hash key, and sorts its findings. The log is replayed
 //! with a fixed time. Rules read the overlay and the sorted findings only. Nothing else is an input.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::sync::Arc;
 
-use xfs_check::{CheckOptions, Code, Place, Progress, Report};
+use xfs_check::{Code, Place, Progress, Report};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
-use xfs_format::{DiskAddr, Lsn, StructureAddress, Superblock};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::LogDevice;
 
-use crate::action::{Action, Loss};
+use crate::action::Action;
 use crate::apply::set_needs_repair;
 use crate::digest::Digest;
 use crate::error::{RepairError, Result};
-use crate::overlay::RepairOverlay;
+use crate::overlay::{RepairOverlay, SECTOR_BYTES};
 use crate::plan::{ChangedRun, LeftFinding, LogOutcome, Plan, damage};
+use crate::rounds::{self, RehearsalOptions, Rehearsed};
+use crate::rules;
 use crate::undo::{Identity, UndoFile, read_device};
 
-/// The most rounds of checking and repairing.
-const MOST_ROUNDS: u32 = 8;
-/// The key of the checker's hash.
-const CHECK_KEY: (u64, u64) = (0x6665_7272_6f78_6673, 2);
 /// The usual bound of the memory of the overlay.
 const MEMORY_BYTES: u64 = 256 << 20;
 
@@ -61,25 +60,39 @@ impl<'a> PlanOptions<'a> {
     }
 }
 
-/// The volume in a round, as the rules see it.
-pub(crate) struct Round<'a> {
-    /// The overlay: reads show the changes of the rounds before.
-    pub(crate) device: SharedDevice,
-    pub(crate) superblock: &'a Superblock,
-    pub(crate) report: &'a Report,
-    pub(crate) allow_loss: bool,
-    /// The end of the log. No structure may have a newer LSN.
-    pub(crate) log_head: Option<Lsn>,
-}
-
-/// The rules of a repair. A test has rules of its own.
-pub(crate) trait Rules {
+/// The two parts of a repair that decide. A test has decisions of its own.
+pub(crate) trait Decide {
     /// Finds a superblock if the one in its place is damaged, and writes it there. Returns the
     /// superblock and the actions.
     fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)>;
 
-    /// Answers the findings of a round. Returns no action if nothing can be changed.
-    fn run(&self, round: &Round<'_>) -> Result<Vec<Action>>;
+    /// Checks and repairs the volume in an overlay, until nothing changes any more.
+    fn rounds(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+        options: &RehearsalOptions,
+        progress: &dyn Progress,
+    ) -> Result<Rehearsed>;
+}
+
+/// The decisions of the crate's rules.
+struct AllRules;
+
+impl Decide for AllRules {
+    fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)> {
+        rules::find_superblock(device)
+    }
+
+    fn rounds(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+        options: &RehearsalOptions,
+        progress: &dyn Progress,
+    ) -> Result<Rehearsed> {
+        rounds::rehearse(device, superblock, options, progress)
+    }
 }
 
 /// A repair that was done in an overlay and checked there.
@@ -115,30 +128,25 @@ impl Rehearsal {
         UndoFile::write(file, identity, &self.overlay, self.log_head_byte)
     }
 
-    /// Hands each part that the repair gives up to `keep`, with the bytes of its ranges as they were
-    /// before the repair.
+    /// Hands the old bytes of each changed run to `keep`, with the first byte of the run: everything
+    /// that the repair overwrites.
     ///
     /// # Errors
     ///
     /// The errors of reading the volume, and those of `keep`.
-    pub fn for_each_loss(
-        &self,
-        keep: &mut dyn FnMut(&Action, &Loss, &[Vec<u8>]) -> Result<()>,
-    ) -> Result<()> {
-        for action in &self.plan.actions {
-            for loss in &action.loses {
-                let mut contents = Vec::with_capacity(loss.ranges.len());
-                for range in &loss.ranges {
-                    let length = usize::try_from(range.end - range.start)
-                        .expect("a loss is a part of a structure in memory");
-                    let mut bytes = vec![0; length];
-                    self.overlay.read_below(range.start, &mut bytes)?;
-                    contents.push(bytes);
-                }
-                keep(action, loss, &contents)?;
-            }
-        }
-        Ok(())
+    pub fn for_each_old_run(&self, keep: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let superblock_bytes = self.superblock.geometry.sector_size.into();
+        self.overlay
+            .for_each_change(superblock_bytes, &mut |change| keep(change.offset, change.old))
+    }
+
+    /// Reads bytes of the volume as they were before the repair.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading the volume.
+    pub fn read_before(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.overlay.read_below(offset, buffer)
     }
 }
 
@@ -147,33 +155,30 @@ impl Rehearsal {
 /// # Errors
 ///
 /// See [`RepairError`]. Damage that no rule answers is no error; the plan lists it.
-pub fn rehearse(
+pub fn plan_repair(
     device: SharedDevice,
     options: PlanOptions<'_>,
     progress: &dyn Progress,
 ) -> Result<Rehearsal> {
-    rehearse_with(device, options, progress, &crate::rules::AllRules)
+    plan_with(device, options, progress, &AllRules)
 }
 
-pub(crate) fn rehearse_with(
+pub(crate) fn plan_with(
     device: SharedDevice,
     options: PlanOptions<'_>,
     progress: &dyn Progress,
-    rules: &dyn Rules,
+    decide: &dyn Decide,
 ) -> Result<Rehearsal> {
     let PlanOptions { allow_loss, log, memory_bytes, spill } = options;
     let overlay = Arc::new(RepairOverlay::new(device, memory_bytes, spill));
     let shared: SharedDevice = overlay.clone();
-    let (superblock, actions) = rules.superblock(&shared)?;
+    let (superblock, actions) = decide.superblock(&shared)?;
     if superblock.has_external_log() {
-        let why = "volumes with an external log are not repaired yet";
-        return Err(RepairError::Unsupported(why.to_owned()));
+        return Err(RepairError::ExternalLog);
     }
-    let rehearsing =
-        Rehearsing { overlay, shared, rules, allow_loss, actions, rounds: 0, progress };
-    let outcome = rehearsing.log(&superblock, log)?;
-    let superblock = rehearsing.superblock(superblock)?;
-    rehearsing.finish(superblock, outcome)
+    let rehearsing = Rehearsing { overlay, shared, allow_loss, progress };
+    let log = rehearsing.log(&superblock, log)?;
+    rehearsing.finish(superblock, Start { log, actions }, decide)
 }
 
 /// A rehearsal in progress.
@@ -181,11 +186,14 @@ struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
     /// The same overlay, as rules take it.
     shared: SharedDevice,
-    rules: &'a dyn Rules,
     allow_loss: bool,
-    actions: Vec<Action>,
-    rounds: u32,
     progress: &'a dyn Progress,
+}
+
+/// The results of the steps before the first check.
+struct Start {
+    log: LogOutcome,
+    actions: Vec<Action>,
 }
 
 impl Rehearsing<'_> {
@@ -206,11 +214,11 @@ impl Rehearsing<'_> {
         let trial = Arc::new(OverlayDevice::new(self.shared.clone(), most_bytes));
         if let Ok(outcome) = log.replay(trial.clone()) {
             let write_back = trial.write_back(&[]);
-            write_back.map_err(RepairError::Spill)?;
+            write_back.map_err(|error| RepairError::Io { offset: 0, error })?;
             return Ok(outcome);
         }
         let log = log_device()?;
-        let failed = |error: &dyn std::fmt::Display| RepairError::Log(error.to_string());
+        let failed = |error: &dyn Display| RepairError::Log(error.to_string());
         let replayed = xfs_log::replay_all(self.shared.clone(), &log, superblock);
         let replayed = replayed.map_err(|error| failed(&error))?;
         replayed.write_back_without_work(&log).map_err(|error| failed(&error))?;
@@ -224,50 +232,29 @@ impl Rehearsing<'_> {
         Ok(Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap_or(before))
     }
 
-    /// Checks and repairs until no damage is left, or nothing changes any more.
-    fn finish(mut self, mut superblock: Superblock, log: LogOutcome) -> Result<Rehearsal> {
-        let log_device = LogDevice::new(self.shared.clone(), &superblock)
-            .map_err(|error| RepairError::Log(error.to_string()))?;
-        let state = xfs_log::find_head_and_tail(&log_device)
-            .map_err(|error| RepairError::Log(error.to_string()))?;
-        let first = self.check(&superblock, state.head)?;
-        let findings = damage(&first.findings).count() as u64;
-        let mut report = first;
-        while self.rounds < MOST_ROUNDS && !report.is_clean() {
-            let round = Round {
-                device: self.shared.clone(),
-                superblock: &superblock,
-                report: &report,
-                allow_loss: self.allow_loss,
-                log_head: Some(state.head),
-            };
-            let mut actions = match is_marked_only(&report) {
-                true => vec![self.clear_needs_repair(&superblock)?],
-                false => self.rules.run(&round)?,
-            };
-            if actions.is_empty() {
-                break;
-            }
-            self.rounds += 1;
-            self.actions.append(&mut actions);
-            superblock = self.superblock(superblock)?;
-            report = self.check(&superblock, state.head)?;
+    /// Runs the rounds, and makes the plan of what they changed.
+    fn finish(self, before: Superblock, start: Start, decide: &dyn Decide) -> Result<Rehearsal> {
+        let failed = |error: &dyn Display| RepairError::Log(error.to_string());
+        let superblock = self.superblock(before)?;
+        let log = LogDevice::new(self.shared.clone(), &superblock);
+        let log = log.map_err(|error| failed(&error))?;
+        let head = xfs_log::find_head_and_tail(&log).map_err(|error| failed(&error))?.head;
+        let options = RehearsalOptions { log_head: Some(head), allow_loss: self.allow_loss };
+        let mut done = decide.rounds(&self.shared, &superblock, &options, self.progress)?;
+        if done.report.is_stopped {
+            return Err(RepairError::Stopped);
         }
-        let log_head_byte = log_device
-            .geometry()
-            .start
-            .byte_offset()
-            .map(|start| start + u64::from(state.head.block()) * 512);
-        let plan = self.plan(&superblock, &report, Before { log, findings })?;
+        let superblock = self.superblock(superblock)?;
+        if is_marked_only(&done.report) {
+            done.actions.push(self.clear_needs_repair(&superblock)?);
+            done.report.findings.retain(|finding| finding.code != Code::SbNeedsRepair);
+        }
+        let superblock = self.superblock(superblock)?;
+        let log_start = log.geometry().start.byte_offset();
+        let head_byte = |start| start + u64::from(head.block()) * SECTOR_BYTES as u64;
+        let log_head_byte = log_start.map(head_byte);
+        let plan = self.plan(&superblock, done, start)?;
         Ok(Rehearsal { plan, overlay: self.overlay, superblock, log_head_byte })
-    }
-
-    fn check(&self, superblock: &Superblock, log_head: Lsn) -> Result<Report> {
-        let options =
-            CheckOptions::default().threads(1).key(CHECK_KEY.0, CHECK_KEY.1).log_head(log_head);
-        let report = xfs_check::check(&*self.shared, superblock, &options, self.progress)
-            .map_err(|error| RepairError::Unsupported(error.to_string()))?;
-        if report.is_stopped { Err(RepairError::Stopped) } else { Ok(report) }
     }
 
     /// Clears NEEDSREPAIR in the superblock of a volume that has no other damage.
@@ -275,17 +262,18 @@ impl Rehearsing<'_> {
         let mut sector = vec![0; sector_bytes(superblock)];
         read_device(&*self.shared, 0, &mut sector)?;
         set_needs_repair(&mut sector, false)?;
-        let length = sector.len() as u64;
-        self.shared.write_at(0, &sector, Durability::Cached).map_err(|source| {
-            RepairError::Device { operation: "write", offset: 0, length, source }
-        })?;
+        let written = self.shared.write_at(0, &sector, Durability::Cached);
+        written.map_err(|error| RepairError::Io { offset: 0, error })?;
         let keeps = "everything; the mark NEEDSREPAIR goes, because nothing is left to repair";
-        let action = Action::new("superblock.needs-repair", Place::default(), keeps);
-        Ok(action.codes([Code::SbNeedsRepair]))
+        let codes = vec![Code::SbNeedsRepair];
+        Ok(Action::new("superblock.needs-repair", Place::default(), codes, keeps))
     }
 
-    /// Makes the plan from the overlay and the last report.
-    fn plan(&mut self, superblock: &Superblock, report: &Report, before: Before) -> Result<Plan> {
+    /// Makes the plan from the overlay and the result of the rounds.
+    fn plan(&self, superblock: &Superblock, done: Rehearsed, start: Start) -> Result<Plan> {
+        let Rehearsed { actions, report, findings, rounds } = done;
+        let mut all = start.actions;
+        all.extend(actions);
         let unreadable = self.overlay.unreadable();
         let mut runs = Vec::new();
         if unreadable.is_empty() {
@@ -304,10 +292,10 @@ impl Rehearsing<'_> {
             uuid: superblock.uuid,
             device_bytes: self.overlay.length_bytes(),
             allow_loss: self.allow_loss,
-            log: before.log,
-            findings: before.findings,
-            rounds: self.rounds,
-            actions: std::mem::take(&mut self.actions),
+            log: start.log,
+            findings,
+            rounds,
+            actions: all,
             runs,
             left: damage(&report.findings).map(LeftFinding::of).collect(),
             unchecked: report.unchecked.iter().map(|part| part.what.clone()).collect(),
@@ -316,16 +304,12 @@ impl Rehearsing<'_> {
     }
 }
 
-/// The state of the volume before the first round.
-struct Before {
-    log: LogOutcome,
-    findings: u64,
-}
-
 /// Returns whether the mark NEEDSREPAIR is the only damage.
 fn is_marked_only(report: &Report) -> bool {
+    let mut damage = damage(&report.findings).peekable();
     report.is_complete()
-        && damage(&report.findings).all(|finding| finding.code == Code::SbNeedsRepair)
+        && damage.peek().is_some()
+        && damage.all(|finding| finding.code == Code::SbNeedsRepair)
 }
 
 fn sector_bytes(superblock: &Superblock) -> usize {
