@@ -40,6 +40,9 @@ pub enum RepairError {
     /// The undo file could not be written or read.
     #[error("cannot use the undo file: {0}")]
     UndoFile(io::Error),
+    /// The quarantine could not be written.
+    #[error("cannot write the quarantine: {0}")]
+    Quarantine(io::Error),
     /// The caller stopped the repair before it wrote anything.
     #[error("stopped")]
     Stopped,

@@ -14,6 +14,7 @@
 //! it makes the plan again and compares the texts, so a plan that was edited, or that belongs to
 //! another image, is refused.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -149,6 +150,29 @@ impl Plan {
         let digest = Digest::of(text.as_bytes());
         _ = writeln!(text, "{}", json!({"kind": "end", "digest": digest.to_string()}));
         text
+    }
+
+    /// Returns the plan as one JSON object: the values of the line `plan`, and a list for each other
+    /// kind of line.
+    #[must_use]
+    pub fn document(&self) -> Map<String, Value> {
+        let mut object = Map::new();
+        let kinds = [("action", "actions"), ("run", "runs"), ("left", "left")];
+        let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for line in self.lines() {
+            let Value::Object(mut line) = line else { unreachable!("each line is an object") };
+            let kind = line.shift_remove("kind").expect("each line has a kind");
+            match kinds.iter().find(|(name, _)| kind == *name) {
+                Some((_, list)) => lists.entry(list).or_default().push(line.into()),
+                None if kind == "plan" => object.extend(line),
+                None => lists.entry("unreadable").or_default().push(line.into()),
+            }
+        }
+        for list in kinds.map(|(_, list)| list).into_iter().chain(["unreadable"]) {
+            let list_of = lists.remove(list).into_iter().flatten();
+            object.insert(list.to_owned(), list_of.collect());
+        }
+        object
     }
 
     fn lines(&self) -> Vec<Value> {
