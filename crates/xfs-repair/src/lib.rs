@@ -3,3 +3,5 @@
 //! Owns: the rules that turn findings into changes, the plan, the undo file, and the order of writes
 //! of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures
 //! (`xfs-evidence`), or how a plan is printed.
+
+mod build;
