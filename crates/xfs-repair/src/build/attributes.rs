@@ -1,18 +1,19 @@
 //! Builder of whole attribute forks: a list of attributes becomes the short form, or leaves with
-//! nodes above them.
+//! nodes above them and blocks of remote values.
 //!
-//! Owns: the choice of the form, leaves, and the places of leaves and nodes in the fork. Does
-//! **not** own: the blocks of remote values, which stay where they are.
+//! Owns: the choice of the form, leaves, remote values, and the places of all blocks in the fork.
+//! Does **not** own: where the blocks lie on disk.
+//!
+//! ```text
+//! fork block 0: the only leaf, or the root   1..n: remote values   from n: leaves, nodes
+//! ```
 //!
 //! # Invariants
 //!
 //! - **I1** The same attributes give the same bytes, whatever their order in the list.
-//! - **I2** A leaf or node never takes a block of the fork that holds a part of a remote value.
-
-use std::ops::Range;
 
 use xfs_format::attr::leaf::{
-    AttrFreeDisk, AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC, encode_name,
+    AttrFreeDisk, AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC, encode_name, is_local,
 };
 use xfs_format::attr::remote::RemoteBlock;
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form};
@@ -24,20 +25,6 @@ use zerocopy::IntoBytes;
 use super::blocks::NewBlock;
 use super::dabtree::{self, Branch, TreeIdentity};
 
-/// The value of an attribute that is built.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum NewValue {
-    /// The value is stored next to the name.
-    Local(Vec<u8>),
-    /// The value has blocks of its own in the fork, which stay as they are.
-    Remote {
-        /// The first of the value's blocks.
-        first_block: FileBlock,
-        /// The length of the value in bytes.
-        length_bytes: u32,
-    },
-}
-
 /// An attribute of a fork that is built.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NewAttribute {
@@ -46,28 +33,29 @@ pub(crate) struct NewAttribute {
     /// The name: 1 to 255 bytes.
     pub(crate) name: Vec<u8>,
     /// The value.
-    pub(crate) value: NewValue,
+    pub(crate) value: Vec<u8>,
 }
 
 impl NewAttribute {
     /// Creates a parent pointer.
     pub(crate) fn parent(name: &[u8], directory: InodeNumber, generation: u32) -> Self {
         let value = ParentDisk { inode: directory.0.into(), generation: generation.into() };
-        Self {
-            namespace: Namespace::Parent,
-            name: name.to_vec(),
-            value: NewValue::Local(value.as_bytes().to_vec()),
+        Self { namespace: Namespace::Parent, name: name.to_vec(), value: value.as_bytes().to_vec() }
+    }
+
+    /// Returns the attribute with its value next to the name.
+    fn entry(&self) -> AttrEntry<'_> {
+        AttrEntry {
+            namespace: self.namespace,
+            name: &self.name,
+            value: AttrValue::Local(&self.value),
         }
     }
 
-    /// Returns the attribute as the encoders of `xfs-format` take it.
-    pub(crate) fn entry(&self) -> AttrEntry<'_> {
-        let value = match &self.value {
-            NewValue::Local(value) => AttrValue::Local(value),
-            NewValue::Remote { first_block, length_bytes } => {
-                AttrValue::Remote { first_block: *first_block, length_bytes: *length_bytes }
-            }
-        };
+    /// Returns the attribute with its value in blocks of its own from `first_block` on.
+    fn remote_entry(&self, first_block: FileBlock) -> AttrEntry<'_> {
+        let length_bytes = u32::try_from(self.value.len()).expect("a value has at most 64 KiB");
+        let value = AttrValue::Remote { first_block, length_bytes };
         AttrEntry { namespace: self.namespace, name: &self.name, value }
     }
 
@@ -79,13 +67,6 @@ impl NewAttribute {
             _ => name_hash(&self.name),
         }
     }
-
-    /// Returns the blocks of the fork that hold the value, or `None` if the value is local.
-    pub(crate) fn remote_blocks(&self, geometry: &Geometry) -> Option<Range<u64>> {
-        let NewValue::Remote { first_block, length_bytes } = &self.value else { return None };
-        let count = length_bytes.div_ceil(RemoteBlock::capacity(geometry.block_size));
-        Some(first_block.0..first_block.0.saturating_add(count.into()))
-    }
 }
 
 /// An attribute fork that was built.
@@ -93,8 +74,28 @@ impl NewAttribute {
 pub(crate) enum AttributeForm {
     /// The bytes of the short form, which lie in the inode.
     Short(Vec<u8>),
-    /// Leaves and nodes, in the order of the fork. Without attributes there are none.
-    Blocks(Vec<NewBlock>),
+    /// The blocks of the fork. Without attributes there are none.
+    Blocks(AttributeBlocks),
+}
+
+/// The blocks of an attribute fork.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AttributeBlocks {
+    /// Leaves and nodes.
+    pub(crate) tree: Vec<NewBlock>,
+    /// The blocks of remote values.
+    pub(crate) values: Vec<RemotePart>,
+}
+
+/// The part of a remote value that one block holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemotePart {
+    /// The block of the fork.
+    pub(crate) file_block: FileBlock,
+    /// The offset of the part in its value, in bytes.
+    pub(crate) offset: u32,
+    /// The part.
+    pub(crate) part: Vec<u8>,
 }
 
 /// The inode whose attribute fork is built.
@@ -116,12 +117,10 @@ pub(crate) fn build(
     sorted.sort_by_cached_key(|attribute| (attribute.hash(), (*attribute).clone()));
     sorted.dedup();
     if sorted.is_empty() {
-        return Some(AttributeForm::Blocks(Vec::new()));
+        return Some(AttributeForm::Blocks(AttributeBlocks::default()));
     }
     let entries: Vec<AttrEntry<'_>> = sorted.iter().map(|attribute| attribute.entry()).collect();
-    let has_remote = entries.iter().any(|entry| matches!(entry.value, AttrValue::Remote { .. }));
     if let Some(bytes) = short_form::encode(&entries)
-        && !has_remote
         && bytes.len() <= owner.room
         && entries.iter().all(fits_short_form)
     {
@@ -133,14 +132,36 @@ pub(crate) fn build(
         block_bytes: geometry.block_size as usize,
         kind: BlockKind::Attr,
     };
-    let mut remote: Vec<Range<u64>> =
-        sorted.iter().filter_map(|attribute| attribute.remote_blocks(geometry)).collect();
-    remote.sort_by_key(|range| range.start);
-    let is_free = |block: &FileBlock| !remote.iter().any(|range| range.contains(&block.0));
-    let mut places = (0..=u64::from(u32::MAX)).map(FileBlock).filter(is_free);
-    let leaves = leaves(&sorted, &tree)?;
-    // Block 0 is the root. A remote value there is impossible, because 0 stands for "no block".
-    dabtree::assemble(leaves, &tree, &mut places).map(AttributeForm::Blocks)
+    let mut remote = RemoteValues { next: 1, parts: Vec::new(), geometry };
+    let leaves = leaves(&sorted, &tree, &mut remote)?;
+    let others = (remote.next..=u64::from(u32::MAX)).map(FileBlock);
+    let mut places = std::iter::once(FileBlock(0)).chain(others);
+    let tree = dabtree::assemble(leaves, &tree, &mut places)?;
+    Some(AttributeForm::Blocks(AttributeBlocks { tree, values: remote.parts }))
+}
+
+/// The blocks of remote values, in the order in which their attributes are packed.
+struct RemoteValues<'g> {
+    /// The next block of the fork that is free for a value.
+    next: u64,
+    parts: Vec<RemotePart>,
+    geometry: &'g Geometry,
+}
+
+impl RemoteValues<'_> {
+    /// Gives a value its blocks. Returns the first of them.
+    fn push(&mut self, value: &[u8]) -> FileBlock {
+        let first = FileBlock(self.next);
+        let capacity = RemoteBlock::capacity(self.geometry.block_size) as usize;
+        let mut offset = 0;
+        for part in value.chunks(capacity) {
+            let file_block = FileBlock(self.next);
+            self.parts.push(RemotePart { file_block, offset, part: part.to_vec() });
+            offset += u32::try_from(part.len()).expect("a part is shorter than a block");
+            self.next += 1;
+        }
+        first
+    }
 }
 
 /// The kernel does not put names or values of this many bytes into the short form.
@@ -151,11 +172,19 @@ fn fits_short_form(entry: &AttrEntry<'_>) -> bool {
 }
 
 /// Packs attributes, sorted by hash, into leaves. Returns `None` if one does not fit a leaf.
-fn leaves(sorted: &[&NewAttribute], tree: &TreeIdentity) -> Option<Vec<Branch>> {
+fn leaves(
+    sorted: &[&NewAttribute],
+    tree: &TreeIdentity,
+    remote: &mut RemoteValues<'_>,
+) -> Option<Vec<Branch>> {
     let mut leaves = Vec::new();
     let mut leaf = LeafBytes::new(tree);
     for attribute in sorted {
-        let (name, flags) = encode_name(&attribute.entry());
+        let is_local = is_local(attribute.name.len(), attribute.value.len(), tree.block_bytes);
+        let (name, flags) = match is_local {
+            true => encode_name(&attribute.entry()),
+            false => encode_name(&attribute.remote_entry(remote.push(&attribute.value))),
+        };
         if !leaf.has_room(name.len()) {
             let full = std::mem::replace(&mut leaf, LeafBytes::new(tree));
             leaves.push(full.finish());

@@ -8,7 +8,7 @@ use xfs_format::dabtree::DaNode;
 use xfs_format::kind::VerifyContext;
 use xfs_format::{DiskAddr, FileBlock, Geometry, InodeNumber, Lsn, StructureAddress, Superblock};
 
-use super::{AttributeForm, AttributeOwner, NewAttribute, NewValue, build};
+use super::{AttributeForm, AttributeOwner, NewAttribute, build};
 
 const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
@@ -22,7 +22,7 @@ fn attributes(count: usize) -> Vec<NewAttribute> {
     let attribute = |number: usize| NewAttribute {
         namespace: Namespace::User,
         name: format!("attribute {number}").into_bytes(),
-        value: NewValue::Local(vec![b'v'; number % 60]),
+        value: vec![b'v'; number % 60],
     };
     let parent = NewAttribute::parent(b"a name", InodeNumber(128), 7);
     (0..count).map(attribute).chain([parent]).collect()
@@ -38,8 +38,8 @@ fn check_fork(attributes: &[NewAttribute]) -> (Vec<u64>, usize) {
     };
     let context = VerifyContext { geometry: &geometry, log_head: None };
     let (mut found, mut nodes) = (BTreeSet::new(), 0);
-    let places = blocks.iter().map(|block| block.file_block.0).collect();
-    for (number, block) in blocks.into_iter().enumerate() {
+    let places = blocks.tree.iter().map(|block| block.file_block.0).collect();
+    for (number, block) in blocks.tree.into_iter().enumerate() {
         let (at, kind) = (DiskAddr(80_000 + number as u64 * 8), block.kind);
         let bytes = block.sealed(at, Lsn(0));
         kind.verify(&bytes, at, &context).unwrap();
@@ -75,16 +75,21 @@ fn more_attributes_give_one_leaf_and_then_nodes() {
 }
 
 #[test]
-fn leaves_leave_the_blocks_of_remote_values_alone() {
+fn long_value_has_blocks_between_the_root_and_the_leaves() {
     let mut list = attributes(400);
-    list.push(NewAttribute {
-        namespace: Namespace::User,
-        name: b"large".to_vec(),
-        value: NewValue::Remote { first_block: FileBlock(2), length_bytes: 9000 },
-    });
+    let value: Vec<u8> = (0..9000_u32).map(|number| number as u8).collect();
+    let name = b"large".to_vec();
+    list.push(NewAttribute { namespace: Namespace::User, name, value: value.clone() });
     let (places, _) = check_fork(&list);
     // Ten blocks of 1 KiB hold the value.
-    assert!(places.starts_with(&[0, 1, 12]), "{places:?}");
+    assert!(places.starts_with(&[0, 11, 12]), "{places:?}");
+    let owner = AttributeOwner { number: InodeNumber(131), room: 100 };
+    let Some(AttributeForm::Blocks(blocks)) = build(&list, owner, &golden_geometry()) else {
+        panic!("the attributes do not fit an inode")
+    };
+    let parts: Vec<u8> = blocks.values.iter().flat_map(|part| part.part.clone()).collect();
+    assert_eq!(parts, value);
+    assert_eq!(blocks.values.first().map(|part| part.file_block), Some(FileBlock(1)));
 }
 
 #[test]
