@@ -1,6 +1,8 @@
-//! Builders: lists of records become sealed blocks. They read nothing and decide nothing.
+//! Builders: records in, sealed blocks out. A builder reads nothing and decides nothing.
 
 pub(crate) mod attributes;
 pub(crate) mod blocks;
+pub(crate) mod btree;
 pub(crate) mod dabtree;
 pub(crate) mod directory;
+pub(crate) mod headers;

@@ -4,4 +4,15 @@
 //! of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures
 //! (`xfs-evidence`), or how a plan is printed.
 
+mod action;
 mod build;
+mod damage;
+mod error;
+mod model;
+mod patient;
+mod rounds;
+mod rules;
+
+pub use action::{Action, Loss};
+pub use error::RepairError;
+pub use rounds::{RehearsalOptions, Rehearsed, rehearse};
