@@ -4,6 +4,15 @@
 //! contents of directories and attributes, names and links, and space last, because new blocks are
 //! taken by the claims of all owners.
 
+mod attributes;
+mod directory;
+mod facts;
+mod links;
+mod names;
+mod orphans;
+mod pieces;
+mod resolve;
+
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
@@ -14,7 +23,7 @@ use crate::patient::Patient;
 ///
 /// The first error of a rule.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, RepairError> {
-    let _ = damage;
     let before = patient.count_actions();
+    names::run(patient, damage)?;
     Ok(patient.count_actions() != before)
 }

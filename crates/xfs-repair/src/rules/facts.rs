@@ -99,6 +99,8 @@ pub(crate) struct Facts {
     pub(crate) slots: BTreeMap<InodeNumber, Slot>,
     /// A free inode for a new directory `lost+found`, with the generation that it gets.
     pub(crate) spare: Option<(InodeNumber, u32)>,
+    /// Whether names may be given up together with inodes that are not in use.
+    pub(crate) allows_loss: bool,
     /// The entries of all directories.
     pub(crate) names: Vec<Name>,
     /// The parent pointers of all inodes.
@@ -112,12 +114,18 @@ impl Facts {
     }
 
     /// Collects the statements of a volume.
-    pub(crate) fn collect(evidence: &Evidence<'_>, model: &Model, damage: &Damage) -> Self {
+    pub(crate) fn collect(
+        evidence: &Evidence<'_>,
+        model: &Model,
+        damage: &Damage,
+        allows_loss: bool,
+    ) -> Self {
         let superblock = evidence.superblock();
         let mut facts = Self {
             root: superblock.root_inode,
             has_parents: superblock.has_incompat(IncompatFeatures::PARENT),
             reserved: reserved(superblock),
+            allows_loss,
             ..Self::default()
         };
         for (number, inode) in &model.inodes {

@@ -113,7 +113,8 @@ impl Tree {
 
     /// Returns whether an inode is a directory of the tree.
     pub(crate) fn is_directory(&self, facts: &Facts, inode: InodeNumber) -> bool {
-        self.made.contains_key(&inode) || facts.members.get(&inode).is_some_and(Member::is_directory)
+        self.made.contains_key(&inode)
+            || facts.members.get(&inode).is_some_and(Member::is_directory)
     }
 }
 
@@ -214,8 +215,13 @@ impl Resolver<'_> {
     /// Returns the directories in which children have the only name that they have.
     fn needed_directories(&self) -> BTreeSet<InodeNumber> {
         let is_member = |inode: &InodeNumber| self.facts.members.contains_key(inode);
-        let named: BTreeSet<InodeNumber> =
-            self.facts.names.iter().filter(|name| is_member(&name.directory)).map(|name| name.child).collect();
+        let named: BTreeSet<InodeNumber> = self
+            .facts
+            .names
+            .iter()
+            .filter(|name| is_member(&name.directory))
+            .map(|name| name.child)
+            .collect();
         let pointers = self.facts.pointers.iter().filter(|pointer| !named.contains(&pointer.child));
         pointers.map(|pointer| pointer.directory).collect()
     }
@@ -254,7 +260,7 @@ impl Resolver<'_> {
         let (possible, impossible): (Vec<Link>, Vec<Link>) =
             links.into_values().partition(|link| self.is_possible(link));
         for link in impossible {
-            let is_loss = self.facts.slots.get(&link.child).is_some_and(|slot| *slot == Slot::Free);
+            let is_loss = self.facts.slots.contains_key(&link.child);
             self.tree.dropped.push(Dropped { link, is_loss });
         }
         possible
@@ -269,7 +275,11 @@ impl Resolver<'_> {
         }
         let exists = self.facts.members.contains_key(&link.child)
             || self.tree.made.contains_key(&link.child);
-        exists || matches!(self.facts.slot(link.child), Slot::Gone | Slot::Unknown)
+        exists
+            || match self.facts.slot(link.child) {
+                Slot::Gone | Slot::Unknown => true,
+                Slot::Free | Slot::Impossible => !self.facts.allows_loss,
+            }
     }
 
     /// Leaves one child for each name of a directory.
@@ -341,7 +351,11 @@ impl Resolver<'_> {
         let Some(child) = self.facts.members.get(&link.child) else { return true };
         match link.rank() {
             4 | 2 => true,
-            3 => self.has_lost_names(link.directory) || others == 0 || others < child.links && !child.is_directory(),
+            3 => {
+                self.has_lost_names(link.directory)
+                    || others == 0
+                    || others < child.links && !child.is_directory()
+            }
             _ => others == 0 || !child.has_all_pointers || !self.facts.has_parents,
         }
     }
@@ -438,7 +452,8 @@ impl Resolver<'_> {
     /// Returns the directory `lost+found`. It is made if it does not exist and an inode is free.
     fn lost_and_found(&mut self, links: &mut Vec<Link>) -> Option<InodeNumber> {
         let root = self.facts.root;
-        let found = links.iter().find(|link| link.directory == root && &*link.name == LOST_AND_FOUND);
+        let found =
+            links.iter().find(|link| link.directory == root && &*link.name == LOST_AND_FOUND);
         if let Some(found) = found {
             let is_directory = self.tree.is_directory(self.facts, found.child);
             return Some(found.child).filter(|_| is_directory);
@@ -454,9 +469,8 @@ impl Resolver<'_> {
     fn free_name(&self, child: InodeNumber, taken: &BTreeSet<Box<[u8]>>) -> Box<[u8]> {
         let by_pointer = self.facts.pointers.iter().find(|pointer| pointer.child == child);
         let dropped = self.tree.dropped.iter().find(|dropped| dropped.link.child == child);
-        let known = by_pointer
-            .map(|pointer| &pointer.name)
-            .or(dropped.map(|dropped| &dropped.link.name));
+        let known =
+            by_pointer.map(|pointer| &pointer.name).or(dropped.map(|dropped| &dropped.link.name));
         let number: Box<[u8]> = child.0.to_string().into_bytes().into();
         let with_number = |name: &[u8]| -> Box<[u8]> {
             let room = xfs_format::directory::MAX_NAME - number.len() - 1;
