@@ -6,12 +6,16 @@
 
 mod action;
 mod build;
+mod chunks;
+mod claims;
 mod damage;
 mod error;
+mod fork;
 mod model;
 mod patient;
 mod rounds;
 mod rules;
+mod trees;
 
 pub use action::{Action, Loss};
 pub use error::RepairError;
