@@ -4,18 +4,18 @@
 use std::collections::BTreeSet;
 
 use xfs_check::{Area, Code, Place};
-use xfs_evidence::{AttributeEvidence, Evidence, FoundValue};
+use xfs_evidence::{AttributeEvidence, FoundValue};
 use xfs_format::attr::Namespace;
-use xfs_format::inode::{CORE_BYTES, ForkKind};
+use xfs_format::inode::ForkKind;
 use xfs_format::{InodeNumber, acl};
 
 use super::names::Names;
-use super::orphans;
 use super::pieces::{self, ForkPlace, Piece};
 use crate::action::Action;
 use crate::build::attributes::{AttributeForm, AttributeOwner, NewAttribute, build};
 use crate::error::RepairError;
-use crate::patient::{ForkContents, Patient};
+use crate::fork::ForkContents;
+use crate::patient::Patient;
 
 /// Writes the attribute forks that are damaged or lack a parent pointer or have one too many.
 ///
@@ -105,9 +105,8 @@ fn write(
     wanted: PointerSet,
 ) -> Result<(), RepairError> {
     let geometry = patient.geometry().clone();
-    let made = names.tree.made.contains_key(&inode);
     let found = {
-        let evidence = Evidence::new(patient.device(), patient.superblock());
+        let evidence = patient.evidence();
         evidence.attributes(&evidence.inode(inode))
     };
     let missing = found.missing.len();
@@ -127,10 +126,7 @@ fn write(
             NewAttribute::parent(name, *directory, *generation)
         }),
     );
-    let literal = geometry.inode_size as usize - CORE_BYTES;
-    let core = if made { None } else { names.model.core(inode) };
-    let start = core.map_or(orphans::MADE_FORK_BYTES, |core| usize::from(core.fork_offset) * 8);
-    let room = if start == 0 { 0 } else { literal.saturating_sub(start) };
+    let room = patient.fork_room(inode, ForkKind::Attr);
     let owner = AttributeOwner { number: inode, room };
     match build(&attributes, owner, &geometry) {
         None => return Ok(()),

@@ -5,16 +5,16 @@
 
 use xfs_check::{Area, Code, Place};
 use xfs_format::InodeNumber;
-use xfs_format::inode::{CORE_BYTES, ForkKind, InodeCore};
+use xfs_format::inode::ForkKind;
 
 use super::facts::Name;
 use super::names::Names;
-use super::orphans;
 use super::pieces::{self, ForkPlace, Piece};
 use crate::action::Action;
 use crate::build::directory::{DirectoryForm, NewDirectory, NewEntry, build};
 use crate::error::RepairError;
-use crate::patient::{ForkContents, Patient};
+use crate::fork::ForkContents;
+use crate::patient::Patient;
 
 /// Writes the directories that are damaged or differ.
 ///
@@ -120,9 +120,7 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
     let geometry = patient.geometry().clone();
     let directory =
         NewDirectory { number: wanted.directory, parent: wanted.parent, entries: &wanted.entries };
-    let made = names.tree.made.contains_key(&wanted.directory);
-    let core = if made { None } else { names.model.core(wanted.directory) };
-    let room = core.map_or(orphans::MADE_FORK_BYTES, |core| data_room(core, geometry.inode_size));
+    let room = patient.fork_room(wanted.directory, ForkKind::Data);
     let Some(form) = build(&directory, &geometry, room) else { return Ok(()) };
     let inode = wanted.directory;
     let size = match form {
@@ -141,12 +139,6 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
     patient.set_inode(inode, |core| core.size = size)?;
     report(patient, names, wanted);
     Ok(())
-}
-
-/// Returns the bytes of the data fork in an inode.
-fn data_room(core: &InodeCore, inode_bytes: u32) -> usize {
-    let literal = inode_bytes as usize - CORE_BYTES;
-    if core.has_attr_fork() { usize::from(core.fork_offset) * 8 } else { literal }
 }
 
 fn report(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) {

@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 
 use xfs_check::{Area, Code, Place};
-use xfs_evidence::Evidence;
 use xfs_format::InodeNumber;
 
 use super::facts::Facts;
@@ -62,12 +61,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     if !concerns_names(damage) {
         return Ok(());
     }
-    let model = patient.model()?;
+    let model = patient.model();
     let allows_loss = patient.allows_loss();
-    let facts = {
-        let evidence = Evidence::new(patient.device(), patient.superblock());
-        Facts::collect(&evidence, &model, damage, allows_loss)
-    };
+    let facts = { Facts::collect(&patient.evidence(), &model, damage, allows_loss) };
     let tree = resolve(&facts);
     let mut links_of_child: BTreeMap<InodeNumber, Vec<usize>> = BTreeMap::new();
     for (index, link) in tree.links.iter().enumerate() {

@@ -3,6 +3,7 @@
 
 use xfs_check::Place;
 use xfs_format::inode::{FileType, ForkFormat, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgInode, InodeNumber};
 
 use super::names::Names;
@@ -12,7 +13,7 @@ use crate::patient::Patient;
 
 /// The bytes of the data fork of a directory that is made: the same as in a new inode of the
 /// kernel's.
-pub(crate) const MADE_FORK_BYTES: usize = 192;
+const MADE_FORK_BYTES: usize = 192;
 
 /// Makes the inodes of directories that are gone, and reports the inodes without a name.
 ///
@@ -24,6 +25,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         let Some(template) = template(names, *number) else { continue };
         let core = made_core(template, *number, *generation);
         patient.make_inode(&core)?;
+        mark_used(patient, *number);
         let place = Place::of_inode(*number, patient.geometry());
         let keeps = format!(
             "{} names; its mode is 0755, its owner root, and its times are those of {}",
@@ -40,6 +42,20 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         patient.act(Action::new("lost-and-found", place, names.damage.codes_of(*number), keeps));
     }
     Ok(())
+}
+
+/// Records in the chunk of an inode that the inode is in use.
+fn mark_used(patient: &mut Patient, number: InodeNumber) {
+    let (group, in_group) = patient.geometry().split_inode(number).expect("the slot was found");
+    let mut chunks = patient.chunks(group).chunks.clone();
+    let bit_of = |chunk: &InodeChunk| chunk.position(in_group).map(|position| 1_u64 << position);
+    let holding = chunks.iter_mut().find_map(|chunk| bit_of(chunk).map(|bit| (chunk, bit)));
+    let (chunk, bit) = holding.expect("a chunk holds the slot");
+    if chunk.free & bit != 0 {
+        chunk.free &= !bit;
+        chunk.free_count -= 1;
+        patient.set_chunks(group, chunks);
+    }
 }
 
 /// Returns the inode from which a new directory takes its times and the form of its counters: its

@@ -13,8 +13,9 @@ use xfs_format::{FileBlock, FsBlock, Geometry, InodeNumber};
 use crate::build::attributes::RemotePart;
 use crate::build::blocks::NewBlock;
 use crate::error::RepairError;
+use crate::fork::ForkContents;
 use crate::model::{Model, ModelFork};
-use crate::patient::{ForkContents, Patient};
+use crate::patient::Patient;
 
 /// A block of a fork that is written: a block of a directory or attribute btree, or a part of a
 /// remote value.
