@@ -174,6 +174,11 @@ impl Patient {
         self.chunks.get(&group).expect("the group was just inserted")
     }
 
+    /// Returns the blocks of the inode btrees of a group.
+    pub(crate) fn tree_blocks(&mut self, group: AgNumber) -> Vec<AgBlock> {
+        self.chunks(group).tree_blocks.iter().copied().collect()
+    }
+
     /// Decides the chunks of a group, and marks the group for a rebuild of its inode btrees.
     pub(crate) fn set_chunks(&mut self, group: AgNumber, chunks: Vec<InodeChunk>) {
         let found = self.chunks.entry(group).or_default();

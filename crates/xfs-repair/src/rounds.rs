@@ -27,6 +27,8 @@ pub struct RehearsalOptions {
 pub struct Rehearsed {
     /// The changes, in order.
     pub actions: Vec<Action>,
+    /// The superblock as the repaired volume has it.
+    pub superblock: Superblock,
     /// The report of the last check: the findings that are left.
     pub report: Report,
 }
@@ -44,15 +46,25 @@ pub fn rehearse(
     options: &RehearsalOptions,
 ) -> Result<Rehearsed, RepairError> {
     let mut patient = Patient::new(overlay.clone(), superblock.clone(), options);
+    rules::run_first(&mut patient)?;
+    let mut report = checked(&patient)?;
     for _ in 0..MOST_ROUNDS {
-        let report = checked(&patient)?;
-        let damage = Damage::of(&report, |_| None);
+        let damage = Damage::of(&report, |at| rules::owner_of_block(&patient, at));
         if damage.is_empty() || !rules::run(&mut patient, &damage)? {
             break;
         }
+        let next = checked(&patient)?;
+        let is_stuck = next.findings == report.findings;
+        report = next;
+        if is_stuck {
+            break;
+        }
     }
-    let report = checked(&patient)?;
-    Ok(Rehearsed { actions: patient.into_actions(), report })
+    Ok(Rehearsed {
+        superblock: patient.superblock().clone(),
+        actions: patient.into_actions(),
+        report,
+    })
 }
 
 /// The most rounds. Each round ends with a volume that is at least as sound as before, and three are

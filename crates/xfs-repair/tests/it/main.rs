@@ -1,0 +1,4 @@
+//! Tests of repairs of whole volumes.
+
+mod physical;
+mod volume;
