@@ -1,4 +1,5 @@
 //! Tests of repairs of whole volumes.
 
+mod logical;
 mod physical;
 mod volume;
