@@ -10,12 +10,14 @@ mod directory;
 mod facts;
 mod inode_chunks;
 mod links;
+mod lost_chunks;
 mod names;
 mod orphans;
 mod pieces;
 mod resolve;
 mod space;
 mod superblock;
+mod symlink;
 
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
 use xfs_format::{DiskAddr, InodeNumber};
@@ -56,8 +58,10 @@ pub(crate) fn owner_of_block(patient: &Patient, at: DiskAddr) -> Option<InodeNum
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, RepairError> {
     let before = patient.count_actions();
     superblock::run(patient, damage)?;
-    inode_chunks::run(patient, damage);
+    let damaged = inode_chunks::run(patient, damage);
+    lost_chunks::run(patient, damage, &damaged)?;
     if patient.count_actions() == before {
+        symlink::run(patient, damage)?;
         names::run(patient, damage)?;
     }
     space::run(patient, damage)?;

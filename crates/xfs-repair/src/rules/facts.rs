@@ -62,6 +62,8 @@ pub(crate) struct Member {
     pub(crate) has_all_pointers: bool,
     /// The `..` of a directory, as far as it can be read.
     pub(crate) dotdot: Option<InodeNumber>,
+    /// Whether a finding says that the contents are not those of the type.
+    pub(crate) has_other_contents: bool,
 }
 
 impl Member {
@@ -154,12 +156,17 @@ impl Facts {
             has_all_names: true,
             has_all_pointers: true,
             dotdot: None,
+            has_other_contents: false,
         };
+        let codes = damage.codes_of(number);
+        let is_about_contents =
+            |code: &Code| matches!(code.area(), Area::Directory | Area::Symlink);
+        member.has_other_contents = codes.iter().any(is_about_contents);
         if file_type == FileType::Directory {
             let found = evidence.entries(&inode);
-            let codes = damage.codes_of(number);
             let agrees = !codes.iter().any(|code| contradicts_entries(*code));
             member.dotdot = found.parent;
+            member.has_other_contents &= found.names.is_empty();
             member.has_all_names = found.is_whole() && agrees;
             self.names.extend(found.names.into_iter().enumerate().map(|(position, name)| Name {
                 directory: number,
@@ -187,7 +194,7 @@ impl Facts {
         let of_names = self.names.iter().map(|name| name.child);
         let of_pointers = self.pointers.iter().map(|pointer| pointer.directory);
         let mentioned: BTreeSet<InodeNumber> =
-            of_names.chain(of_pointers).chain([self.root]).collect();
+            of_names.chain(of_pointers).chain([self.root]).chain(self.reserved.clone()).collect();
         let others = mentioned.into_iter().filter(|inode| !self.members.contains_key(inode));
         self.slots = others.map(|inode| (inode, slot(evidence, model, damage, inode))).collect();
     }

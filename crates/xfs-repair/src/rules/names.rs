@@ -70,7 +70,11 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         links_of_child.entry(link.child).or_default().push(index);
     }
     let names = Names { model: &model, facts: &facts, tree: &tree, damage, links_of_child };
+    if set_types(patient, &names)? {
+        return Ok(());
+    }
     orphans::run(patient, &names)?;
+    orphans::make_reserved(patient, &names)?;
     set_generations(patient, &names)?;
     directory::run(patient, &names)?;
     attributes::run(patient, &names)?;
@@ -89,6 +93,23 @@ fn concerns_names(damage: &Damage) -> bool {
     };
     damage.inodes.values().flatten().any(|finding| is_about_names(finding.code))
 }
+
+/// Corrects the types of inodes that their names contradict. Returns whether there are any.
+fn set_types(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
+    for (inode, entry_type) in &names.tree.types {
+        let Some(file_type) = entry_type.file_type() else { continue };
+        patient.set_inode(*inode, |core| {
+            core.mode = file_type.mode_bits() | core.mode & PERMISSIONS;
+        })?;
+        let place = Place::of_inode(*inode, patient.geometry());
+        let keeps = "the contents; the type is that of the names";
+        patient.act(Action::new("type", place, names.damage.codes_of(*inode), keeps));
+    }
+    Ok(!names.tree.types.is_empty())
+}
+
+/// The bits of a mode that are no type.
+const PERMISSIONS: u16 = 0o7777;
 
 /// Corrects the generations of directories whose children agree on another one.
 fn set_generations(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {

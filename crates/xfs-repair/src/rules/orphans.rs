@@ -4,8 +4,10 @@
 use xfs_check::Place;
 use xfs_format::inode::{FileType, ForkFormat, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, InodeNumber};
 
+use super::facts::Slot;
 use super::names::Names;
 use crate::action::Action;
 use crate::error::RepairError;
@@ -40,6 +42,41 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         let keeps =
             format!("the contents; its name is now lost+found/{}", name.unwrap_or_default());
         patient.act(Action::new("lost-and-found", place, names.damage.codes_of(*number), keeps));
+    }
+    Ok(())
+}
+
+/// Makes the realtime inodes again, which the superblock names. Without a realtime device they are
+/// empty files.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
+    let superblock = patient.superblock();
+    let bitmap = superblock.realtime_bitmap_inode;
+    for number in [bitmap, superblock.realtime_summary_inode] {
+        let is_there = names.facts.members.contains_key(&number);
+        let is_in_chunk = matches!(names.facts.slot(number), Slot::Gone | Slot::Free);
+        let Some(template) = names.facts.members.keys().find_map(|n| names.model.core(*n)) else {
+            continue;
+        };
+        if is_there || !is_in_chunk {
+            continue;
+        }
+        let mut core = made_core(template, number, 0);
+        core.mode = FileType::Regular.mode_bits();
+        (core.nlink, core.fork_offset) = (1, 0);
+        if number == bitmap {
+            core.flags = InodeFlags::NEWRTBM;
+            // The access time of a new bitmap is a counter of the allocator, not a time.
+            core.access_time = Timestamp::default();
+        }
+        patient.make_inode(&core)?;
+        mark_used(patient, number);
+        let place = Place::of_inode(number, patient.geometry());
+        let keeps = "nothing: an empty file is all that a volume without a realtime device needs";
+        patient.act(Action::new("realtime-inode", place, names.damage.codes_of(number), keeps));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@
 //!
 //! | contradiction | decision |
 //! |---|---|
+//! | all entries state another type than the inode | the entries, if the contents do not fit the inode's type |
 //! | several children have one name | the child with both witnesses, then the one with a pointer, then the first entry |
 //! | an entry without a pointer | the link is kept, unless its block is damaged and the child has another name |
 //! | a pointer without an entry | the link is kept if entries of the directory are lost, if the child has no other name, or if the link count asks for it |
@@ -81,6 +82,8 @@ pub(crate) struct Tree {
     pub(crate) made: BTreeMap<InodeNumber, u32>,
     /// The generations of directories that differ from the stored ones.
     pub(crate) generations: BTreeMap<InodeNumber, u32>,
+    /// The inodes whose type differs from the stored one.
+    pub(crate) types: BTreeMap<InodeNumber, EntryType>,
     /// The links that are given up.
     pub(crate) dropped: Vec<Dropped>,
     /// The inodes that go to `lost+found`.
@@ -121,6 +124,11 @@ impl Tree {
 /// Decides which links the volume has.
 pub(crate) fn resolve(facts: &Facts) -> Tree {
     let mut resolver = Resolver { facts, tree: Tree::default() };
+    resolver.tree.types = voted_types(facts);
+    if !resolver.tree.types.is_empty() {
+        // The contents of these inodes are read with their new type in the next round.
+        return resolver.tree;
+    }
     resolver.tree.generations = voted_generations(facts);
     resolver.make_directories();
     let mut links = resolver.candidates();
@@ -161,6 +169,27 @@ fn voted_generations(facts: &Facts) -> BTreeMap<InodeNumber, u32> {
     votes.into_iter().filter_map(differs).collect()
 }
 
+/// Returns the inodes whose type is wrong: all entries state another type, and the contents of the
+/// inode are not those of its own type, or children know the inode as their directory.
+fn voted_types(facts: &Facts) -> BTreeMap<InodeNumber, EntryType> {
+    let mut stated: BTreeMap<InodeNumber, BTreeSet<u8>> = BTreeMap::new();
+    for name in &facts.names {
+        stated.entry(name.child).or_default().insert(name.entry_type.to_disk());
+    }
+    let parents: BTreeSet<(InodeNumber, u32)> =
+        facts.pointers.iter().map(|pointer| (pointer.directory, pointer.generation)).collect();
+    let wrong = |(inode, member): (&InodeNumber, &Member)| {
+        let types = stated.get(inode)?;
+        let stated = types.first().copied().and_then(EntryType::from_disk)?;
+        let is_agreed = types.len() == 1 && stated.to_disk() != member.entry_type.to_disk();
+        let is_directory =
+            stated == EntryType::Directory && parents.contains(&(*inode, member.generation));
+        let is_wrong = member.has_other_contents && stated.file_type().is_some();
+        (is_agreed && (is_directory || is_wrong)).then_some((*inode, stated))
+    };
+    facts.members.iter().filter_map(wrong).collect()
+}
+
 /// Returns the generation with the most votes, and their number.
 fn most_votes(votes: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
     votes.iter().map(|(generation, count)| (*generation, *count)).max_by_key(|(_, count)| *count)
@@ -179,7 +208,7 @@ impl Resolver<'_> {
     }
 
     /// Finds the directories that are gone and can be made again in their own place: the root,
-    /// directories that a sound entry names, and directories that children need for their only
+    /// directories that an entry names, and directories that children need for their only
     /// name.
     fn make_directories(&mut self) {
         let mut votes: BTreeMap<InodeNumber, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -191,7 +220,7 @@ impl Resolver<'_> {
             .facts
             .names
             .iter()
-            .filter(|name| name.is_sound && name.entry_type == EntryType::Directory)
+            .filter(|name| name.entry_type == EntryType::Directory)
             .map(|name| name.child)
             .collect();
         let needed = self.needed_directories();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_device::BlockDevice;
-use xfs_evidence::{Evidence, FoundValue};
+use xfs_evidence::{Evidence, FoundValue, InodeState};
 use xfs_format::attr::Namespace;
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeCore};
@@ -165,6 +165,7 @@ impl Trial {
     /// Repairs the volume, and asserts that it is clean and that no name, inode or attribute
     /// changed.
     fn assert_whole(&self) -> Repaired {
+        assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
         let repaired = self.volume.repair(false);
         repaired.assert_clean();
         self.compare(&repaired, |seen| seen);
@@ -173,6 +174,7 @@ impl Trial {
 
     /// As `assert_whole`, but for the mode and the attributes of inodes that were made again.
     fn assert_names(&self, made: &[InodeNumber]) -> Repaired {
+        assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
         let repaired = self.volume.repair(false);
         repaired.assert_clean();
         self.compare(&repaired, |mut shape| {
@@ -333,4 +335,119 @@ fn parent_pointer_with_another_name_or_generation_is_written_again() {
         trial.edit_inline(trial.inode("/short/ccc"), from, to);
         trial.assert_whole();
     }
+}
+
+/// Returns the first inode, in the order of paths, whose attribute fork has at least `blocks`
+/// blocks.
+fn with_attribute_blocks(trial: &Trial, blocks: u64) -> (String, InodeNumber) {
+    let count = |inode: InodeNumber| -> u64 {
+        let extents = trial.extents(inode, ForkKind::Attr);
+        extents.iter().map(|extent| u64::from(extent.length_blocks)).sum()
+    };
+    let mut paths = trial.before.paths.iter();
+    let found = paths.find(|(_, inode)| count(InodeNumber(**inode)) >= blocks);
+    let (path, inode) = found.expect("the image has such an inode");
+    (path.clone(), InodeNumber(*inode))
+}
+
+#[test]
+fn attribute_node_zeroed_keeps_all_attributes() {
+    let trial = Trial::new();
+    let (path, inode) = with_attribute_blocks(&trial, 4);
+    trial.zero_block(inode, ForkKind::Attr, FileBlock(0));
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{path}: {:#?}", report.findings);
+    trial.compare(&repaired, |shape| shape);
+}
+
+#[test]
+fn leaf_of_attributes_with_a_wrong_counter_keeps_all_attributes() {
+    let trial = Trial::new();
+    let (_, inode) = with_attribute_blocks(&trial, 1);
+    let extents = trial.extents(inode, ForkKind::Attr);
+    let blocks = extents.iter().flat_map(|extent| extent.file_block.0..extent.end().0);
+    for block in blocks.map(FileBlock) {
+        let at = trial.place(inode, ForkKind::Attr, block);
+        let bytes = trial.volume.bytes(at, trial.volume.geometry.block_size as usize);
+        let magic = xfs_format::dabtree::magic(&bytes);
+        if magic == Some(xfs_format::attr::leaf::LEAF_MAGIC) {
+            // The number of used bytes stands at byte 58.
+            trial.volume.edit(at, BlockKind::Attr, |bytes| *bytes.get_mut(59).unwrap() ^= 4);
+        }
+    }
+    let repaired = trial.assert_whole();
+    assert!(repaired.rules().contains(&"attributes"), "{:?}", repaired.rules());
+}
+
+#[test]
+fn inode_with_neither_name_nor_parent_pointer_goes_to_lost_and_found() {
+    let trial = Trial::new();
+    let (directory, file) = (trial.inode("/short"), trial.inode("/short/ccc"));
+    // Entry and parent pointer get different names in directories that do not exist.
+    trial.zero_inode(directory);
+    trial.edit_core(file, |core| {
+        core.attr_format = xfs_format::inode::ForkFormat::Extents;
+        core.attr_extents = 0;
+    });
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    let after = Shape::of(&*repaired.device);
+    let place = format!("/lost+found/{}", file.0);
+    assert_eq!(after.paths.get(&place), Some(&file.0), "{:?}", after.paths);
+    assert_eq!(after.paths.get("/short/bb"), trial.before.paths.get("/short/bb"));
+}
+
+#[test]
+fn entry_to_a_free_inode_goes_only_if_losses_are_allowed() {
+    let trial = Trial::new();
+    let directory = trial.inode("/short");
+    let child = u32::try_from(trial.inode("/short/ccc").0).unwrap().to_be_bytes();
+    // A free inode between those of the directory `many` takes the place of the file.
+    let superblock = superblock_of(&*trial.volume.device);
+    let evidence = Evidence::new(&*trial.volume.device, &superblock);
+    let first = trial.inode("/many/2").0;
+    let is_free =
+        |number: &u64| matches!(evidence.inode(InodeNumber(*number)).state, InodeState::Free(_));
+    let free = InodeNumber((first..).find(is_free).unwrap());
+    let (mut from, mut to) = (b"ccc\x01".to_vec(), b"xyz\x01".to_vec());
+    from.extend(child);
+    to.extend(u32::try_from(free.0).unwrap().to_be_bytes());
+    trial.edit_inline(directory, &from, &to);
+    let kept = trial.volume.repair(false);
+    assert_eq!(Shape::of(&*kept.device).paths.get("/short/xyz"), Some(&free.0));
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    let after = Shape::of(&*repaired.device);
+    assert_eq!(after.paths.get("/short/xyz"), None);
+    // The file itself comes back under its own name.
+    assert_eq!(after.paths, trial.before.paths);
+}
+
+#[test]
+fn start_of_the_volume_zeroed_keeps_each_name_whose_inode_survives() {
+    let trial = Trial::new();
+    let geometry = trial.volume.geometry.clone();
+    // The headers and btrees of group 0, and the chunk of the root directory.
+    let root = trial.inode_place(trial.root());
+    let chunk_end = root.0 * 512 + u64::from(geometry.inode_size) * 64;
+    trial.volume.zero(DiskAddr(0), usize::try_from(chunk_end).unwrap());
+    let lost = |inode: u64| {
+        let place = trial.inode_place(InodeNumber(inode));
+        place.0 * 512 < chunk_end
+    };
+    let is_directory = |inode: u64| trial.before.inodes.get(&inode).unwrap().mode >> 12 == 0o4;
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{:#?}\n{:?}", report.findings, repaired.rules());
+    let after = Shape::of(&*repaired.device);
+    for (path, inode) in &trial.before.paths {
+        // A directory without children leaves no trace if its own inode and its entry are gone.
+        if !lost(*inode) || (is_directory(*inode) && path.matches('/').count() > 1) {
+            assert_eq!(after.paths.get(path), Some(inode), "{path}: {:#?}", after.paths.keys());
+        }
+    }
+    assert!(!after.paths.contains_key("/lost+found"), "{:?}", repaired.rules());
 }

@@ -32,6 +32,7 @@ impl Case {
             has_all_names: true,
             has_all_pointers: true,
             dotdot: Some(InodeNumber(dotdot)),
+            has_other_contents: false,
         };
         let file = Member {
             entry_type: EntryType::Regular,
@@ -40,6 +41,7 @@ impl Case {
             has_all_names: true,
             has_all_pointers: true,
             dotdot: None,
+            has_other_contents: false,
         };
         facts.members.insert(InodeNumber(ROOT), directory(ROOT));
         facts.members.insert(InodeNumber(131), directory(ROOT));
@@ -260,4 +262,16 @@ fn generation_on_which_the_children_agree_is_right() {
     case.member(131).generation = 99;
     // A single child decides nothing: its pointer is written again.
     assert!(case.check(&WHOLE).generations.is_empty());
+}
+
+#[test]
+fn type_that_the_contents_contradict_is_that_of_the_entries() {
+    let mut case = Case::new();
+    case.member(140).entry_type = EntryType::Symlink;
+    assert!(resolve(&case.0).types.is_empty());
+    case.member(140).has_other_contents = true;
+    assert_eq!(resolve(&case.0).types.get(&InodeNumber(140)), Some(&EntryType::Regular));
+    let mut case = Case::new();
+    case.member(131).entry_type = EntryType::Regular;
+    assert_eq!(resolve(&case.0).types.get(&InodeNumber(131)), Some(&EntryType::Directory));
 }
