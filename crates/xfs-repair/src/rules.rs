@@ -5,6 +5,8 @@
 //! taken by the claims of all owners.
 
 mod counters;
+mod fork;
+mod inode;
 mod inode_chunks;
 mod space;
 mod superblock;
@@ -48,7 +50,9 @@ pub(crate) fn owner_of_block(patient: &Patient, at: DiskAddr) -> Option<InodeNum
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, RepairError> {
     let before = patient.count_actions();
     superblock::run(patient, damage)?;
+    inode::run(patient, damage)?;
     inode_chunks::run(patient, damage);
+    fork::run(patient, damage)?;
     space::run(patient, damage)?;
     counters::run(patient, damage)?;
     Ok(patient.count_actions() != before)

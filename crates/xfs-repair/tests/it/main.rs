@@ -1,4 +1,5 @@
 //! Tests of repairs of whole volumes.
 
+mod inodes;
 mod physical;
 mod volume;
