@@ -14,6 +14,8 @@ pub(crate) struct Damage {
     pub(crate) inodes: BTreeMap<InodeNumber, Vec<Finding>>,
     /// The findings that name a group and no inode.
     pub(crate) groups: BTreeMap<AgNumber, Vec<Finding>>,
+    /// The inodes whose forks and reverse mappings differ.
+    pub(crate) disputed: BTreeSet<InodeNumber>,
     /// The findings of the volume as a whole.
     pub(crate) volume: Vec<Finding>,
 }
@@ -29,6 +31,9 @@ impl Damage {
         for finding in report.findings.iter().filter(|finding| finding.severity().is_damage()) {
             let finding = finding.clone();
             let place = finding.place;
+            if matches!(finding.code, Code::RmapMissing | Code::RmapExtra) {
+                damage.disputed.extend(place.inode);
+            }
             let named = place.inode.filter(|_| !is_of_group(finding.code));
             let inode = named.or_else(|| {
                 let at = place.disk_addr.filter(|_| finding.code.area() == Area::Btree);

@@ -8,6 +8,8 @@ mod attributes;
 mod counters;
 mod directory;
 mod facts;
+mod fork;
+mod inode;
 mod inode_chunks;
 mod links;
 mod lost_chunks;
@@ -58,11 +60,15 @@ pub(crate) fn owner_of_block(patient: &Patient, at: DiskAddr) -> Option<InodeNum
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, RepairError> {
     let before = patient.count_actions();
     superblock::run(patient, damage)?;
+    inode::run(patient, damage)?;
     let damaged = inode_chunks::run(patient, damage);
     lost_chunks::run(patient, damage, &damaged)?;
+    fork::run(patient, damage)?;
+    if patient.count_actions() == before {
+        names::run(patient, damage)?;
+    }
     if patient.count_actions() == before {
         symlink::run(patient, damage)?;
-        names::run(patient, damage)?;
     }
     space::run(patient, damage)?;
     counters::run(patient, damage)?;

@@ -1,13 +1,18 @@
 //! A volume in memory that a test damages and repairs.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use xfs_check::{CheckOptions, Code, Report, check};
-use xfs_device::{BlockDevice, Durability, MemoryDevice, OverlayDevice, SharedDevice};
-use xfs_evidence::find_superblock;
+use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
+use xfs_evidence::{Evidence, find_superblock};
 use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
-use xfs_format::{AgNumber, BlockKind, DiskAddr, Geometry, Lsn, StructureAddress, Superblock};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{ForkKind, InodeCore};
+use xfs_format::{
+    AgInode, AgNumber, BlockKind, DiskAddr, Geometry, InodeNumber, Lsn, StructureAddress,
+    Superblock,
+};
 use xfs_repair::{RehearsalOptions, Rehearsed, rehearse};
 use xfs_testkit::golden;
 
@@ -19,9 +24,26 @@ const OVERLAY_BYTES: u64 = 64 << 20;
 
 /// A copy of the golden image that can be written.
 pub(crate) struct TestVolume {
-    pub(crate) device: Arc<MemoryDevice>,
+    pub(crate) device: Arc<OverlayDevice>,
     pub(crate) geometry: Geometry,
 }
+
+/// The inodes of the golden image that are in use.
+static INODES: LazyLock<Vec<InodeCore>> = LazyLock::new(|| {
+    let volume = TestVolume::golden();
+    let geometry = &volume.geometry;
+    let superblock = find_superblock(&*volume.device).expect("a known version");
+    let superblock = superblock.expect("a sound superblock").superblock;
+    let evidence = Evidence::new(&*volume.device, &superblock);
+    let mut inodes = Vec::new();
+    for group in geometry.groups() {
+        for number in 0..geometry.ag_length(group) << geometry.inodes_per_block_log {
+            let found = evidence.inode(geometry.join_inode(group, AgInode(number)));
+            inodes.extend(found.core().filter(|_| found.is_sound()).cloned());
+        }
+    }
+    inodes
+});
 
 /// The result of a repair: the device with all changes, and the report of the rehearsal.
 pub(crate) struct Repaired {
@@ -33,10 +55,9 @@ impl TestVolume {
     /// Returns a copy of the golden image.
     pub(crate) fn golden() -> Self {
         let image = golden();
-        let mut bytes = vec![0; image.length_bytes()];
-        image.read_at(0, &mut bytes).expect("the image is in memory");
-        let device = MemoryDevice::from_bytes(&bytes).expect("the bytes fit");
-        Self { device: Arc::new(device), geometry: image.geometry() }
+        let geometry = image.geometry();
+        let device = OverlayDevice::new(Arc::new(image), OVERLAY_BYTES);
+        Self { device: Arc::new(device), geometry }
     }
 
     /// Returns the bytes at a disk address.
@@ -120,5 +141,45 @@ impl Repaired {
     /// Returns the codes of the findings that led to actions.
     pub(crate) fn codes(&self) -> Vec<Code> {
         self.rehearsed.actions.iter().flat_map(|action| action.codes.clone()).collect()
+    }
+}
+
+impl TestVolume {
+    /// Returns the inodes of the golden image that are in use and satisfy a condition, in order.
+    pub(crate) fn inodes(is_wanted: impl Fn(&InodeCore) -> bool) -> Vec<InodeCore> {
+        INODES.iter().filter(|core| is_wanted(core)).cloned().collect()
+    }
+
+    /// Returns the place of an inode.
+    pub(crate) fn inode_at(&self, inode: InodeNumber) -> DiskAddr {
+        let location = self.geometry.inode_location(inode).expect("the inode lies in the volume");
+        DiskAddr(location.cluster.0 + u64::from(location.offset_bytes / 512))
+    }
+
+    /// Changes the bytes of an inode and recomputes its checksum.
+    pub(crate) fn edit_inode(&self, inode: &InodeCore, change: impl FnOnce(&mut [u8])) {
+        let at = self.inode_at(inode.number);
+        let mut bytes = self.bytes(at, self.geometry.inode_size as usize);
+        change(&mut bytes);
+        xfs_format::inode::seal(&mut bytes, inode.lsn);
+        self.put(at, &bytes);
+    }
+
+    /// Returns the blocks of the extent btree of a data fork.
+    pub(crate) fn tree_blocks(&self, inode: InodeNumber) -> Vec<DiskAddr> {
+        let superblock = find_superblock(&*self.device).expect("a known version");
+        let superblock = superblock.expect("a sound superblock").superblock;
+        let evidence = Evidence::new(&*self.device, &superblock);
+        let fork = evidence.extents(&evidence.inode(inode), ForkKind::Data);
+        let addresses = fork.tree_blocks.iter().map(|block| self.geometry.block_disk_addr(*block));
+        addresses.map(|at| at.expect("the block lies in the volume")).collect()
+    }
+
+    /// Returns the extents of a data fork as a device has them.
+    pub(crate) fn extents_of(&self, device: &dyn BlockDevice, inode: InodeNumber) -> Vec<Extent> {
+        let superblock = find_superblock(device).expect("a known version");
+        let superblock = superblock.expect("a sound superblock").superblock;
+        let evidence = Evidence::new(device, &superblock);
+        evidence.extents(&evidence.inode(inode), ForkKind::Data).extents
     }
 }
