@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xfs_check::{Code, Finding, Report};
-use xfs_format::{AgNumber, DiskAddr, InodeNumber};
+use xfs_check::{Area, Code, Finding, Report};
+use xfs_format::{AgNumber, DiskAddr, Geometry, InodeNumber};
 
 /// The damage of a round: the findings above `preen`, grouped by object.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,8 @@ pub(crate) struct Damage {
     pub(crate) inodes: BTreeMap<InodeNumber, Vec<Finding>>,
     /// The findings that name a group and no inode.
     pub(crate) groups: BTreeMap<AgNumber, Vec<Finding>>,
+    /// The inodes whose forks and reverse mappings differ.
+    pub(crate) disputed: BTreeSet<InodeNumber>,
     /// The findings of the volume as a whole.
     pub(crate) volume: Vec<Finding>,
 }
@@ -29,7 +31,14 @@ impl Damage {
         for finding in report.findings.iter().filter(|finding| finding.severity().is_damage()) {
             let finding = finding.clone();
             let place = finding.place;
-            let inode = place.inode.or_else(|| place.disk_addr.and_then(&mut owner));
+            if matches!(finding.code, Code::RmapMissing | Code::RmapExtra) {
+                damage.disputed.extend(place.inode);
+            }
+            let named = place.inode.filter(|_| !is_of_group(finding.code));
+            let inode = named.or_else(|| {
+                let at = place.disk_addr.filter(|_| finding.code.area() == Area::Btree);
+                at.and_then(&mut owner)
+            });
             match (inode, place.group) {
                 (Some(inode), _) => damage.inodes.entry(inode).or_default().push(finding),
                 (None, Some(group)) => damage.groups.entry(group).or_default().push(finding),
@@ -44,6 +53,36 @@ impl Damage {
         self.inodes.is_empty() && self.groups.is_empty() && self.volume.is_empty()
     }
 
+    /// Returns whether the space btrees or the AGF of a group are damaged.
+    pub(crate) fn has_space_damage(&self, group: AgNumber) -> bool {
+        let findings = self.groups.get(&group).into_iter().flatten();
+        findings.into_iter().any(|finding| {
+            matches!(
+                finding.code.area(),
+                Area::Agf
+                    | Area::Agfl
+                    | Area::Btree
+                    | Area::FreeSpace
+                    | Area::ReverseMap
+                    | Area::Refcount
+                    | Area::Space
+            ) && finding.code != Code::SpaceCrosslinked
+        })
+    }
+
+    /// Returns the codes of the damage to the unlinked lists of a group.
+    pub(crate) fn codes_of_unlinked(&self, group: AgNumber, geometry: &Geometry) -> Vec<Code> {
+        let is_unlinked = |code: Code| {
+            matches!(code, Code::AgiUnlinked | Code::AgiUnlinkedList | Code::InodeUnlinked)
+        };
+        let is_here =
+            |inode: &InodeNumber| geometry.split_inode(*inode).is_some_and(|(own, _)| own == group);
+        let of_inodes = self.inodes.iter().filter(|(inode, _)| is_here(inode));
+        let of_group = self.groups.get(&group).into_iter().flatten();
+        let all = of_inodes.flat_map(|(_, findings)| findings).chain(of_group);
+        codes(all.filter(|finding| is_unlinked(finding.code)))
+    }
+
     /// Returns the codes of the findings of an inode, in order and each once.
     pub(crate) fn codes_of(&self, inode: InodeNumber) -> Vec<Code> {
         codes(self.inodes.get(&inode).into_iter().flatten())
@@ -53,6 +92,14 @@ impl Damage {
     pub(crate) fn codes_of_group(&self, group: AgNumber) -> Vec<Code> {
         codes(self.groups.get(&group).into_iter().flatten())
     }
+}
+
+/// Returns whether a finding is about the btrees of a group, even if it names an inode.
+fn is_of_group(code: Code) -> bool {
+    matches!(
+        code.area(),
+        Area::FreeSpace | Area::ReverseMap | Area::Refcount | Area::Space | Area::InodeBtree
+    )
 }
 
 fn codes<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Code> {

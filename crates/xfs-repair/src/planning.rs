@@ -91,7 +91,7 @@ impl Decide for AllRules {
         options: &RehearsalOptions,
         progress: &dyn Progress,
     ) -> Result<Rehearsed> {
-        rounds::rehearse(device, superblock, options, progress)
+        rounds::run(device, superblock, options, progress)
     }
 }
 
@@ -271,7 +271,7 @@ impl Rehearsing<'_> {
 
     /// Makes the plan from the overlay and the result of the rounds.
     fn plan(&self, superblock: &Superblock, done: Rehearsed, start: Start) -> Result<Plan> {
-        let Rehearsed { actions, report, findings, rounds } = done;
+        let Rehearsed { actions, report, findings, rounds, .. } = done;
         let mut all = start.actions;
         all.extend(actions);
         let unreadable = self.overlay.unreadable();

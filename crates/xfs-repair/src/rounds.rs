@@ -27,6 +27,8 @@ pub struct RehearsalOptions {
 pub struct Rehearsed {
     /// The changes, in order.
     pub actions: Vec<Action>,
+    /// The superblock as the repaired volume has it.
+    pub superblock: Superblock,
     /// The report of the last check: the findings that are left.
     pub report: Report,
     /// The number of findings above `preen` before the first change.
@@ -46,21 +48,42 @@ pub fn rehearse(
     overlay: &SharedDevice,
     superblock: &Superblock,
     options: &RehearsalOptions,
+) -> Result<Rehearsed, RepairError> {
+    run(overlay, superblock, options, &())
+}
+
+/// Works as [`rehearse`], and reports the progress of the checks. If `progress` asks for a stop, the
+/// report says so, and the overlay is not to be used.
+///
+/// # Errors
+///
+/// The errors of [`rehearse`].
+pub(crate) fn run(
+    overlay: &SharedDevice,
+    superblock: &Superblock,
+    options: &RehearsalOptions,
     progress: &dyn Progress,
 ) -> Result<Rehearsed, RepairError> {
     let mut patient = Patient::new(overlay.clone(), superblock.clone(), options);
+    rules::run_first(&mut patient)?;
     let mut report = checked(&patient, progress)?;
     let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
     let (findings, mut rounds) = (damage.count() as u64, 0);
     while rounds < MOST_ROUNDS && !report.is_stopped {
-        let damage = Damage::of(&report, |_| None);
+        let damage = Damage::of(&report, |at| rules::owner_of_block(&patient, at));
         if damage.is_empty() || !rules::run(&mut patient, &damage)? {
             break;
         }
         rounds += 1;
-        report = checked(&patient, progress)?;
+        let next = checked(&patient, progress)?;
+        let is_stuck = next.findings == report.findings;
+        report = next;
+        if is_stuck {
+            break;
+        }
     }
-    Ok(Rehearsed { actions: patient.into_actions(), report, findings, rounds })
+    let superblock = patient.superblock().clone();
+    Ok(Rehearsed { superblock, actions: patient.into_actions(), report, findings, rounds })
 }
 
 /// The most rounds. Each round ends with a volume that is at least as sound as before, and three are

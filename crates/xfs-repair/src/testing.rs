@@ -58,8 +58,9 @@ impl Decide for CopyGolden {
         let check = CheckOptions::default().key(1, 2).log_head(options.log_head.unwrap());
         let mut sector = vec![0; superblock.geometry.sector_size as usize];
         device.read_at(0, &mut sector).unwrap();
-        let report = xfs_check::check(&**device, &superblock_of(&sector), &check, progress)?;
-        Ok(Rehearsed { actions, report, findings: 1, rounds: 1 })
+        let superblock = superblock_of(&sector);
+        let report = xfs_check::check(&**device, &superblock, &check, progress)?;
+        Ok(Rehearsed { superblock, actions, report, findings: 1, rounds: 1 })
     }
 }
 

@@ -53,6 +53,18 @@ pub(crate) fn count_blocks<F: BtreeFormat>(records: usize, geometry: &Geometry) 
     blocks_below::<F>(records, 1, geometry)
 }
 
+/// Returns the number of levels of a btree of `records` records whose root is a block.
+pub(crate) fn count_levels<F: BtreeFormat>(records: usize, geometry: &Geometry) -> u32 {
+    let layout = F::KIND.layout();
+    let mut level_blocks = count_level(records, 0, layout, geometry);
+    let mut levels = 1;
+    while level_blocks > 1 {
+        level_blocks = count_level(level_blocks, levels, layout, geometry);
+        levels += 1;
+    }
+    levels
+}
+
 /// Returns the number of blocks of a fork's btree whose root in the inode holds `capacity` children.
 pub(crate) fn count_fork_blocks(records: usize, capacity: usize, geometry: &Geometry) -> usize {
     blocks_below::<Extents>(records, capacity, geometry)

@@ -2,11 +2,10 @@
 //!
 //! Owns: the sealed sectors. Does **not** own: the values, which rule `space` counts.
 
-use xfs_format::agf::{AGF_SECTOR, Agf, BtreeRoot};
+use xfs_format::agf::{AGF_SECTOR, Agf};
 use xfs_format::agfl::{self, AGFL_SECTOR};
 use xfs_format::agi::{AGI_SECTOR, Agi};
-use xfs_format::btree::BtreeKind;
-use xfs_format::{AgBlock, AgNumber, BlockKind, Geometry, RoCompatFeatures};
+use xfs_format::{AgBlock, AgNumber, BlockKind, Geometry, Lsn};
 
 use crate::build::btree::BuiltBlock;
 
@@ -30,19 +29,6 @@ pub(crate) fn agi(agi: &Agi, geometry: &Geometry) -> BuiltBlock {
 pub(crate) fn agfl(group: AgNumber, blocks: &[AgBlock], geometry: &Geometry) -> BuiltBlock {
     let mut bytes = vec![0; geometry.sector_size as usize];
     agfl::encode(group, 0, blocks, geometry, &mut bytes);
-    BlockKind::Agfl.seal(&mut bytes, xfs_format::Lsn(0));
+    BlockKind::Agfl.seal(&mut bytes, Lsn(0));
     BuiltBlock { at: geometry.header_disk_addr(group, AGFL_SECTOR), bytes }
-}
-
-/// Returns the number of blocks that the free list of a group must hold: enough to split each level
-/// of the btrees of free space and of the reverse map twice, and to grow each by one level.
-#[doc(alias = "xfs_alloc_min_freelist")]
-pub(crate) fn fewest_free_list(agf: &Agf, geometry: &Geometry) -> u32 {
-    let of =
-        |root: BtreeRoot, kind: BtreeKind| 2 * (root.levels + 1).min(kind.max_levels(geometry)) - 2;
-    let has_map = geometry.has_ro_compat(RoCompatFeatures::RMAPBT);
-    let map = agf.reverse_map.filter(|_| has_map);
-    of(agf.free_space_by_block, BtreeKind::FreeSpaceByBlock)
-        + of(agf.free_space_by_size, BtreeKind::FreeSpaceBySize)
-        + map.map_or(0, |root| of(root, BtreeKind::ReverseMap))
 }

@@ -1,0 +1,104 @@
+//! Rule `superblock`: the superblock and its copies.
+//!
+//! Owns: the sectors of both. Does **not** own: which superblock is right. The caller of the
+//! rehearsal has found it by evidence.
+
+use xfs_check::{Code, Place};
+use xfs_format::{
+    AgNumber, BlockKind, IncompatFeatures, InodeNumber, LogIncompatFeatures, StructureAddress,
+    Superblock,
+};
+
+use crate::action::Action;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::patient::Patient;
+
+/// The name of the rule.
+const RULE: &str = "superblock";
+
+/// Writes the superblock if its sector does not hold it, and each copy that has a finding.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let mut superblock = patient.superblock().clone();
+    let is_marked = superblock.has_incompat(IncompatFeatures::NEEDSREPAIR);
+    if is_marked {
+        superblock.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+        superblock.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+        patient.set_superblock(superblock.clone());
+    }
+    if is_marked || !holds(patient, AgNumber(0)) {
+        write(patient, AgNumber(0), &superblock)?;
+        let codes: Vec<Code> = damage.volume.iter().map(|finding| finding.code).collect();
+        let keeps = "all fields of the superblock, from its sector or its copies";
+        patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), codes, keeps));
+    }
+    let is_copy = |code: &Code| matches!(code, Code::SbCopy | Code::SbCopyDamaged);
+    let copies: Vec<AgNumber> = damage.groups.keys().copied().collect();
+    for group in copies {
+        let codes: Vec<Code> = damage.codes_of_group(group).into_iter().filter(is_copy).collect();
+        if codes.is_empty() {
+            continue;
+        }
+        let copy = copy_of(&superblock);
+        write(patient, group, &copy)?;
+        let keeps = "nothing of the copy; it is written from the superblock";
+        patient.act(Action::new(RULE, Place::of_group(group), codes, keeps));
+    }
+    Ok(())
+}
+
+/// Returns whether the sector of a group holds a superblock that passes its checks.
+fn holds(patient: &Patient, group: AgNumber) -> bool {
+    let geometry = patient.geometry();
+    let at = geometry.header_disk_addr(group, 0);
+    let mut sector = vec![0; geometry.sector_size as usize];
+    patient.can_read(at, &mut sector)
+        && BlockKind::Superblock.verify(&sector, at, &patient.context()).is_ok()
+        && Superblock::decode(&sector, StructureAddress::Disk(at))
+            .is_ok_and(|found| is_same(&found, patient.superblock()))
+}
+
+/// Returns whether two superblocks are equal but for their counters, which rule `counters` writes.
+fn is_same(found: &Superblock, right: &Superblock) -> bool {
+    let counters = Superblock {
+        inode_count: right.inode_count,
+        free_inodes: right.free_inodes,
+        free_blocks: right.free_blocks,
+        lsn: right.lsn,
+        ..found.clone()
+    };
+    counters == *right
+}
+
+/// Returns the superblock as a copy holds it: mkfs.xfs marks copies as not finished, and nothing
+/// clears that mark.
+fn copy_of(superblock: &Superblock) -> Superblock {
+    Superblock {
+        in_progress: true,
+        log_incompat: LogIncompatFeatures::empty(),
+        root_inode: InodeNumber::NULL,
+        ..superblock.clone()
+    }
+}
+
+/// Writes a superblock into the first sector of a group.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(super) fn write(
+    patient: &mut Patient,
+    group: AgNumber,
+    superblock: &Superblock,
+) -> Result<(), RepairError> {
+    let geometry = patient.geometry();
+    let at = geometry.header_disk_addr(group, 0);
+    let mut sector = vec![0; geometry.sector_size as usize];
+    superblock.encode(&mut sector);
+    BlockKind::Superblock.seal(&mut sector, superblock.lsn);
+    patient.write(at, &sector)
+}
