@@ -87,10 +87,30 @@ impl Base {
         filler.second().map_err(text)?;
         let inodes = filler.inodes().map_err(text)?;
         mount.unmount()?;
+        let inodes = with_unlinked(inodes, &image)?;
         let contents = Contents::read(&image.data)?;
         let log = log_of(&contents)?;
         Ok(Self { kind, image, contents, earlier, inodes, log })
     }
+}
+
+/// Puts inodes on the unlinked lists of a volume, one list with three members, and adds two of them
+/// to the inodes that are damaged.
+fn with_unlinked(
+    mut inodes: BTreeMap<&'static str, u64>,
+    image: &Image,
+) -> Result<BTreeMap<&'static str, u64>, TrialError> {
+    let mut db = Xfsprogs::newer()?.command("xfs_db");
+    let output = db.args(["-x", "-c", "iunlink -n 140"]).arg(&image.data).output().map_err(text)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let number = |line: &str| line.split_whitespace().nth(3)?.parse::<u64>().ok();
+    let made: Vec<u64> = said.lines().filter_map(number).collect();
+    let (Some(first), Some(last)) = (made.first(), made.last()) else {
+        return Err(text(format!("xfs_db makes no unlinked inodes: {said}")));
+    };
+    inodes.insert("unlinked", *first);
+    inodes.insert("unlinked-last", *last);
+    Ok(inodes)
 }
 
 /// Returns offset and length of the log in bytes.
@@ -186,9 +206,7 @@ impl Filler {
     fn attributes(&self, name: &str, count: u64) -> std::io::Result<()> {
         self.file(name)?.write_all_at(b"contents", 0)?;
         let value = [b'v'; 30];
-        (0..count).try_for_each(|index| {
-            self.attribute(name, &format!("user.name-{index}"), &value)
-        })
+        (0..count).try_for_each(|index| self.attribute(name, &format!("user.name-{index}"), &value))
     }
 
     fn remote(&self, name: &str) -> std::io::Result<()> {
@@ -201,9 +219,7 @@ impl Filler {
     fn special(&self) -> std::io::Result<()> {
         symlink("a/b", self.path("link-local"))?;
         symlink("long/".repeat(200), self.path("link-remote"))?;
-        for (name, kind) in
-            [("fifo", FileType::Fifo), ("device", FileType::CharacterDevice)]
-        {
+        for (name, kind) in [("fifo", FileType::Fifo), ("device", FileType::CharacterDevice)] {
             rustix::fs::mknodat(CWD, self.path(name), kind, Mode::RUSR, 0x103)?;
         }
         let unwritten = self.file("unwritten")?;
@@ -238,9 +254,25 @@ impl Filler {
     /// Returns the numbers of the inodes whose structures are damaged.
     fn inodes(&self) -> std::io::Result<BTreeMap<&'static str, u64>> {
         let names = [
-            "short", "block", "leaf", "node", "a/b", "map-root", "map-leaf", "map-node",
-            "attr-short", "attr-leaf", "attr-node", "attr-remote", "link-local", "link-remote",
-            "fifo", "device", "unwritten", "shared", "leaf/40-with-a-name",
+            "short",
+            "block",
+            "leaf",
+            "node",
+            "a/b",
+            "map-root",
+            "map-leaf",
+            "map-node",
+            "attr-short",
+            "attr-leaf",
+            "attr-node",
+            "attr-remote",
+            "link-local",
+            "link-remote",
+            "fifo",
+            "device",
+            "unwritten",
+            "shared",
+            "leaf/40-with-a-name",
         ];
         let mut inodes = BTreeMap::new();
         inodes.insert("root", fs::metadata(&self.root)?.ino());

@@ -163,9 +163,8 @@ impl ByteDamages<'_> {
 
     /// A block is as it was before, as a lost write leaves it.
     fn stale(&mut self) -> Damage {
-        let earlier = |structure: &DiskStructure| {
-            self.base.earlier.bytes(structure.offset, structure.length)
-        };
+        let earlier =
+            |structure: &DiskStructure| self.base.earlier.bytes(structure.offset, structure.length);
         let now = |structure: &DiskStructure| {
             self.base.contents.bytes(structure.offset, structure.length)
         };

@@ -12,7 +12,20 @@ struct Known {
     reason: &'static str,
 }
 
-const KNOWN: [Known; 0] = [];
+const KNOWN: [Known; 2] = [
+    Known {
+        structure: "addr rmaproot",
+        field: "extentflag",
+        reason: "kernels before 6.4 leave the flag for unwritten blocks in keys of nodes and \
+                 compare keys without it, so both values are legal",
+    },
+    Known {
+        structure: "",
+        field: ".incomplete",
+        reason: "a crash while an attribute is replaced leaves such an attribute, so the finding \
+                 `attr.incomplete` is of the severity `preen`",
+    },
+];
 
 /// Returns whether it is known that xfs_repair alone notices this damage.
 pub(crate) fn is_known(damage: &Damage) -> bool {

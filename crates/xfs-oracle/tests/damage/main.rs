@@ -8,6 +8,7 @@
 //! A usual run takes a sample of the damages. `FERROXFS_LONG=1` takes all kinds of bytes' damages
 //! and every field. `FERROXFS_SEED=N` selects another sample.
 
+mod alone;
 mod base;
 mod contents;
 mod damage;
@@ -38,7 +39,11 @@ fn main() -> ExitCode {
             Trial::new(name, move || check_damages(kind, seed))
         })
     });
-    run(trials.collect())
+    let alone = Trial::new("damage_that_repair_misses_is_noticed", || {
+        ready_with_programs()?;
+        alone::check()
+    });
+    run(trials.chain([alone]).collect())
 }
 
 fn text(error: impl fmt::Display) -> TrialError {
@@ -99,10 +104,7 @@ fn check_damages(kind: BaseKind, seed: u64) -> Result<(), TrialError> {
             let verdict = judge.verdict(path);
             let verdict = verdict.map_err(|error| text(format!("{damage}: {error}")))?;
             tallies.entry(damage.class()).or_default().add(&verdict);
-            if verdict.check.is_empty()
-                && !verdict.repair.is_empty()
-                && !known::is_known(&damage)
-            {
+            if verdict.check.is_empty() && !verdict.repair.is_empty() && !known::is_known(&damage) {
                 let miss = format!("{damage}\n    {}", verdict.repair.join("\n    "));
                 println!("missed: {}: {miss}", kind.name);
                 missed.push(miss);

@@ -141,9 +141,9 @@ fn fields(said: &str) -> Vec<String> {
         if name.contains(' ') || name.ends_with("crc") || value.starts_with("(empty)") {
             continue;
         }
-        let Some((array, range)) = name.split_once('[').filter(|(_, range)| {
-            range.ends_with(']') && range.contains('-')
-        }) else {
+        let Some((array, range)) =
+            name.split_once('[').filter(|(_, range)| range.ends_with(']') && range.contains('-'))
+        else {
             names.push(name.to_owned());
             continue;
         };
