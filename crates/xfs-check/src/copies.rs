@@ -23,6 +23,22 @@ pub(crate) fn check_first(volume: Volume<'_>, findings: &mut Findings) {
 /// Reports bytes that are not 0 in fields of features that the volume does not have, and after the
 /// last field.
 fn unused(volume: Volume<'_>, at: DiskAddr, sector: &[u8], findings: &mut Findings) {
+    if let Ok((disk, _)) = SuperblockDisk::read_from_prefix(sector)
+        && disk.realtime_blocks == 0
+    {
+        let fields = [
+            ("extents", disk.realtime_extents.get()),
+            ("blocks of the bitmap", disk.realtime_bitmap_blocks.get().into()),
+            ("bits of the extent size", disk.realtime_extents_log.into()),
+            ("free extents", disk.free_realtime_extents.get()),
+        ];
+        for (what, found) in fields.into_iter().filter(|(_, found)| *found != 0) {
+            let place = Place::of_address(at, volume.geometry());
+            let found =
+                format!("{found} {what} of a realtime device that the volume does not have");
+            findings.push(Finding::new(Code::SbUnused, place, found));
+        }
+    }
     let superblock = volume.superblock;
     let end = if superblock.has_incompat(IncompatFeatures::METADIR) {
         size_of::<SuperblockDisk>()

@@ -145,6 +145,12 @@ impl<T: Facts> Pass<'_, T> {
         if let Some(found) = flags::problem(core, inode.file_type, bitmap) {
             self.findings.push(Finding::new(Code::InodeFlags, place, found));
         }
+        let has_size =
+            matches!(inode.file_type, FileType::Regular | FileType::Directory | FileType::Symlink);
+        if !has_size && core.size != 0 {
+            let found = format!("a {:?} of {} bytes", inode.file_type, core.size);
+            self.findings.push(Finding::new(Code::InodeSize, place, found).expected("0"));
+        }
         if core.nlink != 0 && !core.next_unlinked.is_null() {
             let found = format!("a linked inode leads to inode {} of a list", core.next_unlinked.0);
             self.findings.push(Finding::new(Code::InodeUnlinked, place, found).expected("none"));

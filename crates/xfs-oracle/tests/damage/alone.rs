@@ -71,7 +71,7 @@ fn missing(
     let patches = damage.apply(base, &base.image.data)?;
     let verdict = judge.verdict(&base.image.data)?;
     damage.undo(base, &base.image.data, &patches)?;
-    let is_found = verdict.check.iter().any(|finding| finding.starts_with(code));
+    let is_found = verdict.check.iter().any(|finding| finding.split(": ").nth(1) == Some(code));
     println!("damages: {damage}: xfs_repair says {:?}", verdict.repair);
     Ok((patches.is_empty() || !is_found)
         .then(|| format!("{damage}: expected {code}, found {:?}", verdict.check)))

@@ -5,12 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use xfs_check::CheckOptions;
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
-use xfs_format::{DiskAddr, StructureAddress, Superblock};
-use xfs_log::{LogDevice, find_head_and_tail};
 use xfs_oracle::harness::TrialError;
-use xfs_oracle::{Xfsprogs, guarded};
+use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume, guarded};
 
 use crate::text;
 
@@ -79,29 +76,9 @@ fn check(image: &Path) -> Result<Vec<String>, TrialError> {
     // Nothing is locked: the image is that of a test.
     let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
     let device: SharedDevice = Arc::new(device);
-    let mut sector = vec![0; 512];
-    if device.read_at(0, &mut sector).is_err() {
-        return Ok(vec!["no superblock".to_owned()]);
-    }
-    let place = StructureAddress::Disk(DiskAddr(0));
-    let superblock = match Superblock::decode(&sector, place) {
-        Ok(superblock) => superblock,
-        Err(error) => return Ok(vec![format!("superblock: {error}")]),
-    };
-    let log =
-        LogDevice::new(Arc::clone(&device), &superblock).and_then(|log| find_head_and_tail(&log));
-    let state = match log {
-        Ok(state) if state.clean => state,
-        Ok(_) => return Ok(vec!["the log is dirty".to_owned()]),
-        Err(error) => return Ok(vec![format!("log: {error}")]),
-    };
-    let options = CheckOptions::default().threads(1).log_head(state.head);
-    let report = match xfs_check::check(&*device, &superblock, &options, &()) {
-        Ok(report) => report,
-        Err(reason) => return Ok(vec![reason.to_string()]),
-    };
-    let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
-    let findings = damage.map(ToString::to_string);
-    let unchecked = report.unchecked.iter().map(|part| format!("unchecked: {}", part.what));
-    Ok(findings.chain(unchecked).take(MOST_LINES).collect())
+    Ok(match check_volume(&device, &device) {
+        CheckerVerdict::Findings(findings) => findings,
+        CheckerVerdict::DirtyLog => vec!["the log is dirty".to_owned()],
+        CheckerVerdict::Unreadable(what) | CheckerVerdict::Refused(what) => vec![what],
+    })
 }

@@ -12,7 +12,13 @@ struct Known {
     reason: &'static str,
 }
 
-const KNOWN: [Known; 2] = [
+const KNOWN: [Known; 3] = [
+    Known {
+        structure: "inode ",
+        field: "core.nlinkv2: ones",
+        reason: "the kernel keeps a link count of all ones as it is (XFS_NLINK_PINNED), so such a \
+                 count says nothing about the number of names",
+    },
     Known {
         structure: "addr rmaproot",
         field: "extentflag",
