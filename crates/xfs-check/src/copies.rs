@@ -11,12 +11,30 @@ use crate::blocks::{Findings, Volume};
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 
+/// The flags for the state of quota that a volume of version 5 may have. The two flags that group
+/// and project quota shared before are left out.
+const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
+
 /// Checks the part of the first superblock that has no field. A superblock that cannot be read is
 /// reported by the caller.
 pub(crate) fn check_first(volume: Volume<'_>, findings: &mut Findings) {
     let mut sector = vec![0; volume.geometry().sector_size as usize];
-    if volume.read(DiskAddr(0), &mut sector).is_ok() {
+    let place = Place::of_address(DiskAddr(0), volume.geometry());
+    if volume.read(DiskAddr(0), &mut sector).is_ok()
+        && BlockKind::Superblock.verify(&sector, DiskAddr(0), &volume.context()).is_ok()
+    {
         unused(volume, DiskAddr(0), &sector, findings);
+        // In the copies the flag stays set.
+        if SuperblockDisk::read_from_prefix(&sector).is_ok_and(|(disk, _)| disk.in_progress != 0) {
+            let found = "the flag of a mkfs in progress is set";
+            findings.push(Finding::new(Code::SbField, place, found));
+        }
+    }
+    let flags = volume.superblock.quota_flags;
+    if flags & !KNOWN_QUOTA_FLAGS != 0 {
+        let found = format!("quota flags {flags:#x}");
+        let finding = Finding::new(Code::SbField, place, found);
+        findings.push(finding.expected(format!("only bits of {KNOWN_QUOTA_FLAGS:#x}")));
     }
 }
 
