@@ -240,7 +240,13 @@ impl Rehearsing<'_> {
         let log = log.map_err(|error| failed(&error))?;
         let head = xfs_log::find_head_and_tail(&log).map_err(|error| failed(&error))?.head;
         let options = RehearsalOptions { log_head: Some(head), allow_loss: self.allow_loss };
-        let mut done = decide.rounds(&self.shared, &superblock, &options, self.progress)?;
+        let mut done = match decide.rounds(&self.shared, &superblock, &options, self.progress) {
+            // Nothing is written to a device with unreadable sectors, so no rule has to succeed.
+            Err(RepairError::Io { .. }) if !self.overlay.unreadable().is_empty() => {
+                self.check_only(&superblock, &options)?
+            }
+            done => done?,
+        };
         if done.report.is_stopped {
             return Err(RepairError::Stopped);
         }
@@ -255,6 +261,14 @@ impl Rehearsing<'_> {
         let log_head_byte = log_start.map(head_byte);
         let plan = self.plan(&superblock, done, start)?;
         Ok(Rehearsal { plan, overlay: self.overlay, superblock, log_head_byte })
+    }
+
+    /// Checks the volume without a repair.
+    fn check_only(&self, superblock: &Superblock, options: &RehearsalOptions) -> Result<Rehearsed> {
+        let report = rounds::check_device(&*self.shared, superblock, options, self.progress)?;
+        let findings = damage(&report.findings).count() as u64;
+        let (superblock, actions) = (superblock.clone(), Vec::new());
+        Ok(Rehearsed { superblock, actions, report, findings, rounds: 0 })
     }
 
     /// Clears NEEDSREPAIR in the superblock of a volume that has no other damage.

@@ -3,7 +3,7 @@
 //! Owns: the loop and its end. Does **not** own: rules, or the writes of an apply.
 
 use xfs_check::{CheckOptions, Progress, Report, check};
-use xfs_device::SharedDevice;
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{Lsn, Superblock};
 
 use crate::action::Action;
@@ -94,10 +94,25 @@ const MOST_ROUNDS: u32 = 8;
 const KEY: (u64, u64) = (0x6665_7272_6f78_6673, 0x7265_7061_6972_3031);
 
 fn checked(patient: &Patient, progress: &dyn Progress) -> Result<Report, RepairError> {
+    let options = RehearsalOptions { log_head: patient.log_head(), allow_loss: false };
+    check_device(patient.device(), patient.superblock(), &options, progress)
+}
+
+/// Checks a volume with the options of a rehearsal.
+///
+/// # Errors
+///
+/// [`RepairError::Unsupported`] if the volume has features that are not known.
+pub(crate) fn check_device(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    options: &RehearsalOptions,
+    progress: &dyn Progress,
+) -> Result<Report, RepairError> {
     // One thread: where there are too many findings, those that are dropped depend on the threads.
-    let mut options = CheckOptions::default().threads(1).key(KEY.0, KEY.1);
-    if let Some(head) = patient.log_head() {
-        options = options.log_head(head);
+    let mut check_options = CheckOptions::default().threads(1).key(KEY.0, KEY.1);
+    if let Some(head) = options.log_head {
+        check_options = check_options.log_head(head);
     }
-    Ok(check(patient.device(), patient.superblock(), &options, progress)?)
+    Ok(check(device, superblock, &check_options, progress)?)
 }
