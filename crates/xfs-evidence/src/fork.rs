@@ -126,7 +126,7 @@ impl Evidence<'_> {
         let fork = inode.fork(kind);
         match core.fork_format(kind) {
             Some(ForkFormat::Extents) => {
-                self.inline_extents(inode, fork, core.fork_extents(kind), &rules, &mut found);
+                inline_extents(inode, kind, &rules, &mut found);
             }
             Some(ForkFormat::Btree) => self.tree_extents(inode, fork, &rules, &mut found),
             _ => {}
@@ -142,33 +142,6 @@ impl Evidence<'_> {
             found.damage(Corruption::new(Structure::Extent, address, check));
         }
         found
-    }
-
-    fn inline_extents(
-        &self,
-        inode: &InodeEvidence,
-        fork: &[u8],
-        count: u64,
-        rules: &ExtentRules<'_>,
-        found: &mut ForkEvidence,
-    ) {
-        let address = StructureAddress::Inode(inode.number);
-        let records = fork.chunks_exact(EXTENT_BYTES);
-        let room = records.len();
-        if count > room as u64 {
-            let check = ExtentCheck::Room { count, room: fork.len() };
-            found.damage(Corruption::new(Structure::Extent, address, check));
-        }
-        let count = usize::try_from(count).map_or(room, |count| count.min(room));
-        for extent in records.take(count).filter_map(Extent::decode_bytes) {
-            match extent.verify(rules) {
-                Ok(()) => found.extents.push(extent),
-                Err(check) => {
-                    found.damage(Corruption::new(Structure::Extent, address, check));
-                    found.lose(&extent);
-                }
-            }
-        }
     }
 
     fn tree_extents(
@@ -330,6 +303,34 @@ impl ForkEvidence {
                     self.damage(Corruption::new(Structure::Extent, address, check));
                     self.lose(&extent);
                 }
+            }
+        }
+    }
+}
+
+/// Takes the extents that lie in the inode.
+fn inline_extents(
+    inode: &InodeEvidence,
+    kind: ForkKind,
+    rules: &ExtentRules<'_>,
+    found: &mut ForkEvidence,
+) {
+    let address = StructureAddress::Inode(inode.number);
+    let fork = inode.fork(kind);
+    let count = inode.any_core().map_or(0, |core| core.fork_extents(kind));
+    let records = fork.chunks_exact(EXTENT_BYTES);
+    let room = records.len();
+    if count > room as u64 {
+        let check = ExtentCheck::Room { count, room: fork.len() };
+        found.damage(Corruption::new(Structure::Extent, address, check));
+    }
+    let count = usize::try_from(count).map_or(room, |count| count.min(room));
+    for extent in records.take(count).filter_map(Extent::decode_bytes) {
+        match extent.verify(rules) {
+            Ok(()) => found.extents.push(extent),
+            Err(check) => {
+                found.damage(Corruption::new(Structure::Extent, address, check));
+                found.lose(&extent);
             }
         }
     }

@@ -184,6 +184,8 @@ impl Patient {
         let found = self.chunks.entry(group).or_default();
         found.chunks = chunks;
         self.model = None;
+        // The blocks of the chunks may have been free until now.
+        self.free = None;
         self.mark_inodes(group);
     }
 
@@ -242,6 +244,19 @@ impl Patient {
             return Err(RepairError::NoSpace { count: count.into() });
         }
         Ok(taken)
+    }
+
+    /// Returns whether no owner claims any of these blocks of a group.
+    pub(crate) fn is_unclaimed(&mut self, group: AgNumber, blocks: std::ops::Range<u32>) -> bool {
+        let free = match self.free.take() {
+            Some(free) => free,
+            None => self.find_free(),
+        };
+        let runs = free.get(&group).into_iter().flatten();
+        let is_free =
+            runs.into_iter().any(|(start, end)| *start <= blocks.start && blocks.end <= *end);
+        self.free = Some(free);
+        is_free
     }
 
     /// Finds the free blocks of all groups: those that no owner claims, and that no record of the

@@ -4,12 +4,22 @@
 //! contents of directories and attributes, names and links, and space last, because new blocks are
 //! taken by the claims of all owners.
 
+mod attributes;
 mod counters;
+mod directory;
+mod facts;
 mod fork;
 mod inode;
 mod inode_chunks;
+mod links;
+mod lost_chunks;
+mod names;
+mod orphans;
+mod pieces;
+mod resolve;
 mod space;
 mod superblock;
+mod symlink;
 
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
 use xfs_format::{DiskAddr, InodeNumber};
@@ -51,8 +61,15 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
     let before = patient.count_actions();
     superblock::run(patient, damage)?;
     inode::run(patient, damage)?;
-    inode_chunks::run(patient, damage);
+    let damaged = inode_chunks::run(patient, damage);
+    lost_chunks::run(patient, damage, &damaged)?;
     fork::run(patient, damage)?;
+    if patient.count_actions() == before {
+        names::run(patient, damage)?;
+    }
+    if patient.count_actions() == before {
+        symlink::run(patient, damage)?;
+    }
     space::run(patient, damage)?;
     counters::run(patient, damage)?;
     Ok(patient.count_actions() != before)

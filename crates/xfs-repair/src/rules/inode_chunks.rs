@@ -3,6 +3,8 @@
 //! Owns: the decision to rebuild the inode btrees, and the free masks of their records. Does **not**
 //! own: how chunks are found ([`chunks`]), or building the btrees (rule `space`).
 
+use std::collections::BTreeSet;
+
 use xfs_check::{Area, Code, Place};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgNumber, Group};
@@ -15,13 +17,15 @@ use crate::patient::Patient;
 /// The name of the rule.
 const RULE: &str = "inode-chunks";
 
-/// Decides the chunks of all groups with damage in their AGI or inode btrees.
-pub(crate) fn run(patient: &mut Patient, damage: &Damage) {
+/// Decides the chunks of all groups with damage in their AGI or inode btrees. Returns these groups.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> BTreeSet<AgNumber> {
+    let mut damaged = BTreeSet::new();
     let groups: Vec<AgNumber> = patient.geometry().groups().collect();
     for number in groups {
         if !is_damaged(patient, damage, number) {
             continue;
         }
+        damaged.insert(number);
         let found = patient.chunks(number).chunks.clone();
         let group = Group::new(patient.geometry(), number).expect("a group of the volume");
         let chunks: Vec<InodeChunk> = found
@@ -33,6 +37,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) {
         let codes = damage.codes_of_group(number);
         patient.act(Action::new(RULE, Place::of_group(number), codes, keeps));
     }
+    damaged
 }
 
 fn is_damaged(patient: &mut Patient, damage: &Damage, number: AgNumber) -> bool {

@@ -1,5 +1,6 @@
 //! Tests of repairs of whole volumes.
 
 mod inodes;
+mod logical;
 mod physical;
 mod volume;
