@@ -55,6 +55,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Check(arguments) => inspect::check::open(arguments, options),
         Command::Log(arguments) => inspect::log::open(&arguments, options),
         Command::Recover(arguments) => volume::recover::open(&arguments, options),
+        Command::Repair(arguments) => volume::repair::open(arguments, options),
         Command::Mkfs(arguments) => volume::mkfs::open(*arguments, options),
         Command::Mount(arguments) => mount::mount::open(arguments, options),
         Command::Umount(arguments) => mount::umount::open(arguments),

@@ -5,4 +5,5 @@ pub(crate) mod growfs;
 pub(crate) mod label;
 pub(crate) mod mkfs;
 pub(crate) mod recover;
+pub(crate) mod repair;
 pub(crate) mod uuid;

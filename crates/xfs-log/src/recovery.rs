@@ -214,6 +214,21 @@ impl Replayed {
         clean::mark_clean(log, &self.state)
     }
 
+    /// Writes the replayed changes to their home locations on disk, and marks the log clean. Open
+    /// intents, unlinked inodes and blocks reserved for copy-on-write are dropped. This is for a
+    /// repair, which finds and answers what they leave.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`write_back`](Self::write_back).
+    pub fn write_back_without_work(&self, log: &LogDevice) -> Result<()> {
+        if self.state.clean {
+            return Ok(());
+        }
+        self.write_replayed()?;
+        clean::mark_clean(log, &self.state)
+    }
+
     /// Writes the replayed changes to their home locations on disk, and prepares the log to be
     /// written from its head on. The log stays dirty. A clean log is written only if a torn record
     /// lies after its head.

@@ -1,5 +1,7 @@
 //! The changes of a plan, as a person reads them.
 
+use std::ops::Range;
+
 use xfs_check::{Code, Place};
 use xfs_format::InodeNumber;
 
@@ -35,7 +37,19 @@ impl Action {
     /// Adds contents that are lost.
     #[must_use]
     pub fn losing(mut self, inode: Option<InodeNumber>, what: impl Into<String>) -> Self {
-        self.loses.push(Loss { inode, what: what.into() });
+        self.loses.push(Loss { inode, what: what.into(), ranges: Vec::new() });
+        self
+    }
+
+    /// Adds a range of bytes of the device to the last loss. The repair does not overwrite these
+    /// bytes, but frees them: the quarantine keeps a copy.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the action has no loss yet.
+    #[must_use]
+    pub fn losing_bytes(mut self, range: Range<u64>) -> Self {
+        self.loses.last_mut().expect("a range belongs to a loss").ranges.push(range);
         self
     }
 }
@@ -48,4 +62,6 @@ pub struct Loss {
     pub inode: Option<InodeNumber>,
     /// The contents, in words.
     pub what: String,
+    /// The byte ranges of the device that the repair frees and does not overwrite.
+    pub ranges: Vec<Range<u64>>,
 }

@@ -2,8 +2,8 @@
 //!
 //! Owns: the loop and its end. Does **not** own: rules, or the writes of an apply.
 
-use xfs_check::{CheckOptions, Report, check};
-use xfs_device::SharedDevice;
+use xfs_check::{CheckOptions, Progress, Report, check};
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{Lsn, Superblock};
 
 use crate::action::Action;
@@ -31,6 +31,10 @@ pub struct Rehearsed {
     pub superblock: Superblock,
     /// The report of the last check: the findings that are left.
     pub report: Report,
+    /// The number of findings above `preen` before the first change.
+    pub findings: u64,
+    /// The number of rounds that changed something.
+    pub rounds: u32,
 }
 
 /// Repairs the volume in `overlay`, round by round, until a check finds nothing above `preen` or
@@ -45,26 +49,41 @@ pub fn rehearse(
     superblock: &Superblock,
     options: &RehearsalOptions,
 ) -> Result<Rehearsed, RepairError> {
+    run(overlay, superblock, options, &())
+}
+
+/// Works as [`rehearse`], and reports the progress of the checks. If `progress` asks for a stop, the
+/// report says so, and the overlay is not to be used.
+///
+/// # Errors
+///
+/// The errors of [`rehearse`].
+pub(crate) fn run(
+    overlay: &SharedDevice,
+    superblock: &Superblock,
+    options: &RehearsalOptions,
+    progress: &dyn Progress,
+) -> Result<Rehearsed, RepairError> {
     let mut patient = Patient::new(overlay.clone(), superblock.clone(), options);
     rules::run_first(&mut patient)?;
-    let mut report = checked(&patient)?;
-    for _ in 0..MOST_ROUNDS {
+    let mut report = checked(&patient, progress)?;
+    let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
+    let (findings, mut rounds) = (damage.count() as u64, 0);
+    while rounds < MOST_ROUNDS && !report.is_stopped {
         let damage = Damage::of(&report, |at| rules::owner_of_block(&patient, at));
         if damage.is_empty() || !rules::run(&mut patient, &damage)? {
             break;
         }
-        let next = checked(&patient)?;
+        rounds += 1;
+        let next = checked(&patient, progress)?;
         let is_stuck = next.findings == report.findings;
         report = next;
         if is_stuck {
             break;
         }
     }
-    Ok(Rehearsed {
-        superblock: patient.superblock().clone(),
-        actions: patient.into_actions(),
-        report,
-    })
+    let superblock = patient.superblock().clone();
+    Ok(Rehearsed { superblock, actions: patient.into_actions(), report, findings, rounds })
 }
 
 /// The most rounds. Each round ends with a volume that is at least as sound as before, and three are
@@ -74,10 +93,26 @@ const MOST_ROUNDS: u32 = 8;
 /// The key of the checker's hashes, so that the same image always gives the same plan.
 const KEY: (u64, u64) = (0x6665_7272_6f78_6673, 0x7265_7061_6972_3031);
 
-fn checked(patient: &Patient) -> Result<Report, RepairError> {
-    let mut options = CheckOptions::default().key(KEY.0, KEY.1);
-    if let Some(head) = patient.log_head() {
-        options = options.log_head(head);
+fn checked(patient: &Patient, progress: &dyn Progress) -> Result<Report, RepairError> {
+    let options = RehearsalOptions { log_head: patient.log_head(), allow_loss: false };
+    check_device(patient.device(), patient.superblock(), &options, progress)
+}
+
+/// Checks a volume with the options of a rehearsal.
+///
+/// # Errors
+///
+/// [`RepairError::Unsupported`] if the volume has features that are not known.
+pub(crate) fn check_device(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    options: &RehearsalOptions,
+    progress: &dyn Progress,
+) -> Result<Report, RepairError> {
+    // One thread: where there are too many findings, those that are dropped depend on the threads.
+    let mut check_options = CheckOptions::default().threads(1).key(KEY.0, KEY.1);
+    if let Some(head) = options.log_head {
+        check_options = check_options.log_head(head);
     }
-    Ok(check(patient.device(), patient.superblock(), &options, &())?)
+    Ok(check(device, superblock, &check_options, progress)?)
 }

@@ -21,12 +21,18 @@ mod space;
 mod superblock;
 mod symlink;
 
+use xfs_check::{Place, Unsupported};
+use xfs_device::{Durability, SharedDevice};
+use xfs_evidence::SuperblockSource;
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
-use xfs_format::{DiskAddr, InodeNumber};
+use xfs_format::superblock::SuperblockError;
+use xfs_format::{AgNumber, DiskAddr, InodeNumber, Superblock};
 
+use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
+use crate::undo::read_device;
 
 /// Writes the superblock if its sector does not hold it. The checker takes the superblock from its
 /// caller, so it has no finding about that sector.
@@ -73,4 +79,37 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
     space::run(patient, damage)?;
     counters::run(patient, damage)?;
     Ok(patient.count_actions() != before)
+}
+
+/// Finds the superblock of a volume by evidence. If the first sector does not hold it, writes it
+/// there. Returns the superblock and the actions.
+///
+/// # Errors
+///
+/// [`RepairError::NoSuperblock`] if there is none, and the error of the device.
+pub(crate) fn find_superblock(
+    device: &SharedDevice,
+) -> Result<(Superblock, Vec<Action>), RepairError> {
+    let found = xfs_evidence::find_superblock(&**device)
+        .map_err(|error| match error {
+            SuperblockError::Unsupported(reason) => {
+                RepairError::Unsupported(Unsupported::Volume(reason))
+            }
+            SuperblockError::Corrupt(_) => RepairError::NoSuperblock,
+        })?
+        .ok_or(RepairError::NoSuperblock)?;
+    let mut actions = Vec::new();
+    if let SuperblockSource::Copies { agreeing, found: copies } = found.source {
+        let mut sector = vec![0; found.sector.len()];
+        // A sector that cannot be read is not known to hold the superblock.
+        let is_read = read_device(&**device, 0, &mut sector).is_ok();
+        if !is_read || sector != found.sector {
+            let written = device.write_at(0, &found.sector, Durability::Cached);
+            written.map_err(|error| RepairError::Io { offset: 0, error })?;
+            let keeps = format!("the sizes that {agreeing} of {copies} copies state");
+            let place = Place::of_group(AgNumber(0));
+            actions.push(Action::new("superblock.find", place, Vec::new(), keeps));
+        }
+    }
+    Ok((found.superblock, actions))
 }
