@@ -66,7 +66,7 @@ impl Damage {
                     | Area::ReverseMap
                     | Area::Refcount
                     | Area::Space
-            ) && finding.code != Code::SpaceCrosslinked
+            )
         })
     }
 

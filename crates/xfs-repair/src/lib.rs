@@ -22,6 +22,7 @@ mod damage;
 mod digest;
 mod error;
 mod fork;
+mod mapped;
 mod model;
 mod overlay;
 mod patient;

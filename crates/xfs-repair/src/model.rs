@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 
 use xfs_evidence::{Evidence, ForkEvidence, InodeEvidence};
-use xfs_format::directory::EntryType;
 use xfs_format::extent::Extent;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{FileType, ForkKind, InodeCore};
@@ -187,10 +186,5 @@ impl Model {
     /// Returns the core of an inode in use that can be read.
     pub(crate) fn core(&self, inode: InodeNumber) -> Option<&InodeCore> {
         self.inodes.get(&inode).and_then(|inode| inode.core.as_ref())
-    }
-
-    /// Returns the type of an inode in use as a directory entry states it.
-    pub(crate) fn entry_type(&self, inode: InodeNumber) -> Option<EntryType> {
-        self.core(inode).and_then(InodeCore::file_type).map(EntryType::of)
     }
 }

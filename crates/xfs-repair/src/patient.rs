@@ -28,6 +28,7 @@ use crate::action::Action;
 use crate::chunks::{self, GroupChunks};
 use crate::claims;
 use crate::error::RepairError;
+use crate::mapped::MappedExtents;
 use crate::model::Model;
 use crate::rounds::RehearsalOptions;
 use crate::trees::{self, GroupTree};
@@ -48,6 +49,8 @@ pub(crate) struct Patient {
     chunks: BTreeMap<AgNumber, GroupChunks>,
     /// The reverse map of each group, as the damaged volume has it.
     reverse_maps: RefCell<BTreeMap<AgNumber, Rc<GroupTree<Rmap>>>>,
+    /// The forks of all inodes as these reverse maps have them, once they were asked for.
+    mapped: RefCell<Option<Rc<MappedExtents>>>,
     /// The blocks that are free in this round, by group: first block and the block after the last.
     free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
 }
@@ -71,6 +74,7 @@ impl Patient {
             marked_inodes: BTreeSet::new(),
             chunks: BTreeMap::new(),
             reverse_maps: RefCell::default(),
+            mapped: RefCell::default(),
             free: None,
         }
     }
@@ -163,6 +167,16 @@ impl Patient {
         let map = Rc::new(map);
         self.reverse_maps.borrow_mut().insert(group, Rc::clone(&map));
         map
+    }
+
+    /// Returns the forks of all inodes as the reverse maps of the damaged volume have them.
+    pub(crate) fn mapped(&self) -> Rc<MappedExtents> {
+        if let Some(mapped) = &*self.mapped.borrow() {
+            return Rc::clone(mapped);
+        }
+        let mapped = Rc::new(MappedExtents::of(self));
+        *self.mapped.borrow_mut() = Some(Rc::clone(&mapped));
+        mapped
     }
 
     /// Returns the chunks of a group.

@@ -13,7 +13,7 @@ use xfs_evidence::{FileRange, ForkEvidence};
 use xfs_format::extent::{Extent, ExtentRules, FILE_BLOCK_LIMIT, MAX_EXTENT_BLOCKS};
 use xfs_format::free_space::FreeSpaceByBlock;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
-use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
+use xfs_format::rmap::{Rmap, RmapOwner};
 use xfs_format::{AgNumber, FileBlock, FsBlock, Geometry, InodeNumber};
 
 use crate::action::Action;
@@ -26,46 +26,6 @@ use crate::trees;
 
 /// The name of the rule.
 const RULE: &str = "fork";
-
-/// The extents of inodes by the reverse maps of all groups, each with whether it belongs to the
-/// attribute fork.
-pub(super) struct MappedExtents {
-    by_inode: BTreeMap<InodeNumber, Vec<(ForkKind, Extent)>>,
-    /// Whether the reverse maps of all groups are whole.
-    pub(super) is_whole: bool,
-}
-
-impl MappedExtents {
-    /// Reads the reverse maps. Without damaged inodes the caller does not need them.
-    pub(super) fn of(patient: &Patient) -> Self {
-        let mut mapped = Self { by_inode: BTreeMap::new(), is_whole: true };
-        for group in patient.geometry().groups() {
-            let map = patient.reverse_map(group);
-            mapped.is_whole &= map.is_whole;
-            for record in &map.records {
-                let RmapOwner::Inode(inode) = record.owner else { continue };
-                if record.flags.contains(RmapFlags::FORK_BTREE) {
-                    continue;
-                }
-                let is_attr = record.flags.contains(RmapFlags::ATTR);
-                let kind = if is_attr { ForkKind::Attr } else { ForkKind::Data };
-                let extent = claims::extent_of(patient.geometry(), group, record);
-                mapped.by_inode.entry(inode).or_default().push((kind, extent));
-            }
-        }
-        for extents in mapped.by_inode.values_mut() {
-            extents.sort_by_key(|(_, extent)| (extent.file_block, extent.start));
-        }
-        mapped
-    }
-
-    /// Returns the extents of a fork, in the order of the file. They may overlap if a map is out of
-    /// date.
-    pub(super) fn fork(&self, inode: InodeNumber, kind: ForkKind) -> Vec<Extent> {
-        let all = self.by_inode.get(&inode).into_iter().flatten();
-        all.filter(|(own, _)| *own == kind).map(|(_, extent)| *extent).collect()
-    }
-}
 
 /// Rewrites the forks that have findings, and those that disagree with the reverse map where the
 /// reverse map is right.
@@ -115,7 +75,7 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
     if inodes.is_empty() {
         return Ok(());
     }
-    let mapped = MappedExtents::of(patient);
+    let mapped = patient.mapped();
     if !mapped.is_whole {
         return Ok(());
     }
@@ -247,7 +207,7 @@ pub(super) fn rebuild(
     let (extents, is_complete) = if fork.missing.is_empty() && fork.doubtful.is_empty() {
         (fork.extents, true)
     } else {
-        let mapped = MappedExtents::of(patient);
+        let mapped = patient.mapped();
         let rules = ExtentRules::of(core, kind, patient.geometry());
         let from_map = mapped.fork(inode, kind);
         let extents = filled(&fork, &from_map, may_be_unwritten(core, kind));

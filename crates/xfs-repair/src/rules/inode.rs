@@ -16,6 +16,8 @@
 
 mod fields;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use xfs_check::{Area, Code, Place};
 use xfs_evidence::{InodeEvidence, InodeState};
 use xfs_format::directory::EntryType;
@@ -24,11 +26,12 @@ use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, IncompatFeatures, InodeNumber};
 
-use super::fork::{self, MappedExtents};
+use super::fork;
 use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
+use crate::model::ModelName;
 use crate::patient::Patient;
 
 /// The name of the rule.
@@ -40,8 +43,8 @@ const RULE: &str = "inode";
 ///
 /// The error of the overlay, or [`RepairError::NoSpace`] if a map finds no room.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
-    let inodes: Vec<InodeNumber> = damage.inodes.keys().copied().collect();
-    for number in inodes {
+    let mut known = None;
+    for number in damage.inodes.keys().copied() {
         let is_sound = patient.evidence().inode(number).is_sound();
         let codes: Vec<Code> = damage
             .codes_of(number)
@@ -49,10 +52,36 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
             .filter(|code| is_of_inode(*code) || (!is_sound && code.area() == Area::Inode))
             .collect();
         if !codes.is_empty() {
-            repair(patient, number, codes)?;
+            let known = known.get_or_insert_with(|| Known::of(patient));
+            repair(patient, known, number, codes)?;
         }
     }
     Ok(())
+}
+
+/// The names of the volume before the rule changes an inode.
+struct Known {
+    /// The names that lead to each inode.
+    names: BTreeMap<InodeNumber, Vec<ModelName>>,
+    /// The directories to which a parent pointer or `..` leads.
+    parents: BTreeSet<InodeNumber>,
+}
+
+impl Known {
+    fn of(patient: &mut Patient) -> Self {
+        let model = patient.model();
+        let mut names: BTreeMap<InodeNumber, Vec<ModelName>> = BTreeMap::new();
+        for name in &model.names {
+            names.entry(name.child).or_default().push(name.clone());
+        }
+        let mut parents: BTreeSet<InodeNumber> = model.dotdots.values().copied().collect();
+        parents.extend(model.parents.iter().map(|parent| parent.directory));
+        Self { names, parents }
+    }
+
+    fn names(&self, inode: InodeNumber) -> &[ModelName] {
+        self.names.get(&inode).map_or(&[], Vec::as_slice)
+    }
 }
 
 const fn is_of_inode(code: Code) -> bool {
@@ -67,13 +96,18 @@ const fn is_of_inode(code: Code) -> bool {
         )
 }
 
-fn repair(patient: &mut Patient, number: InodeNumber, codes: Vec<Code>) -> Result<(), RepairError> {
+fn repair(
+    patient: &mut Patient,
+    known: &Known,
+    number: InodeNumber,
+    codes: Vec<Code>,
+) -> Result<(), RepairError> {
     let found = patient.evidence().inode(number);
     let place = Place::of_inode(number, patient.geometry());
     let is_free = is_free(patient, number);
     match &found.state {
         InodeState::Free(core) => {
-            if !is_free && core.nlink != 0 && restore_mode(patient, &found, &codes)? {
+            if !is_free && core.nlink != 0 && restore_mode(patient, known, &found, &codes)? {
                 return Ok(());
             }
             let generation = core.generation;
@@ -101,9 +135,9 @@ fn repair(patient: &mut Patient, number: InodeNumber, codes: Vec<Code>) -> Resul
         return Ok(());
     }
     if !fields::is_this_inode(patient, &found) {
-        return recreate(patient, &found, codes);
+        return recreate(patient, known, &found, codes);
     }
-    if let Some(bytes) = fields::mend(patient, &found) {
+    if let Some(bytes) = fields::mend(patient, known.names(number), &found) {
         patient.write_raw_inode(number, &bytes)?;
         for kind in [ForkKind::Data, ForkKind::Attr] {
             fork::rebuild(patient, number, kind)?;
@@ -119,10 +153,13 @@ fn repair(patient: &mut Patient, number: InodeNumber, codes: Vec<Code>) -> Resul
 /// Returns whether they do.
 fn restore_mode(
     patient: &mut Patient,
+    known: &Known,
     found: &InodeEvidence,
     codes: &[Code],
 ) -> Result<bool, RepairError> {
-    let Some(bytes) = fields::with_mode(patient, found) else { return Ok(false) };
+    let Some(bytes) = fields::with_mode(patient, known.names(found.number), found) else {
+        return Ok(false);
+    };
     patient.write_raw_inode(found.number, &bytes)?;
     let place = Place::of_inode(found.number, patient.geometry());
     let keeps = "all fields but the mode: the type is that of the names, for the owner only";
@@ -175,20 +212,18 @@ fn free_position(chunk: &mut InodeChunk, inode: AgInode) {
 /// it if neither knows a regular file. A directory is left to its own rule.
 fn recreate(
     patient: &mut Patient,
+    known: &Known,
     found: &InodeEvidence,
     codes: Vec<Code>,
 ) -> Result<(), RepairError> {
     let number = found.number;
-    let model = patient.model();
-    let names: Vec<_> = model.names.iter().filter(|name| name.child == number).collect();
+    let names = known.names(number);
     let has_type = |wanted: EntryType| names.iter().any(|name| name.entry_type == wanted.to_disk());
-    let is_parent = number == patient.superblock().root_inode
-        || model.parents.iter().any(|parent| parent.directory == number)
-        || model.dotdots.values().any(|parent| *parent == number);
+    let is_parent = number == patient.superblock().root_inode || known.parents.contains(&number);
     if is_parent || has_type(EntryType::Directory) || !patient.allows_loss() {
         return Ok(());
     }
-    let mapped = MappedExtents::of(patient);
+    let mapped = patient.mapped();
     let data = mapped.fork(number, ForkKind::Data);
     let attr = mapped.fork(number, ForkKind::Attr);
     let is_file = has_type(EntryType::Regular) || (names.is_empty() && !data.is_empty());

@@ -4,6 +4,7 @@
 //! rehearsal has found it by evidence.
 
 use xfs_check::{Code, Place};
+use xfs_format::inode::FileType;
 use xfs_format::{
     AgNumber, BlockKind, IncompatFeatures, InodeNumber, LogIncompatFeatures, StructureAddress,
     Superblock,
@@ -28,8 +29,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     if is_marked {
         superblock.incompat.remove(IncompatFeatures::NEEDSREPAIR);
         superblock.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
-        patient.set_superblock(superblock.clone());
     }
+    let superblock = with_realtime_inodes(patient, superblock);
+    patient.set_superblock(superblock.clone());
     if is_marked || !holds(patient, AgNumber(0)) {
         write(patient, AgNumber(0), &superblock)?;
         let codes: Vec<Code> = damage.volume.iter().map(|finding| finding.code).collect();
@@ -49,6 +51,29 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         patient.act(Action::new(RULE, Place::of_group(group), codes, keeps));
     }
     Ok(())
+}
+
+/// Returns the superblock with the inodes of the realtime bitmap and summary, which mkfs.xfs leaves
+/// out of the copies. They follow the root inode, no directory names them, and nobody has a right
+/// to them.
+fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superblock {
+    let is_set = |inode: InodeNumber| inode.0 != 0 && !inode.is_null();
+    let evidence = patient.evidence();
+    let find = |offset: u64| {
+        let number = InodeNumber(superblock.root_inode.0.checked_add(offset)?);
+        let found = evidence.inode(number);
+        let core = found.core().filter(|_| found.is_sound())?;
+        let is_bare = core.mode == FileType::Regular.mode_bits() && core.nlink == 1;
+        is_bare.then_some(number)
+    };
+    if !is_set(superblock.realtime_bitmap_inode)
+        && !is_set(superblock.realtime_summary_inode)
+        && let (Some(bitmap), Some(summary)) = (find(1), find(2))
+    {
+        superblock.realtime_bitmap_inode = bitmap;
+        superblock.realtime_summary_inode = summary;
+    }
+    superblock
 }
 
 /// Returns whether the sector of a group holds a superblock that passes its checks.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use xfs_check::{CheckOptions, Code, Report, check};
+use xfs_check::{CheckOptions, Report, check};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
 use xfs_evidence::{Evidence, find_superblock};
 use xfs_format::agf::Agf;
@@ -136,11 +136,6 @@ impl Repaired {
     /// Returns the rules that acted, in order.
     pub(crate) fn rules(&self) -> Vec<&'static str> {
         self.rehearsed.actions.iter().map(|action| action.rule).collect()
-    }
-
-    /// Returns the codes of the findings that led to actions.
-    pub(crate) fn codes(&self) -> Vec<Code> {
-        self.rehearsed.actions.iter().flat_map(|action| action.codes.clone()).collect()
     }
 }
 

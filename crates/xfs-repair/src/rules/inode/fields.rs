@@ -16,6 +16,7 @@ use xfs_format::symlink::MAX_TARGET_BYTES;
 use xfs_format::{Check, InodeNumber, Lsn};
 use zerocopy::FromBytes;
 
+use crate::model::ModelName;
 use crate::patient::Patient;
 
 /// The version of all inodes of a v5 volume.
@@ -68,9 +69,13 @@ pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
 
 /// Sets the fields of an inode that fail a check. Returns the sealed bytes, or `None` if a field
 /// has no candidate.
-pub(super) fn mend(patient: &mut Patient, found: &InodeEvidence) -> Option<Vec<u8>> {
-    let entry_type = entry_type(patient, found.number);
-    let mut work = Work { patient, number: found.number, entry_type };
+pub(super) fn mend(
+    patient: &Patient,
+    names: &[ModelName],
+    found: &InodeEvidence,
+) -> Option<Vec<u8>> {
+    let entry_type = entry_type(patient, names, found.number);
+    let work = Work { patient, number: found.number, entry_type };
     let mut bytes = found.bytes.clone();
     work.set_identity(&mut bytes);
     for _ in 0..MOST_FIELDS {
@@ -84,8 +89,12 @@ pub(super) fn mend(patient: &mut Patient, found: &InodeEvidence) -> Option<Vec<u
 
 /// Returns an inode whose mode is 0 with the type that its names state. Returns `None` if no name
 /// states one, or if the forks do not fit it.
-pub(super) fn with_mode(patient: &mut Patient, found: &InodeEvidence) -> Option<Vec<u8>> {
-    let entry_type = entry_type(patient, found.number)?;
+pub(super) fn with_mode(
+    patient: &Patient,
+    names: &[ModelName],
+    found: &InodeEvidence,
+) -> Option<Vec<u8>> {
+    let entry_type = entry_type(patient, names, found.number)?;
     let work = Work { patient, number: found.number, entry_type: Some(entry_type) };
     let candidates = work.modes(0o600);
     let mut all = candidates.iter().map(|edit| work.with(&found.bytes, edit));
@@ -93,15 +102,14 @@ pub(super) fn with_mode(patient: &mut Patient, found: &InodeEvidence) -> Option<
 }
 
 /// Returns the type of an inode as the names that lead to it state, or the superblock.
-fn entry_type(patient: &mut Patient, number: InodeNumber) -> Option<FileType> {
+fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Option<FileType> {
     let superblock = patient.superblock();
     let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
     let quota = superblock.quota_inodes.into_iter().flatten();
     if realtime.into_iter().chain(quota).any(|inode| inode == number) {
         return Some(FileType::Regular);
     }
-    let model = patient.model();
-    let name = model.names.iter().find(|name| name.child == number)?;
+    let name = names.first()?;
     EntryType::from_disk(name.entry_type).and_then(EntryType::file_type)
 }
 
@@ -117,7 +125,7 @@ type Edit = Box<dyn Fn(&mut InodeDisk)>;
 
 impl Work<'_> {
     /// Sets magic number, version, number and UUID, and seals.
-    fn set_identity(&mut self, bytes: &mut [u8]) {
+    fn set_identity(&self, bytes: &mut [u8]) {
         let uuid = self.patient.geometry().meta_uuid.into_bytes();
         let number = self.number;
         if let Ok((disk, _)) = InodeDisk::mut_from_prefix(bytes) {
@@ -298,7 +306,7 @@ impl Work<'_> {
     /// Candidates for the counts: those of the forks as the records in the inode and the reverse map
     /// give them.
     fn counts(&self, bytes: &[u8]) -> Vec<Edit> {
-        let mapped = super::MappedExtents::of(self.patient);
+        let mapped = self.patient.mapped();
         let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());
         let evidence = self.patient.evidence();
         let mut counts = [0_u64; 2];
