@@ -1,13 +1,15 @@
 //! Rules *attributes* and *parents*: writes an attribute fork again as a whole, with the parent
 //! pointers that the decided tree asks for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_check::{Area, Code, Place};
 use xfs_evidence::{AttributeEvidence, FoundValue};
 use xfs_format::attr::Namespace;
+use xfs_format::attr::leaf::LEAF_MAGIC;
+use xfs_format::dabtree;
 use xfs_format::inode::ForkKind;
-use xfs_format::{InodeNumber, acl};
+use xfs_format::{FileBlock, FsBlock, InodeNumber, acl};
 
 use super::names::Names;
 use super::pieces::{self, ForkPlace, Piece};
@@ -98,6 +100,39 @@ fn kept(found: AttributeEvidence, inode: InodeNumber) -> Kept {
     kept
 }
 
+/// Returns whether the leaves of an attribute fork that are left form one whole chain. Then the
+/// blocks that hold nothing any more were nodes, which repeat the hashes of the leaves.
+fn has_all_leaves(patient: &Patient, names: &Names<'_>, inode: InodeNumber) -> bool {
+    let Some(known) = names.model.inodes.get(&inode) else { return false };
+    let geometry = patient.geometry();
+    let mut leaves: BTreeMap<FileBlock, (Option<FileBlock>, Option<FileBlock>)> = BTreeMap::new();
+    for extent in &known.attr.extents {
+        for index in 0..u64::from(extent.length_blocks) {
+            let mut bytes = vec![0; geometry.block_size as usize];
+            let at = geometry.block_disk_addr(FsBlock(extent.start.0 + index));
+            let is_read = at.is_some_and(|at| patient.can_read(at, &mut bytes));
+            let is_leaf = dabtree::magic(&bytes) == Some(LEAF_MAGIC);
+            if is_read && is_leaf && dabtree::owner(&bytes) == Some(inode) {
+                let siblings = (dabtree::back(&bytes), dabtree::forward(&bytes));
+                leaves.insert(FileBlock(extent.file_block.0 + index), siblings);
+            }
+        }
+    }
+    let firsts = leaves.iter().filter(|(_, (back, _))| back.is_none());
+    let mut at = match firsts.map(|(block, _)| *block).collect::<Vec<_>>().as_slice() {
+        [first] => Some(*first),
+        _ => return false,
+    };
+    // Each leaf is passed once: the chain removes it.
+    while let Some(block) = at {
+        match leaves.remove(&block) {
+            Some((_, forward)) => at = forward,
+            None => return false,
+        }
+    }
+    leaves.is_empty()
+}
+
 fn write(
     patient: &mut Patient,
     names: &Names<'_>,
@@ -111,7 +146,7 @@ fn write(
     };
     let missing = found.missing.len();
     let Kept { mut attributes, mut lost } = kept(found, inode);
-    if missing > 0 {
+    if missing > 0 && !has_all_leaves(patient, names, inode) {
         lost.push(format!(
             "the attributes in {missing} ranges of the fork that hold none any more"
         ));

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use xfs_check::{Area, Code};
 use xfs_evidence::{Evidence, Trust};
 use xfs_format::directory::EntryType;
+use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{FileType, InodeCore};
-use xfs_format::{IncompatFeatures, InodeNumber, Superblock};
+use xfs_format::{AgInode, IncompatFeatures, InodeNumber, Superblock};
 
 use crate::damage::Damage;
 use crate::model::{InodeState, Model};
@@ -136,7 +137,7 @@ impl Facts {
             }
         }
         facts.find_slots(evidence, model, damage);
-        facts.spare = spare(evidence, model);
+        facts.spare = facts.find_spare(evidence, model);
         facts
     }
 
@@ -198,6 +199,30 @@ impl Facts {
         let others = mentioned.into_iter().filter(|inode| !self.members.contains_key(inode));
         self.slots = others.map(|inode| (inode, slot(evidence, model, damage, inode))).collect();
     }
+
+    /// Returns the first free inode of the volume that nothing mentions, and the generation that it
+    /// gets.
+    fn find_spare(&self, evidence: &Evidence<'_>, model: &Model) -> Option<(InodeNumber, u32)> {
+        let all = model.chunks.iter().flat_map(|(group, chunks)| {
+            chunks.iter().flat_map(move |chunk| {
+                let is_free = |index: &u32| (chunk.free & chunk.present()) >> index & 1 == 1;
+                let free = (0..INODES_PER_CHUNK).filter(is_free);
+                free.map(move |index| (*group, AgInode(chunk.start.0 + index)))
+            })
+        });
+        let numbers = all.map(|(group, inode)| evidence.geometry().join_inode(group, inode));
+        let is_mentioned = |number: &InodeNumber| {
+            self.slots.contains_key(number) || self.members.contains_key(number)
+        };
+        numbers.filter(|number| !is_mentioned(number)).find_map(|number| {
+            match evidence.inode(number).state {
+                xfs_evidence::InodeState::Free(core) => {
+                    Some((number, core.generation.wrapping_add(1)))
+                }
+                _ => None,
+            }
+        })
+    }
 }
 
 /// Returns whether a finding means that the entries of a directory cannot be believed as they are:
@@ -217,12 +242,13 @@ fn slot(evidence: &Evidence<'_>, model: &Model, damage: &Damage, inode: InodeNum
         return Slot::Impossible;
     };
     if let Some(known) = model.inodes.get(&inode) {
-        return if known.state == InodeState::Gone { Slot::Gone } else { Slot::Free };
+        // An inode of an impossible type is still to be repaired.
+        return if known.state == InodeState::Gone { Slot::Gone } else { Slot::Unknown };
     }
     let chunks = model.chunks.get(&group).into_iter().flatten();
     let mut holding = chunks.filter(|chunk| {
-        let index = in_group.0.checked_sub(chunk.start.0);
-        index.is_some_and(|index| index < 64 && chunk.holes >> (index / 4) & 1 == 0)
+        let position = chunk.position(in_group);
+        position.is_some_and(|position| chunk.present() >> position & 1 == 1)
     });
     let is_certain = !damage.codes_of_group(group).iter().any(|code| is_about_chunks(*code));
     match holding.next() {
@@ -235,24 +261,4 @@ fn slot(evidence: &Evidence<'_>, model: &Model, damage: &Damage, inode: InodeNum
 /// Returns whether a finding of a group means that its chunks may not all be known.
 fn is_about_chunks(code: Code) -> bool {
     matches!(code.area(), Area::Agi | Area::InodeBtree | Area::Btree)
-}
-
-/// Returns the first free inode of the volume and the generation that it gets.
-fn spare(evidence: &Evidence<'_>, model: &Model) -> Option<(InodeNumber, u32)> {
-    for (group, chunks) in &model.chunks {
-        for chunk in chunks {
-            let is_free =
-                |index: &u32| chunk.free >> index & 1 == 1 && chunk.holes >> (index / 4) & 1 == 0;
-            for index in (0..64).filter(is_free) {
-                let in_group = xfs_format::AgInode(chunk.start.0 + index);
-                let number = evidence.geometry().join_inode(*group, in_group);
-                let inode = evidence.inode(number);
-                let is_used = model.inodes.contains_key(&number) || inode.core().is_some();
-                if let (Some(core), false) = (inode.any_core(), is_used) {
-                    return Some((number, core.generation.wrapping_add(1)));
-                }
-            }
-        }
-    }
-    None
 }

@@ -4,6 +4,7 @@
 //! of the repaired volume with those of the sound one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
 use xfs_device::BlockDevice;
 use xfs_evidence::{Evidence, FoundValue, InodeState};
@@ -13,6 +14,9 @@ use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::{
     BlockKind, DiskAddr, FileBlock, FsBlock, InodeNumber, StructureAddress, Superblock,
 };
+
+use xfs_oracle::Xfsprogs;
+use xfs_testkit::Prng;
 
 use crate::volume::{Repaired, SECTOR_BYTES, TestVolume};
 
@@ -203,7 +207,26 @@ impl Trial {
         repaired
     }
 
+    /// Asserts that xfs_repair -n finds nothing in the repaired volume. Without the programs of
+    /// `cargo xtask oracles`, nothing is asserted, and a line says so.
+    fn judge(repaired: &Repaired) {
+        let programs = match Xfsprogs::newer() {
+            Ok(programs) => programs,
+            Err(reason) => return println!("skipped: xfs_repair -n: {reason}"),
+        };
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut bytes = vec![0; usize::try_from(repaired.device.length_bytes()).unwrap()];
+        repaired.device.read_at(0, &mut bytes).unwrap();
+        file.write_all(&bytes).unwrap();
+        let output =
+            programs.command("xfs_repair").args(["-n", "-f"]).arg(file.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+    }
+
     fn compare(&self, repaired: &Repaired, view: impl Fn(Shape) -> Shape) {
+        Self::judge(repaired);
         let after = view(Shape::of(&*repaired.device));
         let before = view(self.before.clone());
         let gone = before.paths.iter().filter(|(path, _)| !after.paths.contains_key(*path));
@@ -370,10 +393,8 @@ fn attribute_node_zeroed_keeps_all_attributes() {
     let trial = Trial::new();
     let (path, inode) = with_attribute_blocks(&trial, 4);
     trial.zero_block(inode, ForkKind::Attr, FileBlock(0));
-    let repaired = trial.volume.repair(true);
-    let report = crate::volume::report(&*repaired.device);
-    assert!(report.is_clean(), "{path}: {:#?}", report.findings);
-    trial.compare(&repaired, |shape| shape);
+    let repaired = trial.assert_whole();
+    assert!(repaired.rules().contains(&"attributes"), "{path}: {:?}", repaired.rules());
 }
 
 #[test]
@@ -456,10 +477,100 @@ fn start_of_the_volume_zeroed_keeps_each_name_whose_inode_survives() {
     let repaired = trial.volume.repair(true);
     let report = crate::volume::report(&*repaired.device);
     assert!(report.is_clean(), "{:#?}\n{:?}", report.findings, repaired.rules());
+    Trial::judge(&repaired);
     let after = Shape::of(&*repaired.device).links();
     // The name of an inode that is gone, in a directory that is gone, stands nowhere any more.
     let kept: BTreeSet<_> = trial.before.links().into_iter().filter(|link| !lost(link.2)).collect();
     assert!(kept.len() > 500, "{}", kept.len());
     let missing: Vec<_> = kept.difference(&after).collect();
     assert!(missing.is_empty(), "{missing:?}\n{:?}", repaired.rules());
+}
+
+/// Damages one structure of names or attributes as the seed says. Returns its description.
+fn seeded_damage(trial: &Trial, seed: u64) -> String {
+    let mut random = Prng::new(seed);
+    let mut pick = |count: u64| random.number() % count;
+    let paths: Vec<_> = trial.before.paths.iter().collect();
+    let is_directory = |inode: &u64| trial.before.inodes.get(inode).unwrap().mode >> 12 == 0o4;
+    let directories: Vec<_> = paths.iter().filter(|(_, inode)| is_directory(inode)).collect();
+    let (path, inode, kind) = match pick(3) {
+        0 => {
+            let (path, inode) = paths.get(pick(paths.len() as u64) as usize).unwrap();
+            (*path, InodeNumber(**inode), ForkKind::Attr)
+        }
+        _ => {
+            let (path, inode) = directories.get(pick(directories.len() as u64) as usize).unwrap();
+            (*path, InodeNumber(**inode), ForkKind::Data)
+        }
+    };
+    let blocks: Vec<FileBlock> = trial
+        .extents(inode, kind)
+        .iter()
+        .flat_map(|extent| (extent.file_block.0..extent.end().0).map(FileBlock))
+        .collect();
+    let geometry = &trial.volume.geometry;
+    if blocks.is_empty() {
+        let at = trial.inode_place(inode);
+        let mut bytes = trial.volume.bytes(at, geometry.inode_size as usize);
+        let core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        let start = match kind {
+            ForkKind::Data => 176,
+            ForkKind::Attr => 176 + u64::from(core.fork_offset) * 8,
+        };
+        // Bytes after the first few may belong to no entry.
+        let place = start + pick(24);
+        *bytes.get_mut(place as usize).unwrap() ^= 1 << pick(8);
+        xfs_format::inode::seal(&mut bytes, core.lsn);
+        trial.volume.put(at, &bytes);
+        return format!("seed {seed}: byte {place} of {path} ({inode})");
+    }
+    let block = *blocks.get(pick(blocks.len() as u64) as usize).unwrap();
+    let at = trial.place(inode, kind, block);
+    let length = geometry.block_size as usize;
+    let mut bytes = trial.volume.bytes(at, length);
+    let verb = match pick(4) {
+        0 => {
+            bytes.fill(0);
+            "zeroed"
+        }
+        1 => {
+            bytes.iter_mut().for_each(|byte| *byte = pick(256) as u8);
+            "random"
+        }
+        2 => {
+            let place = pick(length as u64) as usize;
+            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
+            "bit"
+        }
+        _ => {
+            let place = pick(96) as usize;
+            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
+            "bit near the start"
+        }
+    };
+    trial.volume.put(at, &bytes);
+    format!("seed {seed}: {verb} in {kind:?} block {} of {path} ({inode})", block.0)
+}
+
+/// Damages one structure after another on copies of the volume, repairs each, and asserts that the
+/// volume is clean and has all its names. `FERROXFS_REPAIR_SEEDS` is the number of damages.
+#[test]
+fn seeded_damages_to_names_lose_no_name() {
+    let count = std::env::var("FERROXFS_REPAIR_SEEDS").ok().and_then(|count| count.parse().ok());
+    let mut failures = Vec::new();
+    for seed in 0..count.unwrap_or(4) {
+        let trial = Trial::new();
+        let damage = seeded_damage(&trial, seed);
+        let repaired = trial.volume.repair(true);
+        let report = crate::volume::report(&*repaired.device);
+        let after = Shape::of(&*repaired.device);
+        if !report.is_clean() || after.paths != trial.before.paths {
+            let gone =
+                trial.before.paths.iter().filter(|(path, _)| !after.paths.contains_key(*path));
+            let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+            let gone: Vec<_> = gone.collect();
+            failures.push(format!("{damage}: {findings:#?} gone {gone:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
 }
