@@ -15,6 +15,7 @@ mod links;
 mod lost_chunks;
 mod names;
 mod orphans;
+mod owners;
 mod pieces;
 mod resolve;
 mod space;
@@ -70,6 +71,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
     let damaged = inode_chunks::run(patient, damage);
     lost_chunks::run(patient, damage, &damaged)?;
     fork::run(patient, damage)?;
+    if patient.count_actions() == before {
+        owners::run(patient, damage)?;
+    }
     if patient.count_actions() == before {
         names::run(patient, damage)?;
     }

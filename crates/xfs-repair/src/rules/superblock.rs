@@ -105,7 +105,6 @@ fn copy_of(superblock: &Superblock) -> Superblock {
     Superblock {
         in_progress: true,
         log_incompat: LogIncompatFeatures::empty(),
-        root_inode: InodeNumber::NULL,
         ..superblock.clone()
     }
 }
@@ -124,6 +123,7 @@ pub(super) fn write(
     let at = geometry.header_disk_addr(group, 0);
     let mut sector = vec![0; geometry.sector_size as usize];
     superblock.encode(&mut sector);
-    BlockKind::Superblock.seal(&mut sector, superblock.lsn);
+    let is_late = patient.log_head().is_some_and(|head| superblock.lsn > head);
+    BlockKind::Superblock.seal(&mut sector, if is_late { patient.lsn() } else { superblock.lsn });
     patient.write(at, &sector)
 }

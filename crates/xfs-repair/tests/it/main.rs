@@ -3,4 +3,5 @@
 mod inodes;
 mod logical;
 mod physical;
+mod seeded;
 mod volume;
