@@ -4,6 +4,7 @@
 //! rehearsal has found it by evidence.
 
 use xfs_check::{Code, Place};
+use xfs_evidence::InodeState;
 use xfs_format::inode::FileType;
 use xfs_format::{
     AgNumber, BlockKind, IncompatFeatures, InodeNumber, LogIncompatFeatures, StructureAddress,
@@ -61,10 +62,15 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
     let evidence = patient.evidence();
     let find = |offset: u64| {
         let number = InodeNumber(superblock.root_inode.0.checked_add(offset)?);
-        let found = evidence.inode(number);
-        let core = found.core().filter(|_| found.is_sound())?;
-        let is_bare = core.mode == FileType::Regular.mode_bits() && core.nlink == 1;
-        is_bare.then_some(number)
+        let is_right = match evidence.inode(number).state {
+            InodeState::Sound(core) => {
+                core.mode == FileType::Regular.mode_bits() && core.nlink == 1
+            }
+            // The inode is lost like the superblock itself, and is made again.
+            InodeState::Gone(_) => true,
+            InodeState::Doubtful(..) | InodeState::Free(_) => false,
+        };
+        is_right.then_some(number)
     };
     if !is_set(superblock.realtime_bitmap_inode)
         && !is_set(superblock.realtime_summary_inode)
@@ -105,7 +111,6 @@ fn copy_of(superblock: &Superblock) -> Superblock {
     Superblock {
         in_progress: true,
         log_incompat: LogIncompatFeatures::empty(),
-        root_inode: InodeNumber::NULL,
         ..superblock.clone()
     }
 }
@@ -124,6 +129,7 @@ pub(super) fn write(
     let at = geometry.header_disk_addr(group, 0);
     let mut sector = vec![0; geometry.sector_size as usize];
     superblock.encode(&mut sector);
-    BlockKind::Superblock.seal(&mut sector, superblock.lsn);
+    let is_late = patient.log_head().is_some_and(|head| superblock.lsn > head);
+    BlockKind::Superblock.seal(&mut sector, if is_late { patient.lsn() } else { superblock.lsn });
     patient.write(at, &sector)
 }
