@@ -13,7 +13,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use xfs_check::{Code, Place, Progress, Report};
-use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
+use xfs_device::{BlockDevice, Durability, SharedDevice};
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::LogDevice;
 
@@ -21,6 +21,7 @@ use crate::action::Action;
 use crate::apply::set_needs_repair;
 use crate::digest::Digest;
 use crate::error::{RepairError, Result};
+use crate::log::SettleLog;
 use crate::overlay::{RepairOverlay, SECTOR_BYTES};
 use crate::plan::{ChangedRun, LeftFinding, LogOutcome, Plan, damage};
 use crate::rounds::{self, RehearsalOptions, Rehearsed};
@@ -176,8 +177,11 @@ pub(crate) fn plan_with(
     if superblock.has_external_log() {
         return Err(RepairError::ExternalLog);
     }
+    let mut actions = actions;
+    let settling = SettleLog { device: &shared, superblock: &superblock, replay: log, allow_loss };
+    let (log, action) = settling.run()?;
+    actions.extend(action);
     let rehearsing = Rehearsing { overlay, shared, allow_loss, progress };
-    let log = rehearsing.log(&superblock, log)?;
     rehearsing.finish(superblock, Start { log, actions }, decide)
 }
 
@@ -197,34 +201,6 @@ struct Start {
 }
 
 impl Rehearsing<'_> {
-    /// Replays a dirty log in the overlay. If work that a crash left open cannot be finished, the
-    /// log is replayed without it: the damage that this work leaves is repaired like any other.
-    fn log(&self, superblock: &Superblock, log: &dyn LogReplay) -> Result<LogOutcome> {
-        let log_device = || {
-            LogDevice::new(self.shared.clone(), superblock)
-                .map_err(|error| RepairError::Log(error.to_string()))
-        };
-        let state = xfs_log::find_head_and_tail(&log_device()?)
-            .map_err(|error| RepairError::Log(error.to_string()))?;
-        if state.clean {
-            return Ok(LogOutcome::Clean);
-        }
-        // A recovery that fails half way must leave no trace, so it runs in an overlay of its own.
-        let most_bytes = xfs_log::MAX_REPLAY_BYTES;
-        let trial = Arc::new(OverlayDevice::new(self.shared.clone(), most_bytes));
-        if let Ok(outcome) = log.replay(trial.clone()) {
-            let write_back = trial.write_back(&[]);
-            write_back.map_err(|error| RepairError::Io { offset: 0, error })?;
-            return Ok(outcome);
-        }
-        let log = log_device()?;
-        let failed = |error: &dyn Display| RepairError::Log(error.to_string());
-        let replayed = xfs_log::replay_all(self.shared.clone(), &log, superblock);
-        let replayed = replayed.map_err(|error| failed(&error))?;
-        replayed.write_back_without_work(&log).map_err(|error| failed(&error))?;
-        Ok(LogOutcome::ReplayedInPart)
-    }
-
     /// Reads the superblock again after the log was replayed.
     fn superblock(&self, before: Superblock) -> Result<Superblock> {
         let mut sector = vec![0; sector_bytes(&before)];
