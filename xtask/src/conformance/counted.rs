@@ -32,6 +32,77 @@ pub(super) fn crash_states(seeds: Option<&str>) -> Result<RunResult, Error> {
     Ok(result)
 }
 
+/// Repairs damaged volumes with our repair and with xfs_repair. Returns one result for each tool,
+/// ours first. A trial of xfs_repair that is not clean after one run has failed.
+pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
+    let (result, lines) = run(&["repair"], seeds.unwrap_or(DAMAGE_SEEDS))?;
+    let mut worse: Vec<&str> = Vec::new();
+    for line in lines.iter().filter_map(|line| line.strip_prefix("worse: ")) {
+        // Several lines may speak of one trial.
+        let trial = line.split(": ").next().unwrap_or(line);
+        if worse.last() != Some(&trial) {
+            worse.push(trial);
+        }
+    }
+    let tools = ["ferroxfs", "xfs_repair"].map(|tool| {
+        let sums = lines.iter().filter_map(|line| RepairSums::of(line, tool));
+        let sums = sums.fold(RepairSums::default(), RepairSums::sum);
+        let is_ours = tool == "ferroxfs";
+        let failed = if is_ours { worse.len() as u64 } else { sums.trials - sums.clean };
+        RunResult {
+            run: format!("{tool}: {}", result.run),
+            passed: sums.trials.saturating_sub(failed),
+            skipped: result.skipped,
+            failed,
+            note: sums.note(),
+        }
+    });
+    Ok(tools.into())
+}
+
+/// The sums of one tool over all trials of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RepairSums {
+    trials: u64,
+    whole: u64,
+    clean: u64,
+    gone: u64,
+    found: u64,
+}
+
+impl RepairSums {
+    /// Returns the numbers in a line of the test about all trials of a tool, such as `repairs: all:
+    /// ferroxfs: 16 trials: 9 whole, 16 clean after one run, 3 names gone, 4 names in lost+found`.
+    fn of(line: &str, tool: &str) -> Option<Self> {
+        let rest = line.strip_prefix("repairs: all: ")?.strip_prefix(tool)?.strip_prefix(": ")?;
+        let (trials, counts) = rest.split_once(" trials: ")?;
+        let number = |name: &str| counts.split(", ").find_map(|part| part.strip_suffix(name));
+        let number = |name: &str| number(name)?.trim().parse::<u64>().ok();
+        Some(Self {
+            trials: trials.parse().ok()?,
+            whole: number("whole")?,
+            clean: number("clean after one run")?,
+            gone: number("names gone")?,
+            found: number("names in lost+found")?,
+        })
+    }
+
+    fn sum(self, other: Self) -> Self {
+        Self {
+            trials: self.trials + other.trials,
+            whole: self.whole + other.whole,
+            clean: self.clean + other.clean,
+            gone: self.gone + other.gone,
+            found: self.found + other.found,
+        }
+    }
+
+    fn note(self) -> String {
+        let Self { whole, clean, gone, found, .. } = self;
+        format!("{whole} whole, {clean} clean, {gone} names gone, {found} in lost+found")
+    }
+}
+
 /// Runs a test of `xfs-oracle` in its long form. Returns the counts of its trials, and its lines.
 fn run(test: &[&str], seeds: &str) -> Result<(RunResult, Vec<String>), Error> {
     let mut cargo = command::cargo();
@@ -98,7 +169,7 @@ fn states_of(line: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, states_of};
+    use super::{RepairSums, Tally, states_of};
 
     #[test]
     fn counts_are_read_from_the_lines_of_the_tests() {
@@ -109,5 +180,15 @@ mod tests {
         assert_eq!(Tally::of("damages: agi 0: newino: firstbit: xfs_repair says []"), None);
         assert_eq!(states_of("crash states: 120 of default with seed 3 are clean"), Some(120));
         assert_eq!(states_of("test a ... ok"), None);
+    }
+
+    #[test]
+    fn sums_of_repairs_are_read_from_the_lines_of_the_tests() {
+        let line = "repairs: all: ferroxfs: 16 trials: 9 whole, 15 clean after one run, 3 names \
+                    gone, 4 names in lost+found";
+        let sums = RepairSums { trials: 16, whole: 9, clean: 15, gone: 3, found: 4 };
+        assert_eq!(RepairSums::of(line, "ferroxfs"), Some(sums));
+        assert_eq!(RepairSums::of(line, "xfs_repair"), None);
+        assert_eq!(RepairSums::of("repairs: bit: ferroxfs: 1 trials", "ferroxfs"), None);
     }
 }
