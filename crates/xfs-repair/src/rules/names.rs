@@ -70,7 +70,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         links_of_child.entry(link.child).or_default().push(index);
     }
     let names = Names { model: &model, facts: &facts, tree: &tree, damage, links_of_child };
-    if set_types(patient, &names)? {
+    if set_types(patient, &names)? || orphans::restore_forks(patient, &names)? {
         return Ok(());
     }
     orphans::run(patient, &names)?;

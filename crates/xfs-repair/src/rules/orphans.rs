@@ -2,15 +2,18 @@
 //! their own place, and reports the inodes that move to `lost+found`.
 
 use xfs_check::Place;
-use xfs_format::inode::{FileType, ForkFormat, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::directory::index_start;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgInode, InodeNumber};
 
 use super::facts::Slot;
+use super::fork;
 use super::names::Names;
 use crate::action::Action;
 use crate::error::RepairError;
+use crate::fork::ForkContents;
 use crate::patient::Patient;
 
 /// The bytes of the data fork of a directory that is made: the same as in a new inode of the
@@ -28,13 +31,8 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         let core = made_core(template, *number, *generation);
         patient.make_inode(&core)?;
         mark_used(patient, *number);
-        let place = Place::of_inode(*number, patient.geometry());
-        let keeps = format!(
-            "{} names; its mode is 0755, its owner root, and its times are those of {}",
-            names.tree.links_of(*number).len(),
-            template.number
-        );
-        patient.act(Action::new("directory-inode", place, names.damage.codes_of(*number), keeps));
+        let kept = format!("{} names", names.tree.links_of(*number).len());
+        report_made(patient, names, *number, &kept);
     }
     for number in &names.tree.rescued {
         let place = Place::of_inode(*number, patient.geometry());
@@ -44,6 +42,48 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         patient.act(Action::new("lost-and-found", place, names.damage.codes_of(*number), keeps));
     }
     Ok(())
+}
+
+/// Makes the directories again whose blocks the reverse map still knows, with these blocks as their
+/// forks. Returns whether there are any: their entries and attributes are read in the next round.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
+    let mapped = patient.mapped();
+    let limit = index_start(patient.geometry());
+    let mut is_restored = false;
+    for (number, generation) in &names.tree.made {
+        let data = fork::in_order(mapped.fork(*number, ForkKind::Data));
+        let blocks = data.iter().filter(|extent| extent.file_block < limit);
+        let end = blocks.map(|extent| extent.end().0).max();
+        let (Some(end), Some(template)) = (end, template(names, *number)) else { continue };
+        if names.facts.slot(*number) != Slot::Gone {
+            continue;
+        }
+        let mut core = made_core(template, *number, *generation);
+        let step = u64::from(patient.geometry().directory_block_size());
+        core.size = (end << patient.geometry().block_log).next_multiple_of(step);
+        patient.make_inode(&core)?;
+        patient.set_fork(*number, ForkKind::Data, ForkContents::Extents(data))?;
+        let attr = fork::in_order(mapped.fork(*number, ForkKind::Attr));
+        if !attr.is_empty() {
+            patient.set_fork(*number, ForkKind::Attr, ForkContents::Extents(attr))?;
+        }
+        let keeps = "the blocks that the reverse map knows";
+        report_made(patient, names, *number, keeps);
+        is_restored = true;
+    }
+    Ok(is_restored)
+}
+
+/// Reports a directory that was made again.
+fn report_made(patient: &mut Patient, names: &Names<'_>, number: InodeNumber, kept: &str) {
+    let place = Place::of_inode(number, patient.geometry());
+    let keeps =
+        format!("{kept}; its mode is 0755, its owner root, and its times are those of its parent");
+    patient.act(Action::new("directory-inode", place, names.damage.codes_of(number), keeps));
 }
 
 /// Makes the realtime inodes again, which the superblock names. Without a realtime device they are

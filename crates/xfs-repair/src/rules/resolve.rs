@@ -485,7 +485,7 @@ impl Resolver<'_> {
             links.iter().find(|link| link.directory == root && &*link.name == LOST_AND_FOUND);
         if let Some(found) = found {
             let is_directory = self.tree.is_directory(self.facts, found.child);
-            return Some(found.child).filter(|_| is_directory);
+            return is_directory.then_some(found.child);
         }
         let (inode, generation) = self.facts.spare?;
         self.tree.made.insert(inode, generation);
@@ -504,7 +504,7 @@ impl Resolver<'_> {
         let with_number = |name: &[u8]| -> Box<[u8]> {
             let room = xfs_format::directory::MAX_NAME - number.len() - 1;
             let kept = name.iter().take(room).copied();
-            kept.chain([b'.']).chain(number.iter().copied()).collect()
+            kept.chain(*b".").chain(number.iter().copied()).collect()
         };
         match known {
             Some(name) if !taken.contains(name) => name.clone(),

@@ -4,6 +4,7 @@
 //! rehearsal has found it by evidence.
 
 use xfs_check::{Code, Place};
+use xfs_evidence::InodeState;
 use xfs_format::inode::FileType;
 use xfs_format::{
     AgNumber, BlockKind, IncompatFeatures, InodeNumber, LogIncompatFeatures, StructureAddress,
@@ -84,10 +85,15 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
     let evidence = patient.evidence();
     let find = |offset: u64| {
         let number = InodeNumber(superblock.root_inode.0.checked_add(offset)?);
-        let found = evidence.inode(number);
-        let core = found.core().filter(|_| found.is_sound())?;
-        let is_bare = core.mode == FileType::Regular.mode_bits() && core.nlink == 1;
-        is_bare.then_some(number)
+        let is_right = match evidence.inode(number).state {
+            InodeState::Sound(core) => {
+                core.mode == FileType::Regular.mode_bits() && core.nlink == 1
+            }
+            // The inode is lost like the superblock itself, and is made again.
+            InodeState::Gone(_) => true,
+            InodeState::Doubtful(..) | InodeState::Free(_) => false,
+        };
+        is_right.then_some(number)
     };
     if !is_set(superblock.realtime_bitmap_inode)
         && !is_set(superblock.realtime_summary_inode)

@@ -38,8 +38,29 @@ fn main() -> ExitCode {
         trial("headers_and_roots_of_all_groups_but_the_first", |geometry| {
             geometry.groups().skip(1).flat_map(|group| start_of(geometry, group)).collect()
         }),
+        trial("root_inode", |geometry| {
+            let root = geometry.inode_location(ROOT).expect("mkfs.xfs puts the root there");
+            vec![(root.cluster, geometry.inode_size.into())]
+        }),
+        burst("first_mebibyte", |_| vec![(DiskAddr(0), 1 << 20)]),
+        burst("eight_mebibytes_of_the_second_group", |geometry| {
+            vec![(geometry.header_disk_addr(AgNumber(1), 0), 8 << 20)]
+        }),
+        burst("chunk_of_the_root", |geometry| {
+            let root = geometry.inode_location(ROOT).expect("mkfs.xfs puts the root there");
+            vec![(root.cluster, u64::from(geometry.inode_size) * 64)]
+        }),
     ];
     run(trials.into_iter().collect())
+}
+
+/// The root directory of a volume of mkfs.xfs with blocks of 4 KiB.
+const ROOT: InodeNumber = InodeNumber(128);
+
+/// A trial of damage that destroys inodes. Losses are allowed, and each name whose inode survives
+/// must be in its place.
+fn burst(name: &'static str, damage: fn(&Geometry) -> Damage) -> Trial {
+    Trial::new(format!("burst::{name}"), move || check_burst(damage))
 }
 
 fn trial(name: &'static str, damage: fn(&Geometry) -> Damage) -> Trial {
@@ -59,13 +80,55 @@ fn start_of(geometry: &Geometry, group: AgNumber) -> Damage {
 /// Damages a copy of the base volume, repairs it, and compares its names with those of the base.
 /// `check` and xfs_repair must find it clean.
 fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
+    let result = repaired(damage, RehearsalOptions::default())?;
+    if result.after != result.before {
+        return Err(TrialError::Failed("names differ".to_owned()));
+    }
+    Ok(())
+}
+
+/// As `check_repaired`, but for the names whose inodes are destroyed.
+fn check_burst(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
+    let mut options = RehearsalOptions::default();
+    options.allow_loss = true;
+    let result = repaired(damage, options)?;
+    let ranges = damage(&result.geometry);
+    let is_lost = |inode: InodeNumber| {
+        let location = result.geometry.inode_location(inode).expect("an inode of the volume");
+        let at = location.cluster.0 * 512 + u64::from(location.offset_bytes);
+        ranges.iter().any(|(start, length)| (start.0 * 512..start.0 * 512 + length).contains(&at))
+    };
+    let kept = result.before.iter().filter(|(_, _, child)| !is_lost(*child));
+    let missing: Vec<String> = kept
+        .filter(|name| !result.after.contains(*name))
+        .map(|(directory, name, child)| format!("{} in {directory}: {child}", name.escape_ascii()))
+        .collect();
+    if missing.is_empty() { Ok(()) } else { Err(TrialError::Failed(format!("{missing:#?}"))) }
+}
+
+/// A name with its directory and inode.
+type NameSet = BTreeSet<(InodeNumber, Vec<u8>, InodeNumber)>;
+
+/// The names of a volume before the damage and after the repair.
+struct Outcome {
+    geometry: Geometry,
+    before: NameSet,
+    after: NameSet,
+}
+
+/// Damages a copy of the base volume and repairs it. `check` and xfs_repair must find it clean.
+fn repaired(
+    damage: fn(&Geometry) -> Damage,
+    options: RehearsalOptions,
+) -> Result<Outcome, TrialError> {
     let base = base()?;
     let folder = TempDir::new().map_err(|error| error.to_string())?;
     let image = folder.path().join("image");
     copy(&base.image, &image)?;
     let device = open(&image)?;
+    let geometry = superblock(&*device)?.geometry;
     let before = names(&*device, &superblock(&*device)?);
-    for (at, length) in damage(&superblock(&*device)?.geometry) {
+    for (at, length) in damage(&geometry) {
         let zeros = vec![0; usize::try_from(length).expect("a short range")];
         let written = device.write_at(at.0 * 512, &zeros, Durability::Cached);
         written.map_err(|error| error.to_string())?;
@@ -73,8 +136,7 @@ fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(&device), OVERLAY_BYTES));
     let shared: SharedDevice = Arc::clone(&overlay) as SharedDevice;
     let found = superblock(&*shared)?;
-    let rehearsed = rehearse(&shared, &found, &RehearsalOptions::default())
-        .map_err(|error| error.to_string())?;
+    let rehearsed = rehearse(&shared, &found, &options).map_err(|error| error.to_string())?;
     overlay.write_back(&[]).map_err(|error| error.to_string())?;
     let findings: Vec<String> = rehearsed.report.findings.iter().map(ToString::to_string).collect();
     if !rehearsed.report.is_clean() {
@@ -86,14 +148,17 @@ fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
     if !report.is_clean() {
         return Err(TrialError::Failed(format!("not clean on disk: {:#?}", report.findings)));
     }
-    if names(&*device, &superblock) != before {
-        return Err(TrialError::Failed("names differ".to_owned()));
-    }
+    let after = names(&*device, &superblock);
     drop(device);
+    ask_xfs_repair(&image)?;
+    Ok(Outcome { geometry, before, after })
+}
+
+fn ask_xfs_repair(image: &Path) -> Result<(), TrialError> {
     let output = Xfsprogs::newer()?
         .command("xfs_repair")
         .args(["-n", "-f"])
-        .arg(&image)
+        .arg(image)
         .output()
         .map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned()
@@ -167,10 +232,7 @@ fn superblock(device: &dyn BlockDevice) -> Result<Superblock, TrialError> {
 }
 
 /// Returns each name of the volume, with its directory and inode, by a walk from the root.
-fn names(
-    device: &dyn BlockDevice,
-    superblock: &Superblock,
-) -> BTreeSet<(InodeNumber, Vec<u8>, InodeNumber)> {
+fn names(device: &dyn BlockDevice, superblock: &Superblock) -> NameSet {
     let evidence = Evidence::new(device, superblock);
     let mut names = BTreeSet::new();
     let mut next = vec![superblock.root_inode];
