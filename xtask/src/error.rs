@@ -46,6 +46,9 @@ pub(crate) enum Error {
     /// A chore that needs root.
     #[error("run this as root: {0}")]
     NotRoot(&'static str),
+    /// The list of mistakes does not fit the sources, or the checker does not find a mistake.
+    #[error("mutants: {0}")]
+    Mutants(String),
     /// The sources of the public API could not be read.
     #[error("api: {0}")]
     Api(String),

@@ -13,6 +13,7 @@ mod dist;
 mod draw;
 mod error;
 mod minimum_rust;
+mod mutants;
 mod oracles;
 mod packages;
 mod publish;
@@ -65,6 +66,9 @@ enum Chore {
     Api,
     /// Write the results in docs/conformance.md from their records, or run one kind of tests first
     Conformance(conformance::Options),
+    /// Make mistakes in the allocator, the btrees and the extent maps, run each one, and write
+    /// docs/internals/check-mutants.md: the checker must find each mistake
+    Mutants,
     /// Build the documents as a site in target/site/book, with mdBook
     Site,
     /// Unpack a newer xfsprogs under target/, to compare with; needs no root
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         Chore::Reference => reference::run(&root),
         Chore::Api => api::run(&root),
         Chore::Conformance(options) => conformance::run(&root, &options),
+        Chore::Mutants => mutants::run(&root),
         Chore::Site => site::run(&root),
         Chore::Oracles => oracles::run(&root),
     };

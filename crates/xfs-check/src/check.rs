@@ -171,6 +171,7 @@ impl<'a> Run<'a> {
         let geometry = self.volume.geometry();
         let mut findings = Findings::default();
         self.device_length(&mut findings);
+        copies::check_first(self.volume, &mut findings);
         if self.volume.superblock.has_incompat(IncompatFeatures::NEEDSREPAIR) {
             let found = "the flag NEEDSREPAIR is set";
             findings.push(Finding::new(Code::SbNeedsRepair, Place::default(), found));

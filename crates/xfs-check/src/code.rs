@@ -177,6 +177,7 @@ codes! {
     SbDeviceShort = "sb.device-short", Superblock, Loss, "the device is shorter than the volume";
     SbCopy = "sb.copy", Superblock, Unsafe, "a copy of the superblock differs";
     SbCopyDamaged = "sb.copy-damaged", Superblock, Unsafe, "a copy of the superblock is damaged";
+    SbUnused = "sb.unused", Superblock, Unsafe, "bytes that no feature of the volume uses are not 0";
     SbRoot = "sb.root", Superblock, Loss, "the root directory is not where mkfs puts it";
     SbNeedsRepair = "sb.needs-repair", Superblock, Unsafe, "the volume is marked as needing repair";
     SbInodes = "sb.icount", Superblock, Counter, "the count of inodes is wrong";
@@ -256,6 +257,7 @@ codes! {
     InodeTime = "inode.time", Inode, Unsafe, "a time is impossible";
     InodeFeature = "inode.feature", Inode, Unsafe, "the inode uses a feature that the volume does not have";
     InodeHint = "inode.hint", Inode, Unsafe, "an extent size hint is impossible";
+    InodeFlags = "inode.flags", Inode, Unsafe, "a flag does not exist, or the type of the file cannot have it";
     InodeField = "inode.field", Inode, Loss, "a field is impossible";
     InodeExtents = "inode.extents", Inode, Loss, "the number of extents does not fit the format";
     InodeNotFree = "inode.not-free", Inode, Unsafe, "a free inode has links, blocks or a size";

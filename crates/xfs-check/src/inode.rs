@@ -14,6 +14,7 @@ use crate::code::Code;
 use crate::directory;
 use crate::facts::{Claim, Facts, Gap, Owner, UsedInode};
 use crate::finding::{Finding, Place};
+use crate::flags;
 use crate::fork::{ForkMap, walk};
 use crate::group::GroupSummary;
 use crate::symlink;
@@ -116,6 +117,7 @@ impl<T: Facts> Pass<'_, T> {
 
     fn used_inode(&mut self, inode: &Inode<'_>) {
         let core = &inode.core;
+        self.fields(inode);
         self.facts.inode(&UsedInode {
             number: core.number,
             entry_type: EntryType::of(inode.file_type),
@@ -135,12 +137,38 @@ impl<T: Facts> Pass<'_, T> {
         attributes::check(self, inode, attr.as_ref());
     }
 
+    /// Checks fields of the core that the verifier does not know or that depend on each other.
+    fn fields(&mut self, inode: &Inode<'_>) {
+        let core = &inode.core;
+        let place = inode.place(self.geometry());
+        let bitmap = self.volume.superblock.realtime_bitmap_inode;
+        if let Some(found) = flags::problem(core, inode.file_type, bitmap) {
+            self.findings.push(Finding::new(Code::InodeFlags, place, found));
+        }
+        let has_size =
+            matches!(inode.file_type, FileType::Regular | FileType::Directory | FileType::Symlink);
+        if !has_size && core.size != 0 {
+            let found = format!("a {:?} of {} bytes", inode.file_type, core.size);
+            self.findings.push(Finding::new(Code::InodeSize, place, found).expected("0"));
+        }
+        // The kernel accepts this format without a fork, because inodes of new clusters have it.
+        if !core.has_attr_fork() && core.attr_format == ForkFormat::Device {
+            let found = "the attribute fork, which does not exist, has the format of a device";
+            let finding = Finding::new(Code::InodeFormat, place, found);
+            self.findings.push(finding.expected("the format of extents"));
+        }
+        if core.nlink != 0 && !core.next_unlinked.is_null() {
+            let found = format!("a linked inode leads to inode {} of a list", core.next_unlinked.0);
+            self.findings.push(Finding::new(Code::InodeUnlinked, place, found).expected("none"));
+        }
+    }
+
     /// Walks the map of a fork. Returns an empty map for a fork without extents, and `None` for one
     /// that cannot be read at all.
     fn fork(&mut self, inode: &Inode<'_>, kind: ForkKind) -> Option<ForkMap> {
         match inode.core.fork_format(kind) {
             Some(ForkFormat::Extents | ForkFormat::Btree) => walk(self, inode, kind),
-            _ => Some(ForkMap::default()),
+            _ => Some(ForkMap { is_whole: true, ..ForkMap::default() }),
         }
     }
 

@@ -33,6 +33,7 @@ mod directory;
 mod explain;
 mod facts;
 mod finding;
+mod flags;
 mod fork;
 mod group;
 mod hash;

@@ -50,7 +50,8 @@ pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, ManFormat};
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};
 pub(crate) use volume::{
-    FstrimArguments, GrowfsArguments, LabelArguments, RecoverArguments, UuidArguments,
+    FstrimArguments, GrowfsArguments, LabelArguments, RecoverArguments, RepairArguments,
+    UuidArguments,
 };
 
 /// Read and write XFS v5 images without mounting them.
@@ -124,6 +125,7 @@ pub(crate) enum Command {
     Recover(RecoverArguments),
     Metadump(MetadumpArguments),
     Mdrestore(MdrestoreArguments),
+    Repair(RepairArguments),
     Mkfs(Box<MkfsArguments>),
     Mount(MountArguments),
     Umount(UmountArguments),

@@ -57,6 +57,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Recover(arguments) => volume::recover::open(&arguments, options),
         Command::Metadump(arguments) => volume::metadump::open(arguments, options),
         Command::Mdrestore(arguments) => volume::mdrestore::open(&arguments, options),
+        Command::Repair(arguments) => volume::repair::open(arguments, options),
         Command::Mkfs(arguments) => volume::mkfs::open(*arguments, options),
         Command::Mount(arguments) => mount::mount::open(arguments, options),
         Command::Umount(arguments) => mount::umount::open(arguments),

@@ -20,6 +20,9 @@ pub(crate) enum Exit {
     LogDirty = 4,
     /// A structure of the image failed its checks.
     Corrupt = 5,
+    /// A repair has changed the volume, and no damage is left. `main` converts the code to the 1 of
+    /// fsck(8).
+    Repaired = 6,
     /// SIGHUP stopped the run. As for the other signals, the code is the one that a shell shows for
     /// a process killed by the signal.
     HungUp = 129,
@@ -48,6 +51,7 @@ impl Exit {
             Self::Refused,
             Self::LogDirty,
             Self::Corrupt,
+            Self::Repaired,
             Self::HungUp,
             Self::Interrupted,
             Self::Unread,

@@ -12,14 +12,14 @@ mod paths;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
 use ferroxfs::device::Devices;
 use ferroxfs::raw::log::{LogDevice, LogState};
-use xfs_device::SharedDevice;
-
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
+use xfs_device::{Contents, OpenOptions as DeviceOptions, SharedDevice, WindowDevice};
 
 use crate::cli::options::GlobalOptions;
 use crate::failure::{Failure, Missing};
@@ -125,6 +125,38 @@ impl Image {
     /// Returns the path of the image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Opens an image that may be damaged from its first byte on, for reading or exclusively for
+    /// writing. An image without any sign of a filesystem at its start is taken as a whole.
+    pub(crate) fn open_damaged(
+        path: &Path,
+        options: &GlobalOptions,
+        writes: bool,
+    ) -> Result<Self, Failure> {
+        if options.live || options.no_recovery {
+            return Err(Failure::usage("--live and --no-recovery are for reading"));
+        }
+        let open = OpenOptions::new().write(writes);
+        let failure = match Self::open_by(open.clone(), path, options) {
+            Ok(image) => return Ok(image),
+            Err(failure) => failure,
+        };
+        let access = if writes { DeviceOptions::read_write() } else { DeviceOptions::read_only() };
+        let start = options.offset.unwrap_or(0);
+        let has_no_sign = |device: &SharedDevice| {
+            let contents = xfs_device::detect(&**device, start);
+            matches!(contents, Ok(Contents::Zeros | Contents::Unknown))
+        };
+        let device = xfs_device::open_device(path, access).ok().map(|opened| opened.device);
+        match device.filter(has_no_sign) {
+            Some(device) if options.partition.is_none() && start < device.length_bytes() => {
+                let length = device.length_bytes() - start;
+                let device = Arc::new(WindowDevice::new(device, start, length));
+                Ok(Self { path: path.to_owned(), devices: open.with_devices(device, None) })
+            }
+            _ => Err(failure),
+        }
     }
 
     /// Returns the device of the volume.

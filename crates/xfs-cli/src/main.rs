@@ -19,7 +19,7 @@
 //!            decompress) and prototype; unpack, writer: writing files into the image
 //! edit/      edit mkdir rm mv ln chmod chown touch truncate fallocate setfacl setfattr
 //!            walk: a walk of a tree that changes during the walk
-//! volume/    mkfs growfs label uuid fstrim recover metadump mdrestore
+//! volume/    mkfs growfs label uuid fstrim recover repair metadump mdrestore
 //! mount/     mount umount mounts stats
 //!            serve: the serving process; helper: calls by mount(8); predecessor: the last server
 //! shell/     complete completions man
@@ -73,10 +73,10 @@ use crate::terminal::console::{self, Console};
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
     let arguments = fsck::arguments(mount::helper::arguments(std::env::args_os()));
-    let is_check = fsck::names_check(&arguments);
+    let has_fsck_codes = fsck::has_codes_of_fsck(&arguments);
     let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
-        Err(answer) if is_check => return fsck::code_of(console::answer(answer)).into(),
+        Err(answer) if has_fsck_codes => return fsck::code_of(console::answer(answer)).into(),
         Err(answer) => return console::answer(answer).into(),
     };
     let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         console.report(&failure);
     }
     let exit = console.close();
-    if is_check {
+    if has_fsck_codes {
         return fsck::code_of(exit).into();
     }
     interrupt::end(exit);

@@ -7,4 +7,5 @@ pub(crate) mod mdrestore;
 pub(crate) mod metadump;
 pub(crate) mod mkfs;
 pub(crate) mod recover;
+pub(crate) mod repair;
 pub(crate) mod uuid;

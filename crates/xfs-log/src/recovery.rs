@@ -69,8 +69,8 @@ mod pieces;
 mod refusal;
 mod store;
 
-pub use clean::end_clean_log;
 pub(crate) use clean::unmount_record;
+pub use clean::{end_clean_log, format_log};
 pub use intent::{FreedInodes, Intent, IntentRecovery, finish_intents};
 pub use refusal::{RecoveryError, Refusal};
 
@@ -207,6 +207,21 @@ impl Replayed {
             Leftovers::Refused,
             "write_back after replay_all would lose open work"
         );
+        if self.state.clean {
+            return Ok(());
+        }
+        self.write_replayed()?;
+        clean::mark_clean(log, &self.state)
+    }
+
+    /// Writes the replayed changes to their home locations on disk, and marks the log clean. Open
+    /// intents, unlinked inodes and blocks reserved for copy-on-write are dropped. This is for a
+    /// repair, which finds and answers what they leave.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`write_back`](Self::write_back).
+    pub fn write_back_without_work(&self, log: &LogDevice) -> Result<()> {
         if self.state.clean {
             return Ok(());
         }

@@ -5,21 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use xfs_check::CheckOptions;
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
-use xfs_format::{DiskAddr, StructureAddress, Superblock};
-use xfs_log::{LogDevice, find_head_and_tail};
 
+use crate::checked::{CheckerVerdict, check_volume};
 use crate::error::{Context, OracleError};
 use crate::mount::Mount;
 use crate::populate::{age, fill, populate};
 use crate::run::run;
 use crate::xfsprogs::Xfsprogs;
-
-/// The most bytes of a sector.
-const SECTOR_BYTES: usize = 32 << 10;
-/// The most findings of the checker that a message repeats.
-const MOST_FINDINGS: usize = 20;
 
 /// The seed with which all volumes are filled, so that they differ only by their geometry.
 const SEED: u64 = 1;
@@ -232,26 +225,17 @@ impl Image {
             Ok(Arc::new(device))
         };
         let device = open(&self.data)?;
-        let mut sector = vec![0; SECTOR_BYTES];
-        device.read_at(&mut sector, 0).context(|| "the superblock".to_owned())?;
-        let place = StructureAddress::Disk(DiskAddr(0));
-        let Ok(superblock) = Superblock::decode(&sector, place) else {
-            return Ok(Some("the superblock is damaged".to_owned()));
-        };
         let log = match &self.log {
             Some(log) => open(log)?,
             None => Arc::clone(&device),
         };
-        let state = LogDevice::new(log, &superblock).and_then(|log| find_head_and_tail(&log));
-        let Some(state) = state.ok().filter(|state| state.clean) else { return Ok(None) };
-        let options = CheckOptions::default().log_head(state.head);
-        let Ok(report) = xfs_check::check(&*device, &superblock, &options, &()) else {
-            return Ok(None);
-        };
-        let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
-        let damage: Vec<String> =
-            damage.take(MOST_FINDINGS).map(|finding| format!("check: {finding}")).collect();
-        Ok((!damage.is_empty()).then(|| damage.join("\n")))
+        Ok(match check_volume(&device, &log) {
+            CheckerVerdict::DirtyLog | CheckerVerdict::Refused(_) => None,
+            CheckerVerdict::Unreadable(what) => Some(format!("check: {what}")),
+            CheckerVerdict::Findings(findings) => {
+                (!findings.is_empty()).then(|| findings.join("\n"))
+            }
+        })
     }
 
     /// Returns the complaints of the newer `xfs_repair -n`, or `None` if it has none.

@@ -15,6 +15,7 @@
 //! skipped.
 
 mod agreement;
+mod checked;
 mod compare;
 mod crash;
 mod crash_history;
@@ -33,6 +34,7 @@ mod view;
 mod xfsprogs;
 
 pub use agreement::{AgreementRun, Disagreement, guarded, replay};
+pub use checked::{CheckerVerdict, check_volume};
 pub use compare::{Differences, Resumed};
 pub use crash::{CrashLoad, CrashRecipe};
 pub use crash_history::CrashHistory;

@@ -3,3 +3,44 @@
 //! Owns: the rules that turn findings into changes, the plan, the undo file, and the order of writes
 //! of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures
 //! (`xfs-evidence`), or how a plan is printed.
+//!
+//! ```text
+//!  plan_repair: overlay ─→ superblock ─→ log ─→ check ─→ rules ─→ check ─→ … ─→ Rehearsal
+//!                                                 ↑__________________│
+//!  Rehearsal::write_undo ─→ UndoFile ─→ resume: the volume as after the repair
+//!                                   └─→ undo:   the volume as before the repair
+//! ```
+//!
+//! The method and its proofs are in docs/internals/repair.md.
+
+mod action;
+mod apply;
+mod build;
+mod chunks;
+mod claims;
+mod damage;
+mod digest;
+mod error;
+mod fork;
+mod log;
+mod mapped;
+mod model;
+mod overlay;
+mod patient;
+mod plan;
+mod planning;
+mod rounds;
+mod rules;
+#[cfg(test)]
+mod testing;
+mod trees;
+mod undo;
+
+pub use action::{Action, Loss};
+pub use apply::{VolumeState, resume, undo, volume_state};
+pub use digest::Digest;
+pub use error::{RepairError, Result};
+pub use plan::{ChangedRun, LeftFinding, LogOutcome, Plan, PlanText, SCHEMA, place};
+pub use planning::{LogReplay, PlanOptions, Rehearsal, plan_repair};
+pub use rounds::{RehearsalOptions, Rehearsed, rehearse};
+pub use undo::UndoFile;

@@ -52,9 +52,23 @@ const CHECK_EXIT_CODES: [(&str, &str); 5] = [
     ("32", "a signal stopped the check"),
 ];
 
+/// Exit codes of `repair`, those of fsck(8).
+const REPAIR_EXIT_CODES: [(&str, &str); 6] = [
+    ("0", "the volume is clean, or the repair was taken back"),
+    ("1", "the volume was repaired, and no damage is left"),
+    ("4", "damage is left; with --plan, there is damage"),
+    ("8", "the repair failed; the message says whether anything was written"),
+    ("16", "the command line is invalid"),
+    ("32", "a signal stopped the repair before anything was written"),
+];
+
 /// Returns the exit codes of a command and their meanings.
 fn exit_codes(name: &str) -> &'static [(&'static str, &'static str)] {
-    if name == "check" { &CHECK_EXIT_CODES } else { &EXIT_CODES }
+    match name {
+        "check" => &CHECK_EXIT_CODES,
+        "repair" => &REPAIR_EXIT_CODES,
+        _ => &EXIT_CODES,
+    }
 }
 
 /// Adds the examples to the help of each command and its subcommands.

@@ -57,7 +57,7 @@ const COMMANDS: &[SharedOptions] = &[
         json: Json::Result,
     },
     SharedOptions {
-        commands: &["fstrim", "recover"],
+        commands: &["fstrim", "recover", "repair"],
         hidden: &["live", "no_recovery", "image"],
         json: Json::Own,
     },

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::options::JsonOption;
 
@@ -74,6 +74,53 @@ pub(crate) struct UuidArguments {
 pub(crate) struct RecoverArguments {
     /// The image or device
     pub(crate) image: PathBuf,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// Repair a damaged volume: plan, rehearse, apply, and undo
+///
+/// A plan names every change, and what it keeps and loses. The changes are made in memory first and
+/// checked there. Before the first write to the volume, an undo file with the old and the new bytes
+/// is durable. So an interrupted repair can be finished with --resume or taken back with --undo.
+/// Rules that lose something are used only with --allow-loss, after a copy to --quarantine. A dirty
+/// log is replayed first, as a part of the repair.
+/// The exit codes are those of fsck(8): 0 clean, 1 repaired, 4 damage left, 8 failed, 16 usage, 32
+/// stopped. With --plan, 4 says that there is damage. fsck.ferroxfs only checks: it never repairs,
+/// also not with -y or -p.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("mode").required(true).args(["plan", "apply", "undo", "resume", "yes"]))]
+#[command(group = ArgGroup::new("writing").args(["apply", "yes"]))]
+pub(crate) struct RepairArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// Show what a repair would change, and change nothing
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Make the plan again, compare it with this file, and apply it
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) apply: Option<PathBuf>,
+    /// Take a repair back, whether it was finished or interrupted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) undo: Option<PathBuf>,
+    /// Finish a repair that was interrupted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Plan, rehearse and apply in one go
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Write the plan to this file, for --apply
+    #[arg(short, long, value_name = "FILE", requires = "plan")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the undo file here instead of beside the image as IMAGE.undo
+    #[arg(long, value_name = "FILE", requires = "writing")]
+    pub(crate) undo_file: Option<PathBuf>,
+    /// Also use rules that lose something
+    #[arg(long, conflicts_with_all = ["undo", "resume"])]
+    pub(crate) allow_loss: bool,
+    /// Copy what goes into this directory first; it must be new or empty
+    #[arg(long, value_name = "DIR", requires = "allow_loss", conflicts_with = "plan")]
+    pub(crate) quarantine: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

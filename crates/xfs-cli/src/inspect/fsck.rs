@@ -31,16 +31,20 @@ pub(crate) fn arguments(given: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Returns whether these arguments name the command `check`.
-pub(crate) fn names_check(arguments: &[OsString]) -> bool {
+/// Returns whether these arguments name a command with the exit codes of fsck(8): `check` or
+/// `repair`.
+pub(crate) fn has_codes_of_fsck(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip(1);
-    words.find(|word| !word.as_bytes().starts_with(b"-")).is_some_and(|word| word == "check")
+    words
+        .find(|word| !word.as_bytes().starts_with(b"-"))
+        .is_some_and(|word| word == "check" || word == "repair")
 }
 
-/// Converts the exit code of a check to that of fsck(8).
+/// Converts the exit code of a check or a repair to that of fsck(8).
 pub(crate) fn code_of(exit: Exit) -> u8 {
     match exit {
         Exit::Fine => 0,
+        Exit::Repaired => 1,
         Exit::Corrupt => 4,
         Exit::Failed | Exit::Refused | Exit::LogDirty => 8,
         Exit::Usage => 16,
@@ -52,7 +56,7 @@ pub(crate) fn code_of(exit: Exit) -> u8 {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{arguments, names_check};
+    use super::{arguments, has_codes_of_fsck};
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -71,9 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn check_is_named_by_the_first_word_that_is_no_option() {
-        assert!(names_check(&words("ferroxfs -q check disk.img")));
-        assert!(!names_check(&words("ferroxfs ls check")));
-        assert!(!names_check(&words("ferroxfs")));
+    fn command_is_named_by_the_first_word_that_is_no_option() {
+        assert!(has_codes_of_fsck(&words("ferroxfs -q check disk.img")));
+        assert!(has_codes_of_fsck(&words("ferroxfs repair --plan disk.img")));
+        assert!(!has_codes_of_fsck(&words("ferroxfs ls check")));
+        assert!(!has_codes_of_fsck(&words("ferroxfs")));
     }
 }

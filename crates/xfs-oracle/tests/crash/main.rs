@@ -12,6 +12,7 @@
 //! - [`single`]: one operation, one sync, and a cut, for every pair.
 //! - [`threads`]: four threads on the same directories and files, cut anywhere.
 //! - [`failing`]: the n-th request fails, in a script of every operation.
+//! - [`silent`]: many cuts of one history, after each of which only our checker is asked.
 //!
 //! `FERROXFS_SEED=N` runs the trials of one seed, and `FERROXFS_SEED=N..M` those of several. A seed
 //! selects one of the volumes; `FERROXFS_GEOMETRY=NAME` selects it for all. Background threads
@@ -32,6 +33,7 @@ mod ours;
 mod random;
 mod resumed;
 mod script;
+mod silent;
 mod single;
 mod threads;
 #[path = "../agreement/volumes.rs"]
@@ -55,11 +57,12 @@ const FRAGMENTED_SHARE: usize = 4;
 
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
 
-const CHECKS: [(&str, Check); 4] = [
+const CHECKS: [(&str, Check); 5] = [
     ("crash_keeps_every_promise", random::check),
     ("crash_after_one_operation_keeps_its_promise", single::check),
     ("threads_that_share_break_no_promise", threads::check),
     ("failing_device_breaks_no_promise", failing::check),
+    ("recovered_crash_states_have_no_finding", silent::check),
 ];
 
 /// In a long run, seeds from this one on run only one long history each, on the volume that the
@@ -96,7 +99,7 @@ fn trial(geometry: Geometry, (what, check): (&str, Check), seed: u64) -> Trial {
     Trial::new(name, move || check(&geometry, seed))
 }
 
-fn is_long() -> bool {
+pub(crate) fn is_long() -> bool {
     std::env::var_os("FERROXFS_LONG").is_some()
 }
 

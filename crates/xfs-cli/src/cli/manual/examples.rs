@@ -321,7 +321,7 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
             ("ferroxfs check disk.img", "report what is wrong with a volume"),
             ("ferroxfs check --ndjson disk.img", "the same for programs, a finding a line"),
         ],
-        &["ferroxfs-scan(1)", "ferroxfs-recover(1)", "fsck(8)", "xfs_repair(8)"],
+        &["ferroxfs-repair(1)", "ferroxfs-recover(1)", "fsck(8)", "xfs_repair(8)"],
     ),
     entry(
         "log",
@@ -352,6 +352,17 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
             ("zstd -dc disk.metadump.zst | ferroxfs mdrestore - copy.img", "the same from a pipe"),
         ],
         &["ferroxfs-metadump(1)", "ferroxfs-check(1)", "xfs_mdrestore(8)"],
+    ),
+    entry(
+        "repair",
+        &[
+            ("ferroxfs repair --plan disk.img", "show what a repair would change"),
+            ("ferroxfs repair --plan -o plan disk.img", "keep the plan in a file"),
+            ("ferroxfs repair --apply plan disk.img", "apply exactly this plan"),
+            ("ferroxfs repair --yes disk.img", "repair; disk.img.undo takes it back"),
+            ("ferroxfs repair --undo disk.img.undo disk.img", "take the repair back"),
+        ],
+        &["ferroxfs-check(1)", "ferroxfs-recover(1)", "fsck(8)", "xfs_repair(8)"],
     ),
     entry(
         "mkfs",

@@ -1,0 +1,346 @@
+//! `repair`: plans a repair, applies it, takes it back, or finishes one that was interrupted.
+//!
+//! Owns: the files that the command opens, the order in which they become durable, and the exit
+//! code. Does **not** own: what is changed and the order of writes to the volume (`xfs-repair`), or
+//! how a plan is shown ([`report`]).
+//!
+//! A signal before the first write to the volume leaves nothing. After it, the apply is finished.
+
+mod log;
+mod quarantine;
+mod report;
+mod undo_place;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ferroxfs::check::Progress;
+use xfs_repair::{PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
+
+use self::log::Recovery;
+use self::quarantine::Quarantine;
+use self::undo_place::UndoPlace;
+use crate::cli::{GlobalOptions, RepairArguments};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::interrupt;
+use crate::json::{self, Object};
+use crate::output::{self, Output};
+use crate::run::Run;
+use crate::sandbox::Reach;
+use crate::terminal::console::Console;
+use crate::terminal::names;
+use crate::terminal::tally::{Tally, Work};
+
+/// The most bytes of a plan that is read.
+const MOST_PLAN_BYTES: u64 = 1 << 30;
+
+struct Repair {
+    image: Image,
+    mode: Mode,
+    /// The file for the part of the rehearsal that does not fit the memory.
+    spill: File,
+    is_json: bool,
+}
+
+/// The work of the command, with the files that it needs.
+enum Mode {
+    Plan { output: Option<Output>, allow_loss: bool },
+    Apply(Apply),
+    Undo(File),
+    Resume(File),
+}
+
+/// The files of an apply.
+struct Apply {
+    /// The text of the plan to compare with; `None` with `--yes`.
+    plan: Option<String>,
+    undo: UndoPlace,
+    allow_loss: bool,
+    quarantine: Option<Quarantine>,
+}
+
+/// Opens the image and the other files.
+pub(crate) fn open(
+    arguments: RepairArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    if options.log_device.is_some() {
+        let message = "repair: a volume with an external log is not repaired yet";
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    let is_json = arguments.json.json;
+    let image = Image::open_damaged(&arguments.image, options, !arguments.plan)?;
+    interrupt::arm()?;
+    let spill = tempfile::tempfile();
+    let spill = spill.map_err(|error| Failure::host(std::env::temp_dir().as_os_str(), &error))?;
+    let mode = mode(arguments, image.path())?;
+    Ok(Box::new(Repair { image, mode, spill, is_json }))
+}
+
+fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
+    let RepairArguments { apply, undo, resume, output, undo_file, allow_loss, quarantine, .. } =
+        arguments;
+    if arguments.plan {
+        let output = output::unless_stdout(output);
+        let output = output.map(|path| Output::open(&path, [image])).transpose()?;
+        return Ok(Mode::Plan { output, allow_loss });
+    }
+    let open =
+        |path: &Path| File::open(path).map_err(|error| Failure::host(path.as_os_str(), &error));
+    if let Some(path) = undo {
+        return Ok(Mode::Undo(open(&path)?));
+    }
+    if let Some(path) = resume {
+        return Ok(Mode::Resume(open(&path)?));
+    }
+    if allow_loss && quarantine.is_none() {
+        return Err(Failure::usage("repair: --allow-loss needs --quarantine DIR")
+            .hint("the directory gets a copy of everything that goes"));
+    }
+    let plan = apply.map(|path| read_plan(&path)).transpose()?;
+    let quarantine = quarantine.map(|path| Quarantine::open(&path)).transpose()?;
+    let undo = UndoPlace::open(undo_file.as_deref(), image)?;
+    Ok(Mode::Apply(Apply { plan, undo, allow_loss, quarantine }))
+}
+
+/// Reads the text of a plan.
+fn read_plan(path: &Path) -> Result<String, Failure> {
+    let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
+    let length = std::fs::metadata(path).map_err(failed)?.len();
+    if length > MOST_PLAN_BYTES {
+        return Err(failed(io::Error::other("is too long for a plan")));
+    }
+    std::fs::read_to_string(path).map_err(failed)
+}
+
+impl Run for Repair {
+    fn reach(&self) -> Reach<'_> {
+        match &self.mode {
+            Mode::Plan { output: Some(output), .. } => output.reach(),
+            Mode::Apply(apply) => apply.undo.reach(),
+            Mode::Plan { output: None, .. } | Mode::Undo(_) | Mode::Resume(_) => Reach::Nothing,
+        }
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { image, mode, spill, is_json } = *self;
+        let job = Job { image: &image, is_json };
+        match mode {
+            Mode::Plan { output, allow_loss } => {
+                let rehearsal = job.rehearse(spill, allow_loss, console)?;
+                job.show_plan(&rehearsal, output, console)
+            }
+            Mode::Apply(apply) => {
+                let rehearsal = job.rehearse(spill, apply.allow_loss, console)?;
+                job.apply(&rehearsal, apply, console)
+            }
+            Mode::Undo(file) => {
+                let undo = UndoFile::open(file).map_err(|error| job.failure(error))?;
+                let step = console.step("taking the repair back");
+                xfs_repair::undo(&undo, &**image.device(), &())
+                    .map_err(|error| job.interrupted(error))?;
+                drop(step);
+                job.say(&undo, "is as before the repair", console)
+            }
+            Mode::Resume(file) => {
+                let undo = UndoFile::open(file).map_err(|error| job.failure(error))?;
+                let step = console.step("finishing the repair");
+                xfs_repair::resume(&undo, &**image.device(), &())
+                    .map_err(|error| job.interrupted(error))?;
+                drop(step);
+                job.say(&undo, "is as after the repair", console)?;
+                Err(Failure::silent(Exit::Repaired))
+            }
+        }
+    }
+}
+
+/// Shows the progress of the checks of a rehearsal, and stops it after a signal.
+struct Bar<'a>(&'a Tally);
+
+impl Progress for Bar<'_> {
+    fn advance(&self, done: u64, total: u64) {
+        self.0.set(done, total);
+    }
+
+    fn is_stopped(&self) -> bool {
+        interrupt::check().is_err()
+    }
+}
+
+/// The image of a run, and the form of its output.
+struct Job<'a> {
+    image: &'a Image,
+    is_json: bool,
+}
+
+impl Job<'_> {
+    fn failure(&self, error: RepairError) -> Failure {
+        let exit = match &error {
+            RepairError::Unsupported(_) | RepairError::ExternalLog | RepairError::NoSuperblock => {
+                Exit::Refused
+            }
+            RepairError::Log(_) => Exit::LogDirty,
+            RepairError::NoSpace { .. } => Exit::Corrupt,
+            _ => Exit::Failed,
+        };
+        let failure = self.image.failure(Failure::new(exit, error.to_string()));
+        match error {
+            RepairError::Stopped => interrupt::check().err().unwrap_or(failure),
+            RepairError::Log(_) => failure.hint("nothing was written"),
+            _ => failure,
+        }
+    }
+
+    /// Returns the failure of an apply or an undo that may have written something.
+    fn interrupted(&self, error: RepairError) -> Failure {
+        let is_refused = matches!(error, RepairError::Refused(_));
+        let failure = self.failure(error);
+        if is_refused {
+            return failure;
+        }
+        failure.hint(
+            "the volume may be half repaired, and is marked so: run --resume or --undo with the \
+             undo file",
+        )
+    }
+
+    fn rehearse(
+        &self,
+        spill: File,
+        allow_loss: bool,
+        console: &mut Console,
+    ) -> Result<Rehearsal, Failure> {
+        let tally = console.begin(Work::check());
+        let mut options = PlanOptions::new(&Recovery);
+        options.allow_loss = allow_loss;
+        options.spill = Some(spill);
+        let rehearsal = xfs_repair::plan_repair(self.image.device().clone(), options, &Bar(&tally));
+        console.end();
+        interrupt::check()?;
+        rehearsal.map_err(|error| self.failure(error))
+    }
+
+    fn shown(&self) -> String {
+        names::in_message(self.image.path().as_os_str().as_bytes()).into_owned()
+    }
+
+    fn show_plan(
+        &self,
+        rehearsal: &Rehearsal,
+        output: Option<Output>,
+        console: &mut Console,
+    ) -> Result<(), Failure> {
+        let plan = rehearsal.plan();
+        if let Some(output) = output {
+            let written = output.writer()?.write_all(plan.text().as_bytes());
+            written.map_err(|error| output.failure(&error))?;
+            output.commit()?;
+        }
+        if self.is_json {
+            json::write_document(console.out(), plan.document())?;
+        } else {
+            report::print_plan(plan, &self.shown(), console)?;
+        }
+        match plan.is_empty() && plan.leaves_clean() {
+            true => Ok(()),
+            false => Err(Failure::silent(Exit::Corrupt)),
+        }
+    }
+
+    fn apply(
+        &self,
+        rehearsal: &Rehearsal,
+        apply: Apply,
+        console: &mut Console,
+    ) -> Result<(), Failure> {
+        let plan = rehearsal.plan();
+        if let Some(text) = &apply.plan {
+            let given = PlanText::parse(text).and_then(|given| {
+                if given.allow_loss() && !apply.allow_loss {
+                    let why = "the plan was made with --allow-loss, which --apply needs too";
+                    return Err(RepairError::Refused(why.to_owned()));
+                }
+                given.require(plan)
+            });
+            given.map_err(|error| self.failure(error))?;
+        }
+        if let Some((range, error)) = plan.unreadable.first() {
+            let message = format!(
+                "{} ranges cannot be read, the first at byte {}: {error}",
+                plan.unreadable.len(),
+                range.start
+            );
+            return Err(self.image.failure(Failure::new(Exit::Failed, message).hint(
+                "copy the device with ddrescue first, and repair the copy; --plan lists the ranges",
+            )));
+        }
+        let mut undo_file = None;
+        if !plan.is_empty() {
+            if let Some(quarantine) = apply.quarantine {
+                quarantine.fill(rehearsal).map_err(|error| self.failure(error))?;
+            }
+            undo_file = Some(self.write(rehearsal, apply.undo, console)?);
+        }
+        if self.is_json {
+            let mut object = plan.document();
+            object.insert("applied".to_owned(), undo_file.is_some().into());
+            if let Some(path) = &undo_file {
+                json::insert_name(&mut object, "undo_file", path.as_os_str().as_bytes());
+            }
+            json::write_document(console.out(), object)?;
+        } else {
+            report::print_applied(plan, &self.shown(), console)?;
+            if let Some(path) = &undo_file {
+                let file = names::in_message(path.as_os_str().as_bytes()).into_owned();
+                report::print_undo(&file, &self.shown(), console)?;
+            }
+        }
+        match (plan.leaves_clean(), plan.is_empty()) {
+            (false, _) => Err(Failure::silent(Exit::Corrupt)),
+            (true, true) => Ok(()),
+            (true, false) => Err(Failure::silent(Exit::Repaired)),
+        }
+    }
+
+    /// Makes the undo file durable, and then writes the volume. Returns the path of the undo file.
+    fn write(
+        &self,
+        rehearsal: &Rehearsal,
+        undo: UndoPlace,
+        console: &Console,
+    ) -> Result<std::path::PathBuf, Failure> {
+        let step = console.step("writing the undo file");
+        let file = undo.file()?;
+        let undo_file = rehearsal.write_undo(file).map_err(|error| self.failure(error))?;
+        interrupt::check()?;
+        let path = undo.publish()?;
+        drop(step);
+        let step = console.step("writing the repair");
+        xfs_repair::resume(&undo_file, &**self.image.device(), &())
+            .map_err(|error| self.interrupted(error))?;
+        drop(step);
+        Ok(path)
+    }
+
+    /// Says what an undo or a resume has done.
+    fn say(&self, undo: &UndoFile, state: &str, console: &mut Console) -> Result<(), Failure> {
+        if self.is_json {
+            let mut object = Object::new();
+            object.insert("state".to_owned(), state.into());
+            object.insert("runs".to_owned(), undo.run_count().into());
+            object.insert("bytes".to_owned(), undo.changed_bytes().into());
+            return Ok(json::write_document(console.out(), object)?);
+        }
+        if console.is_quiet() {
+            return Ok(());
+        }
+        let (shown, bytes) = (self.shown(), undo.changed_bytes());
+        writeln!(console.out(), "{shown}: {state}: {bytes} bytes written")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! The text of a plan and of its outcome.
+
+use std::io::{self, Write};
+
+use xfs_repair::{LogOutcome, Plan};
+
+use crate::terminal::console::Console;
+
+/// The number of findings that stay and are shown.
+const MOST_LEFT: usize = 20;
+
+/// Prints what a repair would change.
+pub(super) fn print_plan(plan: &Plan, image: &str, console: &mut Console) -> io::Result<()> {
+    let is_quiet = console.is_quiet();
+    let out = console.out();
+    print_body(plan, out)?;
+    if is_quiet {
+        return Ok(());
+    }
+    if plan.is_empty() && plan.leaves_clean() {
+        return writeln!(out, "{image}: clean, there is nothing to repair");
+    }
+    writeln!(out, "{image}: {}", totals(plan))?;
+    writeln!(out, "nothing was written; 'ferroxfs repair --yes {image}' does it")
+}
+
+/// Prints what a repair has changed.
+pub(super) fn print_applied(plan: &Plan, image: &str, console: &mut Console) -> io::Result<()> {
+    let is_quiet = console.is_quiet();
+    let out = console.out();
+    print_body(plan, out)?;
+    match (is_quiet, plan.is_empty() && plan.leaves_clean()) {
+        (true, _) => Ok(()),
+        (false, true) => writeln!(out, "{image}: clean, nothing was written"),
+        (false, false) => writeln!(out, "{image}: {}", totals(plan)),
+    }
+}
+
+/// Prints how a repair is taken back.
+pub(super) fn print_undo(file: &str, image: &str, console: &mut Console) -> io::Result<()> {
+    if console.is_quiet() {
+        return Ok(());
+    }
+    writeln!(console.out(), "'ferroxfs repair --undo {file} {image}' takes it back")
+}
+
+fn totals(plan: &Plan) -> String {
+    let left = match (plan.left.len(), plan.leaves_clean()) {
+        (_, true) => "clean after the repair".to_owned(),
+        (0, false) => "parts cannot be checked after the repair".to_owned(),
+        (left, false) => format!("{left} findings left after the repair"),
+    };
+    format!(
+        "{} findings, {} actions, {} bytes in {} runs; {left}",
+        plan.findings,
+        plan.actions.len(),
+        plan.changed_bytes(),
+        plan.runs.len()
+    )
+}
+
+/// Prints the actions and what stays damaged.
+fn print_body(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    match plan.log {
+        LogOutcome::Clean | LogOutcome::Formatted => {}
+        LogOutcome::Replayed => writeln!(out, "the log is replayed")?,
+        LogOutcome::ReplayedInPart => {
+            writeln!(out, "the log is replayed; open work in it is dropped")?;
+        }
+    }
+    for action in &plan.actions {
+        write!(out, "{}: {}", action.rule, action.place)?;
+        let codes: Vec<&str> = action.codes.iter().map(|code| code.word()).collect();
+        if !codes.is_empty() {
+            write!(out, " ({})", codes.join(", "))?;
+        }
+        writeln!(out, "\n  keeps {}", action.keeps)?;
+        for loss in &action.loses {
+            writeln!(out, "  LOSES {}", loss.what)?;
+        }
+    }
+    for left in plan.left.iter().take(MOST_LEFT) {
+        writeln!(out, "left: {}: {}: {}", left.code.word(), left.place, left.found)?;
+    }
+    if let Some(more) = plan.left.len().checked_sub(MOST_LEFT).filter(|more| *more > 0) {
+        writeln!(out, "left: {more} more; --json shows them")?;
+    }
+    for what in &plan.unchecked {
+        writeln!(out, "not checked: {what}")?;
+    }
+    for (range, error) in plan.unreadable.iter().take(MOST_LEFT) {
+        writeln!(out, "unreadable: bytes {} to {}: {error}", range.start, range.end)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! The undo file on the host: where it goes, and how it becomes durable.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, StagedFile};
+use crate::sandbox::Reach;
+use crate::terminal::names;
+
+/// The suffix of an undo file beside its image.
+const SUFFIX: &str = ".undo";
+
+/// The place of an undo file. The file has no name before [`publish`](Self::publish), so a run that
+/// writes nothing leaves nothing.
+pub(super) struct UndoPlace {
+    path: PathBuf,
+    staged: StagedFile,
+    /// The folder, which is flushed after the file has its name.
+    folder: File,
+}
+
+impl UndoPlace {
+    /// Creates the undo file at `path`, or beside the image. A file that exists is never
+    /// overwritten: it may be the only way back from an earlier repair.
+    pub(super) fn open(path: Option<&Path>, image: &Path) -> Result<Self, Failure> {
+        let path = match path {
+            Some(path) => path.to_owned(),
+            None => beside(image)?,
+        };
+        let shown = names::in_message(path.as_os_str().as_bytes()).into_owned();
+        if path.symlink_metadata().is_ok() {
+            return Err(Failure::new(Exit::Failed, format!("{shown}: exists already")).hint(
+                "finish that repair with --resume or take it back with --undo; remove the file if \
+                 the repaired volume is good; or name another file with --undo-file",
+            ));
+        }
+        let failed = |error| Failure::host(path.as_os_str(), &error);
+        let staged = StagedFile::of_image(&path).map_err(failed)?;
+        let staged = staged.ok_or_else(|| {
+            Failure::new(Exit::Failed, format!("{shown}: an undo file must be a regular file"))
+        })?;
+        let folder = File::open(output::parent(&path)).map_err(failed)?;
+        Ok(Self { path, staged, folder })
+    }
+
+    pub(super) fn reach(&self) -> Reach<'_> {
+        self.staged.reach()
+    }
+
+    /// Returns the file, open for reading and writing.
+    pub(super) fn file(&self) -> Result<File, Failure> {
+        self.staged.file().try_clone().map_err(|error| Failure::host(self.path.as_os_str(), &error))
+    }
+
+    /// Gives the file its name, and makes the name durable. Returns the path.
+    pub(super) fn publish(self) -> Result<PathBuf, Failure> {
+        let Self { path, staged, folder } = self;
+        let published = staged.publish().and_then(|()| folder.sync_all());
+        match published {
+            Ok(()) => Ok(path),
+            Err(error) => Err(Failure::host(path.as_os_str(), &error)),
+        }
+    }
+}
+
+/// Returns the path of the undo file beside an image.
+fn beside(image: &Path) -> Result<PathBuf, Failure> {
+    let is_device = image.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
+    if is_device {
+        return Err(Failure::usage("repair: a device needs --undo-file FILE")
+            .hint("the file must be on another filesystem"));
+    }
+    let mut path = image.as_os_str().to_owned();
+    path.push(SUFFIX);
+    Ok(path.into())
+}

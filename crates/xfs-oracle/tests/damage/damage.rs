@@ -1,0 +1,209 @@
+//! Damages, and how each one is done to a copy of a volume.
+
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::{Random, Xfsprogs};
+
+use crate::base::Base;
+use crate::contents::Patch;
+use crate::structures::DiskStructure;
+use crate::text;
+
+/// The verbs of `fuzz` of xfs_db.
+const VERBS: [&str; 8] =
+    ["zeroes", "ones", "firstbit", "middlebit", "lastbit", "add", "sub", "random"];
+
+/// A damage.
+#[derive(Clone, Debug)]
+pub(crate) enum Damage {
+    /// `fuzz -d`: a field is changed and the checksum is right.
+    Field { structure: String, commands: Vec<String>, field: String, verb: &'static str },
+    /// Bytes are overwritten.
+    Bytes { kind: &'static str, what: String, patch: Patch },
+    /// The end of the device is missing.
+    Truncation { length: u64 },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field { structure, field, verb, .. } => write!(f, "{structure}: {field}: {verb}"),
+            Self::Bytes { kind, what, patch } => {
+                write!(f, "{kind}: {what}: {} bytes from {}", patch.bytes.len(), patch.offset)
+            }
+            Self::Truncation { length } => write!(f, "truncation: {length} bytes are left"),
+        }
+    }
+}
+
+impl Damage {
+    /// Returns the class of the damage, under which it is counted.
+    pub(crate) fn class(&self) -> &'static str {
+        match self {
+            Self::Field { .. } => "field",
+            Self::Bytes { kind, .. } => kind,
+            Self::Truncation { .. } => "truncation",
+        }
+    }
+
+    /// Damages an image that has the contents of `base`. Returns the bytes that were changed.
+    pub(crate) fn apply(&self, base: &Base, path: &Path) -> Result<Vec<Patch>, TrialError> {
+        let file = File::options().read(true).write(true).open(path).map_err(text)?;
+        match self {
+            Self::Field { commands, field, verb, .. } => {
+                let mut db = Xfsprogs::newer()?.command("xfs_db");
+                db.arg("-x");
+                for command in commands {
+                    db.args(["-c", command]);
+                }
+                db.args(["-c", &format!("fuzz -d {field} {verb}")]).arg(path);
+                db.output().map_err(text)?;
+                base.contents.changes(&file)
+            }
+            Self::Bytes { patch, .. } => {
+                file.write_all_at(&patch.bytes, patch.offset).map_err(text)?;
+                Ok(vec![patch.clone()])
+            }
+            Self::Truncation { length } => {
+                file.set_len(*length).map_err(text)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Gives the image the contents of `base` again.
+    pub(crate) fn undo(
+        &self,
+        base: &Base,
+        path: &Path,
+        patches: &[Patch],
+    ) -> Result<(), TrialError> {
+        let file = File::options().read(true).write(true).open(path).map_err(text)?;
+        match self {
+            Self::Truncation { length } => base.contents.restore_end(&file, *length),
+            _ => base.contents.restore(&file, patches),
+        }
+    }
+}
+
+/// Returns every field with every verb.
+pub(crate) fn fields(structures: &[DiskStructure]) -> Vec<Damage> {
+    let mut all = Vec::new();
+    for structure in structures {
+        for field in &structure.fields {
+            all.extend(VERBS.map(|verb| Damage::Field {
+                structure: structure.name.clone(),
+                commands: structure.commands.clone(),
+                field: field.clone(),
+                verb,
+            }));
+        }
+    }
+    all
+}
+
+/// Makes damages of bytes.
+pub(crate) struct ByteDamages<'a> {
+    pub(crate) base: &'a Base,
+    pub(crate) structures: &'a [DiskStructure],
+    pub(crate) random: Random,
+}
+
+impl ByteDamages<'_> {
+    /// Returns the next damage. The kinds take turns.
+    pub(crate) fn next(&mut self, number: u64) -> Damage {
+        match number % 9 {
+            0 => self.in_structure("bytes", |random, bytes| {
+                let count = 1 + random.below(8);
+                (0..count).for_each(|_| {
+                    let at = random.below(bytes.len() as u64) as usize;
+                    let byte = bytes.get_mut(at).expect("a byte of the structure");
+                    *byte ^= 1 + random.below(255) as u8;
+                });
+            }),
+            1 => self.in_structure("bit", |random, bytes| {
+                let at = random.below(bytes.len() as u64) as usize;
+                *bytes.get_mut(at).expect("a byte of the structure") ^= 1 << random.below(8);
+            }),
+            2 => self.in_structure("zeroed", |_, bytes| bytes.fill(0)),
+            3 => self.in_structure("noise", |random, bytes| {
+                bytes.copy_from_slice(&random.bytes(bytes.len()));
+            }),
+            4 => self.stale(),
+            5 => self.misdirected(),
+            6 => self.burst(),
+            7 => {
+                let blocks = self.base.contents.length() / 1024;
+                Damage::Truncation { length: (1 + self.random.below(blocks - 1)) * 1024 }
+            }
+            _ => self.log_noise(),
+        }
+    }
+
+    fn structure(&mut self) -> DiskStructure {
+        let index = self.random.below(self.structures.len() as u64) as usize;
+        self.structures.get(index).expect("an index of a structure").clone()
+    }
+
+    fn in_structure(
+        &mut self,
+        kind: &'static str,
+        change: impl Fn(&mut Random, &mut [u8]),
+    ) -> Damage {
+        let structure = self.structure();
+        let mut bytes = self.base.contents.bytes(structure.offset, structure.length);
+        change(&mut self.random, &mut bytes);
+        let patch = Patch { offset: structure.offset, bytes };
+        Damage::Bytes { kind, what: structure.name, patch }
+    }
+
+    /// A block is as it was before, as a lost write leaves it.
+    fn stale(&mut self) -> Damage {
+        let earlier =
+            |structure: &DiskStructure| self.base.earlier.bytes(structure.offset, structure.length);
+        let now = |structure: &DiskStructure| {
+            self.base.contents.bytes(structure.offset, structure.length)
+        };
+        let changed: Vec<_> = self
+            .structures
+            .iter()
+            .filter(|structure| earlier(structure) != now(structure))
+            .collect();
+        let index = self.random.below(changed.len() as u64) as usize;
+        let structure = *changed.get(index).expect("the second step changes structures");
+        let patch = Patch { offset: structure.offset, bytes: earlier(structure) };
+        Damage::Bytes { kind: "stale", what: structure.name.clone(), patch }
+    }
+
+    /// A block is written to the place of another one.
+    fn misdirected(&mut self) -> Damage {
+        let (from, to) = (self.structure(), self.structure());
+        let length = from.length.min(to.length);
+        let bytes = self.base.contents.bytes(from.offset, length);
+        let what = format!("{} over {}", from.name, to.name);
+        Damage::Bytes { kind: "misdirected", what, patch: Patch { offset: to.offset, bytes } }
+    }
+
+    fn burst(&mut self) -> Damage {
+        let length = (16_u64 << 10) << self.random.below(10);
+        let end = self.base.contents.length() - length;
+        let offset = match self.random.below(2) {
+            0 => self.structure().offset.saturating_sub(self.random.below(length)).min(end),
+            _ => self.random.below(end),
+        } & !511;
+        let bytes = self.random.bytes(length as usize);
+        Damage::Bytes { kind: "burst", what: String::new(), patch: Patch { offset, bytes } }
+    }
+
+    fn log_noise(&mut self) -> Damage {
+        let (start, length) = self.base.log;
+        let bytes = 512 << self.random.below(8);
+        let offset = start + self.random.below((length - bytes) / 512) * 512;
+        let bytes = self.random.bytes(bytes as usize);
+        Damage::Bytes { kind: "log", what: String::new(), patch: Patch { offset, bytes } }
+    }
+}

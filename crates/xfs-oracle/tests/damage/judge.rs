@@ -1,0 +1,84 @@
+//! Whether xfs_repair and our checker notice a damage.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume, guarded};
+
+use crate::text;
+
+/// The most seconds for which xfs_repair may run.
+const MOST_SECONDS: &str = "120";
+/// The most lines of a report that are kept.
+const MOST_LINES: usize = 12;
+
+/// The findings of both programs for one image.
+pub(crate) struct Verdict {
+    /// The lines of `xfs_repair -n` that it does not print for the undamaged volume. Empty if it
+    /// has noticed nothing.
+    pub(crate) repair: Vec<String>,
+    /// The findings of our checker above `preen`, and what it has not checked.
+    pub(crate) check: Vec<String>,
+}
+
+/// Judges images of one volume.
+pub(crate) struct Judge {
+    /// The lines that xfs_repair prints for the undamaged volume. They speak of unlinked inodes,
+    /// which xfs_repair would connect.
+    usual: BTreeSet<String>,
+    /// Whether xfs_repair succeeds on the undamaged volume.
+    usually_clean: bool,
+}
+
+impl Judge {
+    /// Creates the judge. Our checker must find the undamaged image clean.
+    pub(crate) fn new(image: &Path) -> Result<Self, TrialError> {
+        let (usually_clean, lines) = repair(image)?;
+        let judge = Self { usual: lines.into_iter().collect(), usually_clean };
+        match judge.verdict(image)?.check {
+            findings if findings.is_empty() => Ok(judge),
+            findings => Err(text(format!("the undamaged volume has findings: {findings:?}"))),
+        }
+    }
+
+    /// Returns the findings for an image.
+    pub(crate) fn verdict(&self, image: &Path) -> Result<Verdict, TrialError> {
+        let (is_clean, lines) = repair(image)?;
+        let mut said: Vec<String> =
+            lines.into_iter().filter(|line| !self.usual.contains(line)).take(MOST_LINES).collect();
+        if is_clean != self.usually_clean && said.is_empty() {
+            said.push("it fails without a word of its own".to_owned());
+        }
+        let check = guarded(|| check(image)).map_err(|what| text(format!("a panic: {what}")))??;
+        Ok(Verdict { repair: said, check })
+    }
+}
+
+/// Runs `xfs_repair -n`. Returns whether it succeeds, and its lines.
+fn repair(image: &Path) -> Result<(bool, Vec<String>), TrialError> {
+    let repair = Xfsprogs::newer()?.command("xfs_repair");
+    let mut command = Command::new("timeout");
+    command.arg(MOST_SECONDS).arg(repair.get_program()).args(repair.get_args());
+    let output = command.arg("-n").arg(image).output().map_err(text)?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lines = said.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty());
+    Ok((output.status.success(), lines.collect()))
+}
+
+/// Runs our checker. Returns its findings above `preen`, and what it has not checked. A volume that
+/// is refused by name, or whose superblock or log cannot be read, is a finding too.
+fn check(image: &Path) -> Result<Vec<String>, TrialError> {
+    // Nothing is locked: the image is that of a test.
+    let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
+    let device: SharedDevice = Arc::new(device);
+    Ok(match check_volume(&device, &device) {
+        CheckerVerdict::Findings(findings) => findings,
+        CheckerVerdict::DirtyLog => vec!["the log is dirty".to_owned()],
+        CheckerVerdict::Unreadable(what) | CheckerVerdict::Refused(what) => vec![what],
+    })
+}

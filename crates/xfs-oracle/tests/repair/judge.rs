@@ -1,0 +1,233 @@
+//! Repairs with both tools, and what each one leaves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume, guarded};
+use xfs_repair::{LogOutcome, LogReplay, PlanOptions, plan_repair};
+
+use crate::base::Base;
+use crate::damage::Damage;
+use crate::kinds::Case;
+use crate::text;
+use crate::tree::{Kept, Names};
+
+/// The most seconds for which xfs_repair may run.
+const MOST_SECONDS: &str = "240";
+/// The exit code of xfs_repair for a dirty log.
+const DIRTY_LOG: i32 = 2;
+/// The most lines that are kept of a list.
+const MOST_LINES: usize = 6;
+
+/// The starts of lines that `xfs_repair -n` prints about any image.
+const USUAL: [&str; 6] = [
+    "Phase",
+    "- ",
+    "No modify flag set",
+    "Cannot get host",
+    "Repair may fail",
+    "the image and the host",
+];
+
+/// A volume after a repair.
+pub(crate) struct Outcome {
+    pub(crate) kept: Kept,
+    /// The first names that are not as before.
+    differences: Vec<String>,
+    /// The findings of the checker, empty for a clean volume.
+    findings: Vec<String>,
+    /// The lines of `xfs_repair -n`, empty if it notices nothing.
+    complaints: Vec<String>,
+    /// The reason why the repair failed, if it did.
+    failure: Option<String>,
+    /// The number of actions with a loss.
+    losses: usize,
+}
+
+impl Outcome {
+    /// Returns whether both checkers find nothing after one run.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.findings.is_empty() && self.complaints.is_empty() && self.failure.is_none()
+    }
+}
+
+/// Returns why a trial fails, in words.
+pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
+    let mut failures = Vec::new();
+    if let Some(failure) = &ours.failure {
+        failures.push(failure.clone());
+    }
+    let (our, their) = (&ours.kept, &theirs.kept);
+    if our.intact < their.intact || our.gone > their.gone {
+        failures.push(format!(
+            "ours {our:?} with {} losses, theirs {their:?}: {}",
+            ours.losses,
+            ours.differences.join("; ")
+        ));
+    }
+    if !ours.findings.is_empty() {
+        failures.push(format!("not clean by check: {}", ours.findings.join("; ")));
+    }
+    if !ours.complaints.is_empty() {
+        failures.push(format!("not clean by xfs_repair -n: {}", ours.complaints.join("; ")));
+    }
+    failures
+}
+
+/// Repairs copies of one volume.
+pub(crate) struct Judge<'a> {
+    base: &'a Base,
+    names: Names,
+    ours: PathBuf,
+    theirs: PathBuf,
+}
+
+impl<'a> Judge<'a> {
+    /// Reads the undamaged volume.
+    pub(crate) fn new(base: &'a Base, folder: &Path) -> Result<Self, TrialError> {
+        let names = Names::read(&base.image.data)?;
+        println!("repairs: the volume has {} names", names.count());
+        let copies = ["ours.xfs", "theirs.xfs"].map(|name| folder.join(name));
+        let [ours, theirs] = copies;
+        Ok(Self { base, names, ours, theirs })
+    }
+
+    /// Damages both copies and repairs each with one tool. Returns `None` if the damage changes
+    /// nothing: a field may have the value already.
+    pub(crate) fn repair_both(&self, case: &Case) -> Result<Option<[Outcome; 2]>, TrialError> {
+        copy(&self.base.image.data, &self.ours)?;
+        let patches = case.damage.apply(self.base, &self.ours)?;
+        if patches.is_empty() && matches!(case.damage, Damage::Field { .. }) {
+            return Ok(None);
+        }
+        copy(&self.ours, &self.theirs)?;
+        let repaired = guarded(|| repair(&self.ours));
+        let (failure, losses) = match repaired {
+            Ok(Ok(losses)) => (None, losses),
+            Ok(Err(error)) => (Some(format!("the repair fails: {error}")), 0),
+            Err(panic) => (Some(format!("the repair panics: {panic}")), 0),
+        };
+        let ours = Outcome { failure, losses, ..self.look_at(&self.ours)? };
+        let failure = xfs_repair(&self.theirs)?;
+        let theirs = Outcome { failure, ..self.look_at(&self.theirs)? };
+        Ok(Some([ours, theirs]))
+    }
+
+    /// Reads a repaired volume, and asks both checkers.
+    fn look_at(&self, image: &Path) -> Result<Outcome, TrialError> {
+        let found = Names::read(image);
+        let (found, unreadable) = match found {
+            Ok(found) => (found, None),
+            Err(error) => (Names::default(), Some(format!("it cannot be read: {error}"))),
+        };
+        let mut complaints = complaints(image)?;
+        complaints.extend(unreadable);
+        complaints.extend(found.unreadable.iter().take(MOST_LINES).cloned());
+        Ok(Outcome {
+            kept: self.names.kept_in(&found),
+            differences: self.names.differences(&found, MOST_LINES),
+            findings: findings(image)?,
+            complaints,
+            failure: None,
+            losses: 0,
+        })
+    }
+}
+
+/// Copies an image without its holes.
+fn copy(from: &Path, to: &Path) -> Result<(), TrialError> {
+    if to.exists() {
+        fs::remove_file(to).map_err(text)?;
+    }
+    let mut command = Command::new("cp");
+    let status = command.arg("--sparse=always").arg(from).arg(to).status().map_err(text)?;
+    if status.success() { Ok(()) } else { Err(text("cp fails")) }
+}
+
+/// The recovery of a dirty log, as the command line makes it.
+struct Recovery;
+
+impl LogReplay for Recovery {
+    fn replay(&self, device: SharedDevice) -> Result<LogOutcome, String> {
+        let open = ferroxfs::OpenOptions::new().write(true);
+        let open = open.fixed_time(ferroxfs::Timestamp::default());
+        let recovered = open.with_devices(device, None).recover();
+        let summary = recovered.map_err(|error| error.to_string())?;
+        Ok(summary.map_or(LogOutcome::Clean, |_| LogOutcome::Replayed))
+    }
+}
+
+/// Repairs an image with our tool. Returns the number of actions with a loss.
+fn repair(image: &Path) -> Result<usize, String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let device = FileDevice::open(image, OpenOptions::read_write()).map_err(|e| failed(&e))?;
+    let device: SharedDevice = Arc::new(device);
+    let mut options = PlanOptions::new(&Recovery);
+    options.allow_loss = true;
+    let rehearsal = plan_repair(device.clone(), options, &()).map_err(|e| failed(&e))?;
+    let plan = rehearsal.plan();
+    if std::env::var_os("FERROXFS_SHOW").is_some() {
+        for action in &plan.actions {
+            println!(
+                "  {}: {}: keeps {}: {:?}",
+                action.rule, action.place, action.keeps, action.loses
+            );
+        }
+    }
+    if !plan.is_empty() {
+        let file = tempfile::tempfile().map_err(|e| failed(&e))?;
+        let undo = rehearsal.write_undo(file).map_err(|e| failed(&e))?;
+        xfs_repair::resume(&undo, &*device, &()).map_err(|e| failed(&e))?;
+    }
+    Ok(plan.actions.iter().filter(|action| !action.loses.is_empty()).count())
+}
+
+fn program(arguments: &[&str], image: &Path) -> Result<std::process::Output, TrialError> {
+    let repair = Xfsprogs::newer()?.command("xfs_repair");
+    let mut command = Command::new("timeout");
+    command.arg(MOST_SECONDS).arg(repair.get_program()).args(repair.get_args());
+    command.args(arguments).arg(image).output().map_err(text)
+}
+
+/// Repairs an image with xfs_repair, and without its log if xfs_repair asks for that. Returns why
+/// it failed, if it did.
+fn xfs_repair(image: &Path) -> Result<Option<String>, TrialError> {
+    let mut output = program(&[], image)?;
+    if output.status.code() == Some(DIRTY_LOG) {
+        output = program(&["-L"], image)?;
+    }
+    let code = output.status.code();
+    Ok((code != Some(0)).then(|| format!("xfs_repair ends with {code:?}")))
+}
+
+/// Returns the lines of `xfs_repair -n` if it notices something.
+fn complaints(image: &Path) -> Result<Vec<String>, TrialError> {
+    let output = program(&["-n"], image)?;
+    if output.status.success() {
+        return Ok(Vec::new());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let says_more = |line: &&str| {
+        !USUAL.iter().any(|usual| line.trim().starts_with(usual)) && !line.trim().is_empty()
+    };
+    let lines = said.lines().filter(says_more).take(MOST_LINES).map(|line| line.trim().to_owned());
+    Ok(lines.chain([format!("code {:?}", output.status.code())]).collect())
+}
+
+/// Returns the findings of our checker above `preen`, and what it has not checked.
+fn findings(image: &Path) -> Result<Vec<String>, TrialError> {
+    let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
+    let device: SharedDevice = Arc::new(device);
+    let verdict = guarded(|| check_volume(&device, &device));
+    Ok(match verdict {
+        Ok(CheckerVerdict::Findings(findings)) => findings.into_iter().take(MOST_LINES).collect(),
+        Ok(CheckerVerdict::DirtyLog) => vec!["the log is dirty".to_owned()],
+        Ok(CheckerVerdict::Unreadable(what) | CheckerVerdict::Refused(what)) => vec![what],
+        Err(panic) => vec![format!("the checker panics: {panic}")],
+    })
+}

@@ -1,0 +1,85 @@
+//! The damages of the trials: those of the checker's trials, and larger ones.
+
+use std::fmt;
+
+use xfs_oracle::Random;
+
+use crate::base::Base;
+use crate::contents::Patch;
+use crate::damage::{self, ByteDamages, Damage};
+use crate::structures::DiskStructure;
+
+/// A damage, and the class under which it is counted.
+pub(crate) struct Case {
+    pub(crate) class: String,
+    pub(crate) damage: Damage,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.damage.fmt(f)
+    }
+}
+
+/// Makes one damage after the other. The kinds take turns.
+pub(crate) struct Kinds<'a> {
+    fields: Vec<Damage>,
+    bytes: ByteDamages<'a>,
+    random: Random,
+}
+
+/// The damages of known places come first, once each.
+const KNOWN: u64 = 4;
+
+impl<'a> Kinds<'a> {
+    pub(crate) fn new(base: &'a Base, structures: &'a [DiskStructure], seed: u64) -> Self {
+        let bytes = ByteDamages { base, structures, random: Random::new(seed) };
+        let random = Random::new(seed.wrapping_add(1));
+        Self { fields: damage::fields(structures), bytes, random }
+    }
+
+    /// Returns damage `number`.
+    pub(crate) fn next(&mut self, number: u64) -> Case {
+        if number < KNOWN {
+            return self.known(number);
+        }
+        // Truncation (7) is left out: the missing end comes back by no repair. Half of the others
+        // are fields.
+        let damage = match number % 10 {
+            kind @ (0..=3) => self.bytes.next(kind),
+            4 => self.bytes.next(4),
+            5 => self.bytes.next(5),
+            6 => self.bytes.next(6),
+            _ => {
+                let index = self.random.below(self.fields.len() as u64) as usize;
+                self.fields.get(index).expect("an index of a field").clone()
+            }
+        };
+        Case { class: damage.class().to_owned(), damage }
+    }
+
+    /// Returns a damage of a place that each volume has.
+    fn known(&self, number: u64) -> Case {
+        let base = self.bytes.base;
+        let superblock = base.superblock().expect("the undamaged superblock decodes");
+        let geometry = &superblock.geometry;
+        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+        let (class, offset, length) = match number {
+            0 => ("root", self.root_offset(), u64::from(geometry.inode_size)),
+            1 => ("first-mib", 0, 1 << 20),
+            2 => ("group-headers", group_bytes, 64 << 10),
+            _ => ("group-start", 2 * group_bytes, 8 << 20),
+        };
+        let bytes = vec![0; length as usize];
+        let patch = Patch { offset, bytes };
+        let damage = Damage::Bytes { kind: "zeroed", what: class.to_owned(), patch };
+        Case { class: class.to_owned(), damage }
+    }
+
+    fn root_offset(&self) -> u64 {
+        let superblock = self.bytes.base.superblock().expect("the undamaged superblock decodes");
+        let location = superblock.geometry.inode_location(superblock.root_inode);
+        let location = location.expect("the root inode lies in the volume");
+        location.cluster.0 * 512 + u64::from(location.offset_bytes)
+    }
+}

@@ -1,0 +1,118 @@
+//! Damages copies of a volume, and compares our repair with that of xfs_repair.
+//!
+//! Each damage is done to two copies. Our repair and xfs_repair each repair one of them in one run.
+//! Then every name of the undamaged volume is looked for: in its place with its contents and
+//! attributes, elsewhere, or nowhere. In no trial may our repair keep less than xfs_repair, and
+//! after one run our copy must be clean by the checker and by `xfs_repair -n`.
+//!
+//! A usual run has a few damages of each kind on a small volume. `FERROXFS_LONG=1` has more on a
+//! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages.
+
+mod base;
+#[path = "../damage/contents.rs"]
+mod contents;
+#[path = "../damage/damage.rs"]
+#[allow(dead_code, reason = "the trials of the checker use the rest")]
+mod damage;
+mod judge;
+mod kinds;
+#[path = "../damage/structures.rs"]
+mod structures;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::process::ExitCode;
+
+use xfs_oracle::harness::{Trial, TrialError, run, seeds};
+use xfs_oracle::ready_with_programs;
+
+use base::{Base, BaseKind};
+use judge::{Judge, Outcome};
+use kinds::Kinds;
+
+/// Number of damages of a usual run, and of a long run.
+const COUNTS: (u64, u64) = (16, 260);
+
+fn main() -> ExitCode {
+    let trials = seeds(1).map(|seed| {
+        let name = format!("repair_keeps_at_least_as_much_as_xfs_repair::{seed}");
+        Trial::new(name, move || check_repairs(seed))
+    });
+    run(trials.collect())
+}
+
+fn text(error: impl fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
+
+fn is_long() -> bool {
+    std::env::var_os("FERROXFS_LONG").is_some()
+}
+
+/// The sums of one tool over all trials of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    trials: u64,
+    whole: u64,
+    clean: u64,
+    gone: u64,
+    found: u64,
+}
+
+impl Sums {
+    fn add(&mut self, outcome: &Outcome) {
+        self.trials += 1;
+        self.whole += u64::from(outcome.kept.is_whole());
+        self.clean += u64::from(outcome.is_clean());
+        self.gone += outcome.kept.gone;
+        self.found += outcome.kept.moved;
+    }
+}
+
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trials, whole, clean, gone, found } = self;
+        write!(
+            f,
+            "{trials} trials: {whole} whole, {clean} clean after one run, {gone} names gone, \
+             {found} names in lost+found"
+        )
+    }
+}
+
+/// Damages a volume in many ways, repairs it with both tools, and compares the results.
+fn check_repairs(seed: u64) -> Result<(), TrialError> {
+    ready_with_programs()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let base = Base::make(BaseKind::chosen(), folder.path())?;
+    let judge = Judge::new(&base, folder.path())?;
+    let structures = structures::all(&base)?;
+    let count = if is_long() { COUNTS.1 } else { COUNTS.0 };
+    let mut kinds = Kinds::new(&base, &structures, seed);
+    let mut sums: BTreeMap<String, [Sums; 2]> = BTreeMap::new();
+    let mut failed = 0;
+    for number in 0..count {
+        let damage = kinds.next(number);
+        let outcomes = judge.repair_both(&damage)?;
+        let Some([ours, theirs]) = outcomes else { continue };
+        for class in [damage.class.clone(), "all".to_owned()] {
+            let [our_sums, their_sums] = sums.entry(class).or_default();
+            our_sums.add(&ours);
+            their_sums.add(&theirs);
+        }
+        let failures = judge::failures(&ours, &theirs);
+        failed += u64::from(!failures.is_empty());
+        for failure in failures {
+            println!("worse: {number}: {damage}: {failure}");
+        }
+    }
+    for (class, [ours, theirs]) in &sums {
+        println!("repairs: {class}: ferroxfs: {ours}");
+        println!("repairs: {class}: xfs_repair: {theirs}");
+    }
+    match failed {
+        0 => Ok(()),
+        failed => Err(text(format!("{failed} of {count} trials are worse or not clean"))),
+    }
+}

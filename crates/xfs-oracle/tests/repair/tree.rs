@@ -1,0 +1,175 @@
+//! The names of a volume, and how many of them a repair has kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ferroxfs::{FileType, Node, Volume};
+use xfs_oracle::harness::TrialError;
+
+use crate::text;
+
+/// The longest contents of a file that are compared.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A file, as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileFacts {
+    number: u64,
+    mode: u16,
+    links: u32,
+    /// The checksum of the contents, or of the target of a symbolic link.
+    contents: u32,
+    /// The attributes with their values.
+    attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// The names of a volume.
+#[derive(Default)]
+pub(crate) struct Names {
+    files: BTreeMap<PathBuf, FileFacts>,
+    /// The parts that could not be read.
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// How many names of the undamaged volume a repaired volume has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Names in their place whose inode, contents and attributes are as before.
+    pub(crate) intact: u64,
+    /// Names in their place whose inode is the same, with other contents or attributes.
+    pub(crate) changed: u64,
+    /// Inodes that the undamaged volume had under this name, and that have another name.
+    pub(crate) moved: u64,
+    /// Names whose inode has no name any more.
+    pub(crate) gone: u64,
+}
+
+impl Kept {
+    /// Returns whether every name is intact.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.changed + self.moved + self.gone == 0
+    }
+}
+
+impl Names {
+    /// Reads all names of a volume. What cannot be read is left out.
+    pub(crate) fn read(image: &Path) -> Result<Self, TrialError> {
+        let volume = Volume::open(image).map_err(text)?;
+        let mut names = Self::default();
+        let walk = volume.walk("/").map_err(text)?;
+        for entry in walk {
+            match entry {
+                Ok(entry) => {
+                    if let Some(facts) = names.facts(&entry.node) {
+                        names.files.insert(entry.path, facts);
+                    }
+                }
+                Err(error) => names.unreadable.push(error.to_string()),
+            }
+        }
+        Ok(names)
+    }
+
+    fn facts(&mut self, node: &Node) -> Option<FileFacts> {
+        let metadata = node.metadata();
+        let contents = match node.file_type() {
+            FileType::Regular => {
+                let mut bytes = Vec::new();
+                let file = node.open_read_only();
+                let read = file.map_err(|error| error.to_string()).and_then(|file| {
+                    let read = file.take(MOST_BYTES).read_to_end(&mut bytes);
+                    read.map_err(|error| error.to_string())
+                });
+                if let Err(error) = read {
+                    self.unreadable.push(error);
+                    return None;
+                }
+                crc32c::crc32c(&bytes)
+            }
+            FileType::Symlink => match node.read_link() {
+                Ok(target) => crc32c::crc32c(target.as_bytes()),
+                Err(error) => {
+                    self.unreadable.push(error.to_string());
+                    return None;
+                }
+            },
+            _ => 0,
+        };
+        let mut attributes = BTreeMap::new();
+        for attribute in node.attributes().into_iter().flatten() {
+            if let Ok(value) = node.attribute(&attribute.name) {
+                attributes.insert(attribute.name.as_bytes().to_vec(), value);
+            }
+        }
+        let number = node.number().0;
+        Some(FileFacts { number, mode: metadata.mode, links: metadata.nlink, contents, attributes })
+    }
+
+    /// Counts which of these names another volume has.
+    pub(crate) fn kept_in(&self, other: &Self) -> Kept {
+        let numbers: BTreeSet<u64> = other.files.values().map(|file| file.number).collect();
+        let mut kept = Kept::default();
+        for (path, file) in &self.files {
+            let there = other.files.get(path);
+            let count = match there {
+                Some(found) if found.number == file.number && found.is_equal(file) => {
+                    &mut kept.intact
+                }
+                Some(found) if found.number == file.number => &mut kept.changed,
+                _ if numbers.contains(&file.number) => &mut kept.moved,
+                _ => &mut kept.gone,
+            };
+            *count += 1;
+        }
+        kept
+    }
+
+    /// Returns the first names that are not intact in another volume.
+    pub(crate) fn differences(&self, other: &Self, most: usize) -> Vec<String> {
+        let differs = |(path, file): &(&PathBuf, &FileFacts)| {
+            !other
+                .files
+                .get(*path)
+                .is_some_and(|found| found.number == file.number && found.is_equal(file))
+        };
+        let describe = |(path, file): (&PathBuf, &FileFacts)| match other.files.get(path) {
+            None => format!("{}: no such name", path.display()),
+            Some(found) => format!("{}: {}", path.display(), file.difference(found)),
+        };
+        self.files.iter().filter(differs).map(describe).take(most).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.files.len()
+    }
+}
+
+impl FileFacts {
+    /// Compares everything but the link count of a directory, which counts lost+found too.
+    fn is_equal(&self, other: &Self) -> bool {
+        let is_directory = self.mode & 0o170_000 == 0o040_000;
+        self.mode == other.mode
+            && (is_directory || self.links == other.links)
+            && self.contents == other.contents
+            && self.attributes == other.attributes
+    }
+
+    fn difference(&self, other: &Self) -> String {
+        if self.number != other.number {
+            return format!("inode {} instead of {}", other.number, self.number);
+        }
+        if self.mode != other.mode {
+            return format!("mode {:o} instead of {:o}", other.mode, self.mode);
+        }
+        if self.links != other.links {
+            return format!("{} links instead of {}", other.links, self.links);
+        }
+        if self.attributes != other.attributes {
+            let (here, there) = (self.attributes.len(), other.attributes.len());
+            return format!("{there} attributes instead of {here}, or other values");
+        }
+        "other contents".to_owned()
+    }
+}

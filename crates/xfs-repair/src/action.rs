@@ -1,0 +1,67 @@
+//! The changes of a plan, as a person reads them.
+
+use std::ops::Range;
+
+use xfs_check::{Code, Place};
+use xfs_format::InodeNumber;
+
+/// One change of a plan: an object that a rule rewrites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Action {
+    /// The name of the rule.
+    pub rule: &'static str,
+    /// The object that is rewritten.
+    pub place: Place,
+    /// The codes of the findings that led to the change. Empty for a change that follows from
+    /// another change.
+    pub codes: Vec<Code>,
+    /// The evidence and the contents that are kept, in words.
+    pub keeps: String,
+    /// The contents that are lost. Empty for most changes.
+    pub loses: Vec<Loss>,
+}
+
+impl Action {
+    /// Creates the report of a change that loses nothing.
+    #[must_use]
+    pub fn new(
+        rule: &'static str,
+        place: Place,
+        codes: Vec<Code>,
+        keeps: impl Into<String>,
+    ) -> Self {
+        Self { rule, place, codes, keeps: keeps.into(), loses: Vec::new() }
+    }
+
+    /// Adds contents that are lost.
+    #[must_use]
+    pub fn losing(mut self, inode: Option<InodeNumber>, what: impl Into<String>) -> Self {
+        self.loses.push(Loss { inode, what: what.into(), ranges: Vec::new() });
+        self
+    }
+
+    /// Adds a range of bytes of the device to the last loss. The repair does not overwrite these
+    /// bytes, but frees them: the quarantine keeps a copy.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the action has no loss yet.
+    #[must_use]
+    pub fn losing_bytes(mut self, range: Range<u64>) -> Self {
+        self.loses.last_mut().expect("a range belongs to a loss").ranges.push(range);
+        self
+    }
+}
+
+/// Contents that a change loses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// The inode that loses the contents, or that is lost.
+    pub inode: Option<InodeNumber>,
+    /// The contents, in words.
+    pub what: String,
+    /// The byte ranges of the device that the repair frees and does not overwrite.
+    pub ranges: Vec<Range<u64>>,
+}

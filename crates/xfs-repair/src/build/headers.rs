@@ -1,0 +1,34 @@
+//! The header sectors of a group: AGF, AGI, AGFL.
+//!
+//! Owns: the sealed sectors. Does **not** own: the values, which rule `space` counts.
+
+use xfs_format::agf::{AGF_SECTOR, Agf};
+use xfs_format::agfl::{self, AGFL_SECTOR};
+use xfs_format::agi::{AGI_SECTOR, Agi};
+use xfs_format::{AgBlock, AgNumber, BlockKind, Geometry, Lsn};
+
+use crate::build::btree::BuiltBlock;
+
+/// Returns the sealed sector of an AGF, with the LSN that it carries.
+pub(crate) fn agf(agf: &Agf, geometry: &Geometry) -> BuiltBlock {
+    let mut bytes = vec![0; geometry.sector_size as usize];
+    agf.encode(geometry, &mut bytes);
+    BlockKind::Agf.seal(&mut bytes, agf.lsn);
+    BuiltBlock { at: geometry.header_disk_addr(agf.group, AGF_SECTOR), bytes }
+}
+
+/// Returns the sealed sector of an AGI, with the LSN that it carries.
+pub(crate) fn agi(agi: &Agi, geometry: &Geometry) -> BuiltBlock {
+    let mut bytes = vec![0; geometry.sector_size as usize];
+    agi.encode(geometry, &mut bytes);
+    BlockKind::Agi.seal(&mut bytes, agi.lsn);
+    BuiltBlock { at: geometry.header_disk_addr(agi.group, AGI_SECTOR), bytes }
+}
+
+/// Returns the sealed sector of a free list with these blocks, from its first entry on.
+pub(crate) fn agfl(group: AgNumber, blocks: &[AgBlock], geometry: &Geometry) -> BuiltBlock {
+    let mut bytes = vec![0; geometry.sector_size as usize];
+    agfl::encode(group, 0, blocks, geometry, &mut bytes);
+    BlockKind::Agfl.seal(&mut bytes, Lsn(0));
+    BuiltBlock { at: geometry.header_disk_addr(group, AGFL_SECTOR), bytes }
+}

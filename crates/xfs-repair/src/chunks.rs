@@ -1,0 +1,214 @@
+//! The inode chunks of a group, from all evidence for them.
+//!
+//! Owns: the chunks and their masks. Does **not** own: the inode btrees, which rule `space` builds
+//! from the chunks.
+//!
+//! If the inode btree is damaged, a chunk is believed if a record of a leaf, the reverse map or its
+//! own inodes prove it. An inode proves itself by its checksum and by its number, which is its
+//! place. A chunk that only free inodes prove is left over from a chunk that was freed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_evidence::InodeState;
+use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode_chunk::{FreeInodeChunks, INODES_PER_HOLE_BIT, InodeChunk, InodeChunks};
+use xfs_format::rmap::RmapOwner;
+use xfs_format::{AgBlock, AgInode, AgNumber, Group};
+
+use crate::patient::Patient;
+use crate::trees;
+
+/// The chunks of a group, and how sound the btrees are that record them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GroupChunks {
+    /// The chunks, in order.
+    pub(crate) chunks: Vec<InodeChunk>,
+    /// The blocks of both inode btrees, as far as they could be walked.
+    pub(crate) tree_blocks: BTreeSet<AgBlock>,
+    /// Whether both inode btrees could be walked without damage.
+    pub(crate) is_whole: bool,
+}
+
+/// Finds the chunks of a group.
+pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
+    let agi = trees::agi(patient, number).map(|header| header.header);
+    let has_free_tree = patient.geometry().has_ro_compat(xfs_format::RoCompatFeatures::FINOBT);
+    let root = agi.as_ref().map(|agi| agi.inode_btree);
+    let free_root = agi.as_ref().and_then(|agi| agi.free_inode_btree);
+    let all = root.map(|root| trees::walk::<InodeChunks>(patient, number, root));
+    let free = free_root.map(|root| trees::walk::<FreeInodeChunks>(patient, number, root));
+    let mut found = GroupChunks::default();
+    found.tree_blocks.extend(all.iter().flat_map(|tree| tree.blocks.iter().copied()));
+    found.tree_blocks.extend(free.iter().flat_map(|tree| tree.blocks.iter().copied()));
+    let is_free_whole = !has_free_tree || free.is_some_and(|tree| tree.is_whole);
+    found.is_whole = is_free_whole && all.as_ref().is_some_and(|tree| tree.is_whole);
+    found.chunks = match all {
+        Some(all) if all.is_whole => all.records,
+        _ => {
+            let mut records = trees::read::<InodeChunks>(patient, number, root).records;
+            if has_free_tree {
+                records.extend(trees::read::<FreeInodeChunks>(patient, number, free_root).records);
+            }
+            Search::new(patient, number).chunks(&records)
+        }
+    };
+    found
+}
+
+/// Returns a chunk with its free mask as the inodes on disk say. An inode that cannot be read keeps
+/// its bit.
+pub(crate) fn with_masks_of_inodes(
+    patient: &Patient,
+    group: &Group<'_>,
+    chunk: &InodeChunk,
+) -> InodeChunk {
+    let evidence = patient.evidence();
+    let mut free = chunk.free;
+    for position in 0..INODES_PER_CHUNK {
+        let bit = 1_u64 << position;
+        if chunk.present() & bit == 0 {
+            free |= bit;
+            continue;
+        }
+        let inode = group.join_inode(AgInode(chunk.start.0 + position));
+        match evidence.inode(inode).state {
+            InodeState::Sound(_) => free &= !bit,
+            InodeState::Free(_) => free |= bit,
+            // A doubtful core with a mode is in use, unless the record says otherwise.
+            InodeState::Doubtful(..) | InodeState::Gone(_) => {}
+        }
+    }
+    let present = chunk.present();
+    let free_count = u8::try_from((present & free).count_ones()).expect("at most 64 inodes");
+    InodeChunk { free, free_count, ..*chunk }
+}
+
+/// The search for chunks of a group whose inode btree is damaged.
+struct Search<'a> {
+    patient: &'a Patient,
+    group: Group<'a>,
+}
+
+impl<'a> Search<'a> {
+    fn new(patient: &'a Patient, number: AgNumber) -> Self {
+        let group = Group::new(patient.geometry(), number).expect("a group of the volume");
+        Self { patient, group }
+    }
+
+    fn chunks(&self, records: &[InodeChunk]) -> Vec<InodeChunk> {
+        let map = self.patient.reverse_map(self.group.number());
+        let mut mapped = BTreeSet::new();
+        for record in map.records.iter().filter(|record| record.owner == RmapOwner::Inodes) {
+            mapped.extend(record.start.0..record.end().0);
+        }
+        let mut known: BTreeMap<u32, InodeChunk> = BTreeMap::new();
+        for record in records {
+            known.entry(record.start.0).or_insert(*record);
+        }
+        let mut starts: BTreeSet<u32> = known.keys().copied().collect();
+        starts.extend(mapped.iter().flat_map(|block| self.starts_at(*block)));
+        if !map.is_whole {
+            let blocks = self.group.geometry().header_blocks()..self.group.length_blocks();
+            starts.extend(blocks.flat_map(|block| self.starts_at(block)));
+        }
+        let mut chunks: Vec<InodeChunk> = Vec::new();
+        for start in starts {
+            let is_covered =
+                chunks.last().is_some_and(|last| last.position(AgInode(start)).is_some());
+            if is_covered {
+                continue;
+            }
+            let proof = Proof { mapped: &mapped, map_is_whole: map.is_whole };
+            chunks.extend(self.chunk(AgInode(start), known.get(&start), &proof));
+        }
+        chunks
+    }
+
+    /// Returns the first inodes of the chunks that can hold inodes of this block.
+    fn starts_at(&self, block: u32) -> Vec<u32> {
+        let geometry = self.group.geometry();
+        let per_block = 1_u32 << geometry.inodes_per_block_log;
+        if per_block >= INODES_PER_CHUNK {
+            let first = block << geometry.inodes_per_block_log;
+            return (first..first + per_block).step_by(INODES_PER_CHUNK as usize).collect();
+        }
+        let alignment = match geometry.sparse_alignment_blocks {
+            0 => geometry.inode_alignment_blocks.max(1),
+            _ => geometry.chunk_blocks(),
+        };
+        vec![(block - block % alignment) << geometry.inodes_per_block_log]
+    }
+
+    /// Returns the chunk at `start`, or `None` if nothing proves it.
+    fn chunk(
+        &self,
+        start: AgInode,
+        record: Option<&InodeChunk>,
+        proof: &Proof<'_>,
+    ) -> Option<InodeChunk> {
+        let (mut present, mut free, mut used) = (0_u64, u64::MAX, 0_u64);
+        let evidence = self.patient.evidence();
+        for position in 0..INODES_PER_CHUNK {
+            let bit = 1_u64 << position;
+            let inode = AgInode(start.0.checked_add(position)?);
+            if !self.group.contains_inode(inode) {
+                continue;
+            }
+            let block = self.group.geometry().ag_inode_block(inode).0;
+            let is_mapped = proof.mapped.contains(&block);
+            let is_recorded = record.is_some_and(|record| record.present() & bit != 0);
+            match evidence.inode(self.group.join_inode(inode)).state {
+                InodeState::Sound(_) if is_mapped || !proof.map_is_whole => {
+                    (present, used, free) = (present | bit, used | bit, free & !bit);
+                }
+                InodeState::Free(_) if is_mapped || !proof.map_is_whole => present |= bit,
+                _ if is_mapped || (is_recorded && !proof.map_is_whole) => {
+                    present |= bit;
+                    // Without a record, a garbled inode counts as used: it may be a file.
+                    let is_free = record.is_some_and(|record| record.free & bit != 0);
+                    free = if is_free { free } else { free & !bit };
+                }
+                _ => {}
+            }
+        }
+        let is_proven = used != 0 || record.is_some() || proof.proves(self.group, start);
+        if present == 0 || !is_proven {
+            return None;
+        }
+        let chunk = of_masks(start, present, free);
+        Some(chunk).filter(|chunk| chunk.count > 0)
+    }
+}
+
+/// The reverse map as evidence for chunks.
+struct Proof<'a> {
+    /// The blocks of inodes by the reverse map.
+    mapped: &'a BTreeSet<u32>,
+    map_is_whole: bool,
+}
+
+impl Proof<'_> {
+    fn proves(&self, group: Group<'_>, start: AgInode) -> bool {
+        let first = group.geometry().ag_inode_block(start).0;
+        let blocks = group.geometry().chunk_blocks();
+        self.mapped.range(first..first.saturating_add(blocks)).next().is_some()
+    }
+}
+
+/// Returns a chunk of masks of single inodes. Four inodes that are not all present are a hole.
+fn of_masks(start: AgInode, present: u64, free: u64) -> InodeChunk {
+    let mut holes = 0_u16;
+    for bit in 0..INODES_PER_CHUNK / INODES_PER_HOLE_BIT {
+        let four = 0xf_u64 << (bit * INODES_PER_HOLE_BIT);
+        if present & four != four {
+            holes |= 1 << bit;
+        }
+    }
+    let mut chunk = InodeChunk { start, holes, count: 0, free_count: 0, free };
+    let present = chunk.present();
+    chunk.free |= !present;
+    chunk.count = u8::try_from(present.count_ones()).expect("a chunk has at most 64 inodes");
+    let free_count = (present & chunk.free).count_ones();
+    chunk.free_count = u8::try_from(free_count).expect("a chunk has at most 64 inodes");
+    chunk
+}

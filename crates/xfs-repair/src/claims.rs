@@ -1,0 +1,198 @@
+//! The claims of all owners of a volume but its space btrees: the truth about space.
+//!
+//! Owns: the claims, and the gaps between them. Does **not** own: decisions between two owners of
+//! one block.
+//!
+//! A claim has the form of a record of the reverse map.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_format::extent::Extent;
+use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::refcount::{RefcountDomain, Refcounts};
+use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
+use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, InodeNumber, RoCompatFeatures};
+
+use crate::model::{InodeState, Model, ModelFork};
+use crate::patient::Patient;
+use crate::trees;
+
+/// The claims of each group, not sorted.
+pub(crate) type Claims = BTreeMap<AgNumber, Vec<Rmap>>;
+
+/// Returns the claims of all owners but the btrees and the free list of groups.
+pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
+    let geometry = patient.geometry();
+    let mut claims = Claims::new();
+    for group in geometry.groups() {
+        let own = claims.entry(group).or_default();
+        own.push(claim(AgBlock(0), geometry.header_blocks(), RmapOwner::Volume));
+        for chunk in model.chunks.get(&group).into_iter().flatten() {
+            claim_chunk(geometry, chunk, own);
+        }
+        own.extend(staging(patient, group));
+    }
+    let superblock = patient.superblock();
+    if let Some((group, start)) = superblock.log_first_block() {
+        let log = claim(start, superblock.log_blocks, RmapOwner::Log);
+        claims.entry(group).or_default().push(log);
+    }
+    let mut held = BTreeSet::new();
+    for (number, inode) in &model.inodes {
+        claim_fork(geometry, *number, &inode.data, RmapFlags::empty(), &mut claims);
+        claim_fork(geometry, *number, &inode.attr, RmapFlags::ATTR, &mut claims);
+        let is_known =
+            inode.state == InodeState::Sound && inode.data.is_whole && inode.attr.is_whole;
+        if !is_known {
+            held.insert(*number);
+        }
+    }
+    hold(patient, &held, &mut claims);
+    claims
+}
+
+/// Returns the claim of an owner whose blocks have no offsets.
+pub(crate) const fn claim(start: AgBlock, count: u32, owner: RmapOwner) -> Rmap {
+    Rmap { start, count, owner, offset: FileBlock(0), flags: RmapFlags::empty() }
+}
+
+/// Adds the records of the reverse map for inodes whose forks are not known: the blocks stay theirs.
+fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
+    if held.is_empty() {
+        return;
+    }
+    for group in patient.geometry().groups() {
+        let map = patient.reverse_map(group);
+        let is_held = |owner: RmapOwner| match owner {
+            RmapOwner::Inode(inode) => held.contains(&inode),
+            _ => false,
+        };
+        let records = map.records.iter().filter(|record| is_held(record.owner));
+        claims.entry(group).or_default().extend(records);
+    }
+}
+
+/// Returns the blocks that are reserved for copy-on-write. A damaged btree of reference counts has
+/// none: the next mount would free them anyway.
+fn staging(patient: &Patient, group: AgNumber) -> Vec<Rmap> {
+    if !patient.geometry().has_ro_compat(RoCompatFeatures::REFLINK) {
+        return Vec::new();
+    }
+    let root = trees::agf(patient, group).and_then(|header| header.header.refcount);
+    let tree = root.map(|root| trees::walk::<Refcounts>(patient, group, root));
+    let records = tree.filter(|tree| tree.is_whole).into_iter().flat_map(|tree| tree.records);
+    records
+        .filter(|record| record.domain == RefcountDomain::Staging)
+        .map(|record| claim(record.start, record.count, RmapOwner::Staging))
+        .collect()
+}
+
+/// Claims the blocks of an inode chunk, without the holes of a sparse chunk.
+fn claim_chunk(geometry: &Geometry, chunk: &InodeChunk, claims: &mut Vec<Rmap>) {
+    let per_block = 1_u32 << geometry.inodes_per_block_log;
+    let first = geometry.ag_inode_block(chunk.start).0;
+    if per_block >= INODES_PER_CHUNK {
+        // Several chunks share a block. The union of claims joins them.
+        claims.push(claim(AgBlock(first), 1, RmapOwner::Inodes));
+        return;
+    }
+    for index in 0..INODES_PER_CHUNK / per_block {
+        if chunk.present() >> (index * per_block) & 1 != 0 {
+            claims.push(claim(AgBlock(first + index), 1, RmapOwner::Inodes));
+        }
+    }
+}
+
+fn claim_fork(
+    geometry: &Geometry,
+    inode: InodeNumber,
+    fork: &ModelFork,
+    flags: RmapFlags,
+    claims: &mut Claims,
+) {
+    for extent in &fork.extents {
+        claim_extent(geometry, inode, extent, flags, claims);
+    }
+    for block in &fork.btree_blocks {
+        if let Some((group, start)) = geometry.split_block(*block) {
+            let mut claim = claim(start, 1, RmapOwner::Inode(inode));
+            claim.flags = flags | RmapFlags::FORK_BTREE;
+            claims.entry(group).or_default().push(claim);
+        }
+    }
+}
+
+fn claim_extent(
+    geometry: &Geometry,
+    inode: InodeNumber,
+    extent: &Extent,
+    flags: RmapFlags,
+    claims: &mut Claims,
+) {
+    let Some((group, start)) = geometry.split_block(extent.start) else { return };
+    let unwritten = if extent.unwritten { RmapFlags::UNWRITTEN } else { RmapFlags::empty() };
+    claims.entry(group).or_default().push(Rmap {
+        start,
+        count: extent.length_blocks,
+        owner: RmapOwner::Inode(inode),
+        offset: extent.file_block,
+        flags: flags | unwritten,
+    });
+}
+
+/// Returns the extent that a record of the reverse map mirrors.
+pub(crate) fn extent_of(geometry: &Geometry, group: AgNumber, record: &Rmap) -> Extent {
+    Extent {
+        file_block: record.offset,
+        start: geometry.join_block(group, record.start),
+        length_blocks: record.count,
+        unwritten: record.flags.contains(RmapFlags::UNWRITTEN),
+    }
+}
+
+/// Returns the offset minus the block, which is the same for all parts of an extent, or 0 for
+/// owners whose blocks have no offsets.
+fn diagonal(claim: &Rmap) -> u64 {
+    let has_offsets =
+        matches!(claim.owner, RmapOwner::Inode(_)) && !claim.flags.contains(RmapFlags::FORK_BTREE);
+    if has_offsets { claim.offset.0.wrapping_sub(claim.start.0.into()) } else { 0 }
+}
+
+/// Joins claims of the same owner that touch or overlap. Returns them in the order of the reverse
+/// map.
+pub(crate) fn joined(mut claims: Vec<Rmap>) -> Vec<Rmap> {
+    let line = |claim: &Rmap| (claim.owner.to_raw(), claim.flags.bits(), diagonal(claim));
+    claims.sort_by_key(|claim| (line(claim), claim.start.0, claim.count));
+    let mut joined: Vec<Rmap> = Vec::with_capacity(claims.len());
+    for claim in claims {
+        match joined.last_mut() {
+            Some(last) if line(last) == line(&claim) && claim.start <= last.end() => {
+                last.count = last.end().0.max(claim.end().0) - last.start.0;
+            }
+            _ => joined.push(claim),
+        }
+    }
+    joined.sort_by_key(|claim| (claim.start, claim.owner.to_raw(), claim.offset_word()));
+    joined
+}
+
+/// Returns the gaps between claims in a group, in order: the first block and the block after the
+/// last.
+pub(crate) fn gaps(claims: &[Rmap], length_blocks: u32) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> =
+        claims.iter().map(|claim| (claim.start.0, claim.end().0)).collect();
+    ranges.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut end = 0;
+    for (start, after) in ranges {
+        if start > end {
+            gaps.push((end, start));
+        }
+        end = end.max(after);
+    }
+    if end < length_blocks {
+        gaps.push((end, length_blocks));
+    }
+    gaps
+}

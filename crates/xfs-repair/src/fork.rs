@@ -1,0 +1,225 @@
+//! New contents of a fork: records in the inode, or a btree.
+//!
+//! Owns: the form of a fork, its counts, and the blocks of its btree. Does **not** own: which
+//! contents are right.
+
+use std::collections::HashSet;
+
+use xfs_evidence::{ForkEvidence, InodeEvidence};
+use xfs_format::extent::{
+    EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES, Extent, ExtentRoot, encode_extent_root,
+};
+use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
+use xfs_format::{AgNumber, FsBlock, Group, InodeNumber};
+use zerocopy::IntoBytes;
+
+use crate::build::btree;
+use crate::error::RepairError;
+use crate::patient::Patient;
+
+/// New contents of a fork.
+#[derive(Clone, Debug)]
+pub(crate) enum ForkContents {
+    /// The bytes that lie in the inode.
+    Local(Vec<u8>),
+    /// Extents in the order of the file. They become records in the inode if they fit, and a btree
+    /// otherwise.
+    Extents(Vec<Extent>),
+}
+
+/// Length of the core of an inode in bytes.
+const CORE_BYTES: usize = size_of::<xfs_format::inode::InodeDisk>();
+
+/// Length of a child in the root of an extent btree: a key and a pointer.
+const ROOT_ENTRY_BYTES: usize = 16;
+
+/// The unit of the start of an attribute fork, in bytes.
+const OFFSET_UNIT: usize = 8;
+
+impl Patient {
+    /// Returns the number of bytes that a fork has in its inode. For an attribute fork that does not
+    /// exist yet, this is the length that [`set_fork`](Self::set_fork) gives it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode cannot be decoded: the caller has looked at it.
+    pub(crate) fn fork_room(&self, number: InodeNumber, kind: ForkKind) -> usize {
+        let found = self.evidence().inode(number);
+        let core = found.any_core().expect("the inode can be decoded");
+        if kind == ForkKind::Attr && !core.has_attr_fork() {
+            let offset = usize::from(new_fork_offset(&found, core)) * OFFSET_UNIT;
+            return found.bytes.len() - CORE_BYTES - offset;
+        }
+        found.fork(kind).len()
+    }
+
+    /// Gives a fork new contents: writes format, extent count, block count and, if extents do not
+    /// fit the inode, a new extent btree. Size and times stay. Blocks that the fork no longer has
+    /// become free, and their groups are marked. The space of the fork in the inode stays as large
+    /// as it is, except that an inode without an attribute fork gets one if `kind` is that fork.
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::NoSpace`] if a btree is needed and too few blocks are free.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode cannot be decoded, or if local contents do not fit
+    /// [`fork_room`](Self::fork_room): mistakes of the caller.
+    pub(crate) fn set_fork(
+        &mut self,
+        number: InodeNumber,
+        kind: ForkKind,
+        contents: ForkContents,
+    ) -> Result<(), RepairError> {
+        let found = self.evidence().inode(number);
+        let mut core = found.any_core().expect("the inode can be decoded").clone();
+        let old = self.evidence().extents(&found, kind);
+        let other = match kind {
+            ForkKind::Data => ForkKind::Attr,
+            ForkKind::Attr => ForkKind::Data,
+        };
+        let other = self.evidence().extents(&found, other);
+        let mut bytes = found.bytes.clone();
+        if kind == ForkKind::Attr && !core.has_attr_fork() {
+            core.fork_offset = new_fork_offset(&found, &core);
+            shrink_root(&found, &core, &mut bytes);
+        }
+        let room = inode::fork(&bytes, &core, kind).len();
+        let mut fork = vec![0; room];
+        let mut new_blocks = Vec::new();
+        let (format, extents) = match &contents {
+            ForkContents::Local(local) => {
+                let target = fork.get_mut(..local.len()).expect("local contents fit the fork");
+                target.copy_from_slice(local);
+                (ForkFormat::Local, &[][..])
+            }
+            ForkContents::Extents(extents) if extents.len() * EXTENT_BYTES <= room => {
+                put_extents(extents, &mut fork);
+                (ForkFormat::Extents, extents.as_slice())
+            }
+            ForkContents::Extents(extents) => {
+                new_blocks = self.put_tree(number, extents, &old, &mut fork)?;
+                (ForkFormat::Btree, extents.as_slice())
+            }
+        };
+        self.mark_changes(&old, extents, &new_blocks);
+        let count = extents.len();
+        match kind {
+            ForkKind::Data => {
+                (core.data_format, core.extents) = (format, count as u64);
+            }
+            ForkKind::Attr => {
+                let count = u32::try_from(count).expect("an attribute fork has few extents");
+                (core.attr_format, core.attr_extents) = (format, count);
+            }
+        }
+        core.blocks =
+            blocks_of(extents, &new_blocks) + blocks_of(&other.extents, &other.tree_blocks);
+        replace_fork(&mut bytes, &core, kind, &fork);
+        self.write_inode(&core, &bytes)
+    }
+
+    /// Builds a btree over extents: writes its blocks, and its root into `fork`. Returns its blocks.
+    /// The blocks of the old btree are used first.
+    fn put_tree(
+        &mut self,
+        number: InodeNumber,
+        extents: &[Extent],
+        old: &ForkEvidence,
+        fork: &mut [u8],
+    ) -> Result<Vec<FsBlock>, RepairError> {
+        let capacity = ExtentRoot::capacity(fork.len());
+        let count = btree::count_fork_blocks(extents.len(), capacity, self.geometry());
+        let mut blocks: Vec<FsBlock> = old.tree_blocks.iter().copied().take(count).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let missing = u32::try_from(count - blocks.len()).expect("a fork has few blocks");
+        if missing > 0 {
+            let near = self.geometry().split_inode(number).map_or(AgNumber(0), |(group, _)| group);
+            blocks.extend(self.take_blocks(near, missing)?);
+        }
+        let group = Group::new(self.geometry(), AgNumber(0)).expect("a volume has a first group");
+        let built = btree::build_fork(&group, number, extents, capacity, &blocks);
+        encode_extent_root(built.level, &built.children, fork);
+        for block in built.blocks {
+            self.write(block.at, &block.bytes)?;
+        }
+        Ok(blocks)
+    }
+
+    /// Marks the groups of blocks that the fork had and no longer has, and of those that it gets.
+    fn mark_changes(&mut self, old: &ForkEvidence, extents: &[Extent], blocks: &[FsBlock]) {
+        let old_blocks = old.tree_blocks.iter().filter(|block| !blocks.contains(block));
+        let new_blocks = blocks.iter().filter(|block| !old.tree_blocks.contains(block));
+        let before: HashSet<&Extent> = old.extents.iter().collect();
+        let after: HashSet<&Extent> = extents.iter().collect();
+        let lost = old.extents.iter().filter(|extent| !after.contains(extent));
+        let won = extents.iter().filter(|extent| !before.contains(extent));
+        let starts = lost.chain(won).map(|extent| extent.start);
+        let changed: Vec<FsBlock> = old_blocks.chain(new_blocks).copied().chain(starts).collect();
+        for block in changed {
+            if let Some((group, _)) = self.geometry().split_block(block) {
+                self.mark_group(group);
+            }
+        }
+    }
+}
+
+/// Returns the start of a new attribute fork: after the data fork, and after the default place of
+/// attributes if the data fork leaves that free.
+fn new_fork_offset(found: &InodeEvidence, core: &InodeCore) -> u8 {
+    let literal = found.bytes.len() - CORE_BYTES;
+    let used = match core.data_format {
+        ForkFormat::Device => return 1,
+        ForkFormat::Local => usize::try_from(core.size).map_or(literal, |size| size.min(literal)),
+        ForkFormat::Extents => usize::try_from(core.extents)
+            .map_or(literal, |count| (count * EXTENT_BYTES).min(literal)),
+        _ => {
+            let children = ExtentRoot::decode(found.fork(ForkKind::Data));
+            let children = children.map_or(0, |root| root.count());
+            EXTENT_ROOT_HEADER_BYTES + children * ROOT_ENTRY_BYTES
+        }
+    };
+    let least = used.div_ceil(OFFSET_UNIT);
+    let usual = (literal / OFFSET_UNIT).saturating_sub(literal / OFFSET_UNIT * 3 / 7);
+    let most = literal / OFFSET_UNIT - 1;
+    u8::try_from(least.max(usual).min(most)).expect("the literal area has fewer than 256 units")
+}
+
+/// Writes the root of the data fork again after the fork has become shorter: the place of the
+/// pointers depends on the length.
+fn shrink_root(found: &InodeEvidence, core: &InodeCore, bytes: &mut [u8]) {
+    if core.data_format != ForkFormat::Btree {
+        return;
+    }
+    let Ok(root) = ExtentRoot::decode(found.fork(ForkKind::Data)) else { return };
+    let children: Vec<_> = root.iter().collect();
+    let end = CORE_BYTES + usize::from(core.fork_offset) * OFFSET_UNIT;
+    let fork = bytes.get_mut(CORE_BYTES..end).expect("the attribute fork lies in the inode");
+    encode_extent_root(root.level(), &children, fork);
+}
+
+fn put_extents(extents: &[Extent], fork: &mut [u8]) {
+    for (extent, slot) in extents.iter().zip(fork.chunks_exact_mut(EXTENT_BYTES)) {
+        let disk = extent.encode().expect("the extent was decoded from a record");
+        slot.copy_from_slice(disk.as_bytes());
+    }
+}
+
+/// Replaces the bytes of a fork in the bytes of its inode.
+fn replace_fork(bytes: &mut [u8], core: &InodeCore, kind: ForkKind, fork: &[u8]) {
+    let middle = CORE_BYTES + usize::from(core.fork_offset) * OFFSET_UNIT;
+    let start = match kind {
+        ForkKind::Data => CORE_BYTES,
+        ForkKind::Attr => middle,
+    };
+    let target = bytes.get_mut(start..start + fork.len());
+    target.expect("the fork lies in the inode").copy_from_slice(fork);
+}
+
+/// Returns the number of blocks of a fork.
+fn blocks_of(extents: &[Extent], tree: &[FsBlock]) -> u64 {
+    let blocks: u64 = extents.iter().map(|extent| u64::from(extent.length_blocks)).sum();
+    blocks + tree.len() as u64
+}

@@ -1,0 +1,190 @@
+//! The model of a volume: its inodes with their forks, names and parent pointers, as far as they
+//! can be read.
+//!
+//! Owns: one pass over all inodes. Does **not** own: decisions about what is right.
+//!
+//! The model is in memory. Its size grows with the number of inodes and names, unlike the checker's.
+
+use std::collections::BTreeMap;
+
+use xfs_evidence::{Evidence, ForkEvidence, InodeEvidence};
+use xfs_format::extent::Extent;
+use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode::{FileType, ForkKind, InodeCore};
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::{AgInode, AgNumber, FsBlock, Group, InodeNumber};
+
+use crate::patient::Patient;
+
+/// The state of an inode that a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InodeState {
+    /// The inode passes its checks.
+    Sound,
+    /// The inode decodes and is the right one, but a check fails.
+    Doubtful,
+    /// The bytes are no inode, or the inode of another place.
+    Gone,
+}
+
+/// A fork of an inode, as far as it could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ModelFork {
+    /// The extents in the order of the file.
+    pub(crate) extents: Vec<Extent>,
+    /// The blocks of the fork's btree.
+    pub(crate) btree_blocks: Vec<FsBlock>,
+    /// Whether all extents are known.
+    pub(crate) is_whole: bool,
+}
+
+impl ModelFork {
+    fn of(found: ForkEvidence) -> Self {
+        let is_whole = found.missing.is_empty() && found.doubtful.is_empty();
+        Self { extents: found.extents, btree_blocks: found.tree_blocks, is_whole }
+    }
+}
+
+/// An inode in use, or one that cannot be read.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelInode {
+    /// The state of the core.
+    pub(crate) state: InodeState,
+    /// The core; `None` if the inode is gone.
+    pub(crate) core: Option<InodeCore>,
+    /// The data fork.
+    pub(crate) data: ModelFork,
+    /// The attribute fork.
+    pub(crate) attr: ModelFork,
+}
+
+/// A name in a directory, other than `.` and `..`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ModelName {
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The name.
+    pub(crate) name: Vec<u8>,
+    /// The inode that the entry names.
+    pub(crate) child: InodeNumber,
+    /// The raw type byte of the entry.
+    pub(crate) entry_type: u8,
+}
+
+/// A parent pointer of an inode.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ModelParent {
+    /// The inode that has the pointer.
+    pub(crate) child: InodeNumber,
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The directory's generation, by the pointer.
+    pub(crate) generation: u32,
+    /// The name.
+    pub(crate) name: Vec<u8>,
+}
+
+/// The volume, as far as it can be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    /// The inodes that are in use or gone, of all known chunks.
+    pub(crate) inodes: BTreeMap<InodeNumber, ModelInode>,
+    /// The chunks of each group.
+    pub(crate) chunks: BTreeMap<AgNumber, Vec<InodeChunk>>,
+    /// The names of all directories, sorted by directory and name.
+    pub(crate) names: Vec<ModelName>,
+    /// The `..` of each directory that has a readable one.
+    pub(crate) dotdots: BTreeMap<InodeNumber, InodeNumber>,
+    /// The parent pointers of all inodes, sorted by child.
+    pub(crate) parents: Vec<ModelParent>,
+}
+
+impl Model {
+    /// Reads all inodes of the chunks.
+    pub(crate) fn read(patient: &Patient, chunks: BTreeMap<AgNumber, Vec<InodeChunk>>) -> Self {
+        let evidence = patient.evidence();
+        let mut model = Self::default();
+        for (number, chunks) in &chunks {
+            let group = Group::new(patient.geometry(), *number).expect("a group of the volume");
+            for chunk in chunks {
+                model.read_chunk(&evidence, &group, chunk);
+            }
+        }
+        model.chunks = chunks;
+        model.names.sort();
+        model.parents.sort();
+        model
+    }
+
+    fn read_chunk(&mut self, evidence: &Evidence<'_>, group: &Group<'_>, chunk: &InodeChunk) {
+        let geometry = group.geometry();
+        for position in 0..INODES_PER_CHUNK {
+            if chunk.present() >> position & 1 == 0 {
+                continue;
+            }
+            let in_group = AgInode(chunk.start.0 + position);
+            let number = geometry.join_inode(group.number(), in_group);
+            let found = evidence.inode(number);
+            let is_free = chunk.free >> position & 1 != 0;
+            match &found.state {
+                xfs_evidence::InodeState::Free(_) => {}
+                xfs_evidence::InodeState::Sound(_) => {
+                    self.take(evidence, &found, InodeState::Sound);
+                }
+                _ if is_free => {}
+                xfs_evidence::InodeState::Doubtful(..) => {
+                    self.take(evidence, &found, InodeState::Doubtful);
+                }
+                xfs_evidence::InodeState::Gone(_) => {
+                    self.take(evidence, &found, InodeState::Gone);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, evidence: &Evidence<'_>, found: &InodeEvidence, state: InodeState) {
+        let core = found.any_core().cloned();
+        let file_type = core.as_ref().and_then(InodeCore::file_type);
+        if state != InodeState::Gone {
+            if file_type == Some(FileType::Directory) {
+                self.take_names(evidence, found);
+            }
+            self.take_parents(evidence, found);
+        }
+        let inode = ModelInode {
+            state,
+            core,
+            data: ModelFork::of(evidence.extents(found, ForkKind::Data)),
+            attr: ModelFork::of(evidence.extents(found, ForkKind::Attr)),
+        };
+        self.inodes.insert(found.number, inode);
+    }
+
+    fn take_names(&mut self, evidence: &Evidence<'_>, found: &InodeEvidence) {
+        let entries = evidence.entries(found);
+        if let Some(parent) = entries.parent {
+            self.dotdots.insert(found.number, parent);
+        }
+        self.names.extend(entries.names.into_iter().map(|name| ModelName {
+            directory: found.number,
+            name: name.name.into(),
+            child: name.child,
+            entry_type: name.entry_type.to_disk(),
+        }));
+    }
+
+    fn take_parents(&mut self, evidence: &Evidence<'_>, found: &InodeEvidence) {
+        let attributes = evidence.attributes(found);
+        self.parents.extend(attributes.parents.into_iter().map(|parent| ModelParent {
+            child: found.number,
+            directory: parent.parent,
+            generation: parent.generation,
+            name: parent.name.into(),
+        }));
+    }
+
+    /// Returns the core of an inode in use that can be read.
+    pub(crate) fn core(&self, inode: InodeNumber) -> Option<&InodeCore> {
+        self.inodes.get(&inode).and_then(|inode| inode.core.as_ref())
+    }
+}

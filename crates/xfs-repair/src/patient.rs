@@ -1,0 +1,414 @@
+//! The volume under repair: an overlay, and the changes made to it so far.
+//!
+//! Owns: reading and changing whole objects, free blocks for new metadata, and the list of actions.
+//! Does **not** own: which objects are changed (the rules), or the device below the overlay.
+//!
+//! # Invariants
+//!
+//! - **I1** Every change goes to the overlay.
+//! - **I2** Blocks are free if no owner claims them. The records of free space are not asked, because
+//!   they may be damaged. A group whose claims change is marked, and its space is rebuilt last.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_evidence::Evidence;
+use xfs_format::inode::{self, InodeCore};
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::rmap::{ReverseMap, Rmap, RmapOwner};
+use xfs_format::{
+    AgBlock, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FsBlock, Geometry, InodeNumber, Lsn,
+    RoCompatFeatures, Superblock, VerifyContext,
+};
+use zerocopy::IntoBytes;
+
+use crate::action::Action;
+use crate::chunks::{self, GroupChunks};
+use crate::claims;
+use crate::error::RepairError;
+use crate::mapped::MappedExtents;
+use crate::model::Model;
+use crate::rounds::RehearsalOptions;
+use crate::trees::{self, GroupTree};
+
+/// The volume under repair.
+pub(crate) struct Patient {
+    overlay: SharedDevice,
+    superblock: Superblock,
+    log_head: Option<Lsn>,
+    allows_loss: bool,
+    actions: Vec<Action>,
+    model: Option<Rc<Model>>,
+    /// The groups whose space is rebuilt at the end of the round.
+    marked: BTreeSet<AgNumber>,
+    /// The groups whose inode btrees are rebuilt with their space.
+    marked_inodes: BTreeSet<AgNumber>,
+    /// The chunks of each group, once they are known.
+    chunks: BTreeMap<AgNumber, GroupChunks>,
+    /// The reverse map of each group, as the damaged volume has it.
+    reverse_maps: RefCell<BTreeMap<AgNumber, Rc<GroupTree<Rmap>>>>,
+    /// The forks of all inodes as these reverse maps have them, once they were asked for.
+    mapped: RefCell<Option<Rc<MappedExtents>>>,
+    /// The blocks that are free in this round, by group: first block and the block after the last.
+    free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
+}
+
+impl Patient {
+    /// Creates a patient over an overlay of the damaged device. The superblock is the one that the
+    /// evidence gives; rule `superblock` writes it.
+    pub(crate) fn new(
+        overlay: SharedDevice,
+        superblock: Superblock,
+        options: &RehearsalOptions,
+    ) -> Self {
+        Self {
+            overlay,
+            superblock,
+            log_head: options.log_head,
+            allows_loss: options.allow_loss,
+            actions: Vec::new(),
+            model: None,
+            marked: BTreeSet::new(),
+            marked_inodes: BTreeSet::new(),
+            chunks: BTreeMap::new(),
+            reverse_maps: RefCell::default(),
+            mapped: RefCell::default(),
+            free: None,
+        }
+    }
+
+    /// Returns the superblock.
+    pub(crate) const fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Replaces the superblock in memory. The caller writes it.
+    pub(crate) fn set_superblock(&mut self, superblock: Superblock) {
+        self.superblock = superblock;
+    }
+
+    /// Returns the geometry of the volume.
+    pub(crate) const fn geometry(&self) -> &Geometry {
+        &self.superblock.geometry
+    }
+
+    /// Returns the overlay.
+    pub(crate) fn device(&self) -> &dyn BlockDevice {
+        &*self.overlay
+    }
+
+    /// Returns a reader of damaged structures, over the overlay.
+    pub(crate) fn evidence(&self) -> Evidence<'_> {
+        Evidence::new(self.device(), &self.superblock)
+    }
+
+    /// Returns the input of a verifier: the geometry and the head of the log.
+    pub(crate) const fn context(&self) -> VerifyContext<'_> {
+        VerifyContext { geometry: self.geometry(), log_head: self.log_head }
+    }
+
+    /// Returns the LSN of rebuilt structures: 0, "never logged". The log is clean, so no recovery
+    /// compares it with a logged change, and each later change has a higher LSN.
+    pub(crate) const fn lsn(&self) -> Lsn {
+        Lsn(0)
+    }
+
+    /// Returns the end of the log, if it is known.
+    pub(crate) const fn log_head(&self) -> Option<Lsn> {
+        self.log_head
+    }
+
+    /// Returns whether rules may lose contents.
+    pub(crate) const fn allows_loss(&self) -> bool {
+        self.allows_loss
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    ///
+    /// The error of the device.
+    pub(crate) fn read(&self, at: DiskAddr, bytes: &mut [u8]) -> Result<(), RepairError> {
+        let offset = at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
+        self.overlay.read_at(bytes, offset).map_err(|error| RepairError::Io { offset, error })
+    }
+
+    /// Reads bytes as evidence. Returns `false` if the device refuses: then there is no evidence.
+    pub(crate) fn can_read(&self, at: DiskAddr, bytes: &mut [u8]) -> bool {
+        self.read(at, bytes).is_ok()
+    }
+
+    /// Writes bytes to the overlay. The caller has sealed them.
+    ///
+    /// # Errors
+    ///
+    /// The error of the overlay.
+    pub(crate) fn write(&mut self, at: DiskAddr, bytes: &[u8]) -> Result<(), RepairError> {
+        self.model = None;
+        let offset = at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
+        let written = self.overlay.write_at(bytes, offset, Durability::Cached);
+        written.map_err(|error| RepairError::Io { offset, error })
+    }
+
+    /// Returns the reverse map of a group as it was when the group was first asked for. A damaged
+    /// map has all records of leaves that can be found.
+    pub(crate) fn reverse_map(&self, group: AgNumber) -> Rc<GroupTree<Rmap>> {
+        if let Some(map) = self.reverse_maps.borrow().get(&group) {
+            return Rc::clone(map);
+        }
+        let map = if self.geometry().has_ro_compat(RoCompatFeatures::RMAPBT) {
+            let root = trees::agf(self, group).and_then(|header| header.header.reverse_map);
+            trees::read::<ReverseMap>(self, group, root)
+        } else {
+            GroupTree { records: Vec::new(), blocks: BTreeSet::new(), is_whole: false }
+        };
+        let map = Rc::new(map);
+        self.reverse_maps.borrow_mut().insert(group, Rc::clone(&map));
+        map
+    }
+
+    /// Returns the forks of all inodes as the reverse maps of the damaged volume have them.
+    pub(crate) fn mapped(&self) -> Rc<MappedExtents> {
+        if let Some(mapped) = &*self.mapped.borrow() {
+            return Rc::clone(mapped);
+        }
+        let mapped = Rc::new(MappedExtents::of(self));
+        *self.mapped.borrow_mut() = Some(Rc::clone(&mapped));
+        mapped
+    }
+
+    /// Returns the chunks of a group.
+    pub(crate) fn chunks(&mut self, group: AgNumber) -> &GroupChunks {
+        if !self.chunks.contains_key(&group) {
+            let found = chunks::find(self, group);
+            self.chunks.insert(group, found);
+        }
+        self.chunks.get(&group).expect("the group was just inserted")
+    }
+
+    /// Returns the blocks of the inode btrees of a group.
+    pub(crate) fn tree_blocks(&mut self, group: AgNumber) -> Vec<AgBlock> {
+        self.chunks(group).tree_blocks.iter().copied().collect()
+    }
+
+    /// Decides the chunks of a group, and marks the group for a rebuild of its inode btrees.
+    pub(crate) fn set_chunks(&mut self, group: AgNumber, chunks: Vec<InodeChunk>) {
+        let found = self.chunks.entry(group).or_default();
+        found.chunks = chunks;
+        self.model = None;
+        // The blocks of the chunks may have been free until now.
+        self.free = None;
+        self.mark_inodes(group);
+    }
+
+    /// Marks a group for a rebuild of its inode btrees and its AGI.
+    pub(crate) fn mark_inodes(&mut self, group: AgNumber) {
+        self.marked_inodes.insert(group);
+        self.marked.insert(group);
+    }
+
+    /// Returns the model of the volume. It is built on demand and dropped after a change.
+    pub(crate) fn model(&mut self) -> Rc<Model> {
+        if let Some(model) = &self.model {
+            return Rc::clone(model);
+        }
+        let groups: Vec<AgNumber> = self.geometry().groups().collect();
+        let mut chunks = BTreeMap::new();
+        for group in groups {
+            chunks.insert(group, self.chunks(group).chunks.clone());
+        }
+        let model = Rc::new(Model::read(self, chunks));
+        self.model = Some(Rc::clone(&model));
+        model
+    }
+
+    /// Takes `count` free blocks, from group `near` where possible, and marks their groups. The
+    /// blocks are neighbours where possible.
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::NoSpace`] if too few blocks are free (I2).
+    pub(crate) fn take_blocks(
+        &mut self,
+        near: AgNumber,
+        count: u32,
+    ) -> Result<Vec<FsBlock>, RepairError> {
+        let mut free = match self.free.take() {
+            Some(free) => free,
+            None => self.find_free(),
+        };
+        let others = self.geometry().groups().filter(|group| *group != near);
+        let order: Vec<AgNumber> = std::iter::once(near).chain(others).collect();
+        let mut taken = Vec::new();
+        for group in order {
+            let missing = count - u32::try_from(taken.len()).expect("at most `count` are taken");
+            let Some(runs) = free.get_mut(&group).filter(|_| missing > 0) else { continue };
+            let blocks = take_of(runs, missing);
+            if !blocks.is_empty() {
+                self.mark_group(group);
+            }
+            let geometry = self.geometry();
+            taken
+                .extend(blocks.into_iter().map(|block| geometry.join_block(group, AgBlock(block))));
+        }
+        self.free = Some(free);
+        if taken.len() < count as usize {
+            return Err(RepairError::NoSpace { count: count.into() });
+        }
+        Ok(taken)
+    }
+
+    /// Returns whether no owner claims any of these blocks of a group.
+    pub(crate) fn is_unclaimed(&mut self, group: AgNumber, blocks: std::ops::Range<u32>) -> bool {
+        let free = match self.free.take() {
+            Some(free) => free,
+            None => self.find_free(),
+        };
+        let runs = free.get(&group).into_iter().flatten();
+        let is_free =
+            runs.into_iter().any(|(start, end)| *start <= blocks.start && blocks.end <= *end);
+        self.free = Some(free);
+        is_free
+    }
+
+    /// Finds the free blocks of all groups: those that no owner claims, and that no record of the
+    /// reverse map gives to an inode (I2).
+    fn find_free(&mut self) -> BTreeMap<AgNumber, Vec<(u32, u32)>> {
+        let model = self.model();
+        let mut claims = claims::of_volume(self, &model);
+        let groups: Vec<AgNumber> = self.geometry().groups().collect();
+        let mut free = BTreeMap::new();
+        for group in groups {
+            let own = claims.entry(group).or_default();
+            let is_inode = |record: &&Rmap| matches!(record.owner, RmapOwner::Inode(_));
+            own.extend(self.reverse_map(group).records.iter().filter(is_inode));
+            let trees = self.chunks(group).tree_blocks.clone();
+            own.extend(
+                trees.into_iter().map(|block| claims::claim(block, 1, RmapOwner::InodeBtree)),
+            );
+            free.insert(group, claims::gaps(own, self.geometry().ag_length(group)));
+        }
+        free
+    }
+
+    /// Changes fields of an inode's core and writes it.
+    ///
+    /// # Errors
+    ///
+    /// The error of the device.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode cannot be decoded: the caller has looked at it.
+    pub(crate) fn set_inode(
+        &mut self,
+        inode: InodeNumber,
+        edit: impl FnOnce(&mut InodeCore),
+    ) -> Result<(), RepairError> {
+        let found = self.evidence().inode(inode);
+        let mut core = found.any_core().expect("the inode can be decoded").clone();
+        edit(&mut core);
+        self.write_inode(&core, &found.bytes)
+    }
+
+    /// Writes a new inode with empty forks over a slot of a chunk, whatever the slot holds.
+    ///
+    /// # Errors
+    ///
+    /// The error of the device.
+    pub(crate) fn make_inode(&mut self, core: &InodeCore) -> Result<(), RepairError> {
+        let bytes = vec![0; self.geometry().inode_size as usize];
+        self.write_inode(core, &bytes)
+    }
+
+    /// Writes an inode: the core, and the forks of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The error of the device.
+    pub(crate) fn write_inode(
+        &mut self,
+        core: &InodeCore,
+        bytes: &[u8],
+    ) -> Result<(), RepairError> {
+        let mut core = core.clone();
+        core.clamp_times();
+        let disk = core.encode(self.geometry()).expect("times are clamped and counts were checked");
+        let mut bytes = bytes.to_vec();
+        let head = bytes.get_mut(..size_of_val(&disk)).expect("an inode is longer than its core");
+        head.copy_from_slice(disk.as_bytes());
+        let is_late = self.log_head.is_some_and(|head| core.lsn > head && !core.lsn.is_null());
+        inode::seal(&mut bytes, if is_late { self.lsn() } else { core.lsn });
+        self.write_raw_inode(core.number, &bytes)
+    }
+
+    /// Writes the sealed bytes of an inode to its place.
+    ///
+    /// # Errors
+    ///
+    /// The error of the device.
+    pub(crate) fn write_raw_inode(
+        &mut self,
+        number: InodeNumber,
+        bytes: &[u8],
+    ) -> Result<(), RepairError> {
+        let location = self.geometry().inode_location(number);
+        let location = location.expect("the inode lies in the volume");
+        let offset = u64::from(location.offset_bytes / BASIC_BLOCK_BYTES);
+        self.write(DiskAddr(location.cluster.0 + offset), bytes)
+    }
+
+    /// Marks a group: its space btrees and headers are rebuilt at the end of the round.
+    pub(crate) fn mark_group(&mut self, group: AgNumber) {
+        self.marked.insert(group);
+    }
+
+    /// Takes the marks of a round: for each marked group, whether its inode btrees are rebuilt too.
+    /// The free blocks of the round are forgotten.
+    pub(crate) fn take_marks(&mut self) -> Vec<(AgNumber, bool)> {
+        self.free = None;
+        let inodes = std::mem::take(&mut self.marked_inodes);
+        let marked = std::mem::take(&mut self.marked);
+        marked.into_iter().map(|group| (group, inodes.contains(&group))).collect()
+    }
+
+    /// Forgets where the inode btrees of a group lie, after they were rebuilt.
+    pub(crate) fn forget_chunks(&mut self, group: AgNumber) {
+        self.chunks.remove(&group);
+    }
+
+    /// Returns the number of actions so far.
+    pub(crate) const fn count_actions(&self) -> usize {
+        self.actions.len()
+    }
+
+    /// Returns all actions, in order.
+    pub(crate) fn into_actions(self) -> Vec<Action> {
+        self.actions
+    }
+
+    /// Adds an action to the plan.
+    pub(crate) fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+}
+
+/// Takes up to `count` blocks: a run that is long enough if there is one, else the first ones.
+fn take_of(runs: &mut Vec<(u32, u32)>, count: u32) -> Vec<u32> {
+    let mut taken = Vec::new();
+    if let Some((start, _)) = runs.iter_mut().find(|(start, end)| end - start >= count) {
+        taken.extend(*start..*start + count);
+        *start += count;
+    } else {
+        for (start, end) in runs.iter_mut() {
+            let missing = count - u32::try_from(taken.len()).expect("at most `count` are taken");
+            let part = missing.min(*end - *start);
+            taken.extend(*start..*start + part);
+            *start += part;
+        }
+    }
+    runs.retain(|(start, end)| start < end);
+    taken
+}

@@ -1,0 +1,310 @@
+//! Planning: rounds of checking and repairing in an overlay, until nothing is left to repair.
+//!
+//! Owns: the order superblock, log, rounds; the plan and the overlay that come out. Does **not** own: the rounds (`rounds`), the rules
+//! (`rules`), or writes to the volume (`apply`).
+//!
+//! # Why the plan is deterministic
+//!
+//! The checker runs on one thread with a fixed hash key, and sorts its findings. The log is replayed
+//! with a fixed time. Rules read the overlay and the sorted findings only. Nothing else is an input.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::sync::Arc;
+
+use xfs_check::{Code, Place, Progress, Report};
+use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
+use xfs_log::LogDevice;
+
+use crate::action::Action;
+use crate::apply::set_needs_repair;
+use crate::digest::Digest;
+use crate::error::{RepairError, Result};
+use crate::log::SettleLog;
+use crate::overlay::{RepairOverlay, SECTOR_BYTES};
+use crate::plan::{ChangedRun, LeftFinding, LogOutcome, Plan, damage};
+use crate::rounds::{self, RehearsalOptions, Rehearsed};
+use crate::rules;
+use crate::undo::{Identity, UndoFile, read_device};
+
+/// The usual bound of the memory of the overlay.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// Replays a dirty log onto a device that keeps all writes in memory.
+pub trait LogReplay {
+    /// Replays the log and finishes open work, if the log is dirty. All writes go to `device`.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words, if the log cannot be replayed.
+    fn replay(&self, device: SharedDevice) -> std::result::Result<LogOutcome, String>;
+}
+
+/// Options of planning a repair.
+pub struct PlanOptions<'a> {
+    /// Whether rules that lose something may be used.
+    pub allow_loss: bool,
+    /// Replays the log.
+    pub log: &'a dyn LogReplay,
+    /// The bound of the memory of the overlay, in bytes.
+    pub memory_bytes: u64,
+    /// The file for writes of the overlay beyond the bound.
+    pub spill: Option<File>,
+}
+
+impl<'a> PlanOptions<'a> {
+    /// Returns the defaults: without loss, with 256 MiB of memory and no spill file.
+    #[must_use]
+    pub fn new(log: &'a dyn LogReplay) -> Self {
+        Self { allow_loss: false, log, memory_bytes: MEMORY_BYTES, spill: None }
+    }
+}
+
+/// The two parts of a repair that decide. A test has decisions of its own.
+pub(crate) trait Decide {
+    /// Finds a superblock if the one in its place is damaged, and writes it there. Returns the
+    /// superblock and the actions.
+    fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)>;
+
+    /// Checks and repairs the volume in an overlay, until nothing changes any more.
+    fn rounds(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+        options: &RehearsalOptions,
+        progress: &dyn Progress,
+    ) -> Result<Rehearsed>;
+}
+
+/// The decisions of the crate's rules.
+struct AllRules;
+
+impl Decide for AllRules {
+    fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)> {
+        rules::find_superblock(device)
+    }
+
+    fn rounds(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+        options: &RehearsalOptions,
+        progress: &dyn Progress,
+    ) -> Result<Rehearsed> {
+        rounds::run(device, superblock, options, progress)
+    }
+}
+
+/// A repair that was done in an overlay and checked there.
+pub struct Rehearsal {
+    plan: Plan,
+    overlay: Arc<RepairOverlay>,
+    superblock: Superblock,
+    /// The byte of the log's head, if the log is in the volume.
+    log_head_byte: Option<u64>,
+}
+
+impl Rehearsal {
+    /// Returns the plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Writes the undo file of this repair to an empty file, and makes it durable. The caller makes
+    /// the folder durable. Nothing is written to the volume.
+    ///
+    /// # Errors
+    ///
+    /// [`RepairError::UndoFile`] if the file cannot be written, and the errors of reading the
+    /// volume.
+    pub fn write_undo(&self, file: File) -> Result<UndoFile> {
+        let identity = Identity {
+            uuid: self.superblock.uuid,
+            device_bytes: self.overlay.length_bytes(),
+            superblock_bytes: self.superblock.geometry.sector_size,
+            plan: Digest::of(self.plan.text().as_bytes()),
+        };
+        UndoFile::write(file, identity, &self.overlay, self.log_head_byte)
+    }
+
+    /// Hands the old bytes of each changed run to `keep`, with the first byte of the run: everything
+    /// that the repair overwrites.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading the volume, and those of `keep`.
+    pub fn for_each_old_run(&self, keep: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let superblock_bytes = self.superblock.geometry.sector_size.into();
+        self.overlay
+            .for_each_change(superblock_bytes, &mut |change| keep(change.offset, change.old))
+    }
+
+    /// Reads bytes of the volume as they were before the repair.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading the volume.
+    pub fn read_before(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.overlay.read_below(offset, buffer)
+    }
+}
+
+/// Plans a repair and rehearses it. Nothing is written to `device`.
+///
+/// # Errors
+///
+/// See [`RepairError`]. Damage that no rule answers is no error; the plan lists it.
+pub fn plan_repair(
+    device: SharedDevice,
+    options: PlanOptions<'_>,
+    progress: &dyn Progress,
+) -> Result<Rehearsal> {
+    plan_with(device, options, progress, &AllRules)
+}
+
+pub(crate) fn plan_with(
+    device: SharedDevice,
+    options: PlanOptions<'_>,
+    progress: &dyn Progress,
+    decide: &dyn Decide,
+) -> Result<Rehearsal> {
+    let PlanOptions { allow_loss, log, memory_bytes, spill } = options;
+    let overlay = Arc::new(RepairOverlay::new(device, memory_bytes, spill));
+    let shared: SharedDevice = overlay.clone();
+    let (superblock, actions) = decide.superblock(&shared)?;
+    if superblock.has_external_log() {
+        return Err(RepairError::ExternalLog);
+    }
+    let mut actions = actions;
+    let settling = SettleLog { device: &shared, superblock: &superblock, replay: log, allow_loss };
+    let (log, action) = settling.run()?;
+    actions.extend(action);
+    let rehearsing = Rehearsing { overlay, shared, allow_loss, progress };
+    rehearsing.finish(superblock, Start { log, actions }, decide)
+}
+
+/// A rehearsal in progress.
+struct Rehearsing<'a> {
+    overlay: Arc<RepairOverlay>,
+    /// The same overlay, as rules take it.
+    shared: SharedDevice,
+    allow_loss: bool,
+    progress: &'a dyn Progress,
+}
+
+/// The results of the steps before the first check.
+struct Start {
+    log: LogOutcome,
+    actions: Vec<Action>,
+}
+
+impl Rehearsing<'_> {
+    /// Reads the superblock again after the log was replayed.
+    fn superblock(&self, before: Superblock) -> Result<Superblock> {
+        let mut sector = vec![0; sector_bytes(&before)];
+        read_device(&*self.shared, 0, &mut sector)?;
+        Ok(Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap_or(before))
+    }
+
+    /// Runs the rounds, and makes the plan of what they changed.
+    fn finish(self, before: Superblock, start: Start, decide: &dyn Decide) -> Result<Rehearsal> {
+        let failed = |error: &dyn Display| RepairError::Log(error.to_string());
+        let superblock = self.superblock(before)?;
+        let log = LogDevice::new(self.shared.clone(), &superblock);
+        let log = log.map_err(|error| failed(&error))?;
+        let head = xfs_log::find_head_and_tail(&log).map_err(|error| failed(&error))?.head;
+        let options = RehearsalOptions { log_head: Some(head), allow_loss: self.allow_loss };
+        let mut done = match decide.rounds(&self.shared, &superblock, &options, self.progress) {
+            // Nothing is written to a device with unreadable sectors, so no rule has to succeed.
+            Err(RepairError::Io { .. }) if !self.overlay.unreadable().is_empty() => {
+                self.check_only(&superblock, &options)?
+            }
+            done => done?,
+        };
+        if done.report.is_stopped {
+            return Err(RepairError::Stopped);
+        }
+        let superblock = self.superblock(superblock)?;
+        if is_marked_only(&done.report) {
+            done.actions.push(self.clear_needs_repair(&superblock)?);
+            done.report.findings.retain(|finding| finding.code != Code::SbNeedsRepair);
+        }
+        let superblock = self.superblock(superblock)?;
+        let log_start = log.geometry().start.byte_offset();
+        let head_byte = |start| start + u64::from(head.block()) * SECTOR_BYTES as u64;
+        let log_head_byte = log_start.map(head_byte);
+        let plan = self.plan(&superblock, done, start)?;
+        Ok(Rehearsal { plan, overlay: self.overlay, superblock, log_head_byte })
+    }
+
+    /// Checks the volume without a repair.
+    fn check_only(&self, superblock: &Superblock, options: &RehearsalOptions) -> Result<Rehearsed> {
+        let report = rounds::check_device(&*self.shared, superblock, options, self.progress)?;
+        let findings = damage(&report.findings).count() as u64;
+        let (superblock, actions) = (superblock.clone(), Vec::new());
+        Ok(Rehearsed { superblock, actions, report, findings, rounds: 0 })
+    }
+
+    /// Clears NEEDSREPAIR in the superblock of a volume that has no other damage.
+    fn clear_needs_repair(&self, superblock: &Superblock) -> Result<Action> {
+        let mut sector = vec![0; sector_bytes(superblock)];
+        read_device(&*self.shared, 0, &mut sector)?;
+        set_needs_repair(&mut sector, false)?;
+        let written = self.shared.write_at(&sector, 0, Durability::Cached);
+        written.map_err(|error| RepairError::Io { offset: 0, error })?;
+        let keeps = "everything; the mark NEEDSREPAIR goes, because nothing is left to repair";
+        let codes = vec![Code::SbNeedsRepair];
+        Ok(Action::new("superblock.needs-repair", Place::default(), codes, keeps))
+    }
+
+    /// Makes the plan from the overlay and the result of the rounds.
+    fn plan(&self, superblock: &Superblock, done: Rehearsed, start: Start) -> Result<Plan> {
+        let Rehearsed { actions, report, findings, rounds, .. } = done;
+        let mut all = start.actions;
+        all.extend(actions);
+        let unreadable = self.overlay.unreadable();
+        let mut runs = Vec::new();
+        if unreadable.is_empty() {
+            let superblock_bytes = superblock.geometry.sector_size.into();
+            self.overlay.for_each_change(superblock_bytes, &mut |change| {
+                runs.push(ChangedRun {
+                    offset: change.offset,
+                    length: u32::try_from(change.old.len()).expect("a run has at most 64 KiB"),
+                    before: Digest::of(change.old),
+                    after: Digest::of(change.new),
+                });
+                Ok(())
+            })?;
+        }
+        Ok(Plan {
+            uuid: superblock.uuid,
+            device_bytes: self.overlay.length_bytes(),
+            allow_loss: self.allow_loss,
+            log: start.log,
+            findings,
+            rounds,
+            actions: all,
+            runs,
+            left: damage(&report.findings).map(LeftFinding::of).collect(),
+            unchecked: report.unchecked.iter().map(|part| part.what.clone()).collect(),
+            unreadable,
+        })
+    }
+}
+
+/// Returns whether the mark NEEDSREPAIR is the only damage.
+fn is_marked_only(report: &Report) -> bool {
+    let mut damage = damage(&report.findings).peekable();
+    report.is_complete()
+        && damage.peek().is_some()
+        && damage.all(|finding| finding.code == Code::SbNeedsRepair)
+}
+
+fn sector_bytes(superblock: &Superblock) -> usize {
+    usize::try_from(superblock.geometry.sector_size).expect("a sector has at most 32 KiB")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+use std::io;
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_format::superblock;
+use xfs_testkit::{CowDevice, delegate_device, golden};
+
+use super::{PlanOptions, plan_repair};
+use crate::apply::set_needs_repair;
+use crate::plan::LogOutcome;
+use crate::testing::{CleanLog, bytes, damaged, rehearse_copy};
+
+#[test]
+fn plan_of_a_clean_volume_is_empty() {
+    let device = Arc::new(CowDevice::new(Arc::new(golden())));
+    let rehearsal = plan_repair(device.clone(), PlanOptions::new(&CleanLog), &()).unwrap();
+    let plan = rehearsal.plan();
+    assert!(plan.is_empty() && plan.leaves_clean() && plan.actions.is_empty());
+    assert_eq!((plan.log, plan.rounds, plan.findings), (LogOutcome::Clean, 0, 0));
+    assert!(device.changed_chunks().is_empty(), "planning wrote to the volume");
+}
+
+#[test]
+fn plan_writes_nothing_to_the_volume() {
+    let device = damaged();
+    let before = bytes(&*device);
+    let rehearsal = rehearse_copy(device.clone());
+    assert!(!rehearsal.plan().is_empty() && rehearsal.plan().leaves_clean());
+    assert!(bytes(&*device) == before);
+}
+
+#[test]
+fn mark_needs_repair_goes_when_nothing_else_is_wrong() {
+    let device = CowDevice::new(Arc::new(golden()));
+    let mut sector = [0; 512];
+    device.read_at(&mut sector, 0).unwrap();
+    set_needs_repair(&mut sector, true).unwrap();
+    superblock::seal(&mut sector);
+    device.write_at(&sector, 0, Durability::Cached).unwrap();
+    let rehearsal = plan_repair(Arc::new(device), PlanOptions::new(&CleanLog), &()).unwrap();
+    let plan = rehearsal.plan();
+    assert!(plan.leaves_clean(), "{:?}", plan.left);
+    assert_eq!(plan.actions.len(), 1);
+    assert_eq!(plan.runs.len(), 1);
+}
+
+/// A device with one sector that cannot be read.
+struct BadSector {
+    inner: SharedDevice,
+    bad: u64,
+}
+
+impl BlockDevice for BadSector {
+    delegate_device!(inner: length_bytes, sector_size, is_read_only, write_at, flush, discard);
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if offset < self.bad + 512 && self.bad < offset + buffer.len() as u64 {
+            return Err(io::Error::other("medium error"));
+        }
+        self.inner.read_at(buffer, offset)
+    }
+}
+
+#[test]
+fn unreadable_sector_is_listed_and_nothing_is_changed() {
+    let bad = (32768 + 1) * 512;
+    let device = Arc::new(BadSector { inner: damaged(), bad });
+    let plan = plan_repair(device, PlanOptions::new(&CleanLog), &()).unwrap();
+    let plan = plan.plan();
+    assert!(plan.is_empty() && !plan.leaves_clean());
+    let ranges = plan.unreadable.iter();
+    assert!(ranges.clone().count() > 0);
+    assert!(ranges.clone().all(|(range, _)| range.contains(&bad)), "{:?}", plan.unreadable);
+    assert!(plan.text().contains("medium error"));
+}

@@ -1,0 +1,119 @@
+//! The rules: each rewrites one kind of object, from what else the volume says about it.
+//!
+//! Owns: the order of the rules. The order follows the dependencies: geometry, chunks, inodes, forks,
+//! contents of directories and attributes, names and links, and space last, because new blocks are
+//! taken by the claims of all owners.
+
+mod attributes;
+mod counters;
+mod directory;
+mod facts;
+mod fork;
+mod inode;
+mod inode_chunks;
+mod links;
+mod lost_chunks;
+mod names;
+mod orphans;
+mod owners;
+mod pieces;
+mod resolve;
+mod space;
+mod superblock;
+mod symlink;
+
+use xfs_check::{Place, Unsupported};
+use xfs_device::{Durability, SharedDevice};
+use xfs_evidence::SuperblockSource;
+use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
+use xfs_format::superblock::SuperblockError;
+use xfs_format::{AgNumber, DiskAddr, InodeNumber, Superblock};
+
+use crate::action::Action;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::patient::Patient;
+use crate::undo::read_device;
+
+/// Writes the superblock if its sector does not hold it. The checker takes the superblock from its
+/// caller, so it has no finding about that sector.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(crate) fn run_first(patient: &mut Patient) -> Result<(), RepairError> {
+    superblock::run(patient, &Damage::default())
+}
+
+/// Returns the inode whose fork has a btree block at this address, by the reverse map.
+pub(crate) fn owner_of_block(patient: &Patient, at: DiskAddr) -> Option<InodeNumber> {
+    let (group, block) = patient.geometry().split_disk_addr(at)?;
+    let map = patient.reverse_map(group);
+    let covers = |record: &&Rmap| record.start <= block && block < record.end();
+    map.records.iter().filter(covers).find_map(|record| match record.owner {
+        RmapOwner::Inode(inode) if record.flags.contains(RmapFlags::FORK_BTREE) => Some(inode),
+        _ => None,
+    })
+}
+
+/// Applies the rules to the damage of a round. Returns whether something was changed.
+///
+/// After a change to chunks, inodes or maps, the findings about names are out of date: they wait for
+/// the next round.
+///
+/// # Errors
+///
+/// The first error of a rule.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, RepairError> {
+    let before = patient.count_actions();
+    superblock::run(patient, damage)?;
+    inode::run(patient, damage)?;
+    let damaged = inode_chunks::run(patient, damage);
+    lost_chunks::run(patient, damage, &damaged)?;
+    fork::run(patient, damage)?;
+    if patient.count_actions() == before {
+        owners::run(patient, damage)?;
+    }
+    if patient.count_actions() == before {
+        names::run(patient, damage)?;
+    }
+    if patient.count_actions() == before {
+        symlink::run(patient, damage)?;
+    }
+    space::run(patient, damage)?;
+    counters::run(patient, damage)?;
+    Ok(patient.count_actions() != before)
+}
+
+/// Finds the superblock of a volume by evidence. If the first sector does not hold it, writes it
+/// there. Returns the superblock and the actions.
+///
+/// # Errors
+///
+/// [`RepairError::NoSuperblock`] if there is none, and the error of the device.
+pub(crate) fn find_superblock(
+    device: &SharedDevice,
+) -> Result<(Superblock, Vec<Action>), RepairError> {
+    let found = xfs_evidence::find_superblock(&**device)
+        .map_err(|error| match error {
+            SuperblockError::Unsupported(reason) => {
+                RepairError::Unsupported(Unsupported::Volume(reason))
+            }
+            SuperblockError::Corrupt(_) => RepairError::NoSuperblock,
+        })?
+        .ok_or(RepairError::NoSuperblock)?;
+    let mut actions = Vec::new();
+    if let SuperblockSource::Copies { agreeing, found: copies } = found.source {
+        let mut sector = vec![0; found.sector.len()];
+        // A sector that cannot be read is not known to hold the superblock.
+        let is_read = read_device(&**device, 0, &mut sector).is_ok();
+        if !is_read || sector != found.sector {
+            let written = device.write_at(&found.sector, 0, Durability::Cached);
+            written.map_err(|error| RepairError::Io { offset: 0, error })?;
+            let keeps = format!("the sizes that {agreeing} of {copies} copies state");
+            let place = Place::of_group(AgNumber(0));
+            actions.push(Action::new("superblock.find", place, Vec::new(), keeps));
+        }
+    }
+    Ok((found.superblock, actions))
+}

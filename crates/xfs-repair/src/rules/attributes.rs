@@ -1,0 +1,186 @@
+//! Rules *attributes* and *parents*: writes an attribute fork again as a whole, with the parent
+//! pointers that the decided tree asks for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_check::{Area, Code, Place};
+use xfs_evidence::{AttributeEvidence, FoundValue};
+use xfs_format::attr::Namespace;
+use xfs_format::attr::leaf::LEAF_MAGIC;
+use xfs_format::dabtree;
+use xfs_format::inode::ForkKind;
+use xfs_format::{FileBlock, FsBlock, InodeNumber, acl};
+
+use super::names::Names;
+use super::pieces::{self, ForkPlace, Piece};
+use crate::action::Action;
+use crate::build::attributes::{AttributeForm, AttributeOwner, NewAttribute, build};
+use crate::error::RepairError;
+use crate::fork::ForkContents;
+use crate::patient::Patient;
+
+/// Writes the attribute forks that are damaged or lack a parent pointer or have one too many.
+///
+/// # Errors
+///
+/// The first error of the overlay, or too little space for new blocks.
+pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
+    let members = names.facts.members.keys();
+    let mut inodes: Vec<InodeNumber> = members.chain(names.tree.made.keys()).copied().collect();
+    inodes.sort_unstable();
+    inodes.dedup();
+    for inode in inodes {
+        let wanted = wanted_pointers(names, inode);
+        let is_damaged = names.damage.codes_of(inode).into_iter().any(is_about_blocks);
+        if is_damaged || wanted != stored_pointers(names, inode) {
+            write(patient, names, inode, wanted)?;
+        }
+    }
+    Ok(())
+}
+
+/// A parent pointer: directory, generation and name.
+type PointerSet = BTreeSet<(InodeNumber, u32, Box<[u8]>)>;
+
+fn wanted_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
+    if !names.facts.has_parents {
+        return PointerSet::new();
+    }
+    let pointer = |link: &super::resolve::Link| {
+        let generation = names.generation(link.directory)?;
+        Some((link.directory, generation, link.name.clone()))
+    };
+    names.links_to(child).filter_map(pointer).collect()
+}
+
+/// Returns the pointers that the inode has now. They are collected inode by inode.
+fn stored_pointers(names: &Names<'_>, child: InodeNumber) -> PointerSet {
+    let all = &names.facts.pointers;
+    let start = all.partition_point(|pointer| pointer.child < child);
+    let of_child = all.iter().skip(start).take_while(|pointer| pointer.child == child);
+    of_child.map(|pointer| (pointer.directory, pointer.generation, pointer.name.clone())).collect()
+}
+
+/// Returns whether a finding says that the attribute fork is damaged.
+fn is_about_blocks(code: Code) -> bool {
+    let is_about_pointers = matches!(code, Code::ParentMissing | Code::ParentExtra);
+    matches!(code.area(), Area::Attributes | Area::ParentPointers) && !is_about_pointers
+}
+
+/// The attributes that a fork keeps, and those that are lost.
+struct Kept {
+    attributes: Vec<NewAttribute>,
+    lost: Vec<String>,
+}
+
+fn kept(found: AttributeEvidence, inode: InodeNumber) -> Kept {
+    let mut kept = Kept { attributes: Vec::new(), lost: Vec::new() };
+    let mut seen = BTreeSet::new();
+    for attribute in found.attributes {
+        if !seen.insert((attribute.namespace, attribute.name.clone())) {
+            continue;
+        }
+        let shown = attribute.name.escape_ascii().to_string();
+        let is_list = attribute.namespace == Namespace::Trusted
+            && (&*attribute.name == acl::ACCESS_NAME || &*attribute.name == acl::DEFAULT_NAME);
+        match attribute.value {
+            FoundValue::Whole(value) if is_list && acl::decode(&value, inode).is_err() => {
+                kept.lost.push(format!("the access control list {shown}, which is impossible"));
+            }
+            FoundValue::Whole(value) => kept.attributes.push(NewAttribute {
+                namespace: attribute.namespace,
+                name: attribute.name.into_vec(),
+                value,
+            }),
+            FoundValue::Lost { length_bytes, .. } => {
+                kept.lost.push(format!("the value of {length_bytes} bytes of attribute {shown}"));
+            }
+        }
+    }
+    kept
+}
+
+/// Returns whether the leaves of an attribute fork that are left form one whole chain. Then the
+/// blocks that hold nothing any more were nodes, which repeat the hashes of the leaves.
+fn has_all_leaves(patient: &Patient, names: &Names<'_>, inode: InodeNumber) -> bool {
+    let Some(known) = names.model.inodes.get(&inode) else { return false };
+    let geometry = patient.geometry();
+    let mut leaves: BTreeMap<FileBlock, (Option<FileBlock>, Option<FileBlock>)> = BTreeMap::new();
+    for extent in &known.attr.extents {
+        for index in 0..u64::from(extent.length_blocks) {
+            let mut bytes = vec![0; geometry.block_size as usize];
+            let at = geometry.block_disk_addr(FsBlock(extent.start.0 + index));
+            let is_read = at.is_some_and(|at| patient.can_read(at, &mut bytes));
+            let is_leaf = dabtree::magic(&bytes) == Some(LEAF_MAGIC);
+            if is_read && is_leaf && dabtree::owner(&bytes) == Some(inode) {
+                let siblings = (dabtree::back(&bytes), dabtree::forward(&bytes));
+                leaves.insert(FileBlock(extent.file_block.0 + index), siblings);
+            }
+        }
+    }
+    let firsts = leaves.iter().filter(|(_, (back, _))| back.is_none());
+    let mut at = match firsts.map(|(block, _)| *block).collect::<Vec<_>>().as_slice() {
+        [first] => Some(*first),
+        _ => return false,
+    };
+    // Each leaf is passed once: the chain removes it.
+    while let Some(block) = at {
+        match leaves.remove(&block) {
+            Some((_, forward)) => at = forward,
+            None => return false,
+        }
+    }
+    leaves.is_empty()
+}
+
+fn write(
+    patient: &mut Patient,
+    names: &Names<'_>,
+    inode: InodeNumber,
+    wanted: PointerSet,
+) -> Result<(), RepairError> {
+    let geometry = patient.geometry().clone();
+    let found = {
+        let evidence = patient.evidence();
+        evidence.attributes(&evidence.inode(inode))
+    };
+    let missing = found.missing.len();
+    let Kept { mut attributes, mut lost } = kept(found, inode);
+    if missing > 0 && !has_all_leaves(patient, names, inode) {
+        lost.push(format!(
+            "the attributes in {missing} ranges of the fork that hold none any more"
+        ));
+    }
+    if !lost.is_empty() && !patient.allows_loss() {
+        return Ok(());
+    }
+    let count = attributes.len();
+    let pointers = wanted.len();
+    attributes.extend(
+        wanted.iter().map(|(directory, generation, name)| {
+            NewAttribute::parent(name, *directory, *generation)
+        }),
+    );
+    let room = patient.fork_room(inode, ForkKind::Attr);
+    let owner = AttributeOwner { number: inode, room };
+    match build(&attributes, owner, &geometry) {
+        None => return Ok(()),
+        Some(AttributeForm::Short(bytes)) => {
+            patient.set_fork(inode, ForkKind::Attr, ForkContents::Local(bytes))?;
+        }
+        Some(AttributeForm::Blocks(blocks)) => {
+            let tree = blocks.tree.into_iter().map(Piece::Block);
+            let all = tree.chain(blocks.values.into_iter().map(Piece::Value)).collect();
+            pieces::write(patient, names.model, ForkPlace { inode, kind: ForkKind::Attr }, all)?;
+        }
+    }
+    let place = Place::of_inode(inode, patient.geometry());
+    let codes = names.damage.codes_of(inode);
+    let keeps = format!("{count} attributes and {pointers} parent pointers");
+    let mut action = Action::new("attributes", place, codes, keeps);
+    for what in lost {
+        action = action.losing(Some(inode), what);
+    }
+    patient.act(action);
+    Ok(())
+}

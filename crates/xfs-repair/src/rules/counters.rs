@@ -1,0 +1,51 @@
+//! Rule `counters`: the counters of the superblock, from the headers of all groups.
+//!
+//! Owns: these three counters. Does **not** own: the headers of groups, which rule `space` writes.
+
+use xfs_check::{Area, Code, Place};
+use xfs_format::{AgNumber, Superblock};
+
+use super::superblock;
+use crate::action::Action;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::patient::Patient;
+use crate::trees;
+
+/// The name of the rule.
+const RULE: &str = "counters";
+
+/// Counts again, and writes the superblock if a counter differs. A group without headers ends the
+/// rule: then the counters are not known.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let stored = patient.superblock().clone();
+    let mut counted =
+        Superblock { inode_count: 0, free_inodes: 0, free_blocks: 0, ..stored.clone() };
+    for group in patient.geometry().groups() {
+        let (Some(agf), Some(agi)) = (trees::agf(patient, group), trees::agi(patient, group))
+        else {
+            return Ok(());
+        };
+        let (agf, agi) = (agf.header, agi.header);
+        counted.inode_count += u64::from(agi.count);
+        counted.free_inodes += u64::from(agi.free_count);
+        counted.free_blocks += u64::from(agf.free_blocks)
+            + u64::from(agf.free_list.count)
+            + u64::from(agf.btree_blocks);
+    }
+    if counted == stored {
+        return Ok(());
+    }
+    patient.set_superblock(counted.clone());
+    superblock::write(patient, AgNumber(0), &counted)?;
+    let is_counter = |code: &Code| code.area() == Area::Superblock;
+    let codes: Vec<Code> =
+        damage.volume.iter().map(|finding| finding.code).filter(is_counter).collect();
+    let keeps = "the counters of all groups; the superblock has their sums";
+    patient.act(Action::new(RULE, Place::default(), codes, keeps));
+    Ok(())
+}

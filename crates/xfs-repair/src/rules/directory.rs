@@ -1,0 +1,154 @@
+//! Rule *directory*: writes a directory again as a whole.
+//!
+//! A directory is written if a finding says that its blocks are damaged, or if its entries, their
+//! types or `..` differ from the decided tree.
+
+use xfs_check::{Area, Code, Place};
+use xfs_format::InodeNumber;
+use xfs_format::inode::ForkKind;
+
+use super::facts::Name;
+use super::names::Names;
+use super::pieces::{self, ForkPlace, Piece};
+use crate::action::Action;
+use crate::build::directory::{DirectoryForm, NewDirectory, NewEntry, build};
+use crate::error::RepairError;
+use crate::fork::ForkContents;
+use crate::patient::Patient;
+
+/// Writes the directories that are damaged or differ.
+///
+/// # Errors
+///
+/// The first error of the overlay, or too little space for new blocks.
+pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
+    let members = names.facts.members.iter().filter(|(_, member)| member.is_directory());
+    let mut directories: Vec<InodeNumber> = members.map(|(number, _)| *number).collect();
+    directories.extend(names.tree.made.keys());
+    directories.sort_unstable();
+    directories.dedup();
+    for directory in directories {
+        let wanted = Wanted::of(names, directory);
+        if is_damaged(names, directory) || !wanted.is_there(names) {
+            write(patient, names, &wanted)?;
+        }
+    }
+    Ok(())
+}
+
+/// The contents that a directory has after the repair.
+struct Wanted {
+    directory: InodeNumber,
+    parent: InodeNumber,
+    entries: Vec<NewEntry>,
+    /// The index of each entry in the old directory.
+    positions: Vec<Option<usize>>,
+}
+
+impl Wanted {
+    fn of(names: &Names<'_>, directory: InodeNumber) -> Self {
+        let links = names.tree.links_of(directory);
+        let entries = links.iter().map(|link| NewEntry {
+            name: link.name.to_vec(),
+            child: link.child,
+            entry_type: names.tree.entry_type(names.facts, link),
+        });
+        Self {
+            directory,
+            parent: parent_of(names, directory),
+            entries: entries.collect(),
+            positions: links.iter().map(|link| link.position).collect(),
+        }
+    }
+
+    /// Returns whether the directory has exactly these contents already.
+    fn is_there(&self, names: &Names<'_>) -> bool {
+        let Some(member) = names.facts.members.get(&self.directory) else { return false };
+        let old = old_names(names, self.directory);
+        let is_same = |(index, (entry, position)): (usize, (&NewEntry, &Option<usize>))| {
+            *position == Some(index)
+                && old.get(index).is_some_and(|old| {
+                    let is_same_type = old.entry_type == entry.entry_type;
+                    is_same_type && old.child == entry.child && *old.name == *entry.name
+                })
+        };
+        member.is_directory()
+            && member.dotdot == Some(self.parent)
+            && old.len() == self.entries.len()
+            && self.entries.iter().zip(&self.positions).enumerate().all(is_same)
+    }
+}
+
+/// Returns the entries that the directory has now. They are collected directory by directory.
+fn old_names<'n>(names: &'n Names<'_>, directory: InodeNumber) -> &'n [Name] {
+    let all = &names.facts.names;
+    let start = all.partition_point(|name| name.directory < directory);
+    let end = all.partition_point(|name| name.directory <= directory);
+    all.get(start..end).unwrap_or(&[])
+}
+
+/// Returns the directory that `..` names. A directory without a name keeps its own.
+fn parent_of(names: &Names<'_>, directory: InodeNumber) -> InodeNumber {
+    if directory == names.facts.root {
+        return directory;
+    }
+    let by_name = names.links_to(directory).next().map(|link| link.directory);
+    let stored = names.facts.members.get(&directory).and_then(|member| member.dotdot);
+    by_name.or(stored).unwrap_or(names.facts.root)
+}
+
+/// Returns whether a finding says that the blocks of a directory are damaged. Findings about single
+/// names are left out: the decided tree answers them.
+fn is_damaged(names: &Names<'_>, directory: InodeNumber) -> bool {
+    names.damage.codes_of(directory).into_iter().any(is_about_blocks)
+}
+
+fn is_about_blocks(code: Code) -> bool {
+    let is_about_names = matches!(
+        code,
+        Code::DirType
+            | Code::DirTarget
+            | Code::DirParent
+            | Code::DirTwice
+            | Code::DirUnreachable
+            | Code::DirRing
+    );
+    code.area() == Area::Directory && !is_about_names
+}
+
+fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<(), RepairError> {
+    let geometry = patient.geometry().clone();
+    let directory =
+        NewDirectory { number: wanted.directory, parent: wanted.parent, entries: &wanted.entries };
+    let room = patient.fork_room(wanted.directory, ForkKind::Data);
+    let Some(form) = build(&directory, &geometry, room) else { return Ok(()) };
+    let inode = wanted.directory;
+    let size = match form {
+        DirectoryForm::Short(bytes) => {
+            let size = bytes.len() as u64;
+            patient.set_fork(inode, ForkKind::Data, ForkContents::Local(bytes))?;
+            size
+        }
+        DirectoryForm::Blocks { blocks, size } => {
+            let blocks = blocks.into_iter().map(Piece::Block).collect();
+            let fork = ForkPlace { inode, kind: ForkKind::Data };
+            pieces::write(patient, names.model, fork, blocks)?;
+            size
+        }
+    };
+    patient.set_inode(inode, |core| core.size = size)?;
+    report(patient, names, wanted);
+    Ok(())
+}
+
+fn report(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) {
+    let place = Place::of_inode(wanted.directory, patient.geometry());
+    let restored = wanted.positions.iter().filter(|position| position.is_none()).count();
+    let all = wanted.entries.len();
+    let keeps = match restored {
+        0 => format!("{all} names from its entries"),
+        _ => format!("{} names from its entries, {restored} from parent pointers", all - restored),
+    };
+    let codes = names.damage.codes_of(wanted.directory);
+    patient.act(Action::new("directory", place, codes, keeps));
+}

@@ -1,0 +1,264 @@
+//! Everything that the volume says about names: entries, parent pointers, and the inodes that they
+//! connect.
+//!
+//! Owns: the collection, in one pass over all inodes. Does **not** own: which of two contradicting
+//! statements is right (`resolve`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_check::{Area, Code};
+use xfs_evidence::{Evidence, Trust};
+use xfs_format::directory::EntryType;
+use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode::{FileType, InodeCore};
+use xfs_format::{AgInode, IncompatFeatures, InodeNumber, Superblock};
+
+use crate::damage::Damage;
+use crate::model::{InodeState, Model};
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The name.
+    pub(crate) name: Box<[u8]>,
+    /// The inode that the entry names.
+    pub(crate) child: InodeNumber,
+    /// The type that the entry states.
+    pub(crate) entry_type: EntryType,
+    /// The index of the entry in its directory.
+    pub(crate) position: usize,
+    /// Whether the entry's block is sound and the index of the directory agrees with the entries.
+    pub(crate) is_sound: bool,
+}
+
+/// A parent pointer of an inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    /// The inode that has the pointer.
+    pub(crate) child: InodeNumber,
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The generation of the directory, by the pointer.
+    pub(crate) generation: u32,
+    /// The name.
+    pub(crate) name: Box<[u8]>,
+    /// Whether the block with the pointer is sound.
+    pub(crate) is_sound: bool,
+}
+
+/// An inode in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// The type, as directory entries state it.
+    pub(crate) entry_type: EntryType,
+    /// The generation.
+    pub(crate) generation: u32,
+    /// The link count.
+    pub(crate) links: u32,
+    /// Whether all entries of a directory could be read. `true` for other files.
+    pub(crate) has_all_names: bool,
+    /// Whether all parent pointers could be read.
+    pub(crate) has_all_pointers: bool,
+    /// The `..` of a directory, as far as it can be read.
+    pub(crate) dotdot: Option<InodeNumber>,
+    /// Whether a finding says that the contents are not those of the type.
+    pub(crate) has_other_contents: bool,
+}
+
+impl Member {
+    /// Returns whether the inode is a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.entry_type == EntryType::Directory
+    }
+}
+
+/// The state of an inode number that is not in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// A chunk holds the inode, but the inode cannot be read.
+    Gone,
+    /// A chunk holds the inode, and the inode is free.
+    Free,
+    /// No known chunk holds the inode, or the chunks of its group are not known for certain.
+    Unknown,
+    /// The volume cannot have such an inode.
+    Impossible,
+}
+
+/// All statements about names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// The root directory.
+    pub(crate) root: InodeNumber,
+    /// Whether the volume has parent pointers.
+    pub(crate) has_parents: bool,
+    /// Inodes that the superblock names and no directory: the realtime and quota inodes.
+    pub(crate) reserved: BTreeSet<InodeNumber>,
+    /// The inodes in use.
+    pub(crate) members: BTreeMap<InodeNumber, Member>,
+    /// The state of the other inodes that names or pointers mention.
+    pub(crate) slots: BTreeMap<InodeNumber, Slot>,
+    /// A free inode for a new directory `lost+found`, with the generation that it gets.
+    pub(crate) spare: Option<(InodeNumber, u32)>,
+    /// Whether names may be given up together with inodes that are not in use.
+    pub(crate) allows_loss: bool,
+    /// The entries of all directories.
+    pub(crate) names: Vec<Name>,
+    /// The parent pointers of all inodes.
+    pub(crate) pointers: Vec<Pointer>,
+}
+
+impl Facts {
+    /// Returns the state of an inode that is not in use.
+    pub(crate) fn slot(&self, inode: InodeNumber) -> Slot {
+        self.slots.get(&inode).copied().unwrap_or(Slot::Impossible)
+    }
+
+    /// Collects the statements of a volume.
+    pub(crate) fn collect(
+        evidence: &Evidence<'_>,
+        model: &Model,
+        damage: &Damage,
+        allows_loss: bool,
+    ) -> Self {
+        let superblock = evidence.superblock();
+        let mut facts = Self {
+            root: superblock.root_inode,
+            has_parents: superblock.has_incompat(IncompatFeatures::PARENT),
+            reserved: reserved(superblock),
+            allows_loss,
+            ..Self::default()
+        };
+        for (number, inode) in &model.inodes {
+            if let (Some(core), true) = (&inode.core, inode.state != InodeState::Gone) {
+                facts.inode(evidence, *number, core, damage);
+            }
+        }
+        facts.find_slots(evidence, model, damage);
+        facts.spare = facts.find_spare(evidence, model);
+        facts
+    }
+
+    fn inode(
+        &mut self,
+        evidence: &Evidence<'_>,
+        number: InodeNumber,
+        core: &InodeCore,
+        damage: &Damage,
+    ) {
+        let Some(file_type) = core.file_type() else { return };
+        let inode = evidence.inode(number);
+        let mut member = Member {
+            entry_type: EntryType::of(file_type),
+            generation: core.generation,
+            links: core.nlink,
+            has_all_names: true,
+            has_all_pointers: true,
+            dotdot: None,
+            has_other_contents: false,
+        };
+        let codes = damage.codes_of(number);
+        let is_about_contents =
+            |code: &Code| matches!(code.area(), Area::Directory | Area::Symlink);
+        member.has_other_contents = codes.iter().any(is_about_contents);
+        if file_type == FileType::Directory {
+            let found = evidence.entries(&inode);
+            let agrees = !codes.iter().any(|code| contradicts_entries(*code));
+            member.dotdot = found.parent;
+            member.has_other_contents &= found.names.is_empty();
+            member.has_all_names = found.is_whole() && agrees;
+            self.names.extend(found.names.into_iter().enumerate().map(|(position, name)| Name {
+                directory: number,
+                is_sound: name.trust == Trust::Sound && agrees,
+                name: name.name,
+                child: name.child,
+                entry_type: name.entry_type,
+                position,
+            }));
+        }
+        let found = evidence.attributes(&inode);
+        member.has_all_pointers = found.is_whole();
+        self.pointers.extend(found.parents.into_iter().map(|parent| Pointer {
+            child: number,
+            directory: parent.parent,
+            generation: parent.generation,
+            name: parent.name,
+            is_sound: parent.trust == Trust::Sound,
+        }));
+        self.members.insert(number, member);
+    }
+
+    /// Finds the state of each inode that a name or pointer mentions and that is not in use.
+    fn find_slots(&mut self, evidence: &Evidence<'_>, model: &Model, damage: &Damage) {
+        let of_names = self.names.iter().map(|name| name.child);
+        let of_pointers = self.pointers.iter().map(|pointer| pointer.directory);
+        let mentioned: BTreeSet<InodeNumber> =
+            of_names.chain(of_pointers).chain([self.root]).chain(self.reserved.clone()).collect();
+        let others = mentioned.into_iter().filter(|inode| !self.members.contains_key(inode));
+        self.slots = others.map(|inode| (inode, slot(evidence, model, damage, inode))).collect();
+    }
+
+    /// Returns the first free inode of the volume that nothing mentions, and the generation that it
+    /// gets.
+    fn find_spare(&self, evidence: &Evidence<'_>, model: &Model) -> Option<(InodeNumber, u32)> {
+        let all = model.chunks.iter().flat_map(|(group, chunks)| {
+            chunks.iter().flat_map(move |chunk| {
+                let is_free = |index: &u32| (chunk.free & chunk.present()) >> index & 1 == 1;
+                let free = (0..INODES_PER_CHUNK).filter(is_free);
+                free.map(move |index| (*group, AgInode(chunk.start.0 + index)))
+            })
+        });
+        let numbers = all.map(|(group, inode)| evidence.geometry().join_inode(group, inode));
+        let is_mentioned = |number: &InodeNumber| {
+            self.slots.contains_key(number) || self.members.contains_key(number)
+        };
+        numbers.filter(|number| !is_mentioned(number)).find_map(|number| {
+            match evidence.inode(number).state {
+                xfs_evidence::InodeState::Free(core) => {
+                    Some((number, core.generation.wrapping_add(1)))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// Returns whether a finding means that the entries of a directory cannot be believed as they are:
+/// the hash index knows other names.
+fn contradicts_entries(code: Code) -> bool {
+    code == Code::DirIndex || code == Code::DirNameTwice
+}
+
+fn reserved(superblock: &Superblock) -> BTreeSet<InodeNumber> {
+    let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+    let quota = superblock.quota_inodes.into_iter().flatten();
+    realtime.into_iter().chain(quota).filter(|inode| inode.0 != 0 && !inode.is_null()).collect()
+}
+
+fn slot(evidence: &Evidence<'_>, model: &Model, damage: &Damage, inode: InodeNumber) -> Slot {
+    let Some((group, in_group)) = evidence.geometry().split_inode(inode) else {
+        return Slot::Impossible;
+    };
+    if let Some(known) = model.inodes.get(&inode) {
+        // An inode of an impossible type is still to be repaired.
+        return if known.state == InodeState::Gone { Slot::Gone } else { Slot::Unknown };
+    }
+    let chunks = model.chunks.get(&group).into_iter().flatten();
+    let mut holding = chunks.filter(|chunk| {
+        let position = chunk.position(in_group);
+        position.is_some_and(|position| chunk.present() >> position & 1 == 1)
+    });
+    let is_certain = !damage.codes_of_group(group).iter().any(|code| is_about_chunks(*code));
+    match holding.next() {
+        Some(_) => Slot::Free,
+        None if is_certain => Slot::Impossible,
+        None => Slot::Unknown,
+    }
+}
+
+/// Returns whether a finding of a group means that its chunks may not all be known.
+fn is_about_chunks(code: Code) -> bool {
+    matches!(code.area(), Area::Agi | Area::InodeBtree | Area::Btree)
+}

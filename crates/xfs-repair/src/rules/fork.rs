@@ -1,0 +1,288 @@
+//! Rule `fork`: the map of a fork whose btree or counts are damaged.
+//!
+//! Owns: the extents of the fork, from its sound leaves and from the reverse map; its counts; and
+//! the flag of shared blocks. Does **not** own: the contents of the blocks.
+//!
+//! Sound leaves come first. The reverse map fills the ranges that no sound leaf covers, and those
+//! only. Where it has no record either, the range becomes a hole, which is a loss.
+
+use std::collections::BTreeMap;
+
+use xfs_check::{Area, Code, Place};
+use xfs_evidence::{FileRange, ForkEvidence};
+use xfs_format::extent::{Extent, ExtentRules, FILE_BLOCK_LIMIT, MAX_EXTENT_BLOCKS};
+use xfs_format::free_space::FreeSpaceByBlock;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
+use xfs_format::rmap::{Rmap, RmapOwner};
+use xfs_format::{AgNumber, FileBlock, FsBlock, Geometry, InodeNumber};
+
+use crate::action::Action;
+use crate::claims;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::fork::ForkContents;
+use crate::patient::Patient;
+use crate::trees;
+
+/// The name of the rule.
+const RULE: &str = "fork";
+
+/// Rewrites the forks that have findings, and those that disagree with the reverse map where the
+/// reverse map is right.
+///
+/// # Errors
+///
+/// [`RepairError::NoSpace`] if a new btree finds no room.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    settle_disputes(patient, damage)?;
+    let inodes: Vec<InodeNumber> = damage.inodes.keys().copied().collect();
+    for inode in inodes {
+        let codes: Vec<Code> =
+            damage.codes_of(inode).into_iter().filter(|code| is_of_fork(*code)).collect();
+        if codes.is_empty() || !patient.evidence().inode(inode).is_sound() {
+            continue;
+        }
+        let file_type = patient.evidence().inode(inode).core().and_then(InodeCore::file_type);
+        if codes.contains(&Code::InodeReflink) && file_type == Some(FileType::Regular) {
+            patient.set_inode(inode, |core| core.flags2 |= InodeFlags2::REFLINK)?;
+        }
+        let mut is_complete = true;
+        if codes.iter().any(|code| !matches!(code, Code::InodeReflink | Code::InodeBlocks)) {
+            for kind in [ForkKind::Data, ForkKind::Attr] {
+                is_complete &= rebuild(patient, inode, kind)?;
+            }
+        }
+        if !is_complete {
+            continue;
+        }
+        count_blocks(patient, inode)?;
+        let place = Place::of_inode(inode, patient.geometry());
+        let keeps = "the extents of sound leaves and of the reverse map";
+        patient.act(Action::new(RULE, place, codes, keeps));
+    }
+    Ok(())
+}
+
+/// Rewrites each fork that the reverse map contradicts, where the reverse map is right.
+///
+/// The reverse map is right if it agrees with the inode's count of blocks and the fork does not; or
+/// if the fork's blocks belong to another owner or to free space, and those of the map do not.
+fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let mut inodes = damage.disputed.clone();
+    let has_wrong_count =
+        |inode: &&InodeNumber| damage.codes_of(**inode).contains(&Code::InodeBlocks);
+    inodes.extend(damage.inodes.keys().filter(has_wrong_count));
+    if inodes.is_empty() {
+        return Ok(());
+    }
+    let mapped = patient.mapped();
+    if !mapped.is_whole {
+        return Ok(());
+    }
+    let owned = Owned::of(patient);
+    for inode in inodes {
+        let found = patient.evidence().inode(inode);
+        let Some(core) = found.core().filter(|_| found.is_sound()).cloned() else { continue };
+        for kind in [ForkKind::Data, ForkKind::Attr] {
+            let is_map =
+                matches!(core.fork_format(kind), Some(ForkFormat::Extents | ForkFormat::Btree));
+            let fork = patient.evidence().extents(&found, kind);
+            let own = in_order(fork.extents.clone());
+            let by_map = in_order(mapped.fork(inode, kind));
+            if !is_map || own == by_map {
+                continue;
+            }
+            let other = if kind == ForkKind::Data { ForkKind::Attr } else { ForkKind::Data };
+            let other = patient.evidence().extents(&found, other);
+            let trees = (fork.tree_blocks.len() + other.tree_blocks.len()) as u64;
+            let rest = blocks_of(&other.extents) + trees;
+            let is_right = |extents: &[Extent]| blocks_of(extents) + rest == core.blocks;
+            let map_is_right = match (is_right(&own), is_right(&by_map)) {
+                (false, true) => true,
+                _ => owned.contradicts(inode, &own) && !owned.contradicts(inode, &by_map),
+            };
+            if !map_is_right {
+                continue;
+            }
+            patient.set_fork(inode, kind, ForkContents::Extents(by_map))?;
+            let place = Place::of_inode(inode, patient.geometry());
+            let keeps = "the extents of the reverse map, which no other owner contradicts";
+            patient.act(Action::new(RULE, place, damage.codes_of(inode), keeps));
+        }
+    }
+    Ok(())
+}
+
+fn blocks_of(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| u64::from(extent.length_blocks)).sum()
+}
+
+/// The blocks that other owners than a disputed fork have: metadata, other inodes, free space.
+struct Owned {
+    geometry: Geometry,
+    claims: BTreeMap<AgNumber, Vec<Rmap>>,
+}
+
+impl Owned {
+    fn of(patient: &mut Patient) -> Self {
+        let model = patient.model();
+        let mut claims = claims::of_volume(patient, &model);
+        for (group, claims) in &mut claims {
+            let root = trees::agf(patient, *group).map(|agf| agf.header.free_space_by_block);
+            let free = root.map(|root| trees::walk::<FreeSpaceByBlock>(patient, *group, root));
+            // Free space has no owner in the reverse map. That of the volume stands for it.
+            claims.extend(
+                free.into_iter()
+                    .flat_map(|tree| tree.records)
+                    .map(|free| claims::claim(free.start, free.count, RmapOwner::Volume)),
+            );
+            claims.sort_by_key(|claim| claim.start);
+        }
+        Self { geometry: patient.geometry().clone(), claims }
+    }
+
+    /// Returns whether one of the extents overlaps blocks of another owner that are not contents of
+    /// a file: those may be shared.
+    fn contradicts(&self, inode: InodeNumber, extents: &[Extent]) -> bool {
+        extents.iter().any(|extent| {
+            let Some((group, start)) = self.geometry.split_block(extent.start) else { return true };
+            let end = start.0.saturating_add(extent.length_blocks);
+            let claims = self.claims.get(&group).into_iter().flatten();
+            let is_other = |claim: &Rmap| claim.owner != RmapOwner::Inode(inode);
+            claims
+                .into_iter()
+                .any(|claim| is_other(claim) && claim.start.0 < end && start < claim.end())
+        })
+    }
+}
+
+const fn is_of_fork(code: Code) -> bool {
+    (matches!(code.area(), Area::Btree | Area::Map) && !matches!(code, Code::MapPastEnd))
+        || matches!(
+            code,
+            Code::InodeExtents | Code::InodeNextents | Code::InodeBlocks | Code::InodeReflink
+        )
+}
+
+/// Corrects the count of blocks of an inode whose maps are whole.
+pub(super) fn count_blocks(patient: &mut Patient, inode: InodeNumber) -> Result<(), RepairError> {
+    let found = patient.evidence().inode(inode);
+    let blocks: u64 = [ForkKind::Data, ForkKind::Attr]
+        .into_iter()
+        .map(|kind| {
+            let fork = patient.evidence().extents(&found, kind);
+            let extents: u64 = fork.extents.iter().map(|e| u64::from(e.length_blocks)).sum();
+            extents + fork.tree_blocks.len() as u64
+        })
+        .sum();
+    match found.any_core() {
+        Some(core) if core.blocks != blocks => {
+            patient.set_inode(inode, |core| core.blocks = blocks)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Rebuilds a fork of an inode that can be decoded. Returns `false` if ranges of the fork are lost
+/// and losses are not allowed; then nothing is changed.
+///
+/// # Errors
+///
+/// [`RepairError::NoSpace`] if a new btree finds no room.
+pub(super) fn rebuild(
+    patient: &mut Patient,
+    inode: InodeNumber,
+    kind: ForkKind,
+) -> Result<bool, RepairError> {
+    let found = patient.evidence().inode(inode);
+    let Some(core) = found.any_core() else { return Ok(false) };
+    let format = core.fork_format(kind);
+    if !matches!(format, Some(ForkFormat::Extents | ForkFormat::Btree)) {
+        return Ok(true);
+    }
+    let fork = patient.evidence().extents(&found, kind);
+    if format == Some(ForkFormat::Extents) && fork.is_whole() {
+        return Ok(true);
+    }
+    let (extents, is_complete) = if fork.missing.is_empty() && fork.doubtful.is_empty() {
+        (fork.extents, true)
+    } else {
+        let mapped = patient.mapped();
+        let rules = ExtentRules::of(core, kind, patient.geometry());
+        let from_map = mapped.fork(inode, kind);
+        let extents = filled(&fork, &from_map, may_be_unwritten(core, kind));
+        let extents: Vec<Extent> =
+            extents.into_iter().filter(|extent| extent.verify(&rules).is_ok()).collect();
+        (extents, mapped.is_whole)
+    };
+    if !is_complete && !patient.allows_loss() {
+        return Ok(false);
+    }
+    if !is_complete {
+        let place = Place::of_inode(inode, patient.geometry());
+        let what = "the parts of the file whose map is lost and that the reverse map lacks";
+        let action = Action::new(RULE, place, Vec::new(), "all extents that are known");
+        patient.act(action.losing(Some(inode), what));
+    }
+    patient.set_fork(inode, kind, ForkContents::Extents(extents))?;
+    Ok(true)
+}
+
+fn may_be_unwritten(core: &InodeCore, kind: ForkKind) -> bool {
+    kind == ForkKind::Data && core.file_type() == Some(FileType::Regular)
+}
+
+/// Fills the missing ranges of a fork from the reverse map. Returns the extents in the order of the
+/// file, without overlap.
+fn filled(fork: &ForkEvidence, mapped: &[Extent], may_be_unwritten: bool) -> Vec<Extent> {
+    let mut extents = fork.extents.clone();
+    let doubtful = fork
+        .doubtful
+        .iter()
+        .map(|extent| FileRange { start: extent.file_block, end: extent.end() });
+    for range in fork.missing.iter().copied().chain(doubtful) {
+        extents.extend(mapped.iter().filter_map(|extent| clipped(extent, range)));
+    }
+    // A sound extent sorts before one of the reverse map with the same start: the sort is stable.
+    extents.sort_by_key(|extent| extent.file_block);
+    let mut joined: Vec<Extent> = Vec::with_capacity(extents.len());
+    for mut extent in extents {
+        extent.unwritten &= may_be_unwritten;
+        let end = joined.last().map_or(FileBlock(0), Extent::end);
+        let all = FileRange { start: end, end: FileBlock(FILE_BLOCK_LIMIT) };
+        let Some(extent) = clipped(&extent, all) else { continue };
+        match joined.last_mut() {
+            Some(last) if continues(last, &extent) => last.length_blocks += extent.length_blocks,
+            _ => joined.push(extent),
+        }
+    }
+    joined
+}
+
+/// Returns the part of an extent that lies in a range.
+fn clipped(extent: &Extent, range: FileRange) -> Option<Extent> {
+    let start = extent.file_block.0.max(range.start.0);
+    let end = extent.end().0.min(range.end.0);
+    let length = u32::try_from(end.checked_sub(start)?).ok().filter(|length| *length > 0)?;
+    let skipped = start - extent.file_block.0;
+    Some(Extent {
+        file_block: FileBlock(start),
+        start: FsBlock(extent.start.0 + skipped),
+        length_blocks: length,
+        unwritten: extent.unwritten,
+    })
+}
+
+/// Returns whether the second extent continues the first, and one record can hold both.
+fn continues(first: &Extent, second: &Extent) -> bool {
+    first.end() == second.file_block
+        && first.start.0 + u64::from(first.length_blocks) == second.start.0
+        && first.unwritten == second.unwritten
+        && first.length_blocks.saturating_add(second.length_blocks) <= MAX_EXTENT_BLOCKS
+}
+
+/// Returns extents in the order of the file, joined and without overlap.
+pub(super) fn in_order(extents: Vec<Extent>) -> Vec<Extent> {
+    let fork = ForkEvidence { extents, ..ForkEvidence::default() };
+    filled(&fork, &[], true)
+}

@@ -1,0 +1,421 @@
+//! Single fields of an inode that fail a check.
+//!
+//! Owns: candidates for the value of a field, and the choice among them. Does **not** own: writing
+//! the inode.
+//!
+//! A candidate is chosen if the inode then passes its checks and its forks can be read. The first
+//! candidate that does wins, and candidates are in the order of their evidence.
+
+use xfs_evidence::{Evidence, InodeEvidence};
+use xfs_format::directory::EntryType;
+use xfs_format::inode::{
+    self, FileType, ForkFormat, ForkKind, INODE_MAGIC, InodeCheck, InodeCore, InodeDisk,
+    InodeFlags, InodeFlags2, verify_checksum,
+};
+use xfs_format::symlink::MAX_TARGET_BYTES;
+use xfs_format::{Check, InodeNumber, Lsn, Superblock};
+use zerocopy::FromBytes;
+
+use crate::model::ModelName;
+use crate::patient::Patient;
+
+/// The version of all inodes of a v5 volume.
+const VERSION: u8 = 3;
+
+/// The bit of the first word of flags that no flag has.
+const UNKNOWN_FLAG: u16 = 1 << 15;
+
+/// The most fields of one inode that are set.
+const MOST_FIELDS: u32 = 24;
+
+/// Returns the bytes of an inode with one bit changed so that they pass all checks. Returns `None`
+/// if the checksum is right or no single bit is wrong.
+pub(super) fn one_bit(patient: &Patient, found: &InodeEvidence) -> Option<Vec<u8>> {
+    let mut bytes = found.bytes.clone();
+    if bytes.is_empty() || verify_checksum(&bytes).is_ok() {
+        return None;
+    }
+    for index in 0..bytes.len() {
+        for bit in 0..u8::BITS {
+            let byte = bytes.get_mut(index).expect("the index is below the length");
+            *byte ^= 1 << bit;
+            if verify_checksum(&bytes).is_ok() && passes(patient, found.number, &bytes).is_ok() {
+                return Some(bytes);
+            }
+            let byte = bytes.get_mut(index).expect("the index is below the length");
+            *byte ^= 1 << bit;
+        }
+    }
+    None
+}
+
+/// Checks the bytes of an inode.
+fn passes(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> Result<(), Check> {
+    let geometry = patient.geometry();
+    let core = InodeCore::decode(bytes, number, geometry);
+    let core = core.map_err(|corruption| corruption.check().clone())?;
+    core.verify(bytes, &patient.context()).map_err(|corruption| corruption.check().clone())
+}
+
+/// Returns whether the bytes are those of this inode: at least three of magic number, version,
+/// number and UUID are right.
+pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
+    let Ok((disk, _)) = InodeDisk::ref_from_prefix(&found.bytes) else { return false };
+    let right = [
+        disk.magic.get() == INODE_MAGIC,
+        disk.version == VERSION,
+        disk.number.get() == found.number.0,
+        disk.uuid == patient.geometry().meta_uuid.into_bytes(),
+    ];
+    right.into_iter().filter(|is_right| *is_right).count() >= 3
+}
+
+/// Returns a core without the flags that do not exist, or that the type of the file cannot have.
+/// A hint without its flag is cleared.
+pub(super) fn with_possible_flags(core: &InodeCore, superblock: &Superblock) -> InodeCore {
+    let of_directories = InodeFlags::RTINHERIT
+        | InodeFlags::PROJINHERIT
+        | InodeFlags::NOSYMLINKS
+        | InodeFlags::EXTSZINHERIT;
+    let of_files = InodeFlags::REALTIME | InodeFlags::EXTSIZE;
+    let known2 = InodeFlags2::DAX
+        | InodeFlags2::REFLINK
+        | InodeFlags2::COWEXTSIZE
+        | InodeFlags2::BIGTIME
+        | InodeFlags2::NREXT64
+        | InodeFlags2::METADATA;
+    let mut core = core.clone();
+    let (is_directory, is_file) = (
+        core.file_type() == Some(FileType::Directory),
+        core.file_type() == Some(FileType::Regular),
+    );
+    core.flags = InodeFlags::from_bits_retain(core.flags.bits() & !UNKNOWN_FLAG);
+    core.flags2 = InodeFlags2::from_bits_retain(core.flags2.bits() & known2.bits());
+    let mut impossible = InodeFlags::from_bits_retain(0);
+    if core.number != superblock.realtime_bitmap_inode {
+        impossible |= InodeFlags::NEWRTBM;
+    }
+    if !is_directory {
+        impossible |= of_directories;
+    }
+    if !is_file {
+        impossible |= of_files;
+    }
+    if !superblock.has_realtime() {
+        impossible |= InodeFlags::REALTIME;
+    }
+    core.flags = InodeFlags::from_bits_retain(core.flags.bits() & !impossible.bits());
+    if !is_directory && !is_file {
+        core.flags2 = InodeFlags2::from_bits_retain(core.flags2.bits() & !InodeFlags2::DAX.bits());
+    }
+    if !core.flags.intersects(InodeFlags::EXTSIZE | InodeFlags::EXTSZINHERIT) {
+        core.extent_size_hint_blocks = 0;
+    }
+    core
+}
+
+/// Sets the fields of an inode that fail a check. Returns the sealed bytes, or `None` if a field
+/// has no candidate.
+pub(super) fn mend(
+    patient: &Patient,
+    names: &[ModelName],
+    found: &InodeEvidence,
+) -> Option<Vec<u8>> {
+    let entry_type = entry_type(patient, names, found.number);
+    let work = Work { patient, number: found.number, entry_type };
+    let mut bytes = found.bytes.clone();
+    work.set_identity(&mut bytes);
+    for _ in 0..MOST_FIELDS {
+        match passes(work.patient, work.number, &bytes) {
+            Ok(()) => return Some(bytes),
+            Err(check) => bytes = work.set_field(&bytes, &check)?,
+        }
+    }
+    None
+}
+
+/// Returns an inode whose mode is 0 with the type that its names state. Returns `None` if no name
+/// states one, or if the forks do not fit it.
+pub(super) fn with_mode(
+    patient: &Patient,
+    names: &[ModelName],
+    found: &InodeEvidence,
+) -> Option<Vec<u8>> {
+    let entry_type = entry_type(patient, names, found.number)?;
+    let work = Work { patient, number: found.number, entry_type: Some(entry_type) };
+    let candidates = work.modes(0o600);
+    let mut all = candidates.iter().map(|edit| work.with(&found.bytes, edit));
+    all.find(|bytes| work.is_readable(bytes))
+}
+
+/// Returns the type of an inode as the names that lead to it state, or the superblock.
+fn entry_type(patient: &Patient, names: &[ModelName], number: InodeNumber) -> Option<FileType> {
+    let superblock = patient.superblock();
+    let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+    let quota = superblock.quota_inodes.into_iter().flatten();
+    if realtime.into_iter().chain(quota).any(|inode| inode == number) {
+        return Some(FileType::Regular);
+    }
+    let name = names.first()?;
+    EntryType::from_disk(name.entry_type).and_then(EntryType::file_type)
+}
+
+/// The work on one inode.
+struct Work<'a> {
+    patient: &'a Patient,
+    number: InodeNumber,
+    entry_type: Option<FileType>,
+}
+
+/// A change of the core.
+type Edit = Box<dyn Fn(&mut InodeDisk)>;
+
+impl Work<'_> {
+    /// Sets magic number, version, number and UUID, and seals.
+    fn set_identity(&self, bytes: &mut [u8]) {
+        let uuid = self.patient.geometry().meta_uuid.into_bytes();
+        let number = self.number;
+        if let Ok((disk, _)) = InodeDisk::mut_from_prefix(bytes) {
+            disk.magic = INODE_MAGIC.into();
+            disk.version = VERSION;
+            disk.number = number.0.into();
+            disk.uuid = uuid;
+        }
+        self.seal(bytes);
+    }
+
+    fn seal(&self, bytes: &mut [u8]) {
+        let lsn = InodeDisk::ref_from_prefix(bytes).map_or(0, |(disk, _)| disk.lsn.get());
+        let is_late = self.patient.log_head().is_some_and(|head| Lsn(lsn) > head);
+        inode::seal(bytes, if is_late { self.patient.lsn() } else { Lsn(lsn) });
+    }
+
+    fn with(&self, bytes: &[u8], edit: &Edit) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        if let Ok((disk, _)) = InodeDisk::mut_from_prefix(&mut bytes) {
+            edit(disk);
+        }
+        self.seal(&mut bytes);
+        bytes
+    }
+
+    /// Sets the field that fails a check. The first candidate with which the inode passes its
+    /// checks and its forks can be read is taken, else the first one that removes the failed check.
+    fn set_field(&self, bytes: &[u8], failed: &Check) -> Option<Vec<u8>> {
+        let Check::Inode(check) = failed else { return None };
+        let candidates: Vec<Vec<u8>> =
+            self.candidates(bytes, *check).iter().map(|edit| self.with(bytes, edit)).collect();
+        let readable = candidates.iter().find(|bytes| self.is_readable(bytes));
+        let changed = || {
+            candidates.iter().find(|candidate| {
+                candidate.as_slice() != bytes
+                    && passes(self.patient, self.number, candidate).err().as_ref() != Some(failed)
+            })
+        };
+        readable.or_else(changed).cloned()
+    }
+
+    /// Returns whether an inode passes its checks, and all that its forks hold can be read.
+    fn is_readable(&self, bytes: &[u8]) -> bool {
+        if passes(self.patient, self.number, bytes).is_err() {
+            return false;
+        }
+        let evidence = self.patient.evidence();
+        let found = evidence.judge_inode(self.number, bytes.to_vec());
+        let Some(core) = found.core() else { return false };
+        let has_contents = match core.file_type() {
+            Some(FileType::Directory) => evidence.entries(&found).is_whole(),
+            Some(FileType::Symlink) => has_target(&evidence, &found),
+            _ => evidence.extents(&found, ForkKind::Data).is_whole(),
+        };
+        has_contents && evidence.attributes(&found).is_whole()
+    }
+
+    fn candidates(&self, bytes: &[u8], check: InodeCheck) -> Vec<Edit> {
+        match check {
+            InodeCheck::UnknownFormat { .. } | InodeCheck::Format { .. } => formats(bytes),
+            InodeCheck::Mode { mode } => self.modes(mode),
+            InodeCheck::Size { .. }
+            | InodeCheck::Empty { .. }
+            | InodeCheck::LocalSize { .. }
+            | InodeCheck::TargetSize { .. } => self.sizes(bytes),
+            InodeCheck::OldLinkCount { .. } => one(|disk| disk.old_nlink = 0.into()),
+            InodeCheck::CounterPadding => vec![
+                Box::new(|disk| disk.attr_extents = 0.into()),
+                Box::new(|disk| disk.big_extents = 0.into()),
+            ],
+            InodeCheck::FeatureOff { .. } => self.without_features(),
+            InodeCheck::ExtentsExceedBlocks { .. }
+            | InodeCheck::ExtentCount { .. }
+            | InodeCheck::NeedlessBtree { .. }
+            | InodeCheck::ExtentsWithoutFork { .. } => {
+                let mut edits = self.counts(bytes);
+                edits.extend(formats(bytes));
+                edits
+            }
+            InodeCheck::ForkOffset { .. } => fork_offsets(),
+            InodeCheck::ExtentSizeHint { .. } => one(|disk| {
+                let hints = InodeFlags::EXTSIZE | InodeFlags::EXTSZINHERIT;
+                disk.flags = (disk.flags.get() & !hints.bits()).into();
+                disk.extent_size_hint = 0.into();
+            }),
+            InodeCheck::CowExtentSizeHint { .. } => one(|disk| {
+                let hint = InodeFlags2::COWEXTSIZE.bits();
+                disk.flags2 = (disk.flags2.get() & !hint).into();
+                disk.cow_extent_size_hint = 0.into();
+            }),
+            InodeCheck::Reflink { .. } => one(|disk| {
+                disk.flags2 = (disk.flags2.get() & !InodeFlags2::REFLINK.bits()).into();
+            }),
+            InodeCheck::Nanoseconds { raw } => one(move |disk| {
+                let seconds = raw >> 32 << 32;
+                let times = [
+                    &mut disk.access_time,
+                    &mut disk.modify_time,
+                    &mut disk.change_time,
+                    &mut disk.birth_time,
+                ];
+                for time in times.into_iter().filter(|time| time.get() == raw) {
+                    *time = seconds.into();
+                }
+            }),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Candidates for the type: that of the names, then all others.
+    fn modes(&self, mode: u16) -> Vec<Edit> {
+        let all = [
+            FileType::Regular,
+            FileType::Directory,
+            FileType::Symlink,
+            FileType::Fifo,
+            FileType::Socket,
+            FileType::CharDevice,
+            FileType::BlockDevice,
+        ];
+        let named: Vec<FileType> = self.entry_type.into_iter().collect();
+        let candidates = if named.is_empty() { all.to_vec() } else { named };
+        candidates
+            .into_iter()
+            .map(|file_type| -> Edit {
+                let mode = file_type.mode_bits() | (mode & 0o7777);
+                Box::new(move |disk| disk.mode = mode.into())
+            })
+            .collect()
+    }
+
+    /// Candidates for the size: that of the contents in the inode, or the end of the last block.
+    fn sizes(&self, bytes: &[u8]) -> Vec<Edit> {
+        let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());
+        let fork = found.fork(ForkKind::Data);
+        let Some(core) = found.any_core() else { return Vec::new() };
+        let mut sizes: Vec<u64> = Vec::new();
+        if core.data_format == ForkFormat::Local {
+            let text = fork.iter().position(|byte| *byte == 0).unwrap_or(fork.len()) as u64;
+            match core.file_type() {
+                Some(FileType::Symlink) => sizes.push(text),
+                // The length of a short directory follows from its entries, so each is tried.
+                _ => sizes.extend((6..=fork.len() as u64).rev()),
+            }
+        } else if core.file_type() == Some(FileType::Symlink) {
+            sizes.extend((1..=MAX_TARGET_BYTES as u64).rev());
+        } else {
+            let extents = self.patient.evidence().extents(&found, ForkKind::Data).extents;
+            let limit = match core.file_type() {
+                Some(FileType::Directory) => {
+                    xfs_format::directory::index_start(self.patient.geometry()).0
+                }
+                _ => u64::MAX,
+            };
+            let ends = extents.iter().map(|extent| extent.end().0).filter(|end| *end <= limit);
+            let end = ends.max().unwrap_or(0);
+            sizes.push(end.saturating_mul(self.patient.geometry().block_size.into()));
+        }
+        sizes
+            .into_iter()
+            .map(|size| -> Edit { Box::new(move |disk| disk.size = size.into()) })
+            .collect()
+    }
+
+    /// Removes the flags of features that the volume does not have.
+    fn without_features(&self) -> Vec<Edit> {
+        use xfs_format::{IncompatFeatures, RoCompatFeatures};
+        let geometry = self.patient.geometry();
+        let mut missing = InodeFlags2::empty();
+        missing.set(InodeFlags2::METADATA, !geometry.has_incompat(IncompatFeatures::METADIR));
+        missing.set(InodeFlags2::NREXT64, !geometry.has_incompat(IncompatFeatures::NREXT64));
+        missing.set(InodeFlags2::BIGTIME, !geometry.has_incompat(IncompatFeatures::BIGTIME));
+        missing.set(InodeFlags2::REFLINK, !geometry.has_ro_compat(RoCompatFeatures::REFLINK));
+        one(move |disk| disk.flags2 = (disk.flags2.get() & !missing.bits()).into())
+    }
+
+    /// Candidates for the counts: those of the forks as the records in the inode and the reverse map
+    /// give them.
+    fn counts(&self, bytes: &[u8]) -> Vec<Edit> {
+        let mapped = self.patient.mapped();
+        let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());
+        let evidence = self.patient.evidence();
+        let mut counts = [0_u64; 2];
+        let mut blocks = 0_u64;
+        for (count, kind) in counts.iter_mut().zip([ForkKind::Data, ForkKind::Attr]) {
+            let fork = evidence.extents(&found, kind);
+            let from_map = mapped.fork(self.number, kind);
+            let is_tree =
+                found.any_core().and_then(|core| core.fork_format(kind)) == Some(ForkFormat::Btree);
+            let extents = match is_tree && fork.missing.is_empty() {
+                true => fork.extents,
+                false if from_map.is_empty() => fork.extents,
+                false => from_map,
+            };
+            *count = extents.len() as u64;
+            blocks += extents.iter().map(|extent| u64::from(extent.length_blocks)).sum::<u64>();
+            blocks += fork.tree_blocks.len() as u64;
+        }
+        let [data, attr] = counts;
+        one(move |disk| {
+            disk.blocks = blocks.into();
+            let attr = u32::try_from(attr).unwrap_or(u32::MAX);
+            if disk.flags2.get() & InodeFlags2::NREXT64.bits() != 0 {
+                disk.big_extents = data.into();
+                disk.extents = attr.into();
+            } else {
+                disk.extents = u32::try_from(data).unwrap_or(u32::MAX).into();
+                disk.attr_extents = u16::try_from(attr).unwrap_or(u16::MAX).into();
+            }
+        })
+    }
+}
+
+fn has_target(evidence: &Evidence<'_>, found: &InodeEvidence) -> bool {
+    evidence.link_target(found).is_whole
+}
+
+fn one(edit: impl Fn(&mut InodeDisk) + 'static) -> Vec<Edit> {
+    vec![Box::new(edit)]
+}
+
+/// Candidates for the formats of both forks: each pair.
+fn formats(bytes: &[u8]) -> Vec<Edit> {
+    let forms = [ForkFormat::Local, ForkFormat::Extents, ForkFormat::Btree, ForkFormat::Device];
+    let Ok((disk, _)) = InodeDisk::ref_from_prefix(bytes) else { return Vec::new() };
+    let attr = disk.attr_format;
+    let known = ForkFormat::decode(attr).map(ForkFormat::encode);
+    let attrs: Vec<u8> = known.into_iter().chain(forms.map(ForkFormat::encode)).collect();
+    let mut edits: Vec<Edit> = Vec::new();
+    for data in [disk.data_format].into_iter().chain(forms.map(ForkFormat::encode)) {
+        for attr in attrs.clone() {
+            edits.push(Box::new(move |disk| {
+                (disk.data_format, disk.attr_format) = (data, attr);
+            }));
+        }
+    }
+    edits
+}
+
+/// Candidates for the start of the attribute fork.
+fn fork_offsets() -> Vec<Edit> {
+    (0..=u8::MAX)
+        .map(|offset| -> Edit { Box::new(move |disk| disk.fork_offset = offset) })
+        .collect()
+}

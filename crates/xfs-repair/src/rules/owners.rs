@@ -1,0 +1,171 @@
+//! Rule `owners`: blocks that two owners claim and that cannot be shared.
+//!
+//! Owns: the copies. Does **not** own: forks that the reverse map contradicts, which rule `fork` has
+//! rewritten before; or the contents of files on a volume with reference counts, which stay shared.
+//!
+//! The first owner keeps the blocks: metadata before contents, and the lower inode before the higher
+//! one. Each other owner gets a copy of them, so that no owner loses what it shows now.
+
+use std::collections::BTreeMap;
+
+use xfs_check::{Code, Place};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
+use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
+use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber, RoCompatFeatures};
+
+use crate::action::Action;
+use crate::claims;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::fork::ForkContents;
+use crate::patient::Patient;
+
+/// The name of the rule.
+const RULE: &str = "copy-for";
+
+/// A fork of an inode that gets copies of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Loser {
+    inode: InodeNumber,
+    is_attr: bool,
+}
+
+/// Gives each owner but the first its own copy of blocks that several owners claim.
+///
+/// # Errors
+///
+/// [`RepairError::NoSpace`] if there is no room for the copies.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let has_damage = |group: &AgNumber| {
+        let findings = damage.groups.get(group).into_iter().flatten();
+        findings.into_iter().any(|finding| finding.code == Code::SpaceCrosslinked)
+    };
+    let groups: Vec<AgNumber> = patient.geometry().groups().filter(has_damage).collect();
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let model = patient.model();
+    let all = claims::of_volume(patient, &model);
+    let mut shared: BTreeMap<Loser, Vec<(u64, u64)>> = BTreeMap::new();
+    for group in groups {
+        let mut own = all.get(&group).cloned().unwrap_or_default();
+        let kept = patient.tree_blocks(group);
+        own.extend(kept.into_iter().map(|b| claims::claim(b, 1, RmapOwner::InodeBtree)));
+        let may_share = |claim: &Rmap| {
+            let RmapOwner::Inode(inode) = claim.owner else { return false };
+            let file_type = model.core(inode).and_then(InodeCore::file_type);
+            patient.geometry().has_ro_compat(RoCompatFeatures::REFLINK)
+                && !claim.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE)
+                && file_type == Some(FileType::Regular)
+        };
+        for (loser, range) in conflicts(own, may_share) {
+            let first = patient.geometry().join_block(group, xfs_format::AgBlock(range.0)).0;
+            let length = u64::from(range.1 - range.0);
+            shared.entry(loser).or_default().push((first, first + length));
+        }
+    }
+    for (loser, ranges) in shared {
+        copy(patient, loser, &ranges)?;
+        let place = Place::of_inode(loser.inode, patient.geometry());
+        let keeps = "a copy of the blocks for this inode; the other owner keeps the blocks";
+        patient.act(Action::new(RULE, place, vec![Code::SpaceCrosslinked], keeps));
+    }
+    Ok(())
+}
+
+/// Returns the forks whose extents overlap a claim of an owner with a better right, with the blocks.
+/// Claims that may share blocks have no conflict with each other.
+fn conflicts(mut claims: Vec<Rmap>, may_share: impl Fn(&Rmap) -> bool) -> Vec<(Loser, (u32, u32))> {
+    let rank = |claim: &Rmap| match claim.owner {
+        RmapOwner::Inode(inode) if claim.flags.contains(RmapFlags::FORK_BTREE) => (1, inode.0),
+        RmapOwner::Inode(inode) => (2, inode.0),
+        _ => (0, 0),
+    };
+    claims.sort_by_key(|claim| (claim.start, rank(claim), claim.offset));
+    let mut found = Vec::new();
+    let mut open: Vec<Rmap> = Vec::new();
+    for claim in claims {
+        open.retain(|before| before.end() > claim.start);
+        for before in &open {
+            if may_share(before) && may_share(&claim) {
+                continue;
+            }
+            let end = before.end().min(claim.end()).0;
+            let loser = if rank(before) <= rank(&claim) { claim } else { *before };
+            if let (RmapOwner::Inode(inode), false) =
+                (loser.owner, loser.flags.contains(RmapFlags::FORK_BTREE))
+            {
+                let is_attr = loser.flags.contains(RmapFlags::ATTR);
+                found.push((Loser { inode, is_attr }, (claim.start.0, end)));
+            }
+        }
+        open.push(claim);
+    }
+    found
+}
+
+/// Copies the blocks of a fork that lie in these ranges, and maps the copies.
+fn copy(patient: &mut Patient, loser: Loser, ranges: &[(u64, u64)]) -> Result<(), RepairError> {
+    let kind = if loser.is_attr { ForkKind::Attr } else { ForkKind::Data };
+    let found = patient.evidence().inode(loser.inode);
+    let format = found.core().and_then(|core| core.fork_format(kind));
+    if !matches!(format, Some(ForkFormat::Extents | ForkFormat::Btree)) {
+        return Ok(());
+    }
+    let old = patient.evidence().extents(&found, kind).extents;
+    let near = patient.geometry().split_inode(loser.inode).map_or(AgNumber(0), |(group, _)| group);
+    let mut extents = Vec::new();
+    for extent in old {
+        for (part, is_shared) in parts(&extent, ranges) {
+            if !is_shared {
+                extents.push(part);
+                continue;
+            }
+            let blocks = patient.take_blocks(near, part.length_blocks)?;
+            for (index, block) in (0..).zip(blocks) {
+                copy_block(patient, FsBlock(part.start.0 + index), block)?;
+                extents.push(Extent {
+                    file_block: FileBlock(part.file_block.0 + index),
+                    start: block,
+                    length_blocks: 1,
+                    unwritten: part.unwritten,
+                });
+            }
+        }
+    }
+    patient.set_fork(loser.inode, kind, ForkContents::Extents(super::fork::in_order(extents)))
+}
+
+/// Cuts an extent at the bounds of ranges. Returns its parts, each with whether it lies in a range.
+fn parts(extent: &Extent, ranges: &[(u64, u64)]) -> Vec<(Extent, bool)> {
+    let end = extent.start.0 + u64::from(extent.length_blocks);
+    let inside = |edge: &u64| *edge > extent.start.0 && *edge < end;
+    let mut edges: Vec<u64> =
+        ranges.iter().flat_map(|range| [range.0, range.1]).filter(inside).collect();
+    edges.extend([extent.start.0, end]);
+    edges.sort_unstable();
+    edges.dedup();
+    let pairs = edges.iter().zip(edges.iter().skip(1));
+    pairs
+        .map(|(start, end)| {
+            let part = Extent {
+                file_block: FileBlock(extent.file_block.0 + (start - extent.start.0)),
+                start: FsBlock(*start),
+                length_blocks: u32::try_from(end - start).expect("a part of an extent"),
+                unwritten: extent.unwritten,
+            };
+            (part, ranges.iter().any(|range| range.0 <= *start && *end <= range.1))
+        })
+        .collect()
+}
+
+fn copy_block(patient: &mut Patient, from: FsBlock, to: FsBlock) -> Result<(), RepairError> {
+    let address = |block| patient.geometry().block_disk_addr(block);
+    let (Some(from), Some(to)) = (address(from), address(to)) else { return Ok(()) };
+    let mut bytes = vec![0; patient.geometry().block_size as usize];
+    if !patient.can_read(from, &mut bytes) {
+        bytes.fill(0);
+    }
+    patient.write(to, &bytes)
+}

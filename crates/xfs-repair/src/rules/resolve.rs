@@ -1,0 +1,531 @@
+//! Decides which names a volume has: entries and parent pointers together give one tree.
+//!
+//! Owns: the decision, from the statements alone. Does **not** own: how directories and attribute
+//! forks are written.
+//!
+//! A *link* is a name of a child in a directory. An entry and a parent pointer are two witnesses of
+//! one link. The rules, in this order:
+//!
+//! | contradiction | decision |
+//! |---|---|
+//! | all entries state another type than the inode | the entries, if the contents do not fit the inode's type |
+//! | several children have one name | the child with both witnesses, then the one with a pointer, then the first entry |
+//! | an entry without a pointer | the link is kept, unless its block is damaged and the child has another name |
+//! | a pointer without an entry | the link is kept if entries of the directory are lost, if the child has no other name, or if the link count asks for it |
+//! | several names of a directory | the one with both witnesses, then the one that `..` confirms |
+//! | a ring of directories | the link with fewer witnesses is cut |
+//! | an inode without a name | `lost+found`, under its last known name |
+//!
+//! # Invariants
+//!
+//! - **I1** The result depends on the statements only, not on their order.
+//! - **I2** A name is given up only if its inode is not in use and cannot be made again, or if
+//!   another child has a better right to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_format::InodeNumber;
+use xfs_format::directory::EntryType;
+
+use super::facts::{Facts, Member, Slot};
+
+/// The name of the directory for inodes without a name.
+pub(crate) const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+/// A name of a child in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The directory.
+    pub(crate) directory: InodeNumber,
+    /// The index of the entry in its directory; `None` if there is no entry.
+    pub(crate) position: Option<usize>,
+    /// The name.
+    pub(crate) name: Box<[u8]>,
+    /// The child.
+    pub(crate) child: InodeNumber,
+    /// The type that the entry states, for a child that is not in use.
+    stated_type: EntryType,
+    /// Whether a sound entry says so.
+    is_sound: bool,
+    /// Whether a parent pointer says so.
+    has_pointer: bool,
+}
+
+impl Link {
+    /// Returns how well the link is witnessed: 4 entry and pointer, 3 pointer, 2 entry, 1 entry in a
+    /// damaged block.
+    fn rank(&self) -> u8 {
+        match (self.position.is_some(), self.has_pointer, self.is_sound) {
+            (true, true, _) => 4,
+            (false, true, _) => 3,
+            (_, false, true) => 2,
+            (_, false, false) => 1,
+        }
+    }
+}
+
+/// A link that is given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// The link.
+    pub(crate) link: Link,
+    /// Whether the child is not in use, so that the name is lost with it.
+    pub(crate) is_loss: bool,
+}
+
+/// The tree of a volume.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    /// All links, sorted by directory, position and name.
+    pub(crate) links: Vec<Link>,
+    /// The directories that are made again, with their generations.
+    pub(crate) made: BTreeMap<InodeNumber, u32>,
+    /// The generations of directories that differ from the stored ones.
+    pub(crate) generations: BTreeMap<InodeNumber, u32>,
+    /// The inodes whose type differs from the stored one.
+    pub(crate) types: BTreeMap<InodeNumber, EntryType>,
+    /// The links that are given up.
+    pub(crate) dropped: Vec<Dropped>,
+    /// The inodes that go to `lost+found`.
+    pub(crate) rescued: BTreeSet<InodeNumber>,
+}
+
+impl Tree {
+    /// Returns the links of a directory.
+    pub(crate) fn links_of(&self, directory: InodeNumber) -> &[Link] {
+        let start = self.links.partition_point(|link| link.directory < directory);
+        let end = self.links.partition_point(|link| link.directory <= directory);
+        self.links.get(start..end).unwrap_or(&[])
+    }
+
+    /// Returns the type of the entry for a link.
+    pub(crate) fn entry_type(&self, facts: &Facts, link: &Link) -> EntryType {
+        match facts.members.get(&link.child) {
+            _ if self.made.contains_key(&link.child) => EntryType::Directory,
+            // A whiteout is a character device, and its entries may state either.
+            Some(member)
+                if member.entry_type == EntryType::CharacterDevice
+                    && link.stated_type == EntryType::Whiteout =>
+            {
+                EntryType::Whiteout
+            }
+            Some(member) => member.entry_type,
+            None => link.stated_type,
+        }
+    }
+
+    /// Returns whether an inode is a directory of the tree.
+    pub(crate) fn is_directory(&self, facts: &Facts, inode: InodeNumber) -> bool {
+        self.made.contains_key(&inode)
+            || facts.members.get(&inode).is_some_and(Member::is_directory)
+    }
+}
+
+/// Decides which links the volume has.
+pub(crate) fn resolve(facts: &Facts) -> Tree {
+    let mut resolver = Resolver { facts, tree: Tree::default() };
+    resolver.tree.types = voted_types(facts);
+    if !resolver.tree.types.is_empty() {
+        // The contents of these inodes are read with their new type in the next round.
+        return resolver.tree;
+    }
+    resolver.tree.generations = voted_generations(facts);
+    resolver.make_directories();
+    let mut links = resolver.candidates();
+    links = resolver.one_child_for_each_name(links);
+    links = resolver.believed(links);
+    links = resolver.one_name_for_each_directory(links);
+    links = resolver.without_rings(links);
+    resolver.rescue(&mut links);
+    links.sort_by(|a, b| {
+        let key = |link: &Link| (link.directory, link.position.unwrap_or(usize::MAX));
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    resolver.tree.links = links;
+    resolver.tree
+}
+
+/// Returns the directories whose children agree on another generation than the stored one. Two
+/// children are needed: the pointer of a single child may be wrong as well.
+fn voted_generations(facts: &Facts) -> BTreeMap<InodeNumber, u32> {
+    let named: BTreeSet<(InodeNumber, &[u8], InodeNumber)> = facts
+        .names
+        .iter()
+        .filter(|name| name.is_sound)
+        .map(|name| (name.directory, &*name.name, name.child))
+        .collect();
+    let mut votes: BTreeMap<InodeNumber, BTreeMap<u32, u64>> = BTreeMap::new();
+    for pointer in facts.pointers.iter().filter(|pointer| pointer.is_sound) {
+        if named.contains(&(pointer.directory, &*pointer.name, pointer.child)) {
+            let of_directory = votes.entry(pointer.directory).or_default();
+            *of_directory.entry(pointer.generation).or_default() += 1;
+        }
+    }
+    let differs = |(directory, votes): (InodeNumber, BTreeMap<u32, u64>)| {
+        let stored = facts.members.get(&directory)?.generation;
+        let (generation, count) = most_votes(&votes)?;
+        (!votes.contains_key(&stored) && count > 1).then_some((directory, generation))
+    };
+    votes.into_iter().filter_map(differs).collect()
+}
+
+/// Returns the inodes whose type is wrong: all entries state another type, and the contents of the
+/// inode are not those of its own type, or children know the inode as their directory.
+fn voted_types(facts: &Facts) -> BTreeMap<InodeNumber, EntryType> {
+    let mut stated: BTreeMap<InodeNumber, BTreeSet<u8>> = BTreeMap::new();
+    for name in &facts.names {
+        stated.entry(name.child).or_default().insert(name.entry_type.to_disk());
+    }
+    let parents: BTreeSet<(InodeNumber, u32)> =
+        facts.pointers.iter().map(|pointer| (pointer.directory, pointer.generation)).collect();
+    let wrong = |(inode, member): (&InodeNumber, &Member)| {
+        let types = stated.get(inode)?;
+        let stated = types.first().copied().and_then(EntryType::from_disk)?;
+        let is_agreed = types.len() == 1 && stated.to_disk() != member.entry_type.to_disk();
+        let is_directory =
+            stated == EntryType::Directory && parents.contains(&(*inode, member.generation));
+        let is_wrong = member.has_other_contents && stated.file_type().is_some();
+        (is_agreed && (is_directory || is_wrong)).then_some((*inode, stated))
+    };
+    facts.members.iter().filter_map(wrong).collect()
+}
+
+/// Returns the generation with the most votes, and their number.
+fn most_votes(votes: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
+    votes.iter().map(|(generation, count)| (*generation, *count)).max_by_key(|(_, count)| *count)
+}
+
+struct Resolver<'f> {
+    facts: &'f Facts,
+    tree: Tree,
+}
+
+impl Resolver<'_> {
+    fn generation(&self, directory: InodeNumber) -> Option<u32> {
+        let changed = self.tree.made.get(&directory).or(self.tree.generations.get(&directory));
+        let member = self.facts.members.get(&directory).filter(|member| member.is_directory());
+        changed.copied().or(member.map(|member| member.generation))
+    }
+
+    /// Finds the directories that are gone and can be made again in their own place: the root,
+    /// directories that an entry names, and directories that children need for their only
+    /// name.
+    fn make_directories(&mut self) {
+        let mut votes: BTreeMap<InodeNumber, BTreeMap<u32, u64>> = BTreeMap::new();
+        for pointer in &self.facts.pointers {
+            let of_directory = votes.entry(pointer.directory).or_default();
+            *of_directory.entry(pointer.generation).or_default() += 1;
+        }
+        let named_directories: BTreeSet<InodeNumber> = self
+            .facts
+            .names
+            .iter()
+            .filter(|name| name.entry_type == EntryType::Directory)
+            .map(|name| name.child)
+            .collect();
+        let needed = self.needed_directories();
+        for (inode, slot) in &self.facts.slots {
+            let is_needed = *inode == self.facts.root || needed.contains(inode);
+            let is_named = named_directories.contains(inode);
+            let votes = votes.get(inode).and_then(most_votes);
+            let is_made = match slot {
+                Slot::Gone => is_needed || is_named,
+                Slot::Free => is_needed,
+                Slot::Unknown | Slot::Impossible => false,
+            };
+            if is_made {
+                // Without children, no structure knows the generation, and any will do.
+                let generation = votes.map_or(1, |(generation, _)| generation);
+                self.tree.made.insert(*inode, generation);
+            }
+        }
+    }
+
+    /// Returns the directories in which children have the only name that they have.
+    fn needed_directories(&self) -> BTreeSet<InodeNumber> {
+        let is_member = |inode: &InodeNumber| self.facts.members.contains_key(inode);
+        let named: BTreeSet<InodeNumber> = self
+            .facts
+            .names
+            .iter()
+            .filter(|name| is_member(&name.directory))
+            .map(|name| name.child)
+            .collect();
+        let pointers = self.facts.pointers.iter().filter(|pointer| !named.contains(&pointer.child));
+        pointers.map(|pointer| pointer.directory).collect()
+    }
+
+    /// Returns all links that an entry or a pointer states and that are possible.
+    fn candidates(&mut self) -> Vec<Link> {
+        let mut links: BTreeMap<(InodeNumber, Box<[u8]>, InodeNumber), Link> = BTreeMap::new();
+        for name in &self.facts.names {
+            let link = Link {
+                directory: name.directory,
+                position: Some(name.position),
+                name: name.name.clone(),
+                child: name.child,
+                stated_type: name.entry_type,
+                is_sound: name.is_sound,
+                has_pointer: false,
+            };
+            links.entry((name.directory, name.name.clone(), name.child)).or_insert(link);
+        }
+        for pointer in &self.facts.pointers {
+            if self.generation(pointer.directory) != Some(pointer.generation) {
+                continue;
+            }
+            let link = Link {
+                directory: pointer.directory,
+                position: None,
+                name: pointer.name.clone(),
+                child: pointer.child,
+                stated_type: EntryType::Unknown,
+                is_sound: false,
+                has_pointer: false,
+            };
+            let key = (pointer.directory, pointer.name.clone(), pointer.child);
+            links.entry(key).or_insert(link).has_pointer = true;
+        }
+        let (possible, impossible): (Vec<Link>, Vec<Link>) =
+            links.into_values().partition(|link| self.is_possible(link));
+        for link in impossible {
+            let is_loss = self.facts.slots.contains_key(&link.child);
+            self.tree.dropped.push(Dropped { link, is_loss });
+        }
+        possible
+    }
+
+    /// Returns whether the child of a link exists or may exist. An entry whose inode is gone stays:
+    /// the inode is still to be repaired.
+    fn is_possible(&self, link: &Link) -> bool {
+        let is_special = link.child == self.facts.root || self.facts.reserved.contains(&link.child);
+        if is_special {
+            return false;
+        }
+        let exists = self.facts.members.contains_key(&link.child)
+            || self.tree.made.contains_key(&link.child);
+        exists
+            || match self.facts.slot(link.child) {
+                Slot::Gone | Slot::Unknown => true,
+                Slot::Free | Slot::Impossible => !self.facts.allows_loss,
+            }
+    }
+
+    /// Leaves one child for each name of a directory.
+    fn one_child_for_each_name(&mut self, mut links: Vec<Link>) -> Vec<Link> {
+        links.sort_by(|a, b| {
+            let place = |link: &Link| (std::cmp::Reverse(link.rank()), link.position, link.child);
+            a.directory
+                .cmp(&b.directory)
+                .then_with(|| a.name.cmp(&b.name))
+                .then_with(|| place(a).cmp(&place(b)))
+        });
+        let mut kept: Vec<Link> = Vec::with_capacity(links.len());
+        for link in links {
+            let is_same = kept
+                .last()
+                .is_some_and(|last| last.directory == link.directory && last.name == link.name);
+            if is_same {
+                self.drop_link(link);
+            } else {
+                kept.push(link);
+            }
+        }
+        kept
+    }
+
+    fn drop_link(&mut self, link: Link) {
+        self.tree.dropped.push(Dropped { link, is_loss: false });
+    }
+
+    /// Decides, for each child, which links with only one witness are believed.
+    fn believed(&mut self, mut links: Vec<Link>) -> Vec<Link> {
+        links.sort_by(|a, b| a.child.cmp(&b.child).then_with(|| self.order(a).cmp(&self.order(b))));
+        let mut kept = Vec::with_capacity(links.len());
+        let mut of_child = 0_u32;
+        let mut last = None;
+        for link in links {
+            if last != Some(link.child) {
+                (last, of_child) = (Some(link.child), 0);
+            }
+            if self.is_believed(&link, of_child) {
+                of_child += 1;
+                kept.push(link);
+            } else {
+                self.drop_link(link);
+            }
+        }
+        kept
+    }
+
+    /// Returns the order in which the links of one child are judged: the best witnessed first.
+    fn order<'l>(&self, link: &'l Link) -> (u8, InodeNumber, &'l [u8]) {
+        let class = match link.rank() {
+            4 => 0,
+            2 => 1,
+            3 if self.has_lost_names(link.directory) => 2,
+            3 => 3,
+            _ => 4,
+        };
+        (class, link.directory, &link.name)
+    }
+
+    fn has_lost_names(&self, directory: InodeNumber) -> bool {
+        self.tree.made.contains_key(&directory)
+            || self.facts.members.get(&directory).is_some_and(|member| !member.has_all_names)
+    }
+
+    /// Returns whether a link is believed, if `others` links of the child are.
+    fn is_believed(&self, link: &Link, others: u32) -> bool {
+        let Some(child) = self.facts.members.get(&link.child) else { return true };
+        match link.rank() {
+            4 | 2 => true,
+            3 => {
+                self.has_lost_names(link.directory)
+                    || others == 0
+                    || others < child.links && !child.is_directory()
+            }
+            _ => others == 0 || !child.has_all_pointers || !self.facts.has_parents,
+        }
+    }
+
+    /// Leaves one name for each directory.
+    fn one_name_for_each_directory(&mut self, mut links: Vec<Link>) -> Vec<Link> {
+        let order = |link: &Link| {
+            let dotdot = self.facts.members.get(&link.child).and_then(|member| member.dotdot);
+            let disagrees = dotdot != Some(link.directory);
+            (std::cmp::Reverse(link.rank()), disagrees, link.directory, link.name.clone())
+        };
+        links.sort_by(|a, b| a.child.cmp(&b.child).then_with(|| order(a).cmp(&order(b))));
+        let mut kept: Vec<Link> = Vec::with_capacity(links.len());
+        for link in links {
+            let is_second = kept.last().is_some_and(|last| last.child == link.child)
+                && self.tree.is_directory(self.facts, link.child);
+            if is_second {
+                self.drop_link(link);
+            } else {
+                kept.push(link);
+            }
+        }
+        kept
+    }
+
+    /// Cuts rings: directories that are below themselves.
+    fn without_rings(&mut self, mut links: Vec<Link>) -> Vec<Link> {
+        let mut cut = BTreeSet::new();
+        let mut reached: BTreeSet<InodeNumber> = BTreeSet::from([self.facts.root]);
+        let up: BTreeMap<InodeNumber, &Link> = links
+            .iter()
+            .filter(|link| self.tree.is_directory(self.facts, link.child))
+            .map(|link| (link.child, link))
+            .collect();
+        for start in up.keys() {
+            let mut path: Vec<InodeNumber> = Vec::new();
+            let mut on_path = BTreeSet::new();
+            let mut at = *start;
+            while !reached.contains(&at) {
+                if !on_path.insert(at) {
+                    let first = path.iter().position(|inode| *inode == at);
+                    let ring = path.iter().skip(first.expect("the directory is on the path"));
+                    let links = ring.filter_map(|inode| up.get(inode).copied());
+                    let weakest = links.min_by_key(|link| {
+                        let dotdot = self.facts.members.get(&link.child).and_then(|m| m.dotdot);
+                        (link.rank(), dotdot == Some(link.directory), link.child)
+                    });
+                    cut.extend(weakest.map(|link| link.child));
+                    break;
+                }
+                path.push(at);
+                match up.get(&at) {
+                    Some(link) => at = link.directory,
+                    None => break,
+                }
+            }
+            reached.extend(path);
+        }
+        let (kept, gone): (Vec<Link>, Vec<Link>) =
+            links.drain(..).partition(|link| !cut.contains(&link.child));
+        gone.into_iter().for_each(|link| self.drop_link(link));
+        kept
+    }
+
+    /// Gives each inode in use that has no name one in `lost+found`.
+    fn rescue(&mut self, links: &mut Vec<Link>) {
+        let named: BTreeSet<InodeNumber> = links.iter().map(|link| link.child).collect();
+        let made = self.tree.made.keys().copied();
+        let all: BTreeSet<InodeNumber> = self.facts.members.keys().copied().chain(made).collect();
+        let is_lost = |inode: &InodeNumber| {
+            let has_links = self.facts.members.get(inode).is_none_or(|member| member.links > 0);
+            !named.contains(inode)
+                && *inode != self.facts.root
+                && !self.facts.reserved.contains(inode)
+                // An inode without links is deleted and waits on an unlinked list.
+                && has_links
+        };
+        let lost: Vec<InodeNumber> = all.into_iter().filter(is_lost).collect();
+        let has_root = self.tree.is_directory(self.facts, self.facts.root);
+        if lost.is_empty() || !has_root {
+            return;
+        }
+        let Some(place) = self.lost_and_found(links) else { return };
+        let taken = links.iter().filter(|link| link.directory == place);
+        let mut taken: BTreeSet<Box<[u8]>> = taken.map(|link| link.name.clone()).collect();
+        for child in lost.into_iter().filter(|child| *child != place) {
+            let name = self.free_name(child, &taken);
+            taken.insert(name.clone());
+            links.push(new_link(place, name, child));
+            self.tree.rescued.insert(child);
+        }
+    }
+
+    /// Returns the directory `lost+found`. It is made if it does not exist and an inode is free.
+    fn lost_and_found(&mut self, links: &mut Vec<Link>) -> Option<InodeNumber> {
+        let root = self.facts.root;
+        let found =
+            links.iter().find(|link| link.directory == root && &*link.name == LOST_AND_FOUND);
+        if let Some(found) = found {
+            let is_directory = self.tree.is_directory(self.facts, found.child);
+            return is_directory.then_some(found.child);
+        }
+        let (inode, generation) = self.facts.spare?;
+        self.tree.made.insert(inode, generation);
+        links.push(new_link(root, LOST_AND_FOUND.into(), inode));
+        Some(inode)
+    }
+
+    /// Returns the name that an inode gets in `lost+found`: its last known name, with the inode
+    /// number if the name is taken, or the inode number alone.
+    fn free_name(&self, child: InodeNumber, taken: &BTreeSet<Box<[u8]>>) -> Box<[u8]> {
+        let by_pointer = self.facts.pointers.iter().find(|pointer| pointer.child == child);
+        let dropped = self.tree.dropped.iter().find(|dropped| dropped.link.child == child);
+        let known =
+            by_pointer.map(|pointer| &pointer.name).or(dropped.map(|dropped| &dropped.link.name));
+        let number: Box<[u8]> = child.0.to_string().into_bytes().into();
+        let with_number = |name: &[u8]| -> Box<[u8]> {
+            let room = xfs_format::directory::MAX_NAME - number.len() - 1;
+            let kept = name.iter().take(room).copied();
+            kept.chain(*b".").chain(number.iter().copied()).collect()
+        };
+        match known {
+            Some(name) if !taken.contains(name) => name.clone(),
+            Some(name) => with_number(name),
+            None if !taken.contains(&number) => number,
+            None => with_number(b"inode"),
+        }
+    }
+}
+
+fn new_link(directory: InodeNumber, name: Box<[u8]>, child: InodeNumber) -> Link {
+    Link {
+        directory,
+        position: None,
+        name,
+        child,
+        stated_type: EntryType::Unknown,
+        is_sound: false,
+        has_pointer: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Cases of contradicting statements, and the decided tree.
+
+use std::collections::BTreeSet;
+
+use xfs_format::InodeNumber;
+use xfs_format::directory::EntryType;
+
+use super::super::facts::{Facts, Member, Name, Pointer, Slot};
+use super::{LOST_AND_FOUND, Tree, resolve};
+
+const ROOT: u64 = 128;
+/// The generation of every directory of the cases.
+const GENERATION: u32 = 7;
+
+/// A volume with the root directory, the directory 131 "sub", and the files 140 "a" in the root and
+/// 141 "b" in 131. Each test changes some statements.
+struct Case(Facts);
+
+impl Case {
+    fn new() -> Self {
+        let mut facts = Facts {
+            root: InodeNumber(ROOT),
+            has_parents: true,
+            allows_loss: true,
+            spare: Some((InodeNumber(190), 3)),
+            ..Facts::default()
+        };
+        let directory = |dotdot: u64| Member {
+            entry_type: EntryType::Directory,
+            generation: GENERATION,
+            links: 2,
+            has_all_names: true,
+            has_all_pointers: true,
+            dotdot: Some(InodeNumber(dotdot)),
+            has_other_contents: false,
+        };
+        let file = Member {
+            entry_type: EntryType::Regular,
+            generation: 1,
+            links: 1,
+            has_all_names: true,
+            has_all_pointers: true,
+            dotdot: None,
+            has_other_contents: false,
+        };
+        facts.members.insert(InodeNumber(ROOT), directory(ROOT));
+        facts.members.insert(InodeNumber(131), directory(ROOT));
+        facts.members.insert(InodeNumber(140), file.clone());
+        facts.members.insert(InodeNumber(141), file);
+        let mut case = Self(facts);
+        for (directory, name, child) in [(ROOT, "sub", 131), (ROOT, "a", 140), (131, "b", 141)] {
+            case.name(directory, name, child);
+            case.pointer(directory, name, child);
+        }
+        case
+    }
+
+    fn name(&mut self, directory: u64, name: &str, child: u64) -> &mut Name {
+        let of_directory = self.0.names.iter().filter(|name| name.directory.0 == directory);
+        let position = of_directory.count();
+        let is_directory = [ROOT, 131].contains(&child);
+        self.0.names.push(Name {
+            directory: InodeNumber(directory),
+            name: name.as_bytes().into(),
+            child: InodeNumber(child),
+            entry_type: if is_directory { EntryType::Directory } else { EntryType::Regular },
+            position,
+            is_sound: true,
+        });
+        self.0.names.last_mut().unwrap()
+    }
+
+    fn pointer(&mut self, directory: u64, name: &str, child: u64) -> &mut Pointer {
+        self.0.pointers.push(Pointer {
+            child: InodeNumber(child),
+            directory: InodeNumber(directory),
+            generation: GENERATION,
+            name: name.as_bytes().into(),
+            is_sound: true,
+        });
+        self.0.pointers.last_mut().unwrap()
+    }
+
+    fn member(&mut self, inode: u64) -> &mut Member {
+        self.0.members.get_mut(&InodeNumber(inode)).unwrap()
+    }
+
+    fn drop_name(&mut self, name: &str) {
+        self.0.names.retain(|old| &*old.name != name.as_bytes());
+    }
+
+    fn drop_pointer(&mut self, name: &str) {
+        self.0.pointers.retain(|old| &*old.name != name.as_bytes());
+    }
+
+    /// Removes an inode and all that it says: its entries and its parent pointers.
+    fn drop_inode(&mut self, inode: u64, slot: Slot) {
+        let inode = InodeNumber(inode);
+        self.0.members.remove(&inode);
+        self.0.names.retain(|name| name.directory != inode);
+        self.0.pointers.retain(|pointer| pointer.child != inode);
+        self.0.slots.insert(inode, slot);
+    }
+
+    /// Resolves the case and compares all links of the tree with `expected`, as a set.
+    fn check(&self, expected: &[(u64, &str, u64)]) -> Tree {
+        let tree = resolve(&self.0);
+        let found: BTreeSet<(u64, String, u64)> = tree
+            .links
+            .iter()
+            .map(|link| {
+                let name = String::from_utf8_lossy(&link.name).into_owned();
+                (link.directory.0, name, link.child.0)
+            })
+            .collect();
+        let expected: BTreeSet<(u64, String, u64)> = expected
+            .iter()
+            .map(|(directory, name, child)| (*directory, (*name).to_owned(), *child))
+            .collect();
+        assert_eq!(found, expected);
+        tree
+    }
+}
+
+const WHOLE: [(u64, &str, u64); 3] = [(ROOT, "sub", 131), (ROOT, "a", 140), (131, "b", 141)];
+
+#[test]
+fn sound_volume_keeps_its_tree() {
+    let tree = Case::new().check(&WHOLE);
+    assert!(tree.dropped.is_empty() && tree.made.is_empty() && tree.rescued.is_empty());
+}
+
+#[test]
+fn lost_entries_come_back_from_pointers() {
+    let mut case = Case::new();
+    case.drop_name("a");
+    case.drop_name("sub");
+    case.member(ROOT).has_all_names = false;
+    case.check(&WHOLE);
+}
+
+#[test]
+fn lost_pointer_keeps_the_name() {
+    let mut case = Case::new();
+    case.drop_pointer("b");
+    case.check(&WHOLE);
+}
+
+#[test]
+fn pointer_with_another_name_loses_against_a_sound_entry() {
+    let mut case = Case::new();
+    case.drop_pointer("a");
+    case.pointer(ROOT, "x", 140);
+    case.check(&WHOLE);
+}
+
+#[test]
+fn entry_with_another_name_in_a_damaged_block_loses_against_the_pointer() {
+    let mut case = Case::new();
+    case.drop_name("a");
+    case.name(ROOT, "x", 140).is_sound = false;
+    case.member(ROOT).has_all_names = false;
+    case.check(&WHOLE);
+}
+
+#[test]
+fn entry_with_another_inode_loses_against_the_pointer() {
+    let mut case = Case::new();
+    case.drop_name("a");
+    case.name(ROOT, "a", 141);
+    case.check(&WHOLE);
+}
+
+#[test]
+fn second_name_comes_back_if_the_link_count_asks_for_it() {
+    let mut case = Case::new();
+    case.pointer(ROOT, "hard", 141);
+    case.check(&WHOLE);
+    case.member(141).links = 2;
+    case.check(&[WHOLE.as_slice(), &[(ROOT, "hard", 141)]].concat());
+}
+
+#[test]
+fn gone_directory_is_made_again_with_the_names_of_its_children() {
+    let mut case = Case::new();
+    case.drop_inode(131, Slot::Gone);
+    let tree = case.check(&WHOLE);
+    assert_eq!(tree.made.get(&InodeNumber(131)), Some(&GENERATION));
+}
+
+#[test]
+fn gone_root_is_made_again_with_the_names_of_its_children() {
+    let mut case = Case::new();
+    case.drop_inode(ROOT, Slot::Gone);
+    let tree = case.check(&WHOLE);
+    assert_eq!(tree.made.get(&InodeNumber(ROOT)), Some(&GENERATION));
+    assert!(tree.rescued.is_empty());
+}
+
+#[test]
+fn name_of_a_gone_inode_stays_and_that_of_a_free_one_goes() {
+    let mut case = Case::new();
+    case.drop_inode(140, Slot::Gone);
+    assert!(case.check(&WHOLE).dropped.is_empty());
+    case.drop_inode(140, Slot::Free);
+    let tree = case.check(&[(ROOT, "sub", 131), (131, "b", 141)]);
+    assert!(tree.dropped.iter().any(|dropped| dropped.is_loss));
+    case.0.allows_loss = false;
+    case.check(&WHOLE);
+}
+
+#[test]
+fn inode_without_a_name_goes_to_lost_and_found() {
+    let mut case = Case::new();
+    case.drop_name("a");
+    case.drop_pointer("a");
+    let lost = String::from_utf8_lossy(LOST_AND_FOUND);
+    let tree =
+        case.check(&[(ROOT, "sub", 131), (131, "b", 141), (ROOT, &lost, 190), (190, "140", 140)]);
+    assert_eq!(tree.rescued, BTreeSet::from([InodeNumber(140)]));
+    case.member(140).links = 0;
+    case.check(&[(ROOT, "sub", 131), (131, "b", 141)]);
+}
+
+#[test]
+fn ring_of_directories_is_cut() {
+    let mut case = Case::new();
+    let directory = case.member(131).clone();
+    case.0.members.insert(InodeNumber(150), directory);
+    case.drop_name("sub");
+    case.drop_pointer("sub");
+    case.name(131, "down", 150).entry_type = EntryType::Directory;
+    case.pointer(131, "down", 150);
+    case.name(150, "up", 131);
+    case.member(131).dotdot = Some(InodeNumber(150));
+    case.member(150).dotdot = Some(InodeNumber(131));
+    let tree = case.check(&[
+        (ROOT, "a", 140),
+        (131, "b", 141),
+        (131, "down", 150),
+        (ROOT, "lost+found", 190),
+        (190, "up", 131),
+    ]);
+    assert_eq!(tree.rescued, BTreeSet::from([InodeNumber(131)]));
+}
+
+#[test]
+fn directory_with_two_names_keeps_the_witnessed_one() {
+    let mut case = Case::new();
+    case.name(ROOT, "again", 131);
+    let tree = case.check(&WHOLE);
+    assert_eq!(tree.dropped.len(), 1);
+}
+
+#[test]
+fn generation_on_which_the_children_agree_is_right() {
+    let mut case = Case::new();
+    case.member(ROOT).generation = 99;
+    let tree = case.check(&WHOLE);
+    assert_eq!(tree.generations.get(&InodeNumber(ROOT)), Some(&GENERATION));
+    case.member(ROOT).generation = GENERATION;
+    case.member(131).generation = 99;
+    // A single child decides nothing: its pointer is written again.
+    assert!(case.check(&WHOLE).generations.is_empty());
+}
+
+#[test]
+fn type_that_the_contents_contradict_is_that_of_the_entries() {
+    let mut case = Case::new();
+    case.member(140).entry_type = EntryType::Symlink;
+    assert!(resolve(&case.0).types.is_empty());
+    case.member(140).has_other_contents = true;
+    assert_eq!(resolve(&case.0).types.get(&InodeNumber(140)), Some(&EntryType::Regular));
+    let mut case = Case::new();
+    case.member(131).entry_type = EntryType::Regular;
+    assert_eq!(resolve(&case.0).types.get(&InodeNumber(131)), Some(&EntryType::Directory));
+}

@@ -1,0 +1,234 @@
+//! Rule `space`: the btrees and headers of a group are built from the claims of all owners.
+//!
+//! Owns: free space, reverse map, reference counts, inode btrees, free list, AGF and AGI of a group
+//! that is marked or has damage in them. Does **not** own: the claims, which are right by now.
+//!
+//! The btrees take their blocks from the space that no owner claims, and so change the free space
+//! that they record. The number of blocks is therefore found by repetition: with too few blocks,
+//! the rule starts again with more. Blocks that are left over go to the free list.
+
+mod records;
+mod unlinked;
+
+use xfs_check::Place;
+use xfs_format::agf::{Agf, BtreeRoot, FreeListRange};
+use xfs_format::agfl;
+use xfs_format::agi::Agi;
+use xfs_format::btree::BtreeFormat;
+use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
+use xfs_format::refcount::Refcounts;
+use xfs_format::rmap::{ReverseMap, Rmap, RmapOwner};
+use xfs_format::{AgBlock, AgNumber, Geometry, Group, Lsn, RoCompatFeatures};
+
+use crate::action::Action;
+use crate::build::btree::{self, BuiltBlock, BuiltTree};
+use crate::build::headers;
+use crate::claims;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::patient::Patient;
+use crate::trees;
+use records::{Needs, Records};
+
+/// The name of the rule.
+const RULE: &str = "space";
+
+/// The most attempts to find the number of blocks. Each attempt has more blocks than the one
+/// before, and two or three are usual.
+const MOST_ATTEMPTS: u32 = 64;
+
+/// Rebuilds the groups that are marked, and those with damage in their btrees or headers.
+///
+/// # Errors
+///
+/// [`RepairError::NoSpace`] if a group has too few free blocks for its btrees.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let groups: Vec<AgNumber> = patient.geometry().groups().collect();
+    for group in &groups {
+        if damage.has_space_damage(*group) {
+            patient.mark_group(*group);
+        }
+        let is_lost = trees::agi(patient, *group).is_none_or(|header| !header.is_sound);
+        if is_lost {
+            patient.mark_inodes(*group);
+        }
+        let codes = damage.codes_of_unlinked(*group, patient.geometry());
+        if is_lost || !codes.is_empty() {
+            unlinked::relink(patient, *group)?;
+            let keeps = "the inodes without links; the lists are built from them";
+            patient.act(Action::new("unlinked", Place::of_group(*group), codes, keeps));
+        }
+    }
+    let marks = patient.take_marks();
+    if marks.is_empty() {
+        return Ok(());
+    }
+    let model = patient.model();
+    let all_claims = claims::of_volume(patient, &model);
+    for (number, has_inodes) in marks {
+        let own = all_claims.get(&number).cloned().unwrap_or_default();
+        let agi = trees::agi(patient, number).map(|header| header.header);
+        let kept = (!has_inodes).then(|| patient.tree_blocks(number));
+        let group = Group::new(patient.geometry(), number).expect("a group of the volume");
+        let chunks = model.chunks.get(&number).cloned().unwrap_or_default();
+        let rebuild = Rebuild { group, chunks, agi, kept, lsn: patient.lsn() };
+        let shared = records::shared(&model, &own);
+        let blocks = rebuild.build(own, shared)?;
+        for block in &blocks {
+            patient.write(block.at, &block.bytes)?;
+        }
+        let keeps = match has_inodes {
+            true => "the claims of all owners; all btrees and headers are built from them",
+            false => {
+                "the claims of all owners; the btrees of space and the AGF are built from them"
+            }
+        };
+        let codes = damage.codes_of_group(number);
+        patient.act(Action::new(RULE, Place::of_group(number), codes, keeps));
+        patient.forget_chunks(number);
+    }
+    Ok(())
+}
+
+/// The rebuild of one group.
+struct Rebuild<'a> {
+    group: Group<'a>,
+    chunks: Vec<InodeChunk>,
+    /// The AGI, if it can be read.
+    agi: Option<Agi>,
+    /// The blocks of inode btrees that stay, or `None` if the btrees are built.
+    kept: Option<Vec<AgBlock>>,
+    lsn: Lsn,
+}
+
+impl Rebuild<'_> {
+    fn geometry(&self) -> &Geometry {
+        self.group.geometry()
+    }
+
+    fn has(&self, feature: RoCompatFeatures) -> bool {
+        self.geometry().has_ro_compat(feature)
+    }
+
+    /// Builds all blocks of the group from the claims of all owners but its btrees.
+    fn build(
+        &self,
+        mut own: Vec<Rmap>,
+        shared: Vec<xfs_format::refcount::Refcount>,
+    ) -> Result<Vec<BuiltBlock>, RepairError> {
+        let kept = self.kept.iter().flatten();
+        own.extend(kept.map(|block| claims::claim(*block, 1, RmapOwner::InodeBtree)));
+        let gaps = claims::gaps(&own, self.group.length_blocks());
+        let free: Vec<u32> = gaps.into_iter().flat_map(|(start, end)| start..end).collect();
+        let mut count = 0;
+        for _ in 0..MOST_ATTEMPTS {
+            let Some(taken) = free.get(..count) else { break };
+            let taken: Vec<AgBlock> = taken.iter().copied().map(AgBlock).collect();
+            let records = Records::of(self, &own, &taken, &shared);
+            let needs = Needs::of(self, &records);
+            if needs.all() <= count {
+                return Ok(self.blocks(&records, &needs, &taken));
+            }
+            count = needs.all();
+        }
+        Err(RepairError::NoSpace { count: count as u64 })
+    }
+
+    fn tree<F: BtreeFormat>(&self, records: &[F::Record], blocks: &[AgBlock]) -> BuiltTree {
+        btree::build::<F>(&self.group, self.lsn, records, blocks)
+    }
+
+    /// Builds the btrees in the taken blocks, then the headers.
+    fn blocks(&self, records: &Records, needs: &Needs, taken: &[AgBlock]) -> Vec<BuiltBlock> {
+        let mut rest = taken;
+        let mut next = |count: usize| {
+            let (part, after) = rest.split_at_checked(count).expect("the needs were counted");
+            rest = after;
+            part
+        };
+        let mut blocks = Vec::new();
+        if self.kept.is_none() {
+            let all = self.tree::<InodeChunks>(&self.chunks, next(needs.inodes));
+            let free = self
+                .has(RoCompatFeatures::FINOBT)
+                .then(|| self.tree::<FreeInodeChunks>(&records.with_free, next(needs.free_inodes)));
+            blocks.push(headers::agi(&self.new_agi(&all, free.as_ref()), self.geometry()));
+            blocks.extend(all.blocks);
+            blocks.extend(free.into_iter().flat_map(|tree| tree.blocks));
+        }
+        let shared = self
+            .has(RoCompatFeatures::REFLINK)
+            .then(|| self.tree::<Refcounts>(&records.shared, next(needs.shared)));
+        let by_block = self.tree::<FreeSpaceByBlock>(&records.free, next(needs.by_block));
+        let by_size = self.tree::<FreeSpaceBySize>(&records.by_size, next(needs.by_size));
+        let map = self
+            .has(RoCompatFeatures::RMAPBT)
+            .then(|| self.tree::<ReverseMap>(&records.map, next(needs.map)));
+        let trees = SpaceTrees { by_block, by_size, map, shared };
+        let listed = rest;
+        blocks.push(headers::agf(&self.agf(records, &trees, listed), self.geometry()));
+        blocks.push(headers::agfl(self.group.number(), listed, self.geometry()));
+        blocks.extend(trees.by_block.blocks);
+        blocks.extend(trees.by_size.blocks);
+        blocks.extend(trees.map.into_iter().flat_map(|tree| tree.blocks));
+        blocks.extend(trees.shared.into_iter().flat_map(|tree| tree.blocks));
+        blocks
+    }
+
+    fn agf(&self, records: &Records, trees: &SpaceTrees, listed: &[AgBlock]) -> Agf {
+        let count = |blocks: usize| u32::try_from(blocks).expect("a group has 2^32 blocks at most");
+        let SpaceTrees { by_block, by_size, map, shared } = trees;
+        let others = |tree: &BuiltTree| count(tree.blocks.len() - 1);
+        let capacity = agfl::capacity(self.geometry().sector_size);
+        let listed = count(listed.len()).min(capacity);
+        Agf {
+            group: self.group.number(),
+            length_blocks: self.group.length_blocks(),
+            free_space_by_block: root_of(by_block),
+            free_space_by_size: root_of(by_size),
+            reverse_map: map.as_ref().map(root_of),
+            refcount: shared.as_ref().map(root_of),
+            free_list: FreeListRange { first: 0, last: listed.saturating_sub(1), count: listed },
+            free_blocks: records.free.iter().map(|free| free.count).sum(),
+            longest_free_blocks: records.free.iter().map(|free| free.count).max().unwrap_or(0),
+            btree_blocks: others(by_block) + others(by_size) + map.as_ref().map_or(0, others),
+            reverse_map_blocks: map.as_ref().map_or(0, |tree| count(tree.blocks.len())),
+            refcount_blocks: shared.as_ref().map_or(0, |tree| count(tree.blocks.len())),
+            lsn: self.lsn,
+        }
+    }
+
+    fn new_agi(&self, all: &BuiltTree, free: Option<&BuiltTree>) -> Agi {
+        let has_counts = self.has(RoCompatFeatures::INOBTCNT);
+        let blocks = |tree: &BuiltTree| u32::try_from(tree.blocks.len()).expect("a few blocks");
+        let newest = self.agi.as_ref().and_then(|agi| agi.newest_inode);
+        let sum = |of: fn(&InodeChunk) -> u8| self.chunks.iter().map(|c| u32::from(of(c))).sum();
+        Agi {
+            group: self.group.number(),
+            length_blocks: self.group.length_blocks(),
+            count: sum(|chunk| chunk.count),
+            free_count: sum(|chunk| chunk.free_count),
+            inode_btree: root_of(all),
+            free_inode_btree: free.map(root_of),
+            newest_inode: newest
+                .filter(|newest| self.chunks.iter().any(|chunk| chunk.start == *newest)),
+            unlinked: self.agi.as_ref().map_or([None; 64], |agi| agi.unlinked),
+            inode_btree_blocks: has_counts.then(|| blocks(all)),
+            free_inode_btree_blocks: free.filter(|_| has_counts).map(blocks),
+            lsn: self.lsn,
+        }
+    }
+}
+
+/// The finished btrees of the AGF.
+struct SpaceTrees {
+    by_block: BuiltTree,
+    by_size: BuiltTree,
+    map: Option<BuiltTree>,
+    shared: Option<BuiltTree>,
+}
+
+const fn root_of(tree: &BuiltTree) -> BtreeRoot {
+    BtreeRoot { block: tree.root, levels: tree.levels }
+}

@@ -1,0 +1,158 @@
+//! Rule `superblock`: the superblock and its copies.
+//!
+//! Owns: the sectors of both. Does **not** own: which superblock is right. The caller of the
+//! rehearsal has found it by evidence.
+
+use xfs_check::{Code, Place};
+use xfs_evidence::InodeState;
+use xfs_format::inode::FileType;
+use xfs_format::{
+    AgNumber, BlockKind, IncompatFeatures, InodeNumber, LogIncompatFeatures, StructureAddress,
+    Superblock,
+};
+
+use crate::action::Action;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::patient::Patient;
+
+/// The name of the rule.
+const RULE: &str = "superblock";
+
+/// Writes the superblock if its sector does not hold it, and each copy that has a finding.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    let mut superblock = patient.superblock().clone();
+    let is_marked = superblock.has_incompat(IncompatFeatures::NEEDSREPAIR);
+    if is_marked {
+        superblock.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+        superblock.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
+    }
+    let mut superblock = with_realtime_inodes(patient, superblock);
+    patient.set_superblock(superblock.clone());
+    let is_first = |code: &Code| matches!(code, Code::SbUnused | Code::SbField | Code::SbLsn);
+    let first: Vec<Code> =
+        damage.codes_of_group(AgNumber(0)).into_iter().filter(is_first).collect();
+    if !first.is_empty() {
+        clear_unused(&mut superblock);
+        patient.set_superblock(superblock.clone());
+    }
+    if is_marked || !first.is_empty() || !holds(patient, AgNumber(0)) {
+        write(patient, AgNumber(0), &superblock)?;
+        let mut codes: Vec<Code> = damage.volume.iter().map(|finding| finding.code).collect();
+        codes.extend(first);
+        let keeps = "all fields of the superblock, from its sector or its copies";
+        patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), codes, keeps));
+    }
+    let is_copy = |code: &Code| matches!(code, Code::SbCopy | Code::SbCopyDamaged | Code::SbUnused);
+    let copies: Vec<AgNumber> = damage.groups.keys().copied().filter(|group| group.0 > 0).collect();
+    for group in copies {
+        let codes: Vec<Code> = damage.codes_of_group(group).into_iter().filter(is_copy).collect();
+        if codes.is_empty() {
+            continue;
+        }
+        let copy = copy_of(&superblock);
+        write(patient, group, &copy)?;
+        let keeps = "nothing of the copy; it is written from the superblock";
+        patient.act(Action::new(RULE, Place::of_group(group), codes, keeps));
+    }
+    Ok(())
+}
+
+/// Clears the fields that have no meaning on this volume: flags that a finished volume does not have,
+/// and sizes of a realtime device that it does not have.
+const fn clear_unused(superblock: &mut Superblock) {
+    superblock.in_progress = false;
+    superblock.quota_flags &= KNOWN_QUOTA_FLAGS;
+    if superblock.realtime_blocks == 0 {
+        superblock.realtime_extents = 0;
+        superblock.realtime_bitmap_blocks = 0;
+        superblock.free_realtime_extents = 0;
+    }
+}
+
+/// The flags for the state of quota that a volume of version 5 may have.
+const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
+
+/// Returns the superblock with the inodes of the realtime bitmap and summary, which mkfs.xfs leaves
+/// out of the copies. They follow the root inode, no directory names them, and nobody has a right
+/// to them.
+fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superblock {
+    let is_set = |inode: InodeNumber| inode.0 != 0 && !inode.is_null();
+    let evidence = patient.evidence();
+    let find = |offset: u64| {
+        let number = InodeNumber(superblock.root_inode.0.checked_add(offset)?);
+        let is_right = match evidence.inode(number).state {
+            InodeState::Sound(core) => {
+                core.mode == FileType::Regular.mode_bits() && core.nlink == 1
+            }
+            // The inode is lost like the superblock itself, and is made again.
+            InodeState::Gone(_) => true,
+            InodeState::Doubtful(..) | InodeState::Free(_) => false,
+        };
+        is_right.then_some(number)
+    };
+    if !is_set(superblock.realtime_bitmap_inode)
+        && !is_set(superblock.realtime_summary_inode)
+        && let (Some(bitmap), Some(summary)) = (find(1), find(2))
+    {
+        superblock.realtime_bitmap_inode = bitmap;
+        superblock.realtime_summary_inode = summary;
+    }
+    superblock
+}
+
+/// Returns whether the sector of a group holds a superblock that passes its checks.
+fn holds(patient: &Patient, group: AgNumber) -> bool {
+    let geometry = patient.geometry();
+    let at = geometry.header_disk_addr(group, 0);
+    let mut sector = vec![0; geometry.sector_size as usize];
+    patient.can_read(at, &mut sector)
+        && BlockKind::Superblock.verify(&sector, at, &patient.context()).is_ok()
+        && Superblock::decode(&sector, StructureAddress::Disk(at))
+            .is_ok_and(|found| is_same(&found, patient.superblock()))
+}
+
+/// Returns whether two superblocks are equal but for their counters, which rule `counters` writes.
+fn is_same(found: &Superblock, right: &Superblock) -> bool {
+    let counters = Superblock {
+        inode_count: right.inode_count,
+        free_inodes: right.free_inodes,
+        free_blocks: right.free_blocks,
+        lsn: right.lsn,
+        ..found.clone()
+    };
+    counters == *right
+}
+
+/// Returns the superblock as a copy holds it: mkfs.xfs marks copies as not finished, and nothing
+/// clears that mark.
+fn copy_of(superblock: &Superblock) -> Superblock {
+    Superblock {
+        in_progress: true,
+        log_incompat: LogIncompatFeatures::empty(),
+        ..superblock.clone()
+    }
+}
+
+/// Writes a superblock into the first sector of a group.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(super) fn write(
+    patient: &mut Patient,
+    group: AgNumber,
+    superblock: &Superblock,
+) -> Result<(), RepairError> {
+    let geometry = patient.geometry();
+    let at = geometry.header_disk_addr(group, 0);
+    let mut sector = vec![0; geometry.sector_size as usize];
+    superblock.encode(&mut sector);
+    let is_late = patient.log_head().is_some_and(|head| superblock.lsn > head);
+    BlockKind::Superblock.seal(&mut sector, if is_late { patient.lsn() } else { superblock.lsn });
+    patient.write(at, &sector)
+}

@@ -1,0 +1,168 @@
+//! Rule *symlink*: writes the blocks of a symbolic link's target again.
+//!
+//! The target has no second copy. If a block still belongs to the link by its header, its bytes are
+//! kept, although the checksum may be wrong: the report says so. Else the rest of the target is lost.
+
+use xfs_check::{Area, Code, Place};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
+use xfs_format::symlink::{SYMLINK_HEADER_BYTES, SymlinkDisk, encode_header};
+use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
+use zerocopy::FromBytes;
+
+use crate::action::Action;
+use crate::damage::Damage;
+use crate::error::RepairError;
+use crate::fork::ForkContents;
+use crate::patient::Patient;
+
+/// The target of a link of which no byte is left.
+const NOTHING_LEFT: &[u8] = b"target-lost";
+
+/// The largest buffer of a part of a target, in bytes: the header and 1024 bytes, in whole blocks.
+const MOST_PART_BYTES: u64 = 64 << 10;
+
+/// Writes the links again whose blocks have findings.
+///
+/// # Errors
+///
+/// The error of the overlay.
+pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
+    for inode in damage.inodes.keys() {
+        let codes: Vec<Code> = damage.codes_of(*inode);
+        if codes.iter().any(|code| code.area() == Area::Symlink) {
+            repair(patient, *inode, codes)?;
+        }
+    }
+    Ok(())
+}
+
+fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result<(), RepairError> {
+    let model = patient.model();
+    let Some(core) = model.core(inode) else { return Ok(()) };
+    if core.file_type() != Some(FileType::Symlink) {
+        return Ok(());
+    }
+    let extents = model.inodes.get(&inode).map_or(&[][..], |known| &known.data.extents);
+    let target = Target::read(patient, core, extents);
+    let is_whole = target.bytes.len() as u64 == core.size && core.size > 0;
+    if !is_whole && !patient.allows_loss() {
+        return Ok(());
+    }
+    let room = patient.fork_room(inode, ForkKind::Data);
+    let bytes = match target.bytes.is_empty() {
+        true => NOTHING_LEFT.to_vec(),
+        false => target.bytes.clone(),
+    };
+    let size = bytes.len() as u64;
+    if core.data_format != ForkFormat::Local && size > room as u64 {
+        write_blocks(patient, inode, extents, &bytes)?;
+    } else if bytes.len() <= room {
+        patient.set_fork(inode, ForkKind::Data, ForkContents::Local(bytes))?;
+    } else {
+        return Ok(());
+    }
+    patient.set_inode(inode, |core| core.size = size)?;
+    let place = Place::of_inode(inode, patient.geometry());
+    let doubt =
+        if target.is_doubtful { "; a checksum is wrong, so they may be wrong too" } else { "" };
+    let keeps = format!("{} bytes of the target{doubt}", target.bytes.len());
+    let action = Action::new("symlink", place, codes, keeps);
+    patient.act(match is_whole {
+        true => action,
+        false => action.losing(Some(inode), "the rest of the target of the link"),
+    });
+    Ok(())
+}
+
+/// The target of a link, as far as it is left.
+struct Target {
+    bytes: Vec<u8>,
+    is_doubtful: bool,
+}
+
+impl Target {
+    fn read(patient: &Patient, core: &InodeCore, extents: &[Extent]) -> Self {
+        let mut target = Self { bytes: Vec::new(), is_doubtful: false };
+        if core.data_format == ForkFormat::Local {
+            let found = patient.evidence().inode(core.number);
+            let size = usize::try_from(core.size).unwrap_or(usize::MAX);
+            target.bytes = found.fork(ForkKind::Data).iter().copied().take(size).collect();
+        }
+        for extent in extents {
+            let rest = core.size.saturating_sub(target.bytes.len() as u64);
+            let Some(part) = target.part(patient, core.number, extent, rest) else { break };
+            target.bytes.extend(part);
+        }
+        let end = target.bytes.iter().position(|byte| *byte == 0);
+        target.bytes.truncate(end.unwrap_or(target.bytes.len()));
+        target
+    }
+
+    /// Returns up to `rest` bytes of the part in an extent, or `None` if the block belongs to
+    /// something else.
+    fn part(
+        &mut self,
+        patient: &Patient,
+        owner: InodeNumber,
+        extent: &Extent,
+        rest: u64,
+    ) -> Option<Vec<u8>> {
+        let geometry = patient.geometry();
+        let at = geometry.block_disk_addr(extent.start)?;
+        let mut bytes = vec![0; buffer_bytes(geometry, extent)?];
+        if !patient.can_read(at, &mut bytes) || !belongs(&bytes, owner, at, geometry) {
+            return None;
+        }
+        self.is_doubtful |= BlockKind::Symlink.verify(&bytes, at, &patient.context()).is_err();
+        let rest = usize::try_from(rest).ok()?;
+        Some(bytes.into_iter().skip(SYMLINK_HEADER_BYTES).take(rest).collect())
+    }
+}
+
+fn buffer_bytes(geometry: &Geometry, extent: &Extent) -> Option<usize> {
+    let bytes = geometry.blocks_to_bytes(extent.length_blocks.into())?;
+    usize::try_from(bytes).ok().filter(|_| bytes <= MOST_PART_BYTES)
+}
+
+/// Returns whether at least three of magic number, UUID, owner and address are those of a block of
+/// the link.
+fn belongs(bytes: &[u8], owner: InodeNumber, at: DiskAddr, geometry: &Geometry) -> bool {
+    let Ok((disk, _)) = SymlinkDisk::ref_from_prefix(bytes) else { return false };
+    let right = [
+        disk.magic.get() == xfs_format::symlink::SYMLINK_MAGIC,
+        disk.uuid == geometry.meta_uuid.into_bytes(),
+        disk.owner.get() == owner.0,
+        disk.disk_addr.get() == at.0,
+    ];
+    right.into_iter().filter(|is_right| *is_right).count() >= 3
+}
+
+/// Writes a target into the blocks that the link has.
+fn write_blocks(
+    patient: &mut Patient,
+    owner: InodeNumber,
+    extents: &[Extent],
+    target: &[u8],
+) -> Result<(), RepairError> {
+    let geometry = patient.geometry().clone();
+    let mut done = 0;
+    for extent in extents {
+        let (Some(at), Some(length)) =
+            (geometry.block_disk_addr(extent.start), buffer_bytes(&geometry, extent))
+        else {
+            return Ok(());
+        };
+        let part: Vec<u8> =
+            target.iter().copied().skip(done).take(length - SYMLINK_HEADER_BYTES).collect();
+        let field = |value: usize| u32::try_from(value).expect("a target has at most 1024 bytes");
+        let head = encode_header(&geometry, owner, at, field(done), field(part.len()));
+        done += part.len();
+        let mut bytes = head.to_vec();
+        bytes.extend(part);
+        bytes.resize(length, 0);
+        BlockKind::Symlink.seal(&mut bytes, patient.lsn());
+        patient.write(at, &bytes)?;
+    }
+    Ok(())
+}

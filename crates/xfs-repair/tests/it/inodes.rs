@@ -1,0 +1,277 @@
+//! Damage to the bytes of inodes and to the maps of their forks, and its repair without loss.
+
+use xfs_format::extent::Extent;
+use xfs_format::inode::{FileType, ForkFormat, InodeCore, InodeFlags2};
+use xfs_format::{AgBlock, AgNumber, FsBlock};
+use zerocopy::IntoBytes;
+
+use crate::volume::{SECTOR_BYTES, TestVolume, report};
+
+/// Returns the file of the golden image with a two-level extent btree.
+fn tree_file() -> InodeCore {
+    let files = TestVolume::inodes(|core| {
+        core.data_format == ForkFormat::Btree && core.file_type() == Some(FileType::Regular)
+    });
+    files.into_iter().max_by_key(|core| core.extents).expect("the image has such a file")
+}
+
+#[test]
+fn inode_with_one_bit_flipped_is_restored() {
+    for bit in [3, 1000, 1400, 2000, 4000] {
+        let volume = TestVolume::golden();
+        let file = tree_file();
+        let at = volume.inode_at(file.number);
+        let sound = volume.bytes(at, volume.geometry.inode_size as usize);
+        let mut bytes = sound.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        volume.put(at, &bytes);
+        assert!(!report(&*volume.device).is_clean(), "bit {bit}");
+        let repaired = volume.repair(false);
+        repaired.assert_clean();
+        let mut bytes = vec![0; sound.len()];
+        repaired.device.read_at(&mut bytes, at.0 * 512).expect("the inode can be read");
+        assert_eq!(bytes, sound, "bit {bit}");
+    }
+}
+
+#[test]
+fn leaf_of_an_extent_btree_zeroed_is_rebuilt_from_the_reverse_map() {
+    let volume = TestVolume::golden();
+    let file = tree_file();
+    for at in volume.tree_blocks(file.number) {
+        let volume = TestVolume::golden();
+        volume.zero(at, volume.geometry.block_size as usize);
+        assert!(!report(&*volume.device).is_clean(), "block at {at}");
+        let repaired = volume.repair(false);
+        repaired.assert_clean();
+        assert_eq!(volume.extents_of(&*repaired.device, file.number).len() as u64, file.extents);
+    }
+}
+
+#[test]
+fn all_blocks_of_an_extent_btree_zeroed_are_rebuilt_from_the_reverse_map() {
+    let volume = TestVolume::golden();
+    let file = tree_file();
+    let sound = volume.extents_of(&*volume.device, file.number);
+    for at in volume.tree_blocks(file.number) {
+        volume.zero(at, volume.geometry.block_size as usize);
+    }
+    let repaired = volume.repair(false);
+    repaired.assert_clean();
+    assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
+}
+
+#[test]
+fn sibling_pointer_changed_is_set_again_and_no_extent_is_lost() {
+    let volume = TestVolume::golden();
+    let file = tree_file();
+    let sound = volume.extents_of(&*volume.device, file.number);
+    let blocks = volume.tree_blocks(file.number);
+    let kind = xfs_format::BlockKind::Btree(xfs_format::btree::BtreeKind::Extent);
+    volume.edit(*blocks.last().expect("a block"), kind, |bytes| bytes[8..16].fill(0xff));
+    assert!(!report(&*volume.device).is_clean());
+    let repaired = volume.repair(false);
+    repaired.assert_clean();
+    assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
+}
+
+/// Sets bytes of an inode of each kind to a value, with a good checksum, and asserts that the repair
+/// is clean and loses nothing. `field` names the field for messages.
+fn check_field(field: &str, range: std::ops::Range<usize>, values: &[&[u8]]) {
+    let mut kinds = std::collections::BTreeSet::new();
+    let inodes = TestVolume::inodes(|_| true);
+    for inode in inodes {
+        let kind = (inode.mode >> 12, inode.data_format as u8);
+        if !kinds.insert(kind) {
+            continue;
+        }
+        for value in values {
+            let volume = TestVolume::golden();
+            volume.edit_inode(&inode, |bytes| bytes[range.clone()].copy_from_slice(value));
+            if report(&*volume.device).is_clean() {
+                continue;
+            }
+            let repaired = volume.repair(false);
+            let report = report(&*repaired.device);
+            let left: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+            let case = format!("{field} of {} {kind:?} = {value:?}", inode.number);
+            assert!(report.is_clean(), "{case}: {left:#?} {:?}", repaired.rules());
+        }
+    }
+}
+
+#[test]
+fn type_of_an_inode_is_taken_from_its_names() {
+    check_field("mode", 2..3, &[&[0xf0], &[0]]);
+}
+
+#[test]
+fn version_of_an_inode_is_set_again() {
+    check_field("version", 4..5, &[&[0], &[7]]);
+}
+
+#[test]
+fn format_of_a_fork_is_found_by_its_contents() {
+    check_field("format", 5..6, &[&[9], &[0xff], &[0], &[3]]);
+}
+
+#[test]
+fn block_count_of_an_inode_is_counted() {
+    check_field("nblocks", 64..72, &[&[0; 8], &[0xff; 8], &[0, 0, 0, 0, 0, 0, 4, 1]]);
+}
+
+#[test]
+fn extent_count_of_an_inode_is_counted() {
+    check_field("nextents", 24..32, &[&[0; 8], &[0xff; 8], &[0, 0, 0, 0, 0, 0, 0, 1]]);
+}
+
+#[test]
+fn attribute_extent_count_of_an_inode_is_counted() {
+    check_field("anextents", 76..80, &[&[0; 4], &[0xff; 4], &[0, 0, 0, 1]]);
+}
+
+#[test]
+fn start_of_the_attribute_fork_is_found_by_its_contents() {
+    check_field("forkoff", 82..83, &[&[0xff], &[60], &[200]]);
+}
+
+#[test]
+fn format_of_the_attribute_fork_is_found_by_its_contents() {
+    check_field("aformat", 83..84, &[&[9], &[0xff]]);
+}
+
+#[test]
+fn size_of_an_inode_that_is_impossible_is_set_again() {
+    check_field("size", 56..64, &[&[0xff; 8]]);
+}
+
+#[test]
+fn flags_of_features_that_the_volume_lacks_are_cleared() {
+    check_field("flags2", 126..128, &[&[0, 0x3c], &[0, 0x1a]]);
+}
+
+#[test]
+fn hint_that_is_impossible_is_cleared() {
+    check_field("extsize", 72..76, &[&[0xff; 4], &[0, 0, 0, 1]]);
+}
+
+#[test]
+fn inode_zeroed_keeps_its_contents_and_its_name() {
+    let file = tree_file();
+    let volume = TestVolume::golden();
+    let sound = volume.extents_of(&*volume.device, file.number);
+    volume.zero(volume.inode_at(file.number), volume.geometry.inode_size as usize);
+    let kept = volume.repair(false);
+    assert!(!report(&*kept.device).is_clean(), "a loss needs a permission");
+    let repaired = volume.repair(true);
+    assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
+    let left = report(&*repaired.device);
+    assert!(left.is_clean(), "{:?}", left.findings);
+}
+
+/// Returns two files with extents in their inodes, each with at least one extent of several blocks.
+fn two_files() -> [InodeCore; 2] {
+    let volume = TestVolume::golden();
+    let mut files = TestVolume::inodes(|core| {
+        core.data_format == ForkFormat::Extents
+            && core.file_type() == Some(FileType::Regular)
+            && core.extents > 0
+            && !core.flags2.contains(InodeFlags2::REFLINK)
+    });
+    files.retain(|core| volume.extents_of(&*volume.device, core.number)[0].length_blocks > 0);
+    [files[0].clone(), files[1].clone()]
+}
+
+/// Lets the first extent of a file start at a block.
+fn point_to(volume: &TestVolume, file: &InodeCore, start: FsBlock) {
+    let extent = Extent { start, ..volume.extents_of(&*volume.device, file.number)[0] };
+    let disk = extent.encode().expect("the values fit a record");
+    volume.edit_inode(file, |bytes| bytes[176..192].copy_from_slice(disk.as_bytes()));
+}
+
+#[test]
+fn extent_that_points_to_blocks_of_another_file_is_taken_from_the_reverse_map() {
+    let [first, second] = two_files();
+    for (file, other) in [(&first, &second), (&second, &first)] {
+        let volume = TestVolume::golden();
+        let sound = volume.extents_of(&*volume.device, file.number);
+        point_to(&volume, file, volume.extents_of(&*volume.device, other.number)[0].start);
+        assert!(!report(&*volume.device).is_clean());
+        let repaired = volume.repair(false);
+        repaired.assert_clean();
+        assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
+    }
+}
+
+#[test]
+fn extent_that_points_to_free_space_is_taken_from_the_reverse_map() {
+    let [file, _] = two_files();
+    let volume = TestVolume::golden();
+    let sound = volume.extents_of(&*volume.device, file.number);
+    let last = volume.geometry.ag_length(AgNumber(1)) - 20;
+    point_to(&volume, &file, volume.geometry.join_block(AgNumber(1), AgBlock(last)));
+    assert!(!report(&*volume.device).is_clean());
+    let repaired = volume.repair(false);
+    repaired.assert_clean();
+    assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
+}
+
+#[test]
+fn blocks_of_two_files_without_a_reverse_map_are_shared_by_both() {
+    let [file, other] = two_files();
+    let volume = TestVolume::golden();
+    let wanted = volume.extents_of(&*volume.device, other.number)[0].start;
+    point_to(&volume, &file, wanted);
+    for group in volume.geometry.groups() {
+        volume.zero(volume.geometry.header_disk_addr(group, 1), SECTOR_BYTES);
+        let map = TestVolume::golden().agf(group).reverse_map.expect("a reverse map").block;
+        let at = volume.geometry.ag_block_disk_addr(group, map);
+        volume.zero(at, volume.geometry.block_size as usize);
+    }
+    let repaired = volume.repair(false);
+    repaired.assert_clean();
+    assert_eq!(volume.extents_of(&*repaired.device, file.number)[0].start, wanted);
+    assert_eq!(volume.extents_of(&*repaired.device, other.number)[0].start, wanted);
+}
+
+#[test]
+fn file_that_claims_inodes_without_a_reverse_map_gets_a_copy() {
+    let [file, other] = two_files();
+    let volume = TestVolume::golden();
+    let (group, inode) = volume.geometry.split_inode(other.number).expect("an inode");
+    let block = volume.geometry.ag_inode_block(inode);
+    let wanted = volume.geometry.join_block(group, block);
+    let at = volume.geometry.ag_block_disk_addr(group, block);
+    point_to(&volume, &file, wanted);
+    let bytes = volume.bytes(at, volume.geometry.block_size as usize);
+    for group in volume.geometry.groups() {
+        volume.zero(volume.geometry.header_disk_addr(group, 1), SECTOR_BYTES);
+        let map = TestVolume::golden().agf(group).reverse_map.expect("a reverse map").block;
+        let at = volume.geometry.ag_block_disk_addr(group, map);
+        volume.zero(at, volume.geometry.block_size as usize);
+    }
+    let repaired = volume.repair(false);
+    repaired.assert_clean();
+    let start = volume.extents_of(&*repaired.device, file.number)[0].start;
+    assert_ne!(start, wanted);
+    let mut copy = vec![0; bytes.len()];
+    let at = volume.geometry.block_disk_addr(start).expect("the block lies in the volume");
+    repaired.device.read_at(&mut copy, at.0 * 512).expect("the copy can be read");
+    assert_eq!(copy, bytes);
+}
+
+#[test]
+fn cluster_of_inodes_zeroed_keeps_all_names_of_files() {
+    let volume = TestVolume::golden();
+    let file = tree_file();
+    let location = volume.geometry.inode_location(file.number).expect("the inode has a place");
+    let length = location.cluster_bytes as usize;
+    volume.zero(location.cluster, length);
+    let repaired = volume.repair(true);
+    let left = report(&*repaired.device);
+    let findings: Vec<String> = left.findings.iter().map(ToString::to_string).collect();
+    assert!(left.is_clean(), "{findings:#?} {:?}", repaired.rules());
+    let sound = TestVolume::golden();
+    let sound = sound.extents_of(&*sound.device, file.number);
+    assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
+}

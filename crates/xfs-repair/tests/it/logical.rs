@@ -1,0 +1,576 @@
+//! Damage to directories, attributes and parent pointers, and its repair without loss.
+//!
+//! Each test damages a copy of the golden image, repairs it, and compares all names and attributes
+//! of the repaired volume with those of the sound one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use xfs_device::BlockDevice;
+use xfs_evidence::{Evidence, FoundValue, InodeState};
+use xfs_format::attr::Namespace;
+use xfs_format::extent::Extent;
+use xfs_format::inode::{ForkKind, InodeCore};
+use xfs_format::{
+    BlockKind, DiskAddr, FileBlock, FsBlock, InodeNumber, StructureAddress, Superblock,
+};
+
+use xfs_oracle::Xfsprogs;
+use xfs_testkit::Prng;
+
+use crate::volume::{Repaired, SECTOR_BYTES, TestVolume};
+
+/// An inode as a user sees it, but for its contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    mode: u16,
+    links: u32,
+    generation: u32,
+    attributes: BTreeSet<(Namespace, Vec<u8>, Vec<u8>)>,
+}
+
+/// The tree of a volume: each path with its inode number, and each inode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Shape {
+    root: u64,
+    paths: BTreeMap<String, u64>,
+    inodes: BTreeMap<u64, Seen>,
+}
+
+fn superblock_of(device: &dyn BlockDevice) -> Superblock {
+    let mut sector = vec![0; SECTOR_BYTES];
+    device.read_at(&mut sector, 0).unwrap();
+    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
+}
+
+impl Shape {
+    fn of(device: &dyn BlockDevice) -> Self {
+        let superblock = superblock_of(device);
+        let evidence = Evidence::new(device, &superblock);
+        let mut shape = Self { root: superblock.root_inode.0, ..Self::default() };
+        let mut directories = vec![(String::new(), superblock.root_inode)];
+        while let Some((path, directory)) = directories.pop() {
+            shape.see(&evidence, directory);
+            let found = evidence.entries(&evidence.inode(directory));
+            for name in found.names {
+                let path = format!("{path}/{}", name.name.escape_ascii());
+                shape.paths.insert(path.clone(), name.child.0);
+                shape.see(&evidence, name.child);
+                let child = evidence.inode(name.child);
+                let is_directory = child.core().is_some_and(|core| core.mode >> 12 == 0o4);
+                if is_directory {
+                    directories.push((path, name.child));
+                }
+            }
+        }
+        shape
+    }
+
+    /// Returns each name as the inode number of its directory, the name, and the inode number of the
+    /// child.
+    fn links(&self) -> BTreeSet<(u64, String, u64)> {
+        let link = |(path, child): (&String, &u64)| {
+            let (directory, name) = path.rsplit_once('/').expect("paths start with a slash");
+            let directory = match directory {
+                "" => self.root,
+                _ => *self.paths.get(directory).expect("the directory has a path"),
+            };
+            (directory, name.to_owned(), *child)
+        };
+        self.paths.iter().map(link).collect()
+    }
+
+    fn see(&mut self, evidence: &Evidence<'_>, number: InodeNumber) {
+        let inode = evidence.inode(number);
+        let Some(core) = inode.core() else { return };
+        let found = evidence.attributes(&inode);
+        let whole = found.attributes.into_iter().filter_map(|attribute| match attribute.value {
+            FoundValue::Whole(value) => {
+                Some((attribute.namespace, attribute.name.into_vec(), value))
+            }
+            FoundValue::Lost { .. } => None,
+        });
+        let seen = Seen {
+            mode: core.mode,
+            links: core.nlink,
+            generation: core.generation,
+            attributes: whole.collect(),
+        };
+        self.inodes.insert(number.0, seen);
+    }
+}
+
+/// A copy of the golden image, with what it has before the damage.
+struct Trial {
+    volume: TestVolume,
+    before: Shape,
+}
+
+impl Trial {
+    fn new() -> Self {
+        let volume = TestVolume::golden();
+        let before = Shape::of(&*volume.device);
+        Self { volume, before }
+    }
+
+    fn inode(&self, path: &str) -> InodeNumber {
+        InodeNumber(*self.before.paths.get(path).unwrap_or_else(|| panic!("no {path}")))
+    }
+
+    fn root(&self) -> InodeNumber {
+        superblock_of(&*self.volume.device).root_inode
+    }
+
+    fn extents(&self, inode: InodeNumber, kind: ForkKind) -> Vec<Extent> {
+        let superblock = superblock_of(&*self.volume.device);
+        let evidence = Evidence::new(&*self.volume.device, &superblock);
+        evidence.extents(&evidence.inode(inode), kind).extents
+    }
+
+    /// Returns the address of a block of a fork.
+    fn place(&self, inode: InodeNumber, kind: ForkKind, block: FileBlock) -> DiskAddr {
+        let extents = self.extents(inode, kind);
+        let extent =
+            extents.iter().find(|extent| extent.file_block <= block && block < extent.end());
+        let extent = extent.expect("the block is mapped");
+        let start = FsBlock(extent.start.0 + (block.0 - extent.file_block.0));
+        self.volume.geometry.block_disk_addr(start).unwrap()
+    }
+
+    fn inode_place(&self, inode: InodeNumber) -> DiskAddr {
+        let location = self.volume.geometry.inode_location(inode).unwrap();
+        DiskAddr(location.cluster.0 + u64::from(location.offset_bytes / 512))
+    }
+
+    fn zero_inode(&self, inode: InodeNumber) {
+        let length = self.volume.geometry.inode_size as usize;
+        self.volume.zero(self.inode_place(inode), length);
+    }
+
+    /// Zeroes one block of a fork.
+    fn zero_block(&self, inode: InodeNumber, kind: ForkKind, block: FileBlock) {
+        let length = self.volume.geometry.block_size as usize;
+        self.volume.zero(self.place(inode, kind, block), length);
+    }
+
+    /// Changes the core of an inode and recomputes its checksum.
+    fn edit_core(&self, inode: InodeNumber, edit: impl FnOnce(&mut InodeCore)) {
+        let geometry = &self.volume.geometry;
+        let at = self.inode_place(inode);
+        let mut bytes = self.volume.bytes(at, geometry.inode_size as usize);
+        let mut core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        edit(&mut core);
+        let disk = core.encode(geometry).unwrap();
+        let disk = zerocopy::IntoBytes::as_bytes(&disk);
+        bytes.get_mut(..disk.len()).unwrap().copy_from_slice(disk);
+        xfs_format::inode::seal(&mut bytes, core.lsn);
+        self.volume.put(at, &bytes);
+    }
+
+    /// Replaces bytes inside the forks of an inode and recomputes the checksum: the first
+    /// occurrence of `from` after the core becomes `to`.
+    fn edit_inline(&self, inode: InodeNumber, from: &[u8], to: &[u8]) {
+        let geometry = &self.volume.geometry;
+        let at = self.inode_place(inode);
+        let mut bytes = self.volume.bytes(at, geometry.inode_size as usize);
+        let core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        let found = bytes.windows(from.len()).enumerate().skip(176);
+        let (start, _) = found.into_iter().find(|(_, window)| *window == from).expect("the bytes");
+        bytes.get_mut(start..start + to.len()).unwrap().copy_from_slice(to);
+        xfs_format::inode::seal(&mut bytes, core.lsn);
+        self.volume.put(at, &bytes);
+    }
+
+    /// Repairs the volume, and asserts that it is clean and that no name, inode or attribute
+    /// changed.
+    fn assert_whole(&self) -> Repaired {
+        assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
+        let repaired = self.volume.repair(false);
+        repaired.assert_clean();
+        self.compare(&repaired, |seen| seen);
+        repaired
+    }
+
+    /// As `assert_whole`, but for the mode and the attributes of inodes that were made again.
+    fn assert_names(&self, made: &[InodeNumber]) -> Repaired {
+        assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
+        let repaired = self.volume.repair(false);
+        repaired.assert_clean();
+        self.compare(&repaired, |mut shape| {
+            for inode in made {
+                let seen = shape.inodes.get_mut(&inode.0).expect("the inode is there");
+                seen.attributes.clear();
+                seen.mode = 0o40755;
+            }
+            shape
+        });
+        repaired
+    }
+
+    /// Asserts that xfs_repair -n finds nothing in the repaired volume. Without the programs of
+    /// `cargo xtask oracles`, nothing is asserted, and a line says so.
+    fn judge(repaired: &Repaired) {
+        let programs = match Xfsprogs::newer() {
+            Ok(programs) => programs,
+            Err(reason) => return println!("skipped: xfs_repair -n: {reason}"),
+        };
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut bytes = vec![0; usize::try_from(repaired.device.length_bytes()).unwrap()];
+        repaired.device.read_at(&mut bytes, 0).unwrap();
+        file.write_all(&bytes).unwrap();
+        let output =
+            programs.command("xfs_repair").args(["-n", "-f"]).arg(file.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+    }
+
+    fn compare(&self, repaired: &Repaired, view: impl Fn(Shape) -> Shape) {
+        Self::judge(repaired);
+        let after = view(Shape::of(&*repaired.device));
+        let before = view(self.before.clone());
+        let gone = before.paths.iter().filter(|(path, _)| !after.paths.contains_key(*path));
+        let new = after.paths.iter().filter(|(path, _)| !before.paths.contains_key(*path));
+        let (gone, new): (Vec<_>, Vec<_>) = (gone.collect(), new.collect());
+        assert!(gone.is_empty() && new.is_empty(), "gone: {gone:?}\nnew: {new:?}");
+        for (number, inode) in &before.inodes {
+            assert_eq!(Some(inode), after.inodes.get(number), "inode {number}");
+        }
+        assert_eq!(before, after);
+    }
+}
+
+/// Zeroes the first filesystem block of a section of a directory, and asserts that nothing is lost.
+fn check_zeroed_directory_block(path: &str, section: u64) {
+    let trial = Trial::new();
+    let block = trial.volume.geometry.file_block(section);
+    trial.zero_block(trial.inode(path), ForkKind::Data, block);
+    let repaired = trial.assert_whole();
+    assert!(repaired.rules().contains(&"directory"), "{:?}", repaired.rules());
+}
+
+const INDEX: u64 = xfs_format::directory::INDEX_OFFSET;
+const FREE: u64 = xfs_format::directory::FREE_OFFSET;
+
+#[test]
+fn first_data_block_zeroed_is_rebuilt_from_parent_pointers() {
+    for path in ["/block", "/leaf", "/node"] {
+        check_zeroed_directory_block(path, 0);
+    }
+}
+
+#[test]
+fn later_data_block_zeroed_is_rebuilt_from_parent_pointers() {
+    let trial = Trial::new();
+    let directory = trial.inode("/node");
+    let step = 1_u64 << trial.volume.geometry.directory_block_log;
+    trial.zero_block(directory, ForkKind::Data, FileBlock(2 * step));
+    trial.zero_block(directory, ForkKind::Data, FileBlock(3 * step));
+    trial.assert_whole();
+}
+
+#[test]
+fn hash_index_zeroed_is_rebuilt() {
+    check_zeroed_directory_block("/leaf", INDEX);
+    check_zeroed_directory_block("/node", INDEX);
+}
+
+#[test]
+fn free_space_index_zeroed_is_rebuilt() {
+    check_zeroed_directory_block("/node", FREE);
+}
+
+#[test]
+fn bit_of_an_index_entry_flipped_in_a_block_directory_keeps_all_names() {
+    let trial = Trial::new();
+    let at = trial.place(trial.inode("/block"), ForkKind::Data, FileBlock(0));
+    let length = trial.volume.geometry.directory_block_size() as usize;
+    let mut bytes = trial.volume.bytes(at, length);
+    // The last index entry lies before the tail of 8 bytes.
+    *bytes.get_mut(length - 16).unwrap() ^= 0x10;
+    BlockKind::DirectoryData.seal(&mut bytes, xfs_format::Lsn(0));
+    trial.volume.put(at, &bytes);
+    trial.assert_whole();
+}
+
+#[test]
+fn root_inode_zeroed_keeps_all_names_in_place() {
+    let trial = Trial::new();
+    let root = trial.root();
+    trial.zero_inode(root);
+    trial.assert_names(&[root]);
+}
+
+#[test]
+fn directory_inode_zeroed_is_made_again_in_its_place() {
+    for path in ["/short", "/node", "/deep/1/2"] {
+        let trial = Trial::new();
+        let directory = trial.inode(path);
+        trial.zero_inode(directory);
+        let repaired = trial.assert_names(&[directory]);
+        assert!(repaired.rules().contains(&"directory-inode"), "{:?}", repaired.rules());
+    }
+}
+
+#[test]
+fn short_form_garbage_is_rebuilt_from_parent_pointers() {
+    let trial = Trial::new();
+    // The name of `ccc` becomes one with a slash.
+    trial.edit_inline(trial.inode("/short"), b"ccc", b"c/c");
+    trial.assert_whole();
+}
+
+#[test]
+fn wrong_link_count_is_corrected() {
+    let trial = Trial::new();
+    trial.edit_core(trial.inode("/short/bb"), |core| core.nlink += 3);
+    trial.edit_core(trial.inode("/deep"), |core| core.nlink = 9);
+    let repaired = trial.assert_whole();
+    assert!(repaired.rules().contains(&"links"), "{:?}", repaired.rules());
+}
+
+#[test]
+fn wrong_generation_of_a_directory_is_corrected() {
+    let trial = Trial::new();
+    trial.edit_core(trial.inode("/short"), |core| core.generation ^= 0x55);
+    trial.assert_whole();
+}
+
+#[test]
+fn wrong_type_byte_is_corrected() {
+    let trial = Trial::new();
+    // The type byte follows the name. Type 5 is a pipe.
+    trial.edit_inline(trial.inode("/short"), b"ccc\x01", b"ccc\x05");
+    trial.assert_whole();
+}
+
+#[test]
+fn wrong_parent_of_a_short_form_is_corrected() {
+    let trial = Trial::new();
+    let directory = trial.inode("/deep/1/2/3");
+    let parent = u32::try_from(trial.inode("/deep/1/2").0).unwrap().to_be_bytes();
+    let other = u32::try_from(trial.root().0).unwrap().to_be_bytes();
+    trial.edit_inline(directory, &parent, &other);
+    trial.assert_whole();
+}
+
+#[test]
+fn entry_to_another_inode_is_corrected_by_the_parent_pointer() {
+    let trial = Trial::new();
+    let child = u32::try_from(trial.inode("/short/ccc").0).unwrap().to_be_bytes();
+    let other = u32::try_from(trial.inode("/short/bb").0).unwrap().to_be_bytes();
+    let (mut from, mut to) = (b"ccc\x01".to_vec(), b"ccc\x01".to_vec());
+    from.extend(child);
+    to.extend(other);
+    trial.edit_inline(trial.inode("/short"), &from, &to);
+    trial.assert_whole();
+}
+
+#[test]
+fn parent_pointer_with_another_name_or_generation_is_written_again() {
+    for (from, to) in [(b"ccc".as_slice(), b"cxc".as_slice()), (b"ccc\0", b"ccc\x01")] {
+        let trial = Trial::new();
+        trial.edit_inline(trial.inode("/short/ccc"), from, to);
+        trial.assert_whole();
+    }
+}
+
+/// Returns the first inode, in the order of paths, whose attribute fork has at least `blocks`
+/// blocks.
+fn with_attribute_blocks(trial: &Trial, blocks: u64) -> (String, InodeNumber) {
+    let count = |inode: InodeNumber| -> u64 {
+        let extents = trial.extents(inode, ForkKind::Attr);
+        extents.iter().map(|extent| u64::from(extent.length_blocks)).sum()
+    };
+    let mut paths = trial.before.paths.iter();
+    let found = paths.find(|(_, inode)| count(InodeNumber(**inode)) >= blocks);
+    let (path, inode) = found.expect("the image has such an inode");
+    (path.clone(), InodeNumber(*inode))
+}
+
+#[test]
+fn attribute_node_zeroed_keeps_all_attributes() {
+    let trial = Trial::new();
+    let (path, inode) = with_attribute_blocks(&trial, 4);
+    trial.zero_block(inode, ForkKind::Attr, FileBlock(0));
+    let repaired = trial.assert_whole();
+    assert!(repaired.rules().contains(&"attributes"), "{path}: {:?}", repaired.rules());
+}
+
+#[test]
+fn leaf_of_attributes_with_a_wrong_counter_keeps_all_attributes() {
+    let trial = Trial::new();
+    let (_, inode) = with_attribute_blocks(&trial, 1);
+    let extents = trial.extents(inode, ForkKind::Attr);
+    let blocks = extents.iter().flat_map(|extent| extent.file_block.0..extent.end().0);
+    for block in blocks.map(FileBlock) {
+        let at = trial.place(inode, ForkKind::Attr, block);
+        let bytes = trial.volume.bytes(at, trial.volume.geometry.block_size as usize);
+        let magic = xfs_format::dabtree::magic(&bytes);
+        if magic == Some(xfs_format::attr::leaf::LEAF_MAGIC) {
+            // The number of used bytes stands at byte 58.
+            trial.volume.edit(at, BlockKind::Attr, |bytes| *bytes.get_mut(59).unwrap() ^= 4);
+        }
+    }
+    let repaired = trial.assert_whole();
+    assert!(repaired.rules().contains(&"attributes"), "{:?}", repaired.rules());
+}
+
+#[test]
+fn inode_with_neither_name_nor_parent_pointer_goes_to_lost_and_found() {
+    let trial = Trial::new();
+    let (directory, file) = (trial.inode("/short"), trial.inode("/short/ccc"));
+    // Entry and parent pointer get different names in directories that do not exist.
+    trial.zero_inode(directory);
+    trial.edit_core(file, |core| {
+        core.attr_format = xfs_format::inode::ForkFormat::Extents;
+        core.attr_extents = 0;
+    });
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    let after = Shape::of(&*repaired.device);
+    let place = format!("/lost+found/{}", file.0);
+    assert_eq!(after.paths.get(&place), Some(&file.0), "{:?}", after.paths);
+    assert_eq!(after.paths.get("/short/bb"), trial.before.paths.get("/short/bb"));
+}
+
+#[test]
+fn entry_to_a_free_inode_goes_only_if_losses_are_allowed() {
+    let trial = Trial::new();
+    let directory = trial.inode("/short");
+    let child = u32::try_from(trial.inode("/short/ccc").0).unwrap().to_be_bytes();
+    // A free inode between those of the directory `many` takes the place of the file.
+    let superblock = superblock_of(&*trial.volume.device);
+    let evidence = Evidence::new(&*trial.volume.device, &superblock);
+    let first = trial.inode("/many/2").0;
+    let is_free =
+        |number: &u64| matches!(evidence.inode(InodeNumber(*number)).state, InodeState::Free(_));
+    let free = InodeNumber((first..).find(is_free).unwrap());
+    let (mut from, mut to) = (b"ccc\x01".to_vec(), b"xyz\x01".to_vec());
+    from.extend(child);
+    to.extend(u32::try_from(free.0).unwrap().to_be_bytes());
+    trial.edit_inline(directory, &from, &to);
+    let kept = trial.volume.repair(false);
+    assert_eq!(Shape::of(&*kept.device).paths.get("/short/xyz"), Some(&free.0));
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    let after = Shape::of(&*repaired.device);
+    assert_eq!(after.paths.get("/short/xyz"), None);
+    // The file itself comes back under its own name.
+    assert_eq!(after.paths, trial.before.paths);
+}
+
+#[test]
+fn start_of_the_volume_zeroed_keeps_each_name_whose_inode_survives() {
+    let trial = Trial::new();
+    let geometry = trial.volume.geometry.clone();
+    // The headers and btrees of group 0, and the chunk of the root directory.
+    let root = trial.inode_place(trial.root());
+    let chunk_end = root.0 * 512 + u64::from(geometry.inode_size) * 64;
+    trial.volume.zero(DiskAddr(0), usize::try_from(chunk_end).unwrap());
+    let lost = |inode: u64| {
+        let place = trial.inode_place(InodeNumber(inode));
+        place.0 * 512 < chunk_end
+    };
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{:#?}\n{:?}", report.findings, repaired.rules());
+    Trial::judge(&repaired);
+    let after = Shape::of(&*repaired.device).links();
+    // The name of an inode that is gone, in a directory that is gone, stands nowhere any more.
+    let kept: BTreeSet<_> = trial.before.links().into_iter().filter(|link| !lost(link.2)).collect();
+    assert!(kept.len() > 500, "{}", kept.len());
+    let missing: Vec<_> = kept.difference(&after).collect();
+    assert!(missing.is_empty(), "{missing:?}\n{:?}", repaired.rules());
+}
+
+/// Damages one structure of names or attributes as the seed says. Returns its description.
+fn seeded_damage(trial: &Trial, seed: u64) -> String {
+    let mut random = Prng::new(seed);
+    let mut pick = |count: u64| random.number() % count;
+    let paths: Vec<_> = trial.before.paths.iter().collect();
+    let is_directory = |inode: &u64| trial.before.inodes.get(inode).unwrap().mode >> 12 == 0o4;
+    let directories: Vec<_> = paths.iter().filter(|(_, inode)| is_directory(inode)).collect();
+    let (path, inode, kind) = match pick(3) {
+        0 => {
+            let (path, inode) = paths.get(pick(paths.len() as u64) as usize).unwrap();
+            (*path, InodeNumber(**inode), ForkKind::Attr)
+        }
+        _ => {
+            let (path, inode) = directories.get(pick(directories.len() as u64) as usize).unwrap();
+            (*path, InodeNumber(**inode), ForkKind::Data)
+        }
+    };
+    let blocks: Vec<FileBlock> = trial
+        .extents(inode, kind)
+        .iter()
+        .flat_map(|extent| (extent.file_block.0..extent.end().0).map(FileBlock))
+        .collect();
+    let geometry = &trial.volume.geometry;
+    if blocks.is_empty() {
+        let at = trial.inode_place(inode);
+        let mut bytes = trial.volume.bytes(at, geometry.inode_size as usize);
+        let core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        let start = match kind {
+            ForkKind::Data => 176,
+            ForkKind::Attr => 176 + u64::from(core.fork_offset) * 8,
+        };
+        // Bytes after the first few may belong to no entry.
+        let place = start + pick(24);
+        *bytes.get_mut(place as usize).unwrap() ^= 1 << pick(8);
+        xfs_format::inode::seal(&mut bytes, core.lsn);
+        trial.volume.put(at, &bytes);
+        return format!("seed {seed}: byte {place} of {path} ({inode})");
+    }
+    let block = *blocks.get(pick(blocks.len() as u64) as usize).unwrap();
+    let at = trial.place(inode, kind, block);
+    let length = geometry.block_size as usize;
+    let mut bytes = trial.volume.bytes(at, length);
+    let verb = match pick(4) {
+        0 => {
+            bytes.fill(0);
+            "zeroed"
+        }
+        1 => {
+            bytes.iter_mut().for_each(|byte| *byte = pick(256) as u8);
+            "random"
+        }
+        2 => {
+            let place = pick(length as u64) as usize;
+            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
+            "bit"
+        }
+        _ => {
+            let place = pick(96) as usize;
+            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
+            "bit near the start"
+        }
+    };
+    trial.volume.put(at, &bytes);
+    format!("seed {seed}: {verb} in {kind:?} block {} of {path} ({inode})", block.0)
+}
+
+/// Damages one structure after another on copies of the volume, repairs each, and asserts that the
+/// volume is clean and has all its names. `FERROXFS_REPAIR_SEEDS` is the number of damages.
+#[test]
+fn seeded_damages_to_names_lose_no_name() {
+    let count = std::env::var("FERROXFS_REPAIR_SEEDS").ok().and_then(|count| count.parse().ok());
+    let mut failures = Vec::new();
+    for seed in 0..count.unwrap_or(4) {
+        let trial = Trial::new();
+        let damage = seeded_damage(&trial, seed);
+        let repaired = trial.volume.repair(true);
+        let report = crate::volume::report(&*repaired.device);
+        let after = Shape::of(&*repaired.device);
+        if !report.is_clean() || after.paths != trial.before.paths {
+            let gone =
+                trial.before.paths.iter().filter(|(path, _)| !after.paths.contains_key(*path));
+            let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+            let gone: Vec<_> = gone.collect();
+            failures.push(format!("{damage}: {findings:#?} gone {gone:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}

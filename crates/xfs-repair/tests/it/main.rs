@@ -1,0 +1,7 @@
+//! Tests of repairs of whole volumes.
+
+mod inodes;
+mod logical;
+mod physical;
+mod seeded;
+mod volume;

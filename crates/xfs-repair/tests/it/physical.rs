@@ -1,0 +1,111 @@
+//! Damage to headers, btrees, inodes and forks, and its repair without loss.
+
+use xfs_format::agf::BtreeRoot;
+use xfs_format::btree::BtreeKind;
+use xfs_format::{AgBlock, AgNumber, DiskAddr};
+
+use crate::volume::{SECTOR_BYTES, TestVolume, report};
+
+const GROUPS: [AgNumber; 2] = [AgNumber(0), AgNumber(1)];
+
+/// Returns the root of a btree of a group of the golden image.
+fn root(volume: &TestVolume, group: AgNumber, kind: BtreeKind) -> DiskAddr {
+    let (agf, agi) = (volume.agf(group), volume.agi(group));
+    let root: BtreeRoot = match kind {
+        BtreeKind::FreeSpaceByBlock => agf.free_space_by_block,
+        BtreeKind::FreeSpaceBySize => agf.free_space_by_size,
+        BtreeKind::ReverseMap => agf.reverse_map.expect("the volume has a reverse map"),
+        BtreeKind::Refcount => agf.refcount.expect("the volume has reference counts"),
+        BtreeKind::Inode => agi.inode_btree,
+        BtreeKind::FreeInode => agi.free_inode_btree.expect("the volume has this btree"),
+        BtreeKind::Extent => unreachable!("a fork has its root in the inode"),
+    };
+    volume.geometry.ag_block_disk_addr(group, AgBlock(root.block.0))
+}
+
+#[test]
+fn sound_volume_is_left_as_it_is() {
+    let volume = TestVolume::golden();
+    let repaired = volume.repair(false);
+    repaired.assert_clean();
+    assert!(repaired.rehearsed.actions.is_empty(), "{:?}", repaired.rules());
+}
+
+/// Zeroes the root block of a btree in each group, and asserts that the repair is clean.
+fn check_zeroed_root(kind: BtreeKind) {
+    for group in GROUPS {
+        let volume = TestVolume::golden();
+        volume.zero(root(&volume, group, kind), volume.geometry.block_size as usize);
+        assert!(!report(&*volume.device).is_clean(), "{kind:?} of {group}");
+        let repaired = volume.repair(false);
+        repaired.assert_clean();
+        assert!(repaired.rules().contains(&"space"), "{:?}", repaired.rules());
+    }
+}
+
+#[test]
+fn root_of_free_space_by_block_zeroed_is_rebuilt() {
+    check_zeroed_root(BtreeKind::FreeSpaceByBlock);
+}
+
+#[test]
+fn root_of_free_space_by_size_zeroed_is_rebuilt() {
+    check_zeroed_root(BtreeKind::FreeSpaceBySize);
+}
+
+#[test]
+fn root_of_the_reverse_map_zeroed_is_rebuilt() {
+    check_zeroed_root(BtreeKind::ReverseMap);
+}
+
+#[test]
+fn root_of_reference_counts_zeroed_is_rebuilt() {
+    check_zeroed_root(BtreeKind::Refcount);
+}
+
+#[test]
+fn root_of_the_inode_btree_zeroed_is_rebuilt() {
+    check_zeroed_root(BtreeKind::Inode);
+}
+
+#[test]
+fn root_of_the_free_inode_btree_zeroed_is_rebuilt() {
+    check_zeroed_root(BtreeKind::FreeInode);
+}
+
+/// Zeroes header sectors of each group (0 superblock, 1 AGF, 2 AGI, 3 AGFL), and asserts that the
+/// repair is clean.
+fn check_zeroed_headers(sectors: &[u32]) {
+    for group in GROUPS {
+        let volume = TestVolume::golden();
+        for index in sectors {
+            volume.zero(volume.geometry.header_disk_addr(group, *index), SECTOR_BYTES);
+        }
+        volume.repair(false).assert_clean();
+    }
+}
+
+#[test]
+fn superblock_zeroed_is_taken_from_its_copies() {
+    check_zeroed_headers(&[0]);
+}
+
+#[test]
+fn agf_zeroed_is_rebuilt() {
+    check_zeroed_headers(&[1]);
+}
+
+#[test]
+fn agi_zeroed_is_rebuilt() {
+    check_zeroed_headers(&[2]);
+}
+
+#[test]
+fn agfl_zeroed_is_rebuilt() {
+    check_zeroed_headers(&[3]);
+}
+
+#[test]
+fn all_headers_of_a_group_zeroed_are_rebuilt() {
+    check_zeroed_headers(&[0, 1, 2, 3]);
+}
