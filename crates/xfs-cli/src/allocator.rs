@@ -7,7 +7,8 @@
 
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 
-/// The global allocator. Threads that share no data must not wait for each other to allocate.
+/// The global allocator, chosen so that threads that share no data do not wait for each other when
+/// they allocate.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -124,7 +124,7 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
 
 /// Opens a destination that is written in place: a pipe or a device, and with `keeps_file` also a
 /// regular file. Returns `None` for any other destination. Fails if the destination is itself an
-/// image, and hints at the address of the root in it.
+/// image. The hint is then to write the destination as a path in that image.
 fn output_at(
     destination: &OsStr,
     targets: &ImagePaths,

@@ -135,9 +135,9 @@ pub(crate) enum SummaryWhen {
 
 /// The unit in which the amount of work is measured, and the amount.
 pub(crate) enum Measure {
-    /// The amount is unknown. To measure a tree of the host, the command would have to walk it
-    /// twice, and the first walk is the slow one with cold caches. So the progress bar shows a rate
-    /// and no end.
+    /// The amount is unknown, for example for a tree of the host. To measure the tree, the command
+    /// would have to walk it before the work, which is slow if the host has not cached it. So the
+    /// progress bar shows a rate and no end.
     Unknown,
     /// A number of files, which may be [set](Tally::set) later.
     Files(u64),

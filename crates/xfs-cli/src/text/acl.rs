@@ -211,8 +211,8 @@ impl AclBuilder {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }
 
-    /// Sets entries: changes those that exist and adds the others. `X` also depends on the entries
-    /// that were set before.
+    /// Sets entries: changes those that exist and adds the others. The meaning of `X` in an entry
+    /// also depends on the entries that were set before it.
     pub(crate) fn modify(&mut self, given: &[GivenEntry], is_directory: bool) {
         for given in given {
             let can_execute = is_directory || self.can_execute();
