@@ -224,8 +224,8 @@ fn readable(
     }
 }
 
-/// Starts a thread that stops the mount on each signal. The thread ends when the signals are
-/// closed.
+/// Starts a thread that stops the mount on each signal. `told` delivers the handle with which the
+/// thread stops the mount. The thread ends when `signals` is closed.
 fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>, Failure> {
     let watcher = Builder::new().name("signals".to_owned()).spawn(move || {
         // The channel is closed if nothing was mounted.

@@ -170,8 +170,8 @@ fn benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns the memory cgroups whose benchmark has ended. Those of benchmarks that still run are
-/// left out.
+/// Returns the memory cgroups that benchmarks have left behind. The cgroups of benchmarks that
+/// still run are not among them.
 fn left_groups() -> BTreeSet<PathBuf> {
     const NAME: &str = "ferroxfs-bench-";
     let found =
