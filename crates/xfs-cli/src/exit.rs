@@ -20,8 +20,8 @@ pub(crate) enum Exit {
     LogDirty = 4,
     /// A structure of the image failed its checks.
     Corrupt = 5,
-    /// SIGHUP stopped the run. As for the other signals, the code is the one that a shell shows for
-    /// a process killed by the signal.
+    /// SIGHUP stopped the run. The code for each signal is the one that a shell shows for a process
+    /// killed by that signal.
     HungUp = 129,
     /// SIGINT stopped the run.
     Interrupted = 130,

@@ -95,7 +95,8 @@ fn ends_as_directory(path: &OsStr) -> bool {
 }
 
 /// Explains a failure to open the sources. The failure gets a hint if the destination is an image
-/// without a path. If neither argument is a path in an image, the message says so.
+/// without a path. If there is one source, and neither it nor the destination is a path in an
+/// image, the message says this.
 fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failure {
     let path = Path::new(destination);
     if check_no_volume(path).is_err() {

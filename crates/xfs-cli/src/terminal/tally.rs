@@ -20,7 +20,8 @@ use crate::text::size;
 
 /// The weight of a file in bytes: creating a file takes about as long as copying this many bytes.
 const BYTES_PER_FILE: u64 = 64 << 10;
-/// The time after which the remaining time is first estimated. The rate before that is a bad basis.
+/// The time after which the remaining time is first estimated. The rate over a shorter time would
+/// give a bad estimate.
 const LEAST_FOR_ESTIMATE: Duration = Duration::from_secs(1);
 
 /// The time after which work with `SummaryWhen::Slow` gets a summary line.
