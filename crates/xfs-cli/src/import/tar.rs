@@ -206,8 +206,8 @@ impl TarReader {
         }
     }
 
-    /// Reads extended records up to the first invalid one. Returns them, with a problem if one was
-    /// invalid.
+    /// Reads extended records up to the first invalid one. Returns the records, and a problem if a
+    /// record was invalid.
     fn read_records(&mut self, header: &Header) -> Result<(ExtendedRecords, Vec<String>), Failure> {
         let bytes = self.read_small(header)?;
         let (records, is_whole) = ExtendedRecords::parse(&bytes);

@@ -58,8 +58,8 @@ pub(crate) fn archived_value(text: &str) -> (Option<Vec<u8>>, Vec<InvalidEntry>)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permissions {
     always: u16,
-    /// Whether `X` is given: execute permission if the file is a directory or some user can execute
-    /// it.
+    /// Whether the letter `X` is given. It means execute permission if the file is a directory or
+    /// some user can execute it.
     executes_if_any: bool,
 }
 
