@@ -1,5 +1,5 @@
-//! Tests that runs that SIGINT or SIGTERM stops at random points never leave half a file under its
-//! final name.
+//! Tests of runs that SIGINT or SIGTERM stops at random points: they never leave half a file under
+//! its final name.
 //!
 //! Each signal is tried at two points of each command; with `FERROXFS_LONG=1` at a hundred.
 
