@@ -7,7 +7,8 @@
 
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 
-/// The global allocator. Threads that share no data must not wait for each other to allocate.
+/// The global allocator, chosen so that threads that share no data do not wait for each other when
+/// they allocate.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -26,9 +27,9 @@ const PURGE_DECOMMITS: mi_option_t = 5;
 const WHEN_NEEDED: std::ffi::c_long = 0;
 
 /// Keeps freed memory for a while, and then offers it to the system (`MADV_FREE`). A volume soon
-/// needs the memory again that it has just freed, and the system clears every page before it hands
-/// it out. The environment variables `MIMALLOC_PURGE_DELAY` and `MIMALLOC_PURGE_DECOMMITS` take
-/// precedence.
+/// needs again the memory that it has just freed, and the system clears every page before it hands
+/// the page out. The environment variables `MIMALLOC_PURGE_DELAY` and `MIMALLOC_PURGE_DECOMMITS`
+/// take precedence.
 ///
 /// Must be called before a second thread exists.
 pub(crate) fn keep_freed_memory() {

@@ -73,7 +73,7 @@ pub(crate) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
     Ok(Box::new(Bench { plan, details: arguments.details, json, html }))
 }
 
-/// Returns the values that the user gave, or the defaults if there are none.
+/// Returns the values that the user gave. If the user gave none, returns the defaults `usual`.
 fn if_any<T>(given: Vec<T>, usual: Vec<T>) -> Vec<T> {
     if given.is_empty() { usual } else { given }
 }

@@ -23,8 +23,8 @@ pub(crate) enum Exit {
     /// A repair has changed the volume, and no damage is left. `main` converts the code to the 1 of
     /// fsck(8).
     Repaired = 6,
-    /// SIGHUP stopped the run. As for the other signals, the code is the one that a shell shows for
-    /// a process killed by the signal.
+    /// SIGHUP stopped the run. The code for each signal is the one that a shell shows for a process
+    /// killed by that signal.
     HungUp = 129,
     /// SIGINT stopped the run.
     Interrupted = 130,

@@ -269,8 +269,8 @@ impl ImageVolume {
         volume.close().map_err(|error| about_image(Failure::from(error), &path))
     }
 
-    /// Closes the volume after a change with the result `changed`. If both the change and closing
-    /// failed, both failures are reported, that of the change first.
+    /// Closes the volume after a change with the result `done`. If the change and the closing both
+    /// failed, this function reports the failure of the change, and returns that of the closing.
     pub(crate) fn close_after<T>(
         self,
         done: Result<T, Failure>,

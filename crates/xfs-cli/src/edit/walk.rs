@@ -56,8 +56,8 @@ struct WalkLevel {
     path_length: usize,
     /// The position at which the listing of this directory continues (**I2**).
     from: Cookie,
-    /// The findings of the interrupted listing of this directory, while another directory is
-    /// listed.
+    /// The state in which the listing of this directory was interrupted, while a directory below it
+    /// is listed.
     progress: Option<ListingProgress>,
 }
 
@@ -155,8 +155,8 @@ impl TreeWalk {
         Ok(())
     }
 
-    /// Leaves the innermost directory and opens the listing of the enclosing one again. Returns the
-    /// end of the directory, or the error of that listing; `None` if no directory is open.
+    /// Leaves the innermost directory and opens the listing of the enclosing one again. Returns
+    /// `WalkEvent::End`, or the error of opening that listing; `None` if no directory is open.
     fn leave(&mut self) -> Option<Result<WalkEvent>> {
         self.levels.pop()?;
         self.listing = None;

@@ -95,7 +95,8 @@ fn ends_as_directory(path: &OsStr) -> bool {
 }
 
 /// Explains a failure to open the sources. The failure gets a hint if the destination is an image
-/// without a path. If neither argument is a path in an image, the message says so.
+/// without a path. If there is one source, and neither it nor the destination is a path in an
+/// image, the message says this.
 fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failure {
     let path = Path::new(destination);
     if check_no_volume(path).is_err() {
@@ -124,7 +125,7 @@ pub(crate) fn is_in_image(word: &OsStr) -> bool {
 
 /// Opens a destination that is written in place: a pipe or a device, and with `keeps_file` also a
 /// regular file. Returns `None` for any other destination. Fails if the destination is itself an
-/// image, and hints at the address of the root in it.
+/// image. The hint is then to write the destination as a path in that image.
 fn output_at(
     destination: &OsStr,
     targets: &ImagePaths,

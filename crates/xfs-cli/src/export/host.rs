@@ -48,7 +48,8 @@ pub(crate) struct Fidelity {
 }
 
 /// The largest number of files that are kept open until they get their inode flags at the end. More
-/// open files could end the run. The others are closed, and opened by their first names at the end.
+/// open files could end the run, at the limit of the process. Further files are closed, and at the
+/// end opened again by their first names.
 const FLAGGED_LIMIT: usize = 256;
 
 /// One run of copying files to the host.
@@ -79,7 +80,8 @@ struct Flagged {
     path: Vec<u8>,
 }
 
-/// The way to a file that gets its inode flags at the end.
+/// How a file is reached at the end of the run, to set its inode flags: by its open descriptor, or
+/// by its first name.
 enum FlaggedFile {
     Open(OwnedFd),
     Named(FirstName),
@@ -156,8 +158,8 @@ impl<'a> HostWriter<'a> {
         }
     }
 
-    /// Ends the run: sets the flags that had to wait. Returns one failure for all properties that
-    /// could not be set; `None` if all were set.
+    /// Ends the run: sets the inode flags of the files that wait for them. Returns one failure for
+    /// all properties that could not be set; `None` if all were set.
     pub(crate) fn finish(mut self) -> Option<Failure> {
         for Flagged { file, facts, path } in self.flagged.drain(..) {
             let file = match file {

@@ -8,7 +8,7 @@
 pub(crate) struct Time {
     /// Seconds since 1970, rounded down.
     pub(crate) seconds: i64,
-    /// Nanoseconds after that second, below 1,000,000,000.
+    /// Nanoseconds to add to `seconds`, below 1,000,000,000.
     pub(crate) nanoseconds: u32,
 }
 

@@ -27,8 +27,8 @@ pub(crate) trait Source: Sized {
     /// Returns the next range of bytes at or after `offset` that holds data; `None` if only holes
     /// follow.
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure>;
-    /// Returns whether the file is on a filesystem of the host. Its access times change when the
-    /// file is read, and its holes differ between filesystems that hold the same files.
+    /// Returns whether the file is on a filesystem of the host. The access time of such a file
+    /// changes when the file is read, and its holes depend on the filesystem.
     fn lies_on_host(&self) -> bool {
         false
     }

@@ -41,7 +41,8 @@ fn within_a_file(path: &Path) -> Option<Vec<u8>> {
     Some([image.as_os_str().as_bytes(), b":/", inside.as_os_str().as_bytes()].concat())
 }
 
-/// Adds a hint about addresses if the image and the path in it were given as two words.
+/// Adds the hint to write `IMAGE:/path` as one word, if the user gave the image and the path in it
+/// as two words.
 pub(super) fn at_colon(failure: Failure, first: Option<&Address>, address: &Address) -> Failure {
     match first {
         Some(first) if address.path == b"/" && !address.image.exists() => {

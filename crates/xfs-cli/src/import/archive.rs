@@ -41,7 +41,7 @@ pub(super) const BLOCK_BYTES: usize = 512;
 pub(super) const MAX_RECORDS_BYTES: u64 = 16 << 20;
 /// The message for extended records that are longer than `MAX_RECORDS_BYTES`.
 pub(super) const TOO_MANY_RECORDS: &str = "has extended records of more than 16 MiB";
-/// The byte range of the checksum field in a header.
+/// The byte range of the checksum field in the header of a tar archive.
 pub(super) const CHECKSUM: Range<usize> = 148..156;
 
 /// An archive that is being read.

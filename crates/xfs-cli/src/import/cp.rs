@@ -173,8 +173,8 @@ impl<'a> CopyDestination<'a> {
         path.as_os_str().as_bytes().to_vec()
     }
 
-    /// Checks that the file `from` of the same image can be copied here. It must not be the file at
-    /// the destination, and the destination must not be inside it.
+    /// Checks that the file `from` of the same image can be copied here. Fails if `from` is the
+    /// file at the destination, or if the destination is inside `from`.
     fn check_other(&self, from: &ImagePath) -> Result<(), Failure> {
         // A missing source is reported when it is copied.
         let Ok(node) = from.node(false) else { return Ok(()) };

@@ -94,12 +94,12 @@ enum Message {
 /// A reader of the decompressed contents of a stream.
 pub(crate) struct Decompressed {
     pieces: Receiver<Message>,
-    /// Buffers that have been read and go back to the decompressing thread.
+    /// The channel on which emptied buffers go back to the decompressing thread.
     spent: SyncSender<Vec<u8>>,
     chunk: Vec<u8>,
     /// The number of bytes of the current chunk that have been read.
     used: usize,
-    /// How the stream ended; `None` until then.
+    /// How the stream ended; `None` if it has not ended yet.
     end: Option<Result<(), String>>,
 }
 

@@ -193,8 +193,9 @@ impl Source for HostSource {
         Ok(target.as_os_str().as_bytes().to_vec())
     }
 
-    /// Returns the attributes of the file. Those that the host generates on request and those of a
-    /// whole volume are left out.
+    /// Returns the attributes of the file that a copy gets. Left out are the names
+    /// `trusted.SGI_ACL_*`, under which Linux shows access control lists a second time, and the
+    /// properties of a whole volume.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         const MAX_LIST_BYTES: usize = 64 << 10;
         let mut list = vec![0; MAX_LIST_BYTES];
@@ -229,8 +230,8 @@ impl Source for HostSource {
 }
 
 /// Returns the length of a file in bytes; `None` if its size does not tell it, because the kernel
-/// may generate the contents. In /proc such a file has size 0. In /sys it has any size; it either
-/// has data but no blocks, or does not support seeking for data.
+/// may generate the contents. A generated file in /proc has size 0. A generated file in /sys may
+/// have any size, but it has data without blocks, or does not support seeking for data.
 fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
     let is_made_up = |file: &File| {
         metadata.size() == 0

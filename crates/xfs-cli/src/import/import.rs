@@ -24,7 +24,7 @@ struct Import {
 }
 
 /// Opens the source, and then the image for writing. Input from a pipe is read to its end before
-/// that.
+/// the image is opened.
 pub(crate) fn open(
     arguments: &ImportArguments,
     options: &GlobalOptions,

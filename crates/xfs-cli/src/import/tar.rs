@@ -206,8 +206,8 @@ impl TarReader {
         }
     }
 
-    /// Reads extended records up to the first invalid one. Returns them, with a problem if one was
-    /// invalid.
+    /// Reads extended records up to the first invalid one. Returns the records, and a problem if a
+    /// record was invalid.
     fn read_records(&mut self, header: &Header) -> Result<(ExtendedRecords, Vec<String>), Failure> {
         let bytes = self.read_small(header)?;
         let (records, is_whole) = ExtendedRecords::parse(&bytes);
@@ -232,8 +232,8 @@ impl TarReader {
         Ok(bytes)
     }
 
-    /// Takes the size of the contents that follow from this header. Contents that the caller does
-    /// not read are skipped before the next header.
+    /// Sets the size of the contents that follow to the size in this header. Contents that the
+    /// caller does not read are skipped before the next header.
     fn pass(&mut self, header: &Header) -> Result<(), Failure> {
         let size = self.header_size(header)?;
         self.set_body(size)
@@ -263,8 +263,8 @@ impl TarReader {
         })
     }
 
-    /// Leaves out a member that describes other members in a way that is not supported, with a
-    /// remark.
+    /// Skips a member that only describes other members, in a form that is not supported. A remark
+    /// reports that it is left out.
     fn leave_out(&mut self, header: &Header, kind: u8) -> Result<(), Failure> {
         let meaning = match kind {
             b'A' => "an access control list of Solaris",

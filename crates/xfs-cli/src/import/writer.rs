@@ -248,8 +248,8 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Replaces the contents of a file that exists already: an archive may have the contents of a
-    /// file only with its last name.
+    /// Replaces the contents of a file that was created under an earlier name. An archive may have
+    /// the contents of a file with several names only at the last name.
     pub(crate) fn put_linked_contents<S: Source>(
         &mut self,
         node: &Node,

@@ -21,7 +21,7 @@ use crate::terminal::tally::{Tally, Work};
 
 /// The name and version of the JSON output, printed under the key `schema`.
 const SCHEMA: &str = "ferroxfs.check/1";
-/// The number of findings of one code that the text shows without `--all`.
+/// The largest number of findings with the same code that the text shows without `--all`.
 const MOST_SHOWN: usize = 5;
 
 struct Check {

@@ -95,8 +95,8 @@ impl Run for Dump {
 
 impl Dump {
     /// Returns the address of the superblock of group `ag`. The address is computed from the first
-    /// superblock, even if that is damaged. `None` if its sizes of blocks and groups are invalid,
-    /// or if the group is past the end of the image.
+    /// superblock, even if that is damaged. `None` if the sizes of blocks and groups in it are
+    /// invalid, or if the group is past the end of the image.
     fn superblock_place(&self, ag: u32) -> Result<Option<DiskAddr>, Failure> {
         if ag == 0 {
             return Ok(Some(DiskAddr(0)));

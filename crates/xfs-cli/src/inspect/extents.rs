@@ -62,7 +62,8 @@ impl Run for Extents {
     }
 }
 
-/// A row of the map: an extent, or a hole between extents, in basic blocks.
+/// A row of the map: an extent, or a hole between extents. Positions are in basic blocks of 512
+/// bytes.
 enum MapRow<'a> {
     Hole { start: u64, end: u64 },
     Extent { start: u64, end: u64, extent: &'a FileExtent },

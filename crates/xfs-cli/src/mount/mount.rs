@@ -1,8 +1,8 @@
 //! `mount`: serves a volume through FUSE.
 //!
 //! Without `-f` this process starts a second ferroxfs process that serves. This process then waits
-//! until the serving process reports that the mount is ready. If that process fails, it prints the
-//! message, and its exit code becomes that of this process. The program starts a new process
+//! until the serving process reports that the mount is ready. If the serving process fails, it
+//! prints the message, and this process exits with the same code. The program starts a new process
 //! instead of forking, because a fork would lose threads that may be running already.
 
 use std::ffi::OsString;

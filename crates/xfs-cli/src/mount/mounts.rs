@@ -60,7 +60,8 @@ pub(crate) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Returns the failure that ferroxfs has not mounted an image. It says whether another program has.
+/// Returns the failure for an image that ferroxfs has not mounted. Its message says whether another
+/// program has mounted the image.
 fn not_mounted(image: &Path) -> Failure {
     let options = OpenOptions::read_only().live();
     let usage = FileDevice::open(image, options).ok().and_then(|device| device.usage().cloned());

@@ -224,8 +224,8 @@ fn readable(
     }
 }
 
-/// Starts a thread that stops the mount on each signal. The thread ends when the signals are
-/// closed.
+/// Starts a thread that stops the mount on each signal. `told` delivers the handle with which the
+/// thread stops the mount. The thread ends when `signals` is closed.
 fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>, Failure> {
     let watcher = Builder::new().name("signals".to_owned()).spawn(move || {
         // The channel is closed if nothing was mounted.
@@ -237,8 +237,8 @@ fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>,
     watcher.map_err(|error| no_thread(&error))
 }
 
-/// Reports that the mount is ready, to the service manager and to the process that waits. In the
-/// background, leaves the terminal.
+/// Reports to the service manager that the mount is ready. In the background, also leaves the
+/// terminal and reports to the process that waits for the mount.
 fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         console.note(format!("sd_notify: {error}"));

@@ -207,7 +207,7 @@ impl RequestRow {
         }
     }
 
-    /// Returns the differences between these counters and older ones.
+    /// Returns how much these counters have grown since the older counters `old`.
     fn since(&self, old: &Self) -> Self {
         let classes = self.classes.iter().enumerate().map(|(index, (end, count))| {
             let old = old.classes.get(index).map_or(0.0, |(_, count)| *count);

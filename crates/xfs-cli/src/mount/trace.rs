@@ -101,7 +101,7 @@ where
     }
 }
 
-/// Takes the duration of a span from the event at its end.
+/// A visitor that takes the duration of a span from the event at the end of the span.
 #[derive(Default)]
 struct End {
     took: Option<String>,

@@ -151,8 +151,8 @@ impl Umount {
     }
 }
 
-/// Returns whether unmounting failed because the mount is in use. The program fusermount3 says so
-/// only in its message.
+/// Returns whether unmounting failed because the mount is in use. The program fusermount3 shows
+/// this reason only in its message.
 fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")
 }

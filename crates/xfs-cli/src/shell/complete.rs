@@ -42,7 +42,7 @@ struct CompletionLine {
 }
 
 /// Opens the image that the last word names, if there is one. If the image is mounted, lists names
-/// through its folder.
+/// in the folder of the mount.
 pub(crate) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
     let line = CompletionLine::read(&arguments.words);
     let words = line.as_ref().and_then(CompletionLine::names_on_mount);

@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Output that is escaped, with a way to write without escaping.
 pub(crate) trait TerminalWrite: Write {
-    /// Returns a writer to the same output that does not escape.
+    /// Returns a writer that writes to the same output without escaping.
     fn raw(&mut self) -> &mut dyn Write;
 }
 

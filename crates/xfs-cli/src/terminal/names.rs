@@ -15,7 +15,7 @@ use std::fmt::Write;
 pub(crate) enum NameStyle {
     /// Unchanged, byte for byte.
     Raw,
-    /// In quotes, if a shell or a terminal would misread the name otherwise.
+    /// In quotes if a shell or a terminal would misread the name without them.
     Quoted,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn printable_json(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(shown.into_bytes())
 }
 
-/// Quotes a name for a shell, if a shell or a terminal would misread it otherwise.
+/// Quotes a name for a shell, if a shell or a terminal would misread the unquoted name.
 fn quote(name: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(name) {
         Ok(text) if text.chars().all(is_plain) && !text.is_empty() => Cow::Borrowed(text),

@@ -20,7 +20,8 @@ use crate::text::size;
 
 /// The weight of a file in bytes: creating a file takes about as long as copying this many bytes.
 const BYTES_PER_FILE: u64 = 64 << 10;
-/// The time after which the remaining time is first estimated. The rate before that is a bad basis.
+/// The time after which the remaining time is first estimated. The rate over a shorter time would
+/// give a bad estimate.
 const LEAST_FOR_ESTIMATE: Duration = Duration::from_secs(1);
 
 /// The time after which work with `SummaryWhen::Slow` gets a summary line.
@@ -135,9 +136,9 @@ pub(crate) enum SummaryWhen {
 
 /// The unit in which the amount of work is measured, and the amount.
 pub(crate) enum Measure {
-    /// The amount is unknown. To measure a tree of the host, the command would have to walk it
-    /// twice, and the first walk is the slow one with cold caches. So the progress bar shows a rate
-    /// and no end.
+    /// The amount is unknown, for example for a tree of the host. To measure the tree, the command
+    /// would have to walk it before the work, which is slow if the host has not cached it. So the
+    /// progress bar shows a rate and no end.
     Unknown,
     /// A number of files, which may be [set](Tally::set) later.
     Files(u64),

@@ -58,8 +58,8 @@ pub(crate) fn archived_value(text: &str) -> (Option<Vec<u8>>, Vec<InvalidEntry>)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permissions {
     always: u16,
-    /// Whether `X` is given: execute permission if the file is a directory or some user can execute
-    /// it.
+    /// Whether the letter `X` is given. It means execute permission if the file is a directory or
+    /// some user can execute it.
     executes_if_any: bool,
 }
 
@@ -211,8 +211,8 @@ impl AclBuilder {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }
 
-    /// Sets entries: changes those that exist and adds the others. `X` also depends on the entries
-    /// that were set before.
+    /// Sets entries: changes those that exist and adds the others. The meaning of `X` in an entry
+    /// also depends on the entries that were set before it.
     pub(crate) fn modify(&mut self, given: &[GivenEntry], is_directory: bool) {
         for given in given {
             let can_execute = is_directory || self.can_execute();

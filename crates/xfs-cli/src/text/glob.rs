@@ -78,8 +78,8 @@ impl Glob {
         }
     }
 
-    /// Returns how many bytes at the start of `text` one part of the pattern matches; `None` if
-    /// none.
+    /// Returns how many bytes at the start of `text` one part of the pattern matches; `None` if the
+    /// part does not match there.
     fn matched_bytes(&self, part: &Part, text: &[u8]) -> Option<usize> {
         let &first = text.first()?;
         match part {

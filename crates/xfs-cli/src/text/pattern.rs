@@ -1,4 +1,4 @@
-//! Plainer messages for invalid regular expressions than those of the crate `regex`.
+//! Messages for invalid regular expressions, plainer than those of the crate `regex`.
 
 use regex::Error;
 

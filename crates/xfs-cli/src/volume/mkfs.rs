@@ -233,7 +233,7 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
 }
 
 /// Returns the number of bytes that an option asks for. `None` if the option is not given, or if
-/// its size cannot be computed; then planning reports the reason.
+/// the size cannot be computed. In the second case, the planning of the volume reports the reason.
 fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
     let number = |size: Option<Size>, otherwise: u32| {
         size.and_then(|size| u32::try_from(size.number).ok()).unwrap_or(otherwise)

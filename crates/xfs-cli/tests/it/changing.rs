@@ -438,6 +438,7 @@ pub(crate) fn digest_of(at: &Path) -> Vec<String> {
     lines
 }
 
+/// Checks that a tree is the same after it was copied into an image, between images, and back.
 /// Checks I2 of `xfs_cli::import::writer`: directories keep their times.
 #[test]
 fn tree_survives_import_and_export() {
@@ -456,6 +457,7 @@ fn tree_survives_import_and_export() {
     assert_eq!(digest_of(&place.path("third")), digest_of(&place.path("tree")));
 }
 
+/// Checks that two equal volumes hold the same bytes after an import of the same tree into each.
 /// Checks I3 of `xfs_cli::import::writer`: the same sources give the same calls.
 #[test]
 fn two_imports_give_the_same_bytes() {

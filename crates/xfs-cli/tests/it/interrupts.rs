@@ -1,5 +1,5 @@
-//! Tests that runs that SIGINT or SIGTERM stops at random points never leave half a file under its
-//! final name.
+//! Tests of runs that SIGINT or SIGTERM stops at random points: they never leave half a file under
+//! its final name.
 //!
 //! Each signal is tried at two points of each command; with `FERROXFS_LONG=1` at a hundred.
 
@@ -329,7 +329,7 @@ fn ignored_signal_stays_ignored() {
 
 /// Checks that a signal ends an import at once while it reads its input: nothing is locked yet, and
 /// there is nothing to remove.
-/// Checks I1 of `xfs_cli::interrupt`: a signal ends a run that holds nothing at once.
+/// Checks I1 of `xfs_cli::interrupt`: a signal ends a run at once if the run holds nothing.
 #[test]
 fn stopped_run_is_reported() {
     let bench = Bench::new();

@@ -111,8 +111,8 @@ fn write_image_at(image: &Image, file: &File, start: u64) {
     }
 }
 
-/// Returns a directory with the golden image, which all tests share that do not change the image.
-/// No test removes this directory, so it is in the build directory.
+/// Returns the directory with the golden image for all tests that do not change the image. They
+/// share this directory, and none of them removes it, so it is in the build directory.
 fn shared() -> &'static GoldenDir {
     static PLACE: OnceLock<GoldenDir> = OnceLock::new();
     let built = env!("CARGO_TARGET_TMPDIR");

@@ -42,7 +42,7 @@ fn output_over_the_read_image_is_refused() {
     assert!(fs::read(place.path("image")).unwrap() == before);
 }
 
-/// Checks I4 of `xfs_cli::output`: an image in use is no output.
+/// Checks I4 of `xfs_cli::output`: an image that another program uses is refused as an output.
 #[test]
 fn output_that_another_program_uses_is_refused() {
     let place = VolumeDir::new();

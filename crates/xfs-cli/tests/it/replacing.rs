@@ -97,8 +97,8 @@ fn flags_come_when_a_file_has_its_names() {
     assert_eq!(place.check(&["cat", "old:/d/immutable"]), "d/immutable");
 }
 
-/// Checks that a file gets its project only after all its names: a project, like flags, can keep a
-/// file out of a directory.
+/// Checks that a file gets its project only after all its names. Once it has a project, it cannot
+/// get a name in a directory that passes on another project.
 #[test]
 fn project_comes_when_a_file_has_its_names() {
     let place = VolumeDir::new();
@@ -230,8 +230,8 @@ fn hard_links_between_arguments_are_kept() {
     place.check(&["log", "other"]);
 }
 
-/// Checks that a copy that was replaced in the same run gets no further name: its next name is
-/// copied again.
+/// Checks a source file with two names, whose copy under the first name is replaced in the same
+/// run. The second name must become a new copy, and not a further name of the replaced one.
 #[test]
 fn copy_replaced_in_the_same_run_is_not_linked() {
     let place = VolumeDir::new();
@@ -369,7 +369,7 @@ fn put_keeps_properties_of_the_file() {
 }
 
 /// Checks that `put` on a full volume loses no contents, also where another file shares the blocks.
-/// All space must be reserved before.
+/// All space must be reserved before the first block is overwritten.
 #[test]
 fn put_keeps_blocks_shared_with_other_files() {
     let place = VolumeDir::new();

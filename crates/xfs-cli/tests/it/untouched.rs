@@ -75,7 +75,8 @@ impl State {
     }
 }
 
-/// Runs every command, and checks its exit code and that the image is unchanged.
+/// Runs every command, and checks that the image is unchanged and that `code_is_due` accepts the
+/// exit code.
 fn check_untouched(place: &GoldenDir, options: &[&str], code_is_due: impl Fn(i32) -> bool) {
     let before = State::of(place);
     for command in COMMANDS {

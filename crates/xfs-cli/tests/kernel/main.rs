@@ -34,8 +34,8 @@ use crate::load::Load;
 /// machine.
 const PATIENCE_SECONDS: &str = "300";
 
-/// A number of lines. Of each command that lists files under load, the longest output must have
-/// more.
+/// Each command that lists files runs several times under load. The longest of its outputs must
+/// have more lines than this.
 const SOME: usize = 20;
 
 fn main() -> ExitCode {
@@ -82,7 +82,8 @@ fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), Trial
     Err(TrialError::Failed(format!("{arguments:?}: {}, {told}", output.status)))
 }
 
-/// Runs a benchmark while no other one runs, because each drops the caches of the whole machine.
+/// Runs a benchmark while no other one runs, because a benchmark drops the caches of the whole
+/// machine.
 fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError> {
     static CACHES: Mutex<()> = Mutex::new(());
     let _alone = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,8 +170,8 @@ fn benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns the memory cgroups whose benchmark has ended. Those of benchmarks that still run are
-/// left out.
+/// Returns the memory cgroups that benchmarks have left behind. The cgroups of benchmarks that
+/// still run are not among them.
 fn left_groups() -> BTreeSet<PathBuf> {
     const NAME: &str = "ferroxfs-bench-";
     let found =
@@ -183,10 +184,10 @@ fn left_groups() -> BTreeSet<PathBuf> {
     found.lines().map(PathBuf::from).filter(is_left).collect()
 }
 
-/// Checks that files keep their names if many files with flags come between two names of each. Such
-/// files can no longer be linked.
+/// Checks that a copy of many immutable files keeps both names of each. An immutable file can get
+/// no further name, so its flag must wait for the second name, which comes after the other files.
 fn flagged_files_keep_their_names() -> Result<(), TrialError> {
-    /// The number of files: more than may wait for their flags at the same time.
+    /// The number of files: more than are kept open until they get their flags.
     const FILES: usize = 300;
     let (_folder, image) = volume()?;
     let (_other, from) = volume()?;

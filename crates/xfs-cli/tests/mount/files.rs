@@ -210,9 +210,9 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that stat(2) stops counting the blocks preallocated for a file after the file has been
-/// closed. The kernel caches the number of blocks, and does not notice by itself that the server
-/// has freed some of them.
+/// Checks that stat(2) no longer counts the preallocated blocks of a file once the file has been
+/// closed and the blocks are freed. The kernel caches the number of blocks, and does not notice by
+/// itself that the server has freed some of them.
 pub(crate) fn freed_space_is_shown() -> Result<(), TrialError> {
     const PIECE: usize = 64 << 10;
     const PIECES: u64 = 200;

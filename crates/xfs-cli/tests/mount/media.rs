@@ -51,8 +51,8 @@ fn shrink(path: &Path) {
     File::options().write(true).open(path).unwrap().set_len(KEPT_BYTES).unwrap();
 }
 
-/// Unmounts with `umount`, and if that fails by force, which must fail too. Returns the first exit
-/// code and message.
+/// Unmounts with `umount`. If that fails, tries `umount --force`, which must fail too. Returns the
+/// exit code and the message of the first attempt.
 fn unmount(held: &MountPoint) -> (Option<i32>, String) {
     let output = ferroxfs(&["umount"]).arg(&held.0).output().unwrap();
     if !output.status.success() {

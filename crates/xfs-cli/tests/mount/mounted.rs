@@ -113,8 +113,9 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Unmounts, and repeats that while the mount is in use. A child that another trial has just forked
-/// holds descriptors of this process open until it executes its program.
+/// Unmounts, and tries again while the mount is in use. A child that another trial has just forked
+/// may use the mount: until the child executes its program, it holds the descriptors of this
+/// process open.
 pub(crate) fn umount(path: &Path) {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,8 +1,9 @@
 //! Tests of permissions that the server checks (`nodefault_permissions`). The results must be the
 //! same as on a mount of the kernel's XFS.
 //!
-//! The cases are those with which the library is compared. They run on two mounts, with the same
-//! system calls of the same thread. `FERROXFS_SEED=N` repeats one; `FERROXFS_LONG=1` runs more.
+//! The cases are the same as in the comparison of the library with the kernel. They run on two
+//! mounts, with the same system calls of the same thread. `FERROXFS_SEED=N` repeats one case;
+//! `FERROXFS_LONG=1` runs more cases.
 
 mod actor;
 #[path = "../../../ferroxfs/tests/kernel/permissions/comparison.rs"]

@@ -116,8 +116,8 @@ pub(crate) fn ready_mount_notifies_systemd() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that the server can take over a connection that was mounted before. A helper that drops
-/// its rights before it starts the server mounts in this way.
+/// Checks that the server can take over a FUSE connection that another program has mounted. A
+/// helper mounts in this way if it drops its rights before it starts the server.
 pub(crate) fn connection_is_taken_over() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     // The mount disappears with the namespace, whatever fails.

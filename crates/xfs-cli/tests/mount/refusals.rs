@@ -169,8 +169,8 @@ pub(crate) fn read_only_mount_writes_nothing() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Waits until every worker of the server is restricted to its system calls. Checks their
-/// namespaces, and that they have no capabilities.
+/// Waits until every worker of the server has its filter of system calls. Then checks the
+/// namespaces of the workers, and that the workers have no capabilities.
 pub(crate) fn await_sandbox(server: &str) {
     for _ in 0..1000 {
         let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();

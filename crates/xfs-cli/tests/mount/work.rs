@@ -174,8 +174,8 @@ pub(crate) fn mount_passes_on_suid_and_dev() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Checks that a mount is unmounted by a symbolic link to its folder, as umount(8) does. The mount
-/// was made by the same link.
+/// Checks that `umount` accepts a symbolic link to the folder of a mount, as umount(8) does. The
+/// mount was made through the same link.
 pub(crate) fn link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
     let volume = volume("default")?;
     let link = volume.outside("link");

@@ -566,8 +566,8 @@ fn killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks that `umount` finds the mount of a loop device by its image, and that it says so if the
-/// kernel has mounted the image.
+/// Checks that `umount` finds the mount of a loop device by its image. If the kernel has mounted
+/// the image, `umount` must report this.
 fn umount_finds_an_image() -> Result<(), TrialError> {
     let ground = ImageDir::new()?;
     let image = ground.volume("image");

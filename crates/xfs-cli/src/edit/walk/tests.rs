@@ -60,7 +60,8 @@ fn walk_visits_a_directory_before_and_after_its_entries() {
     assert_eq!(paths(&volume, "/top/one/file"), ["/top/one/file"]);
 }
 
-/// Checks I1: a walk of a deep and wide tree adds at most three inodes to those in memory.
+/// Checks I1 of `xfs_cli::edit::walk`: a walk of a deep and wide tree adds at most three inodes to
+/// those in memory.
 #[test]
 fn walk_holds_few_inodes_in_deep_and_wide_trees() {
     let volume = open();
@@ -88,7 +89,8 @@ fn walk_holds_few_inodes_in_deep_and_wide_trees() {
     assert!(most <= before + 3, "{most} in use, {before} before");
 }
 
-/// Checks I2: the walk visits every entry once, although it removes most of them.
+/// Checks I2 of `xfs_cli::edit::walk`: the walk visits every entry once, although it removes most
+/// of them.
 #[test]
 fn walk_skips_no_entry_when_entries_are_removed() {
     let volume = open();

@@ -229,7 +229,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// ENOENT if another file has its first name by now; the error of the host.
+    /// ENOENT if the file no longer has its first name; otherwise the error of the host.
     pub(super) fn reopen(&self, made: &FirstName) -> Result<OwnedFd, Errno> {
         let directory = self.directory_of(made)?.ok_or(Errno::NOENT)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

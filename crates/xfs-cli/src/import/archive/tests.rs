@@ -164,7 +164,7 @@ fn check_said(bytes: &[u8], said: &str) {
     assert_eq!(second.kind, MemberKind::File);
 }
 
-/// Checks I2: invalid metadata costs no contents.
+/// Checks I2 of `xfs_cli::import::archive`: a member with invalid metadata keeps its contents.
 #[test]
 fn invalid_metadata_is_reported_and_the_member_kept() {
     for (keyword, value, said) in [
@@ -595,7 +595,7 @@ fn global_records_stay_bounded() {
 }
 
 /// Returns the bytes of an entry of a newc archive with this name, mode, inode number, number of
-/// names and contents.
+/// names and contents. If `check` is given, it is the checksum in the header.
 fn newc(
     name: &str,
     (mode, inode, links): (u32, u32, u32),

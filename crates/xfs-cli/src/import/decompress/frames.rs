@@ -163,7 +163,8 @@ fn cut_off(compression: Compression, input: &CountingReader<Input>) -> String {
     format!("its {name} data is cut off: it ends at byte {offset}")
 }
 
-/// Returns the message for the user about an error of a decoder (I3 of the parent module).
+/// Returns the message for the user about an error of a decoder. It replaces the decoder's own
+/// wording (I3 of the parent module).
 fn message(compression: Compression, input: &CountingReader<Input>, error: &io::Error) -> String {
     let (name, offset) = (compression.name(), input.offset());
     // I3: the message is ours.

@@ -159,7 +159,7 @@ fn any_bytes_end_without_panic() {
     }
 }
 
-/// Checks I1: memory is bounded.
+/// Checks I1 of `xfs_cli::import::decompress`: a stream that needs too large a window is refused.
 #[test]
 fn windows_are_bounded() {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();

@@ -79,8 +79,8 @@ fn put(found: &mut Vec<NamedValue>, name: Vec<u8>, value: Vec<u8>) {
 }
 
 /// Parses an access control list. Entries for users and groups that this host does not know are
-/// left out. The other entries stay: without the list, the group would get the permissions of the
-/// mask.
+/// left out. The other entries stay. Without any list, the group would get the permissions of the
+/// mask, because the mode has them in the place of the group's.
 fn list(text: &[u8], problems: &mut Vec<String>) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(text);
     let (value, wrong) = acl::archived_value(&text);

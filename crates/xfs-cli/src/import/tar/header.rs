@@ -140,7 +140,7 @@ pub(in crate::import) fn whole(size: u64) -> Vec<Range<u64>> {
     std::iter::once(0..size).filter(|range| !range.is_empty()).collect()
 }
 
-/// Returns the message for an invalid record or field.
+/// Returns the message that the record or field `what` is invalid; `text` is its value.
 pub(in crate::import) fn senseless(what: &str, text: &[u8]) -> String {
     format!("has the invalid {what} {}", names::in_message(text))
 }

@@ -59,8 +59,8 @@ pub(super) fn copy<S: Source>(
     Ok(())
 }
 
-/// Copies the ranges in which the source has data. Returns the length of the source in bytes, as
-/// far as reading has shown it.
+/// Copies the ranges in which the source has data. Returns the offset in bytes at which the copy
+/// ended. If the length of the source was unknown, this offset is the length.
 fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
     let end = source.length().unwrap_or(u64::MAX);
     let mut buffer = vec![0; chunk_bytes(source, UNKNOWN_CHUNK_BYTES)];
@@ -86,7 +86,8 @@ fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
 }
 
 /// Copies all contents except zeros, chunk by chunk. Chunks in which the source has no data are not
-/// read. Returns the length of the source in bytes, as far as reading has shown it.
+/// read. Returns the offset in bytes at which the copy ended. If the length of the source was
+/// unknown, this offset is the length.
 fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
     let length = source.length();
     let end = length.unwrap_or(u64::MAX);
@@ -120,8 +121,8 @@ fn chunk_bytes<S: Source>(source: &S, of_unknown: usize) -> usize {
     })
 }
 
-/// Fills the buffer with contents from `offset` on, up to `end` (I1). Fails if the source of known
-/// length has become shorter.
+/// Fills the buffer with contents from `offset` on, up to `end` (I1). Fails if the length of the
+/// source is known, but the source has become shorter.
 fn read_chunk<'b, S: Source>(
     source: &S,
     offset: u64,

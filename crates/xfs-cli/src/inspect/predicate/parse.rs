@@ -319,7 +319,8 @@ impl<'a> Parser<'a> {
         argument.to_str().and_then(parse_comparison).ok_or_else(|| bad(name, argument))
     }
 
-    /// Parses the number of a user or group, or a name from a table of the host.
+    /// Parses a user or group: its name in `table`, a file of the host such as /etc/passwd, or its
+    /// number.
     fn owner(&mut self, name: &str, table: &str) -> Result<Comparison, Failure> {
         let argument = self.argument(name)?;
         let id = fs::read(table).ok().and_then(|table| find_id(&table, argument.as_bytes()));

@@ -29,7 +29,7 @@ use super::value::{Fields, Value};
 pub(crate) struct Described {
     /// The name of the structure, for people and programs.
     pub(crate) name: &'static str,
-    /// The kind of block that selects the verifier.
+    /// The kind of the block. It selects the verifier that checks the structure.
     pub(crate) kind: BlockKind,
     /// The fields of the structure.
     pub(crate) fields: Fields,

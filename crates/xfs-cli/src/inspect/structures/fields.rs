@@ -40,7 +40,7 @@ where
     D::ref_from_prefix(bytes).ok().map(|(disk, _)| disk.describe())
 }
 
-/// A type of fields in disk forms, whose values can be converted for output.
+/// A type that fields of disk forms have. Its values can be converted for output.
 trait Plain {
     /// Returns the value of a field of this type with the name `name`.
     fn plain(&self, name: &str) -> Value;

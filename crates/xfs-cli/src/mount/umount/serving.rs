@@ -163,7 +163,8 @@ impl Serving {
     }
 }
 
-/// Returns the identity of an image in the form of the mount's attribute: device and inode number.
+/// Returns the identity of an image, in the form in which a mount reports it as an attribute:
+/// device and inode number.
 fn image_identity(image: &Metadata) -> String {
     format!("{}:{}", image.dev(), image.ino())
 }

@@ -17,7 +17,7 @@ fn check_refused(text: &str) {
     assert_eq!(ModeChange::parse(text), None, "{text}");
 }
 
-/// Checks I1: set-ID bits of a directory change only if they are named.
+/// Checks I1 of `xfs_cli::text::mode`: set-ID bits of a directory change only if they are named.
 #[test]
 fn directories_keep_set_id_bits_that_are_not_named() {
     for (text, directory, file) in [
@@ -86,7 +86,8 @@ fn sticky_bit_is_that_of_others() {
     }
 }
 
-/// Checks I2: only the bits that the umask allows change.
+/// Checks I2 of `xfs_cli::text::mode`: an operation without classes changes only the bits that the
+/// umask allows.
 #[test]
 fn mode_without_classes_follows_the_umask() {
     check("+w", (0o6475, 0o6675), (0o7654, 0o7654));

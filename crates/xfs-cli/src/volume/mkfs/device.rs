@@ -98,7 +98,7 @@ fn has_loop_device(file: &Metadata) -> bool {
 /// A device as the command line asks for it.
 pub(super) struct DeviceRequest<'a> {
     pub(super) path: &'a Path,
-    /// The length in bytes that the options ask for; `None` if they do not.
+    /// The length in bytes that the options ask for; `None` if they ask for none.
     pub(super) bytes: Option<u64>,
     /// Whether a shorter existing file is extended to that length.
     pub(super) grows: bool,
@@ -192,8 +192,9 @@ impl DeviceRequest<'_> {
         })
     }
 
-    /// Returns whether a new file may replace the file at the path. A loop device would keep the
-    /// old file, and with -K the file keeps its blocks.
+    /// Returns whether a new file may replace the file at the path. A file with a loop device is
+    /// not replaced, because the loop device would keep the old file. With -K it is not replaced
+    /// either, so that it keeps its blocks.
     fn can_be_replaced(&self, arguments: &MkfsArguments) -> bool {
         match std::fs::metadata(self.path) {
             Ok(metadata) => metadata.is_file() && !arguments.keep && !has_loop_device(&metadata),

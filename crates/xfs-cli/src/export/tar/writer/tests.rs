@@ -105,7 +105,8 @@ fn sparse_files_stay_sparse() {
     check_sparse(3 << 20, &[(65_536, 1 << 20), (2 << 20, 4096)]);
 }
 
-/// Checks I1: the archive is well-formed.
+/// Checks I1 of `xfs_cli::export::tar::writer`: the archive is well-formed even if a file cannot be
+/// read to its end.
 #[test]
 fn unreadable_file_does_not_end_the_archive() {
     let to = tempfile::tempdir().expect("a directory");

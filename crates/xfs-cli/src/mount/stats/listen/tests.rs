@@ -76,9 +76,8 @@ fn address_of_another_machine_is_refused() {
     }
 }
 
-/// Checks that a request is refused if its host is not this machine. A web page may make a browser
-/// use any name that resolves to this machine.
-/// Checks I2: a request for another host is refused.
+/// Checks I2 of `xfs_cli::mount::stats::listen`: a request is refused if its host is not this
+/// machine. A web page may make a browser use any name that resolves to this machine.
 #[test]
 fn request_for_another_host_is_refused() {
     for host in ["localhost", "LocalHost:9187", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:9187"] {
@@ -100,7 +99,8 @@ fn lack_of_descriptors_is_no_final_error() {
     assert!(is_over(Errno::BADF));
 }
 
-/// Starts a server on a free port, which runs until the tests end. Returns its address.
+/// Starts a server with these time limits on a free port, and returns its address. The server runs
+/// until the tests end.
 fn serve(
     patience: Duration,
     late: Duration,
@@ -154,8 +154,8 @@ fn silent_client_does_not_block_others() {
     assert!(ask(address, METRICS).ends_with("a 1\n"));
 }
 
-/// Checks I1 of `listen`: while a mount hangs, only one thread waits for its counters, however many
-/// clients ask.
+/// Checks I1 of `xfs_cli::mount::stats::listen`: while a mount hangs, only one thread waits for its
+/// counters, however many clients ask for them.
 #[test]
 fn hanging_mount_is_asked_once() {
     let (release, released) = mpsc::channel::<()>();
