@@ -92,7 +92,14 @@ impl Evidence<'_> {
             self.short_form(inode, &mut found);
             return found;
         }
-        found.map = self.extents(inode, ForkKind::Data);
+        self.entries_by_map(inode, self.extents(inode, ForkKind::Data))
+    }
+
+    /// Reads the names of a directory whose data fork has this map. The map may have been
+    /// [filled](ForkEvidence::fill) from another source.
+    #[must_use]
+    pub fn entries_by_map(&self, inode: &InodeEvidence, map: ForkEvidence) -> DirectoryEvidence {
+        let mut found = DirectoryEvidence { map, ..DirectoryEvidence::default() };
         let step = 1_u64 << self.geometry().directory_block_log;
         let limit = index_start(self.geometry()).0;
         found.missing =
