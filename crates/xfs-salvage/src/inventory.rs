@@ -1,4 +1,4 @@
-//! The inodes of the volume, as bits: 40 bytes for every 64 inodes.
+//! The inodes of the volume, as bits: 48 bytes for every 64 inodes.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use xfs_format::InodeNumber;
 struct Masks {
     used: u64,
     free: u64,
+    readable: u64,
     directory: u64,
     visited: u64,
 }
@@ -20,6 +21,8 @@ pub(crate) enum Mark {
     Used,
     /// An inode btree says that the inode is free.
     Free,
+    /// The core of the inode can be read.
+    Readable,
     /// The inode is a directory that can be read.
     Directory,
     /// A name has led to the inode, or the inode was reported otherwise.
@@ -41,6 +44,7 @@ impl Masks {
         match mark {
             Mark::Used => self.used,
             Mark::Free => self.free,
+            Mark::Readable => self.readable,
             Mark::Directory => self.directory,
             Mark::Visited => self.visited,
         }
@@ -55,6 +59,7 @@ impl Inventory {
         let mask = match mark {
             Mark::Used => &mut masks.used,
             Mark::Free => &mut masks.free,
+            Mark::Readable => &mut masks.readable,
             Mark::Directory => &mut masks.directory,
             Mark::Visited => &mut masks.visited,
         };

@@ -15,7 +15,7 @@
 //! - **S2** A range that cannot be read is a hole with a name, never made-up contents. Each file is
 //!   reported with the ranges that are missing.
 //! - **S3** Each inode in use is reported: in its place, as an orphan, or as lost.
-//! - **S4** Memory grows with three things only: 40 bytes for every 64 inodes, one or two bits for
+//! - **S4** Memory grows with three things only: 48 bytes for every 64 inodes, one or two bits for
 //!   every block where that is at most 256 MiB in all, and the names and extents of damaged
 //!   directories and files.
 

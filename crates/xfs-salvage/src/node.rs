@@ -32,6 +32,8 @@ pub use entries::NodeEntries;
 pub(crate) const MOST_LEVELS: u32 = 2048;
 /// The mode of files whose mode is not known, without type.
 const UNKNOWN_MODE: u16 = 0o600;
+/// The mode of regular files whose inode is gone.
+const GONE_MODE: u16 = FileType::Regular.mode_bits() | UNKNOWN_MODE;
 /// The mode of directories that exist only by the names of their children.
 const MADE_MODE: u16 = 0o755;
 
@@ -73,6 +75,8 @@ pub(crate) enum NodeKind {
     Inode,
     /// A directory whose inode is gone. Its names come from parent pointers.
     GoneDirectory,
+    /// A regular file whose inode is gone. Its contents come from the reverse map.
+    GoneFile,
     /// The directory of the inodes that no name has led to.
     Orphans,
     /// The directory of the deleted files.
@@ -186,14 +190,16 @@ impl Node<'_> {
             _ => None,
         };
         let Some(core) = core else {
+            let is_file = self.kind == NodeKind::GoneFile;
+            let directory = FileType::Directory.mode_bits() | MADE_MODE;
             return NodeFacts {
                 inode: self.made_number(),
-                mode: FileType::Directory.mode_bits() | MADE_MODE,
+                mode: if is_file { GONE_MODE } else { directory },
                 links: 2,
                 uid: 0,
                 gid: 0,
                 project: 0,
-                size: 0,
+                size: self.contents().map_or(0, Contents::size),
                 blocks: 0,
                 device: None,
                 times: [zero; 4],
@@ -229,6 +235,9 @@ impl Node<'_> {
     /// Returns the contents of a regular file.
     #[must_use]
     pub fn contents(&self) -> Option<&Contents> {
+        if self.kind == NodeKind::GoneFile {
+            return Some(self.contents.get_or_init(|| self.open_gone()));
+        }
         let core = self.inode.any_core()?;
         let mode = if self.mode == 0 { core.mode } else { self.mode };
         let is_file = FileType::from_mode(mode) == Some(FileType::Regular);
@@ -236,6 +245,19 @@ impl Node<'_> {
             return None;
         }
         Some(self.contents.get_or_init(|| self.open()))
+    }
+
+    /// Opens the contents of a file whose inode is gone.
+    fn open_gone(&self) -> Contents {
+        let block_log = self.salvage.evidence.geometry().block_log;
+        let remarks = &mut *self.remarks.borrow_mut();
+        remarks.doubt(
+            "the inode is gone: the contents come from the reverse map and end with a whole block; \
+             owner, mode and times are not known",
+        );
+        let map = self.salvage.map_of_gone(self.inode.number).unwrap_or_default();
+        let end = map.extents.last().map_or(0, |last| last.end().0);
+        Contents::new(map, end.checked_shl(block_log.into()).unwrap_or(u64::MAX), block_log)
     }
 
     fn open(&self) -> Contents {

@@ -9,16 +9,17 @@ use std::ops::ControlFlow;
 
 use xfs_device::BlockDevice;
 use xfs_evidence::{
-    DirectoryEvidence, Evidence, ForkEvidence, FoundBlock, InodeEvidence, InodeState, Sighting,
-    SweepProgress, Trust, sweep,
+    DirectoryEvidence, Evidence, ForkEvidence, FoundBlock, FoundName, InodeEvidence, InodeState,
+    Sighting, SweepProgress, Trust, sweep,
 };
 use xfs_format::btree::BtreeKind;
+use xfs_format::directory::index_start;
 use xfs_format::extent::Extent;
 use xfs_format::features::RoCompatFeatures;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunks;
 use xfs_format::rmap::{ReverseMap, RmapFlags, RmapOwner};
-use xfs_format::{AgInode, AgNumber, InodeNumber, Superblock};
+use xfs_format::{AgInode, AgNumber, DiskAddr, FsBlock, InodeNumber, Superblock};
 
 use crate::claims::Claims;
 use crate::deleted::Deleted;
@@ -28,6 +29,8 @@ use crate::report::{FileReport, Remarks, Totals};
 
 /// The most extents of damaged files that are taken from the reverse map.
 const MOST_EXTENTS: u64 = 1 << 23;
+/// The most directory blocks without a directory that are kept.
+const MOST_STRAYS: usize = 1 << 22;
 /// The most directories that are considered as the root.
 const MOST_ROOTS: usize = 16;
 
@@ -66,7 +69,10 @@ pub struct Salvage<'a> {
     pub(crate) claims: Claims,
     pub(crate) names: Names,
     /// The data forks that are not whole, with the extents that the reverse map has for them.
+    /// Inodes that are gone are among them.
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
+    /// Directory blocks that a sweep has found, of directories that are gone.
+    pub(crate) strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
     /// Whether the reverse map of every group was read, so that it knows every extent.
     knows_all_extents: bool,
     pub(crate) root: Option<InodeNumber>,
@@ -96,6 +102,7 @@ impl<'a> Salvage<'a> {
             inventory: Inventory::default(),
             damaged: BTreeMap::new(),
             forks: BTreeMap::new(),
+            strays: BTreeMap::new(),
             roots: Vec::new(),
             is_incomplete: false,
             knows_all_extents: superblock.geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
@@ -115,6 +122,7 @@ impl<'a> Salvage<'a> {
             claims: survey.claims,
             names,
             forks: survey.forks,
+            strays: survey.strays,
             knows_all_extents: survey.knows_all_extents,
             root,
             deleted,
@@ -191,6 +199,44 @@ impl<'a> Salvage<'a> {
         map
     }
 
+    /// Returns the map of an inode that is gone, as the reverse map has it: `None` if it has
+    /// nothing.
+    pub(crate) fn map_of_gone(&self, number: InodeNumber) -> Option<ForkEvidence> {
+        let extents = self.forks.get(&number).filter(|extents| !extents.is_empty())?;
+        let mut map = ForkEvidence::default();
+        map.fill(extents);
+        Some(map)
+    }
+
+    /// Returns the names of a directory whose inode is gone, from its blocks. A block that a sweep
+    /// has found gives doubtful names: it may have been freed.
+    pub(crate) fn names_of_gone(&self, number: InodeNumber) -> Vec<FoundName> {
+        let geometry = self.evidence.geometry();
+        let step = 1_usize << geometry.directory_block_log;
+        let map = self.map_of_gone(number).unwrap_or_default();
+        let by_map = map.extents.iter().flat_map(|extent| {
+            let blocks = (0..u64::from(extent.length_blocks)).step_by(step);
+            blocks.map(|index| FsBlock(extent.start.0 + index))
+        });
+        let limit = index_start(geometry);
+        let is_data = map.extents.iter().any(|extent| extent.file_block < limit);
+        let by_map = by_map.filter_map(|block| geometry.block_disk_addr(block));
+        let by_map: Vec<_> = by_map.filter(|_| is_data).map(|at| (at, true)).collect();
+        let strays = self.strays.get(&number).into_iter().flatten().map(|at| (*at, false));
+        let mut names = Vec::new();
+        for (at, is_mapped) in by_map.into_iter().chain(strays) {
+            let Some((owner, found)) = self.evidence.directory_block(at) else { continue };
+            if owner != number {
+                continue;
+            }
+            names.extend(found.names.into_iter().map(|name| match is_mapped {
+                true => name,
+                false => FoundName { trust: Trust::Doubtful, ..name },
+            }));
+        }
+        names
+    }
+
     /// Returns the names of a directory, read through its completed map.
     pub(crate) fn directory(
         &self,
@@ -214,6 +260,7 @@ pub(crate) struct Survey<'a, 'p> {
     /// The directories that are not whole, with their generation.
     damaged: BTreeMap<InodeNumber, u32>,
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
+    strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
     /// Directories that name themselves as their parent.
     roots: Vec<InodeNumber>,
     /// Whether inodes may be missing or gone, so that names may be too.
@@ -282,10 +329,13 @@ impl Survey<'_, '_> {
         self.notes.push(format!(
             "{group}: the inode btree is damaged; inodes were found by reading the group"
         ));
-        let inventory = &mut self.inventory;
+        let (inventory, strays) = (&mut self.inventory, &mut self.strays);
         let mut on_sighting = |sighting: &Sighting, _: &[u8]| {
-            let FoundBlock::Inode { is_free } = sighting.what else { return };
             let number = InodeNumber(sighting.owner);
+            if sighting.what == FoundBlock::DirectoryData && strays.len() < MOST_STRAYS {
+                strays.entry(number).or_default().push(sighting.at);
+            }
+            let FoundBlock::Inode { is_free } = sighting.what else { return };
             let block = geometry.split_disk_addr(sighting.at).map(|(_, block)| block.0);
             let is_inside =
                 |block: u32| places.iter().any(|(start, end)| (*start..*end).contains(&block));
@@ -318,6 +368,8 @@ impl Survey<'_, '_> {
             done += 1;
             next = InodeNumber(number.0 + 1);
         }
+        let inventory = &self.inventory;
+        self.strays.retain(|owner, _| !inventory.has(*owner, Mark::Readable));
         if !self.claims.is_examined() {
             self.notes.push("the volume is too large to look for blocks of two files".to_owned());
         }
@@ -330,6 +382,7 @@ impl Survey<'_, '_> {
             self.is_incomplete = true;
             return;
         };
+        self.inventory.mark(number, Mark::Readable);
         if core.file_type() == Some(FileType::Directory) {
             let found = self.evidence.entries(&inode);
             self.inventory.mark(number, Mark::Directory);
@@ -366,19 +419,23 @@ impl Survey<'_, '_> {
     /// Takes the extents of damaged forks from the reverse maps, and from leaves of their btrees
     /// where a reverse map is damaged.
     fn reverse_maps(&mut self) -> Result<(), Stopped> {
-        if self.forks.is_empty() {
+        if self.forks.is_empty() && !self.is_incomplete {
             return Ok(());
         }
         let geometry = self.evidence.geometry();
+        let (inventory, is_incomplete) = (&self.inventory, self.is_incomplete);
         let (forks, mut count) = (&mut self.forks, 0);
         for group in geometry.groups() {
             let read = self.evidence.group_records::<ReverseMap>(group, |record, trust| {
                 let RmapOwner::Inode(owner) = record.owner else { return };
                 let is_data = !record.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE);
-                let Some(extents) = forks.get_mut(&owner).filter(|_| is_data) else { return };
+                let is_gone = is_incomplete && !inventory.has(owner, Mark::Readable);
+                if !is_data || !(is_gone || forks.contains_key(&owner)) {
+                    return;
+                }
                 count += 1;
                 if trust == Trust::Sound && count <= MOST_EXTENTS {
-                    extents.push(Extent {
+                    forks.entry(owner).or_default().push(Extent {
                         file_block: record.offset,
                         start: geometry.join_block(group, record.start),
                         length_blocks: record.count,
@@ -462,7 +519,10 @@ impl Survey<'_, '_> {
     fn root(&mut self, names: &Names) -> Option<InodeNumber> {
         let stated = self.evidence.superblock().root_inode;
         let is_there = |number: InodeNumber| {
-            self.inventory.has(number, Mark::Directory) || !names.of(number).is_empty()
+            self.inventory.has(number, Mark::Directory)
+                || !names.of(number).is_empty()
+                || self.strays.contains_key(&number)
+                || (self.forks.contains_key(&number) && !number.is_null())
         };
         if is_there(stated) {
             return Some(stated);

@@ -107,7 +107,16 @@ impl<'a> Node<'a> {
                 is_doubtful: name.trust == Trust::Doubtful,
             }));
         } else if self.salvage.root.is_some() || self.kind != NodeKind::Top {
-            remarks.doubt("the inode is gone; all names come from parent pointers");
+            remarks.doubt("the inode is gone; names come from its blocks and parent pointers");
+            candidates.extend(self.salvage.names_of_gone(number).into_iter().map(|name| {
+                Candidate {
+                    name: name.name.into_vec(),
+                    child: name.child,
+                    entry_type: name.entry_type,
+                    origin: Origin::Entry,
+                    is_doubtful: name.trust == Trust::Doubtful,
+                }
+            }));
         }
         candidates.extend(self.salvage.names.of(number).iter().map(|name| Candidate {
             name: name.name.to_vec(),
@@ -184,24 +193,21 @@ impl<'a> NodeEntries<'a> {
     fn child(&self, candidate: &Candidate) -> Option<Node<'a>> {
         let inode = self.salvage.evidence.inode(candidate.child);
         let position = Position::below(&self.position, candidate.name.clone());
-        let is_gone_directory =
-            inode.core().is_none() && !self.salvage.names.of(candidate.child).is_empty();
-        let is_directory =
-            inode.core().is_some_and(|core| core.file_type() == Some(FileType::Directory));
-        if inode.core().is_none() && !is_gone_directory {
+        let Some(kind) = self.kind_of(candidate, &inode) else {
             // A doubtful entry whose inode does not exist is taken for garbage.
             if !candidate.is_doubtful {
                 self.mark(candidate.child);
                 self.lose(candidate, &position, "the inode is gone");
             }
             return None;
-        }
+        };
+        let is_directory = kind == NodeKind::GoneDirectory
+            || inode.core().is_some_and(|core| core.file_type() == Some(FileType::Directory));
         let is_first = self.mark(candidate.child);
-        if (is_directory || is_gone_directory) && !is_first {
+        if is_directory && !is_first {
             self.lose(candidate, &position, "the directory has been salvaged under another name");
             return None;
         }
-        let kind = if is_gone_directory { NodeKind::GoneDirectory } else { NodeKind::Inode };
         let mut node = self.salvage.node(kind, inode, candidate.origin, position);
         let remarks = node.remarks.get_mut();
         if candidate.is_doubtful {
@@ -210,11 +216,30 @@ impl<'a> NodeEntries<'a> {
         if candidate.origin == Origin::ParentPointer {
             remarks.note("the name comes from a parent pointer");
         }
-        if !self.salvage.inventory.borrow().has(candidate.child, Mark::Used) && !is_gone_directory {
+        let is_used = self.salvage.inventory.borrow().has(candidate.child, Mark::Used);
+        if kind == NodeKind::Inode && !is_used {
             remarks.doubt("the inode btree has the inode as free");
         }
         node.mode = mode_of(&node.inode, candidate.entry_type);
         Some(node)
+    }
+
+    /// Returns what the node of a name stands for, or `None` if nothing is left of the file.
+    fn kind_of(&self, candidate: &Candidate, inode: &InodeEvidence) -> Option<NodeKind> {
+        let number = candidate.child;
+        if inode.core().is_some() {
+            return Some(NodeKind::Inode);
+        }
+        let salvage = self.salvage;
+        let has_names =
+            !salvage.names.of(number).is_empty() || salvage.strays.contains_key(&number);
+        let map = salvage.map_of_gone(number);
+        match candidate.entry_type {
+            EntryType::Directory if map.is_some() => Some(NodeKind::GoneDirectory),
+            EntryType::Regular if map.is_some() => Some(NodeKind::GoneFile),
+            _ if has_names => Some(NodeKind::GoneDirectory),
+            _ => None,
+        }
     }
 
     /// Reports a name of which nothing is left.
@@ -236,7 +261,8 @@ impl<'a> NodeEntries<'a> {
     fn has_orphans(&self) -> bool {
         let inventory = self.salvage.inventory.borrow();
         let used = inventory.next(InodeNumber(0), Mark::Used, Some(Mark::Visited));
-        let mut gone = self.salvage.names.parents(InodeNumber(0));
+        let mut gone =
+            self.salvage.names.parents(InodeNumber(0)).chain(self.salvage.strays.keys().copied());
         let gone = gone.any(|parent| !inventory.has(parent, Mark::Visited));
         used.is_some() || gone
     }
@@ -281,7 +307,9 @@ impl<'a> NodeEntries<'a> {
         let is_gone = |parent: &InodeNumber| {
             !inventory.has(*parent, Mark::Directory) && !inventory.has(*parent, Mark::Visited)
         };
-        self.salvage.names.parents(from).find(is_gone)
+        let named = self.salvage.names.parents(from).find(is_gone);
+        let stray = self.salvage.strays.range(from..).map(|(owner, _)| *owner).find(is_gone);
+        named.into_iter().chain(stray).min()
     }
 
     /// Returns whether no orphan directory is the parent of this one.
