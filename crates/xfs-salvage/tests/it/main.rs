@@ -6,5 +6,6 @@
 )]
 
 mod damage;
+mod hostile;
 mod sound;
 mod support;
