@@ -7,8 +7,9 @@
 //! the freed inode without its extents, but leaves the bytes of its forks. If all inodes of a chunk
 //! are free, the chunk is freed too, and its blocks keep the inodes as they were written last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use xfs_device::SharedDevice;
 use xfs_evidence::{
     Evidence, FileRange, ForkEvidence, FoundBlock, FoundName, InodeEvidence, InodeState, Sighting,
     sweep,
@@ -21,6 +22,7 @@ use crate::claims::Claims;
 use crate::contents::Contents;
 use crate::free_space::FreeSpace;
 use crate::inventory::Mark;
+use crate::logged;
 use crate::report::Remarks;
 use crate::survey::{Salvage, Stopped, Survey, SweepStep};
 
@@ -39,6 +41,8 @@ pub(crate) type LastName = (InodeNumber, Vec<u8>);
 pub(crate) struct Deleted {
     files: Vec<InodeNumber>,
     names: BTreeMap<InodeNumber, LastName>,
+    /// Inodes as the log has them, for files whose inode on disk says nothing.
+    logged: BTreeMap<InodeNumber, Vec<u8>>,
     space: FreeSpace,
 }
 
@@ -46,11 +50,20 @@ impl Deleted {
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
+
+    /// Returns the inode of a deleted file: as the log has it, else as it lies on disk.
+    fn inode(&self, evidence: &Evidence<'_>, number: InodeNumber) -> InodeEvidence {
+        match self.logged.get(&number) {
+            Some(bytes) => evidence.judge_inode(number, bytes.clone()),
+            None => evidence.inode(number),
+        }
+    }
 }
 
 impl Survey<'_, '_> {
-    /// Reads the whole device for inodes that are not in use, and for directory blocks.
-    pub(crate) fn deleted(&mut self) -> Result<Deleted, Stopped> {
+    /// Reads the whole device for inodes that are not in use, and for directory blocks. The old
+    /// records of the log are searched for what the inodes were before.
+    pub(crate) fn deleted(&mut self, log: Option<SharedDevice>) -> Result<Deleted, Stopped> {
         let evidence = &self.evidence;
         let (inventory, claims) = (&self.inventory, &self.claims);
         let mut deleted = Deleted::default();
@@ -74,14 +87,40 @@ impl Survey<'_, '_> {
         if swept.is_stopped {
             return Err(Stopped);
         }
+        if let Some(log) = log {
+            self.add_logged(&mut deleted, log);
+        }
         deleted.files.sort_unstable();
         self.deleted_names(&mut deleted, &blocks)?;
         Ok(deleted)
     }
 
+    /// Adds the files whose inodes the log still has as they were before they were deleted. An
+    /// inode that lies on disk unchanged counts before the log.
+    fn add_logged(&self, deleted: &mut Deleted, log: SharedDevice) {
+        let (evidence, inventory) = (&self.evidence, &self.inventory);
+        let wanted = |number| !inventory.has(number, Mark::Used);
+        let found: BTreeSet<InodeNumber> = deleted.files.iter().copied().collect();
+        for (number, bytes) in logged::inodes(evidence, log, wanted) {
+            let on_disk = evidence.inode(number);
+            if found.contains(&number) && on_disk.core().is_some() {
+                continue;
+            }
+            let inode = evidence.judge_inode(number, bytes.clone());
+            let is_new = !found.contains(&number);
+            let is_file = is_file(evidence, &self.claims, &deleted.space, &inode);
+            if is_file && (!is_new || deleted.files.len() < MOST_FILES) {
+                deleted.logged.insert(number, bytes);
+                if is_new {
+                    deleted.files.push(number);
+                }
+            }
+        }
+    }
+
     fn deleted_names(&self, deleted: &mut Deleted, blocks: &[DiskAddr]) -> Result<(), Stopped> {
         for number in &deleted.files {
-            let inode = self.evidence.inode(*number);
+            let inode = deleted.inode(&self.evidence, *number);
             let parents = match inode.core() {
                 Some(_) => self.evidence.attributes(&inode).parents,
                 None => self.evidence.parents_left(&inode),
@@ -164,13 +203,13 @@ impl Salvage<'_> {
             name.extend_from_slice(last);
             name.truncate(MOST_NAME_BYTES);
         }
-        Some((name, self.evidence.inode(number), last_name))
+        Some((name, self.deleted.inode(&self.evidence, number), last_name))
     }
 
     /// Returns the mode to use for deleted file `index`, or 0 if the inode has its own.
     pub(crate) fn deleted_mode(&self, index: usize) -> u16 {
         let number = self.deleted.files.get(index).copied();
-        let inode = number.map(|number| self.evidence.inode(number));
+        let inode = number.map(|number| self.deleted.inode(&self.evidence, number));
         let has_mode = inode.is_some_and(|inode| inode.core().is_some());
         if has_mode { 0 } else { FileType::Regular.mode_bits() | 0o600 }
     }

@@ -24,6 +24,7 @@ mod contents;
 mod deleted;
 mod free_space;
 mod inventory;
+mod logged;
 mod map;
 mod names;
 mod node;

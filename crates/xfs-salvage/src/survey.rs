@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use xfs_device::BlockDevice;
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_evidence::{
     DirectoryEvidence, Evidence, ForkEvidence, FoundBlock, FoundName, InodeEvidence, InodeState,
     Sighting, SweepProgress, Trust, sweep,
@@ -35,10 +35,13 @@ const MOST_STRAYS: usize = 1 << 22;
 const MOST_ROOTS: usize = 16;
 
 /// The choices of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct SalvageOptions {
     /// Whether deleted files are looked for too. The whole device is read.
     pub deleted: bool,
+    /// The device that holds the log: the volume's own, or that of an external log. Its old records
+    /// are searched for deleted files. `None`: they are not searched.
+    pub log: Option<SharedDevice>,
 }
 
 /// Receives the progress of a survey, and may end it.
@@ -115,7 +118,8 @@ impl<'a> Salvage<'a> {
         let names = survey.names()?;
         let root = survey.root(&names);
         survey.leave_out_metadata();
-        let deleted = if options.deleted { survey.deleted()? } else { Deleted::default() };
+        let deleted =
+            if options.deleted { survey.deleted(options.log)? } else { Deleted::default() };
         Ok(Self {
             evidence: survey.evidence,
             inventory: RefCell::new(survey.inventory),

@@ -84,7 +84,7 @@ pub(crate) fn open(
         image,
         destination,
         manifest,
-        options: SalvageOptions { deleted: arguments.deleted },
+        options: SalvageOptions { deleted: arguments.deleted, log: None },
         ignores_owner: arguments.ignore_owner,
     }))
 }
@@ -139,6 +139,7 @@ impl Run for Salvage {
         let shown = image.shown();
         let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
         let tally = console.begin(Work::survey());
+        let options = SalvageOptions { log: volume.log.clone(), ..options };
         let survey = Survey::survey(&*volume.device, &volume.superblock, options, &Bar(&tally));
         console.end();
         interrupt::check()?;

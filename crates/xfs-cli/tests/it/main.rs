@@ -35,6 +35,7 @@ mod permissions;
 mod progress;
 mod replacing;
 mod reproducible;
+mod salvage;
 mod sandbox;
 mod scanning;
 mod streams;

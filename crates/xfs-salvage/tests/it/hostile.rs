@@ -60,7 +60,7 @@ fn changed(seed: u64) -> Image {
 #[test]
 fn changed_structures_never_stop_a_salvage() {
     for seed in 0..SEEDS {
-        let delivered = salvage(&changed(seed), SalvageOptions { deleted: true });
+        let delivered = salvage(&changed(seed), SalvageOptions { deleted: true, log: None });
         let totals = delivered.totals;
         let all = totals.complete + totals.doubtful + totals.partial;
         assert!(all > 1000, "seed {seed}: {totals:?}");

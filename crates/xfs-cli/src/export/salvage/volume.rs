@@ -38,6 +38,8 @@ pub(super) struct SalvageImage {
 pub(super) struct SalvageVolume {
     pub(super) device: SharedDevice,
     pub(super) superblock: Superblock,
+    /// The device that holds the log; `None` if the log is external and was not named.
+    pub(super) log: Option<SharedDevice>,
 }
 
 impl SalvageImage {
@@ -91,7 +93,9 @@ impl SalvageImage {
                 return Err(failure(Failure::new(Exit::Refused, reason.to_string())));
             }
         }
+        let log = self.log_of(&found.superblock);
         let as_it_is = SalvageVolume {
+            log,
             device: Arc::clone(&self.device),
             superblock: found.superblock.clone(),
         };
@@ -107,6 +111,14 @@ impl SalvageImage {
                 ));
                 Ok(as_it_is)
             }
+        }
+    }
+
+    /// Returns the device that holds the log, as it is on disk.
+    fn log_of(&self, superblock: &Superblock) -> Option<SharedDevice> {
+        match superblock.has_external_log() {
+            true => self.log.clone(),
+            false => Some(Arc::clone(&self.device)),
         }
     }
 
@@ -128,6 +140,7 @@ impl SalvageImage {
         let options = OpenOptions::new();
         let volume = options.with_devices(Arc::new(overlay), self.log.clone()).open()?;
         Ok(SalvageVolume {
+            log: self.log_of(&found.superblock),
             device: Arc::clone(volume.cache().device()),
             superblock: volume.superblock().clone(),
         })
