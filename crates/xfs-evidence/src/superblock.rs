@@ -98,7 +98,9 @@ pub fn find_superblock(
     };
     let found = u32::try_from(copies.len()).expect("at most MOST_COPIES are read");
     let mut best = best.clone();
-    best.disk.root_inode = root_of(&copies, primary.as_ref()).into();
+    let root = root_of(&copies, primary.as_ref());
+    best.disk.root_inode = root.into();
+    place_realtime_inodes(&mut best.disk, root);
     Ok(build(device, &best, SuperblockSource::Copies { agreeing, found }))
 }
 
@@ -240,6 +242,18 @@ fn root_of(copies: &[Copy], primary: Option<&Copy>) -> u64 {
         .collect();
     let votes = |root: u64| roots.iter().filter(|other| **other == root).count();
     roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
+}
+
+/// Sets the inodes of the realtime bitmap and summary where no copy states them. mkfs.xfs makes them
+/// directly after the root, also on a volume without a realtime device.
+fn place_realtime_inodes(disk: &mut SuperblockDisk, root: u64) {
+    let is_metadir = disk.incompat.get() & IncompatFeatures::METADIR.bits() != 0;
+    let is_unset = disk.realtime_bitmap_inode.get() == u64::MAX
+        && disk.realtime_summary_inode.get() == u64::MAX;
+    if let (Some(second), true, false) = (root.checked_add(2), is_unset, is_metadir) {
+        disk.realtime_bitmap_inode = (second - 1).into();
+        disk.realtime_summary_inode = second.into();
+    }
 }
 
 /// Builds the superblock. Fields that only the primary has are taken from the first sector if it

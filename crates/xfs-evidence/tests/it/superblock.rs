@@ -24,6 +24,8 @@ fn zeroed_superblock_is_built_from_the_copy() {
     assert_eq!(found.superblock.geometry, whole.geometry);
     assert_eq!(found.superblock.root_inode, whole.root_inode);
     assert_eq!(found.superblock.log_start, whole.log_start);
+    assert_eq!(found.superblock.realtime_bitmap_inode, whole.realtime_bitmap_inode);
+    assert_eq!(found.superblock.realtime_summary_inode, whole.realtime_summary_inode);
     assert!(!found.superblock.in_progress);
 }
 
