@@ -7,8 +7,11 @@
 //! primary sound ─→ a copy agrees, or none can be read ─→ the primary
 //!     │ no             │ no
 //!     └────────────────┴─→ copies at likely distances, else the first one on the device
-//!                              └─→ the sizes that most copies state, the rest from the primary
+//!                              ├─→ the sizes that most copies state, the rest from the primary
+//!                              └─ none ─→ the sizes by the headers of groups and by inodes
 //! ```
+
+mod headers;
 
 use xfs_device::BlockDevice;
 use xfs_format::features::{IncompatFeatures, VersionFlags};
@@ -52,6 +55,9 @@ pub enum SuperblockSource {
         /// Number of copies that were found.
         found: u32,
     },
+    /// The headers of groups and inodes, because no superblock is left. The root inode is not set,
+    /// and the place of the log is not known: the superblock states an external log.
+    GroupHeaders,
 }
 
 /// A superblock that was read from some place.
@@ -94,7 +100,9 @@ pub fn find_superblock(
     }
     let copies = search(device, primary.as_ref());
     let Some((best, agreeing)) = vote(&copies) else {
-        return Ok(primary.and_then(|copy| build(device, &copy, SuperblockSource::Primary)));
+        let built = primary.and_then(|copy| build(device, &copy, SuperblockSource::Primary));
+        let by_headers = || finish(headers::find(device)?, SuperblockSource::GroupHeaders);
+        return Ok(built.or_else(by_headers));
     };
     let found = u32::try_from(copies.len()).expect("at most MOST_COPIES are read");
     let mut best = best.clone();

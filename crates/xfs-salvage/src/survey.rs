@@ -117,7 +117,7 @@ impl<'a> Salvage<'a> {
         survey.reverse_maps()?;
         let names = survey.names()?;
         let root = survey.root(&names);
-        survey.leave_out_metadata();
+        survey.leave_out_metadata(root);
         let deleted =
             if options.deleted { survey.deleted(options.log)? } else { Deleted::default() };
         Ok(Self {
@@ -541,10 +541,14 @@ impl Survey<'_, '_> {
     }
 
     /// Marks the inodes that no name leads to on a sound volume.
-    fn leave_out_metadata(&mut self) {
+    fn leave_out_metadata(&mut self, root: Option<InodeNumber>) {
         let superblock = self.evidence.superblock();
         let quota = superblock.quota_inodes.iter().flatten().copied();
-        let others = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+        let mut others = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+        if let Some(root) = root.filter(|_| others.iter().all(|number| number.is_null())) {
+            // mkfs.xfs makes both directly after the root.
+            others = [InodeNumber(root.0 + 1), InodeNumber(root.0 + 2)];
+        }
         for number in quota.chain(others) {
             self.inventory.mark(number, Mark::Visited);
         }

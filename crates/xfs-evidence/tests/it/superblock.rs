@@ -53,6 +53,22 @@ fn group_count_that_no_copy_states_is_corrected() {
 }
 
 #[test]
+fn volume_without_any_superblock_gets_its_sizes_from_headers() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    for group in whole.geometry.groups() {
+        image.replace(whole.geometry.header_disk_addr(group, 0), &[0; 512]);
+    }
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_eq!(found.source, SuperblockSource::GroupHeaders);
+    let mut sizes = found.superblock.geometry;
+    // Only the feature of exchanges is not known. It changes nothing for a reader.
+    sizes.incompat = whole.geometry.incompat;
+    assert_eq!(sizes, whole.geometry);
+    assert!(found.superblock.root_inode.is_null());
+}
+
+#[test]
 fn device_without_a_superblock_gives_none() {
     let device = xfs_device::MemoryDevice::new(40 << 20);
     assert!(find_superblock(&device).unwrap().is_none());

@@ -198,6 +198,18 @@ fn noise_at_the_start_leaves_every_file_whose_inode_survives() {
 }
 
 #[test]
+fn volume_without_any_superblock_loses_nothing() {
+    let mut image = golden();
+    let whole = run(&image);
+    let geometry = superblock(&image).geometry;
+    for group in geometry.groups() {
+        image.replace(geometry.header_disk_addr(group, 0), &[0; 512]);
+    }
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+}
+
+#[test]
 fn ranges_that_were_not_copied_are_holes_with_a_name() {
     let image = golden();
     let whole = run(&image);

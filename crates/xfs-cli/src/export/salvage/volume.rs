@@ -82,10 +82,15 @@ impl SalvageImage {
                 let hint = "choose the start of the volume with --partition N or --offset BYTES";
                 failure(Failure::new(Exit::Refused, message).hint(hint))
             })?;
-        if let SuperblockSource::Copies { agreeing, found } = found.source {
-            note(format!(
+        match found.source {
+            SuperblockSource::Primary => {}
+            SuperblockSource::Copies { agreeing, found } => note(format!(
                 "the superblock is damaged; {agreeing} of {found} copies agree on the sizes"
-            ));
+            )),
+            SuperblockSource::GroupHeaders => note(
+                "no superblock is left; the sizes come from the headers of groups and from inodes"
+                    .to_owned(),
+            ),
         }
         match found.superblock.refusal(Access::Read) {
             None | Some(Unsupported::NeedsRepair) => {}
@@ -99,7 +104,7 @@ impl SalvageImage {
             device: Arc::clone(&self.device),
             superblock: found.superblock.clone(),
         };
-        if !self.replays {
+        if !self.replays || found.source == SuperblockSource::GroupHeaders {
             note("the log was not replayed: files may be older than the last changes".to_owned());
             return Ok(as_it_is);
         }
