@@ -1,8 +1,8 @@
 //! The extended attributes and parent pointers of a damaged inode.
 //!
 //! Owns: attributes from the short form and from every leaf of the attribute fork, and the values
-//! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped blocks
-//! of the fork are read, so a damaged node loses nothing.
+//! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped
+//! blocks of the fork are read, so a damaged node loses nothing.
 
 use xfs_format::attr::{
     AttrEntry, AttrFlags, AttrLeaf, AttrShortForm, AttrValue, MAX_VALUE, Namespace, RemoteBlock,

@@ -252,8 +252,8 @@ fn root_of(copies: &[Copy], primary: Option<&Copy>) -> u64 {
     roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
 }
 
-/// Sets the inodes of the realtime bitmap and summary where no copy states them. mkfs.xfs makes them
-/// directly after the root, also on a volume without a realtime device.
+/// Sets the inodes of the realtime bitmap and summary where no copy states them. mkfs.xfs makes
+/// them directly after the root, also on a volume without a realtime device.
 fn place_realtime_inodes(disk: &mut SuperblockDisk, root: u64) {
     let is_metadir = disk.incompat.get() & IncompatFeatures::METADIR.bits() != 0;
     let is_unset = disk.realtime_bitmap_inode.get() == u64::MAX

@@ -26,6 +26,7 @@ mod free_space;
 mod inventory;
 mod logged;
 mod map;
+mod maps;
 mod names;
 mod node;
 mod report;

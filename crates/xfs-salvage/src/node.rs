@@ -66,7 +66,7 @@ impl Position {
     }
 }
 
-/// What a node stands for.
+/// The thing that a node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeKind {
     /// The destination itself.

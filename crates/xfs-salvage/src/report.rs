@@ -78,7 +78,7 @@ pub struct FileReport {
     pub reasons: Vec<String>,
 }
 
-/// What there is to say about a file while it is copied.
+/// The remarks on a file, as they come up while it is copied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remarks {
     pub(crate) texts: Vec<String>,

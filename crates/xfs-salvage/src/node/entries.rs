@@ -33,7 +33,7 @@ pub struct NodeEntries<'a> {
     rest: Rest,
 }
 
-/// What follows the names.
+/// The entries that follow the names.
 enum Rest {
     Nothing,
     Orphans(OrphanPass, InodeNumber),
