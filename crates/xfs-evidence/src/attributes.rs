@@ -1,15 +1,15 @@
 //! The extended attributes and parent pointers of a damaged inode.
 //!
 //! Owns: attributes from the short form and from every leaf of the attribute fork, and the values
-//! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped blocks
-//! of the fork are read, so a damaged node loses nothing.
+//! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped
+//! blocks of the fork are read, so a damaged node loses nothing.
 
 use xfs_format::attr::{
     AttrEntry, AttrFlags, AttrLeaf, AttrShortForm, AttrValue, MAX_VALUE, Namespace, RemoteBlock,
 };
 use xfs_format::dabtree;
 use xfs_format::directory::name_hash;
-use xfs_format::inode::{ForkFormat, ForkKind};
+use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind};
 use xfs_format::parent::Parent;
 use xfs_format::{
     BlockKind, Check, Corruption, FileBlock, FsBlock, InodeNumber, Structure, StructureAddress,
@@ -109,6 +109,34 @@ impl Evidence<'_> {
             _ => {}
         }
         found
+    }
+
+    /// Returns the parent pointers that are left in the bytes of a free inode.
+    ///
+    /// A free inode does not say where its attribute fork began, so every place is tried. A short
+    /// form counts only if all of it passes its checks and has a parent pointer.
+    #[must_use]
+    pub fn parents_left(&self, inode: &InodeEvidence) -> Vec<FoundParent> {
+        let literal = inode.bytes.get(CORE_BYTES..).unwrap_or_default();
+        let address = StructureAddress::Inode(inode.number);
+        for start in (0..literal.len()).step_by(FORK_OFFSET_BYTES) {
+            let bytes = literal.get(start..).unwrap_or_default();
+            let Ok(form) = AttrShortForm::decode(bytes, address) else { continue };
+            if form.count() == 0 || form.verify().is_err() {
+                continue;
+            }
+            let mut found = AttributeEvidence::default();
+            for entry in form.entries().map_while(Result::ok) {
+                self.take(inode.number, &entry, Trust::Doubtful, &mut found);
+            }
+            let is_inode =
+                |found: &FoundParent| self.geometry().split_inode(found.parent).is_some();
+            found.parents.retain(is_inode);
+            if !found.parents.is_empty() && found.damages.is_empty() {
+                return found.parents;
+            }
+        }
+        Vec::new()
     }
 
     fn attribute_short_form(&self, inode: &InodeEvidence, found: &mut AttributeEvidence) {

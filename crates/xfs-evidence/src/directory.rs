@@ -4,7 +4,9 @@
 //! not tile any more. Does **not** own: the hash index and the free index, which only repeat the
 //! entries.
 
-use xfs_format::directory::data::{BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DATA_MAGIC};
+use xfs_format::directory::data::{
+    BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DATA_MAGIC, FREE_TAG, entry_length,
+};
 use xfs_format::directory::{
     ALIGNMENT, Cookie, DataBlock, Entry, EntryType, HashEntryDisk, ShortForm, index_start,
 };
@@ -92,7 +94,14 @@ impl Evidence<'_> {
             self.short_form(inode, &mut found);
             return found;
         }
-        found.map = self.extents(inode, ForkKind::Data);
+        self.entries_by_map(inode, self.extents(inode, ForkKind::Data))
+    }
+
+    /// Reads the names of a directory whose data fork has this map. The map may have been
+    /// [filled](ForkEvidence::fill) from another source.
+    #[must_use]
+    pub fn entries_by_map(&self, inode: &InodeEvidence, map: ForkEvidence) -> DirectoryEvidence {
+        let mut found = DirectoryEvidence { map, ..DirectoryEvidence::default() };
         let step = 1_u64 << self.geometry().directory_block_log;
         let limit = index_start(self.geometry()).0;
         found.missing =
@@ -236,6 +245,75 @@ impl Evidence<'_> {
         Some((owner, found))
     }
 
+    /// Returns the names that were deleted from the directory data block at `at`, as far as later
+    /// entries have not overwritten them.
+    ///
+    /// A deleted entry becomes free space: its inode number loses the high 32 bits, and its name
+    /// stays. The names are doubtful, because nothing protects free space.
+    #[must_use]
+    pub fn deleted_names(&self, at: DiskAddr) -> Vec<FoundName> {
+        let mut bytes = vec![0; self.geometry().directory_block_size() as usize];
+        let mut found = Vec::new();
+        if self.read(at, &mut bytes).is_err() {
+            return found;
+        }
+        let records = bytes.get(..records_end(&bytes)).unwrap_or(&bytes);
+        let mut offset = DATA_HEADER;
+        while let Some(record) = records.get(offset..).filter(|record| !record.is_empty()) {
+            let length = match free_length(record) {
+                Some(length) => {
+                    let free = record.get(..length).unwrap_or(record);
+                    found.extend(self.deleted_in(free, offset));
+                    length
+                }
+                None => record.get(8).map_or(ALIGNMENT, |name| entry_length((*name).into())),
+            };
+            offset += length;
+        }
+        found
+    }
+
+    /// Returns the names in one free record, which starts at `start` of its block.
+    fn deleted_in(&self, free: &[u8], start: usize) -> Vec<FoundName> {
+        let mut found = Vec::new();
+        let mut offset = 0;
+        while let Some(rest) = free.get(offset..).filter(|rest| !rest.is_empty()) {
+            match self.deleted_entry(rest, start + offset) {
+                Some((name, length)) => {
+                    found.push(name);
+                    offset += length;
+                }
+                None => offset += ALIGNMENT,
+            }
+        }
+        found
+    }
+
+    fn deleted_entry(&self, rest: &[u8], offset: usize) -> Option<(FoundName, usize)> {
+        let inode: [u8; 8] = *rest.first_chunk()?;
+        // A free record begins with a tag and its length, over the high bits of the number.
+        let is_cut = inode.starts_with(&FREE_TAG.to_be_bytes());
+        let mask = if is_cut { u64::from(u32::MAX) } else { u64::MAX };
+        let child = InodeNumber(u64::from_be_bytes(inode) & mask);
+        let name_length = usize::from(*rest.get(8)?);
+        let name = rest.get(9..9 + name_length)?;
+        let entry_type = EntryType::from_disk(*rest.get(9 + name_length)?)?;
+        let length = entry_length(name_length);
+        let tag: [u8; 2] = *rest.get(..length)?.last_chunk()?;
+        // The last entry of a free record has the tag of the record.
+        let is_own = usize::from(u16::from_be_bytes(tag)) == offset || rest.len() == length;
+        let is_entry = is_own
+            && !name.is_empty()
+            && xfs_format::directory::name_is_sound(name)
+            && entry_type != EntryType::Unknown
+            && child.0 != 0
+            && self.geometry().split_inode(child).is_some();
+        let cookie = Cookie::from_offset(offset as u64)?;
+        let trust = Trust::Doubtful;
+        let name = FoundName { name: name.into(), child, entry_type, cookie, trust };
+        is_entry.then_some((name, length))
+    }
+
     /// Searches a block for entries. A record is believed if its tag is its own offset, its name
     /// is legal and its inode lies inside the volume. The search continues 8 bytes after a record
     /// that is not.
@@ -254,12 +332,21 @@ impl Evidence<'_> {
             match entry.filter(|entry| self.geometry().split_inode(entry.inode).is_some()) {
                 Some(entry) => {
                     on_entry(&entry);
-                    offset += xfs_format::directory::data::entry_length(entry.name.len());
+                    offset += entry_length(entry.name.len());
                 }
                 None => offset += ALIGNMENT,
             }
         }
     }
+}
+
+/// Returns the length of a free record, or `None` if the record is no free one or has an impossible
+/// length.
+fn free_length(record: &[u8]) -> Option<usize> {
+    let [high, low, first, second] = *record.first_chunk()?;
+    let length = usize::from(u16::from_be_bytes([first, second]));
+    let is_free = u16::from_be_bytes([high, low]) == FREE_TAG;
+    (is_free && length >= ALIGNMENT && length <= record.len()).then_some(length)
 }
 
 /// The bytes of a directory block and the address from which they were read.

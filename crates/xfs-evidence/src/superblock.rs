@@ -7,8 +7,11 @@
 //! primary sound ─→ a copy agrees, or none can be read ─→ the primary
 //!     │ no             │ no
 //!     └────────────────┴─→ copies at likely distances, else the first one on the device
-//!                              └─→ the sizes that most copies state, the rest from the primary
+//!                              ├─→ the sizes that most copies state, the rest from the primary
+//!                              └─ none ─→ the sizes by the headers of groups and by inodes
 //! ```
+
+mod headers;
 
 use xfs_device::BlockDevice;
 use xfs_format::features::{IncompatFeatures, VersionFlags};
@@ -52,6 +55,9 @@ pub enum SuperblockSource {
         /// Number of copies that were found.
         found: u32,
     },
+    /// The headers of groups and inodes, because no superblock is left. The root inode is not set,
+    /// and the place of the log is not known: the superblock states an external log.
+    GroupHeaders,
 }
 
 /// A superblock that was read from some place.
@@ -94,11 +100,15 @@ pub fn find_superblock(
     }
     let copies = search(device, primary.as_ref());
     let Some((best, agreeing)) = vote(&copies) else {
-        return Ok(primary.and_then(|copy| build(device, &copy, SuperblockSource::Primary)));
+        let built = primary.and_then(|copy| build(device, &copy, SuperblockSource::Primary));
+        let by_headers = || finish(headers::find(device)?, SuperblockSource::GroupHeaders);
+        return Ok(built.or_else(by_headers));
     };
     let found = u32::try_from(copies.len()).expect("at most MOST_COPIES are read");
     let mut best = best.clone();
-    best.disk.root_inode = root_of(&copies, primary.as_ref()).into();
+    let root = root_of(&copies, primary.as_ref());
+    best.disk.root_inode = root.into();
+    place_realtime_inodes(&mut best.disk, root);
     Ok(build(device, &best, SuperblockSource::Copies { agreeing, found }))
 }
 
@@ -240,6 +250,18 @@ fn root_of(copies: &[Copy], primary: Option<&Copy>) -> u64 {
         .collect();
     let votes = |root: u64| roots.iter().filter(|other| **other == root).count();
     roots.iter().copied().max_by_key(|root| votes(*root)).unwrap_or(u64::MAX)
+}
+
+/// Sets the inodes of the realtime bitmap and summary where no copy states them. mkfs.xfs makes
+/// them directly after the root, also on a volume without a realtime device.
+fn place_realtime_inodes(disk: &mut SuperblockDisk, root: u64) {
+    let is_metadir = disk.incompat.get() & IncompatFeatures::METADIR.bits() != 0;
+    let is_unset = disk.realtime_bitmap_inode.get() == u64::MAX
+        && disk.realtime_summary_inode.get() == u64::MAX;
+    if let (Some(second), true, false) = (root.checked_add(2), is_unset, is_metadir) {
+        disk.realtime_bitmap_inode = (second - 1).into();
+        disk.realtime_summary_inode = second.into();
+    }
 }
 
 /// Builds the superblock. Fields that only the primary has are taken from the first sector if it

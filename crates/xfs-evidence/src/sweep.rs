@@ -15,7 +15,7 @@ use xfs_format::directory::free::FREE_MAGIC;
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC};
 use xfs_format::inode::{INODE_MAGIC, InodeDisk};
 use xfs_format::symlink::{SYMLINK_MAGIC, SymlinkDisk};
-use xfs_format::{AgNumber, BlockKind, DiskAddr, InodeNumber, Lsn, Uuid};
+use xfs_format::{AgInode, BlockKind, DiskAddr, Lsn, Uuid};
 use zerocopy::FromBytes;
 
 use crate::inode::InodeState;
@@ -296,7 +296,8 @@ fn identify_inode(
     let geometry = evidence.geometry();
     let (disk, _) = InodeDisk::ref_from_prefix(bytes).ok()?;
     let (group, block) = geometry.split_disk_addr(at)?;
-    let number = inode_number(geometry, (group, block.0), index)?;
+    let first = block.0.checked_mul(1 << geometry.inodes_per_block_log)?;
+    let number = geometry.join_inode(group, AgInode(first.checked_add(index)?));
     if disk.number.get() != number.0 || Uuid::from_bytes(disk.uuid) != geometry.meta_uuid {
         return None;
     }
@@ -314,14 +315,4 @@ fn identify_inode(
         lsn: core.lsn,
         trust,
     })
-}
-
-fn inode_number(
-    geometry: &xfs_format::Geometry,
-    block: (AgNumber, u32),
-    index: u32,
-) -> Option<InodeNumber> {
-    let first = block.1.checked_mul(1 << geometry.inodes_per_block_log)?;
-    let in_group = xfs_format::AgInode(first.checked_add(index)?);
-    Some(geometry.join_inode(block.0, in_group))
 }

@@ -37,6 +37,7 @@ mod progress;
 mod repairing;
 mod replacing;
 mod reproducible;
+mod salvage;
 mod sandbox;
 mod scanning;
 mod streams;

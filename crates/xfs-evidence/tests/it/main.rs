@@ -6,6 +6,7 @@
 )]
 
 mod damage;
+mod deleted;
 mod sound;
 mod superblock;
 mod support;

@@ -24,6 +24,8 @@ fn zeroed_superblock_is_built_from_the_copy() {
     assert_eq!(found.superblock.geometry, whole.geometry);
     assert_eq!(found.superblock.root_inode, whole.root_inode);
     assert_eq!(found.superblock.log_start, whole.log_start);
+    assert_eq!(found.superblock.realtime_bitmap_inode, whole.realtime_bitmap_inode);
+    assert_eq!(found.superblock.realtime_summary_inode, whole.realtime_summary_inode);
     assert!(!found.superblock.in_progress);
 }
 
@@ -48,6 +50,22 @@ fn group_count_that_no_copy_states_is_corrected() {
     });
     let found = find_superblock(&image).unwrap().unwrap();
     assert_eq!(found.superblock.geometry, whole.geometry);
+}
+
+#[test]
+fn volume_without_any_superblock_gets_its_sizes_from_headers() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    for group in whole.geometry.groups() {
+        image.replace(whole.geometry.header_disk_addr(group, 0), &[0; 512]);
+    }
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_eq!(found.source, SuperblockSource::GroupHeaders);
+    let mut sizes = found.superblock.geometry;
+    // Only the feature of exchanges is not known. It changes nothing for a reader.
+    sizes.incompat = whole.geometry.incompat;
+    assert_eq!(sizes, whole.geometry);
+    assert!(found.superblock.root_inode.is_null());
 }
 
 #[test]

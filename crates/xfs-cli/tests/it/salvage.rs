@@ -1,0 +1,222 @@
+//! The command `salvage`: copies of damaged volumes, manifests and exit codes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use serde_json::Value;
+use xfs_testkit::Prng;
+
+use crate::GoldenDir;
+use crate::changing::VolumeDir;
+use crate::damaged::succeed;
+
+/// Length of the noise that destroys the start of a golden image, in bytes.
+const NOISE_BYTES: u64 = 192 << 10;
+
+/// Runs `salvage` and returns its exit code and what it wrote to standard error.
+fn run(place: &GoldenDir, arguments: &[&str]) -> (i32, String) {
+    let output = place.run(&[&["salvage", "--ignore-owner"], arguments].concat());
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Returns the lines of a manifest.
+fn manifest(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Returns the contents of all regular files of at most a megabyte below a directory.
+fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let metadata = entry.metadata().unwrap();
+            let path = entry.path();
+            if metadata.is_dir() {
+                open.push(path);
+            } else if metadata.is_file() && metadata.size() <= 1 << 20 {
+                let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Returns a golden image and its tree as `cp -a` copies it. Two files are left out that many
+/// filesystems of the host cannot hold: one of seven exbibytes, and one with 120 attributes.
+fn place() -> (GoldenDir, BTreeMap<String, Vec<u8>>) {
+    let place = GoldenDir::new();
+    succeed(&place, &["rm", "image:/files/long", "image:/attr-node"]);
+    fs::create_dir(place.path().join("copy")).unwrap();
+    let output = place.run(&["cp", "-a", "--ignore-owner", "image:/", "copy"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let copied = contents(&place.path().join("copy"));
+    assert!(copied.len() > 500, "{}", copied.len());
+    (place, copied)
+}
+
+#[test]
+fn sound_volume_is_copied_as_by_cp_and_stays_as_it_is() {
+    let (place, copied) = place();
+    let before = fs::read(place.path().join("image")).unwrap();
+    let (code, said) = run(&place, &["image", "saved"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(contents(&place.path().join("saved")), copied);
+    let lines = manifest(&place.path().join("saved.manifest.ndjson"));
+    let totals = lines.last().unwrap();
+    assert_eq!(totals["complete"], lines.len() - 1);
+    assert_eq!(totals["missing_bytes"], 0);
+    assert!(fs::read(place.path().join("image")).unwrap() == before, "the image has changed");
+}
+
+#[test]
+fn noise_at_the_start_costs_only_what_lay_there() {
+    let (place, copied) = place();
+    run(&place, &["image", "whole"]);
+    let mut random = Prng::new(0x5eed);
+    let noise: Vec<u8> = (0..NOISE_BYTES / 8).flat_map(|_| random.number().to_be_bytes()).collect();
+    let image = fs::File::options().write(true).open(place.path().join("image")).unwrap();
+    image.write_all_at(&noise, 0).unwrap();
+    let (code, said) = run(&place, &["image", "saved"]);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("the superblock is damaged; 1 of 1 copies"), "{said}");
+    let saved = contents(&place.path().join("saved"));
+    let whole = manifest(&place.path().join("whole.manifest.ndjson"));
+    let of_inode: BTreeMap<u64, String> = whole
+        .iter()
+        .filter_map(|line| Some((line["ino"].as_u64()?, line["path"].as_str()?.to_owned())))
+        .collect();
+    let mut checked = 0;
+    // The manifest is truthful: complete files have the original contents.
+    for line in manifest(&place.path().join("saved.manifest.ndjson")) {
+        if line["type"] != "file" || line["status"] != "complete" {
+            continue;
+        }
+        let Some(path) = line["path"].as_str() else { continue };
+        let Some(original) = of_inode.get(&line["ino"].as_u64().unwrap()) else { continue };
+        if let (Some(found), Some(expected)) = (saved.get(path), copied.get(original)) {
+            assert_eq!(found, expected, "{path}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 500, "{checked}");
+}
+
+#[test]
+fn range_that_ddrescue_did_not_copy_is_a_hole_with_a_name() {
+    let (place, copied) = place();
+    let name = "files/original";
+    let bytes = fs::read(place.path().join("image")).unwrap();
+    let at = bytes.windows(40 << 10).position(|part| part.iter().all(|byte| *byte == b'a'));
+    let at = at.expect("the contents lie in one piece") + (8 << 10);
+    let map = format!(
+        "# Mapfile. Created by GNU ddrescue\n0x0 + 1\n0x0 {at:#x} +\n{at:#x} 0x400 -\n{:#x} {:#x} +\n",
+        at + 0x400,
+        bytes.len() - at - 0x400
+    );
+    fs::write(place.path().join("map"), map).unwrap();
+    let (code, said) = run(&place, &["--map", "map", "image", "saved"]);
+    assert_eq!(code, 5, "{said}");
+    let saved = contents(&place.path().join("saved"));
+    let mut expected = copied[name].clone();
+    expected[8 << 10..9 << 10].fill(0);
+    assert_eq!(saved[name], expected);
+    let lines = manifest(&place.path().join("saved.manifest.ndjson"));
+    let line = lines.iter().find(|line| line["path"] == name).unwrap();
+    assert_eq!(line["status"], "partial");
+    assert_eq!(line["missing"], serde_json::json!([[8 << 10, 9 << 10]]));
+    let others = saved.iter().filter(|(path, _)| !path.starts_with("files/"));
+    for (path, bytes) in others {
+        assert_eq!(Some(bytes), copied.get(path), "{path}");
+    }
+}
+
+#[test]
+fn archive_holds_the_same_files() {
+    let (place, copied) = place();
+    let (code, said) = run(&place, &["-o", "saved.tar", "image"]);
+    assert_eq!(code, 0, "{said}");
+    let mut archive = tar::Archive::new(fs::File::open(place.path().join("saved.tar")).unwrap());
+    let names: Vec<String> = archive
+        .entries()
+        .unwrap()
+        .map(|entry| entry.unwrap().path().unwrap().to_string_lossy().into_owned())
+        .collect();
+    for path in ["short/bb", "deep/1/2/3/4/5/6/7/8", "files/original", "fifo"] {
+        assert!(names.iter().any(|name| name.trim_matches(['.', '/']) == path), "{path}");
+    }
+    assert!(names.len() > copied.len());
+    assert!(place.path().join("saved.tar.manifest.ndjson").is_file());
+}
+
+#[test]
+fn destination_with_files_is_refused() {
+    let place = GoldenDir::new();
+    fs::create_dir(place.path().join("saved")).unwrap();
+    fs::write(place.path().join("saved/old"), "old").unwrap();
+    let (code, said) = run(&place, &["image", "saved"]);
+    assert_eq!(code, 1);
+    assert!(said.contains("saved: is not empty"), "{said}");
+    assert_eq!(fs::read_dir(place.path().join("saved")).unwrap().count(), 1);
+}
+
+#[test]
+fn image_is_refused_as_its_own_manifest() {
+    let place = GoldenDir::new();
+    let before = fs::read(place.path().join("image")).unwrap();
+    let (code, said) = run(&place, &["--manifest", "image", "image", "saved"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(fs::read(place.path().join("image")).unwrap() == before, "the image has changed");
+}
+
+#[test]
+fn file_that_is_no_volume_is_refused_by_name() {
+    let place = GoldenDir::new();
+    fs::write(place.path().join("noise"), vec![0xa5; 1 << 20]).unwrap();
+    let (code, said) = run(&place, &["noise", "saved"]);
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("no superblock was found"), "{said}");
+}
+
+#[test]
+fn deleted_files_come_back() {
+    const FILES: usize = 1000;
+    let place = VolumeDir::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    let mut random = Prng::new(0xde1);
+    let mut originals = BTreeMap::new();
+    for number in 0..FILES {
+        let words = random.within(1..1500);
+        let bytes: Vec<u8> = (0..words).flat_map(|_| random.number().to_be_bytes()).collect();
+        let name = format!("victim-{number}");
+        fs::write(place.path("tree").join(&name), &bytes).unwrap();
+        originals.insert(name, bytes);
+    }
+    place.check(&["mkdir", "image:/gone"]);
+    place.check(&["import", "tree", "image:/gone"]);
+    place.check(&["rm", "-r", "image:/gone"]);
+    let saved = place.command(&["salvage", "--ignore-owner", "--deleted", "image", "saved"]);
+    let output = { saved }.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut found: Vec<Vec<u8>> = contents(&place.path("saved/deleted")).into_values().collect();
+    found.sort_unstable();
+    // The size may not be known. Then the contents end with a whole block, filled with zeros.
+    let is_back = |bytes: &Vec<u8>| {
+        let next = found.partition_point(|other| other < bytes);
+        found.get(next).is_some_and(|other| {
+            other.starts_with(bytes) && other[bytes.len()..].iter().all(|byte| *byte == 0)
+        })
+    };
+    let back = originals.values().filter(|bytes| is_back(bytes)).count();
+    assert!(back * 100 >= FILES * 95, "{back} of {FILES} files are back");
+    let lines = manifest(&place.path("saved.manifest.ndjson"));
+    let deleted = lines.iter().filter(|line| line["origin"] == "deleted");
+    let named = deleted.filter(|line| line["last_name"].is_string()).count();
+    assert!(named * 100 >= FILES * 95, "{named} of {FILES} names are known");
+    assert_eq!(lines.last().unwrap()["deleted"].as_u64().unwrap() as usize, found.len());
+}

@@ -1,0 +1,97 @@
+//! Maps of damaged files, and of files whose inode is gone.
+//!
+//! Owns: joining the map in the inode with the extents that the survey has found elsewhere. Does
+//! **not** own: finding them (`survey.rs`).
+
+use xfs_evidence::{DirectoryEvidence, ForkEvidence, FoundName, InodeEvidence, Trust};
+use xfs_format::directory::index_start;
+use xfs_format::inode::{ForkFormat, ForkKind};
+use xfs_format::{FsBlock, InodeNumber};
+
+use crate::report::Remarks;
+use crate::survey::Salvage;
+
+impl Salvage<'_> {
+    /// Returns the map of a data fork, with the extents of the reverse map in its gaps. Its damages
+    /// go to `remarks`.
+    pub(crate) fn map(&self, inode: &InodeEvidence, remarks: &mut Remarks) -> ForkEvidence {
+        let map = self.evidence.extents(inode, ForkKind::Data);
+        self.complete_map(inode.number, map, remarks)
+    }
+
+    fn complete_map(
+        &self,
+        number: InodeNumber,
+        mut map: ForkEvidence,
+        remarks: &mut Remarks,
+    ) -> ForkEvidence {
+        let damage = map.damages.first().map(|damage| format!("the map is damaged: {damage}"));
+        let Some(more) = self.forks.get(&number) else {
+            damage.into_iter().for_each(|text| remarks.doubt(text));
+            return map;
+        };
+        map.fill(more);
+        if self.knows_all_extents {
+            // The reverse map lists every extent, so nothing is missing.
+            damage.into_iter().for_each(|text| remarks.note(text));
+            map.missing.clear();
+        } else {
+            damage.into_iter().for_each(|text| remarks.doubt(text));
+            let doubtful = std::mem::take(&mut map.doubtful);
+            map.fill(&doubtful);
+        }
+        map
+    }
+
+    /// Returns the map of an inode that is gone, as the reverse map has it: `None` if it has
+    /// nothing.
+    pub(crate) fn map_of_gone(&self, number: InodeNumber) -> Option<ForkEvidence> {
+        let extents = self.forks.get(&number).filter(|extents| !extents.is_empty())?;
+        let mut map = ForkEvidence::default();
+        map.fill(extents);
+        Some(map)
+    }
+
+    /// Returns the names of a directory whose inode is gone, from its blocks. A block that a sweep
+    /// has found gives doubtful names: it may have been freed.
+    pub(crate) fn names_of_gone(&self, number: InodeNumber) -> Vec<FoundName> {
+        let geometry = self.evidence.geometry();
+        let step = 1_usize << geometry.directory_block_log;
+        let map = self.map_of_gone(number).unwrap_or_default();
+        let by_map = map.extents.iter().flat_map(|extent| {
+            let blocks = (0..u64::from(extent.length_blocks)).step_by(step);
+            blocks.map(|index| FsBlock(extent.start.0 + index))
+        });
+        let limit = index_start(geometry);
+        let is_data = map.extents.iter().any(|extent| extent.file_block < limit);
+        let by_map = by_map.filter_map(|block| geometry.block_disk_addr(block));
+        let by_map: Vec<_> = by_map.filter(|_| is_data).map(|at| (at, true)).collect();
+        let strays = self.strays.get(&number).into_iter().flatten().map(|at| (*at, false));
+        let mut names = Vec::new();
+        for (at, is_mapped) in by_map.into_iter().chain(strays) {
+            let Some((owner, found)) = self.evidence.directory_block(at) else { continue };
+            if owner != number {
+                continue;
+            }
+            names.extend(found.names.into_iter().map(|name| match is_mapped {
+                true => name,
+                false => FoundName { trust: Trust::Doubtful, ..name },
+            }));
+        }
+        names
+    }
+
+    /// Returns the names of a directory, read through its completed map.
+    pub(crate) fn directory(
+        &self,
+        inode: &InodeEvidence,
+        remarks: &mut Remarks,
+    ) -> DirectoryEvidence {
+        let is_local = inode.any_core().is_some_and(|core| core.data_format == ForkFormat::Local);
+        if is_local {
+            return self.evidence.entries(inode);
+        }
+        let map = self.map(inode, remarks);
+        self.evidence.entries_by_map(inode, map)
+    }
+}
