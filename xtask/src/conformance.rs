@@ -32,8 +32,7 @@ pub(crate) struct Options {
     /// Run one kind of tests on this machine, and record the result
     #[arg(long, value_name = "KIND", value_enum)]
     run: Option<Kind>,
-    /// The seeds of crash, agreement, replay, recovery, damage and repair, such as 0..300, instead
-    /// of the default
+    /// The seeds of tests against the kernel or xfs_repair, such as 0..300
     #[arg(long, value_name = "N..M", requires = "run")]
     seeds: Option<String>,
     /// Executions of each fuzz target

@@ -32,6 +32,9 @@ const USUAL: (usize, u64) = (50, 18);
 /// Number of damages of one volume in a long run.
 const LONG: (usize, u64) = (1600, 540);
 
+/// Number of damages after which a long run says how far it is.
+const PROGRESS_EVERY: u64 = 100;
+
 fn main() -> ExitCode {
     let trials = seeds(1).flat_map(|seed| {
         KINDS.map(|kind| {
@@ -64,6 +67,15 @@ struct Tally {
 }
 
 impl Tally {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            both: self.both + other.both,
+            ours: self.ours + other.ours,
+            theirs: self.theirs + other.theirs,
+            none: self.none + other.none,
+        }
+    }
+
     fn add(&mut self, verdict: &Verdict) {
         let count = match (verdict.check.is_empty(), verdict.repair.is_empty()) {
             (false, false) => &mut self.both,
@@ -94,7 +106,7 @@ fn check_damages(kind: BaseKind, seed: u64) -> Result<(), TrialError> {
     let judge = Judge::new(&base.image.data)?;
     let structures = structures::all(&base)?;
     let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
-    let mut missed: Vec<String> = Vec::new();
+    let (mut missed, mut number) = (Vec::<String>::new(), 0_u64);
     for damage in chosen(&base, &structures, seed) {
         let path = &base.image.data;
         let patches = damage.apply(&base, path)?;
@@ -111,6 +123,11 @@ fn check_damages(kind: BaseKind, seed: u64) -> Result<(), TrialError> {
             }
         }
         damage.undo(&base, path, &patches)?;
+        number += 1;
+        if number % PROGRESS_EVERY == 0 {
+            let all = tallies.values().fold(Tally::default(), |sum, tally| sum.plus(*tally));
+            println!("progress: {} after {number} damages: {all}", kind.name);
+        }
     }
     for (class, tally) in &tallies {
         println!("damages: {} {class}: {tally}", kind.name);

@@ -2,6 +2,7 @@
 //! a volume grows by some levels or blocks and shrinks again.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 
 use ferroxfs::attr::SetMode;
 use ferroxfs::contents::RangeMode;
@@ -13,45 +14,53 @@ const FILES: u64 = 500;
 /// Number of single blocks of the scattered file.
 const SCATTERED: u64 = 420;
 
-struct Churn {
+/// Number of blocks of the file whose blocks are shared.
+const SHARED: u64 = 300;
+
+/// The folder of the churn, on a volume that is open.
+pub(crate) struct Churn {
     folder: Node,
     block: u64,
     random: Random,
 }
 
-/// Creates some files and removes one, and closes the volume.
-pub(crate) fn start(volume: Volume) -> Result<()> {
-    let block = volume.geometry().block_size.into();
-    let mode = CreateOptions::new(0o755);
-    let folder = volume.root()?.create("start", &NewKind::Directory, &mode)?;
-    let churn = Churn { folder, block, random: Random::new(0) };
-    for name in ["first", "second", "third"] {
-        write(&churn.create(name)?, &vec![b's'; 5 * block as usize], 0)?;
-    }
-    volume.sync()?;
-    churn.folder.remove_file("second")?;
-    drop(churn);
-    volume.close()
+/// One stage of the churn.
+pub(crate) struct Stage {
+    pub(crate) name: &'static str,
+    work: fn(&mut Churn) -> Result<()>,
 }
 
-/// Performs the churn in a folder of its own, and closes the volume.
-pub(crate) fn run(volume: Volume, seed: u64) -> Result<()> {
+/// The stages, in order. The library notices many mistakes itself and stops, so the volume is
+/// checked after each stage.
+pub(crate) const STAGES: [Stage; 13] = [
+    Stage { name: "start", work: Churn::start },
+    Stage { name: "one removed", work: |churn| churn.folder.remove_file("second") },
+    Stage { name: "few files", work: |churn| churn.files(0..60) },
+    Stage { name: "many files", work: |churn| churn.files(60..FILES) },
+    Stage { name: "few extents", work: |churn| churn.scattered(0..50) },
+    Stage { name: "many extents", work: |churn| churn.scattered(50..SCATTERED) },
+    Stage { name: "shared", work: Churn::shared },
+    Stage { name: "unshared", work: Churn::unshared },
+    Stage { name: "removed", work: Churn::removed },
+    Stage { name: "attributes", work: Churn::attributes },
+    Stage { name: "punched", work: Churn::punched },
+    Stage { name: "moved", work: Churn::moved },
+    Stage { name: "removed all", work: Churn::removed_all },
+];
+
+/// Performs one stage in a folder of its own, and closes the volume.
+pub(crate) fn run(volume: Volume, stage: &Stage, seed: u64) -> Result<()> {
     let block = volume.geometry().block_size.into();
-    let mode = CreateOptions::new(0o755);
-    let folder = volume.root()?.create("churn", &NewKind::Directory, &mode)?;
+    let name = OsStr::new("churn");
+    let root = volume.root()?;
+    let folder = match root.lookup(name) {
+        Ok(folder) => folder,
+        Err(_) => root.create(name, &NewKind::Directory, &CreateOptions::new(0o755))?,
+    };
     let mut churn = Churn { folder, block, random: Random::new(seed) };
-    churn.files()?;
-    churn.scattered()?;
-    volume.sync()?;
-    churn.shared()?;
-    churn.removed()?;
-    churn.attributes()?;
-    volume.sync()?;
-    churn.punched()?;
-    churn.moved()?;
-    churn.removed_all()?;
-    drop(churn);
-    volume.close()
+    let done = (stage.work)(&mut churn);
+    drop((churn, root));
+    done.and(volume.close())
 }
 
 impl Churn {
@@ -59,13 +68,29 @@ impl Churn {
         self.folder.create(name, &NewKind::Regular, &CreateOptions::new(0o644))?.open()
     }
 
+    /// Opens a file, or creates it.
+    fn open(&self, name: &str) -> Result<File> {
+        match self.folder.lookup(OsStr::new(name)) {
+            Ok(node) => node.open(),
+            Err(_) => self.create(name),
+        }
+    }
+
     fn name(index: u64) -> String {
         format!("file-{index}-of-a-large-directory")
     }
 
+    /// Creates some files.
+    fn start(&mut self) -> Result<()> {
+        for name in ["first", "second", "third"] {
+            write(&self.create(name)?, &vec![b's'; 5 * self.block as usize], 0)?;
+        }
+        Ok(())
+    }
+
     /// Creates files, most of them with a block or two.
-    fn files(&mut self) -> Result<()> {
-        for index in 0..FILES {
+    fn files(&mut self, numbers: Range<u64>) -> Result<()> {
+        for index in numbers {
             let file = self.create(&Self::name(index))?;
             let length = self.random.below(3 * self.block) as usize;
             write(&file, &vec![b'f'; length], 0)?;
@@ -74,9 +99,9 @@ impl Churn {
     }
 
     /// Writes single blocks with holes between them, in an order that is not that of the file.
-    fn scattered(&mut self) -> Result<()> {
-        let file = self.create("scattered")?;
-        for index in 0..SCATTERED {
+    fn scattered(&mut self, numbers: Range<u64>) -> Result<()> {
+        let file = self.open("scattered")?;
+        for index in numbers {
             let at = (index * 131 % SCATTERED) * 2 * self.block;
             write(&file, b"scattered", at)?;
             if index % 16 == 0 {
@@ -86,22 +111,29 @@ impl Churn {
         file.sync_all()
     }
 
-    /// Shares the blocks of a file, and then copies some of them on write.
+    /// Shares the blocks of a file, a part of them three times, and copies some of them on write.
     fn shared(&mut self) -> Result<()> {
-        let (first, second) = (self.create("shared")?, self.create("shared-too")?);
-        let blocks = 300;
-        write(&first, &vec![b's'; (blocks * self.block) as usize], 0)?;
+        let [first, second, third] =
+            ["shared", "shared-too", "shared-third"].map(|name| self.create(name));
+        let (first, second, third) = (first?, second?, third?);
+        write(&first, &vec![b's'; (SHARED * self.block) as usize], 0)?;
         first.sync_all()?;
-        second.clone_range(0, &first, 0, blocks * self.block)?;
-        for index in (0..blocks).step_by(2) {
-            write(&second, b"own", index * self.block)?;
-        }
-        second.sync_all()?;
-        // The neighbours become alike again, so records are joined.
-        for index in (1..blocks / 2).step_by(2) {
+        second.clone_range(0, &first, 0, SHARED * self.block)?;
+        third.clone_range(0, &first, 0, SHARED / 3 * self.block)?;
+        for index in (SHARED / 2..SHARED).step_by(2) {
             write(&second, b"own", index * self.block)?;
         }
         second.sync_all()
+    }
+
+    /// Copies more of the shared blocks, also neighbours, so that records are joined.
+    fn unshared(&mut self) -> Result<()> {
+        let file = self.open("shared-too")?;
+        for index in (0..SHARED / 2).step_by(2).chain((1..SHARED / 4).step_by(2)) {
+            write(&file, b"own", index * self.block)?;
+        }
+        file.sync_all()?;
+        self.folder.remove_file("shared-third")
     }
 
     /// Removes files in an order that leaves holes in inode chunks and in free space.
@@ -155,7 +187,7 @@ impl Churn {
 
     /// Moves ranges of a file, and cuts it.
     fn moved(&mut self) -> Result<()> {
-        let file = self.folder.lookup(OsStr::new("scattered"))?.open()?;
+        let file = self.open("scattered")?;
         file.change_range(0..8 * self.block, RangeMode::Collapse)?;
         file.change_range(4 * self.block..20 * self.block, RangeMode::Insert)?;
         file.set_len(SCATTERED * self.block)?;
