@@ -31,7 +31,7 @@ pub(crate) use edit::{
     MvArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,
     TruncateArguments,
 };
-pub(crate) use export::{CatArguments, CpArguments, GetArguments, TarArguments};
+pub(crate) use export::{CatArguments, CpArguments, GetArguments, SalvageArguments, TarArguments};
 pub(crate) use import::{ArchiveOptions, ImportArguments, PutArguments};
 pub(crate) use inspect::{
     CheckArguments, DuArguments, ExtentsArguments, FindArguments, GetfaclArguments,
@@ -97,6 +97,7 @@ pub(crate) enum Command {
     Parents(ParentsArguments),
     Cp(CpArguments),
     Tar(TarArguments),
+    Salvage(SalvageArguments),
     Put(PutArguments),
     Edit(EditArguments),
     Get(GetArguments),

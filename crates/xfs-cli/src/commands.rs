@@ -29,6 +29,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Parents(arguments) => inspect::parents::open(&arguments, options),
         Command::Cp(arguments) => export::cp::open(&arguments, options),
         Command::Tar(arguments) => export::tar::open(&arguments, options),
+        Command::Salvage(arguments) => export::salvage::open(arguments, options),
         Command::Put(arguments) => import::put::open(&arguments, options),
         Command::Edit(arguments) => edit::edit::open(&arguments, options),
         Command::Get(arguments) => export::get::open(arguments, options),

@@ -5,4 +5,5 @@ pub(crate) mod cat;
 pub(crate) mod cp;
 pub(crate) mod get;
 pub(crate) mod host;
+pub(crate) mod salvage;
 pub(crate) mod tar;

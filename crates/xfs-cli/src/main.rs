@@ -12,7 +12,7 @@
 //! inspect/   check info ls tree stat readlink getfacl getfattr find du extents parents dump log
 //!            scan
 //!            predicate: the expressions of find; structures: printing of disk structures
-//! export/    cat get cp tar
+//! export/    cat get cp tar salvage
 //!            host: writing files to the host; tar/writer: writing an archive
 //! import/    import put, and cp into an image
 //!            origin: the source of an import, which is one of host, archive (tar, cpio,

@@ -4,3 +4,34 @@
 //! first damage; the sweep, which finds blocks and inodes that name themselves; the geometry of a
 //! volume without a usable superblock. Does **not** own: decisions about what to keep. `xfs-repair`
 //! and `xfs-salvage` make those.
+//!
+//! Every result has three parts: what could be read, the damages that were met, and the ranges that
+//! are missing. A part of a result that comes from a block with a wrong checksum is marked as
+//! [`Trust::Doubtful`].
+//!
+//! # Invariants
+//!
+//! - **E1** Nothing is written.
+//! - **E2** A damage never ends a read: the rest of the structure is read and returned.
+//! - **E3** Every loop over pointers has a budget. A budget that is used up is a damage.
+//! - **E4** Memory for a result grows only with blocks that were read.
+
+mod attributes;
+mod directory;
+mod fork;
+mod inode;
+mod records;
+mod superblock;
+mod sweep;
+mod symlink;
+mod volume;
+
+pub use attributes::{AttributeEvidence, FoundAttribute, FoundParent, FoundValue};
+pub use directory::{DirectoryEvidence, FoundName};
+pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
+pub use inode::{Absence, InodeEvidence, InodeState};
+pub use records::GroupRecords;
+pub use superblock::{SuperblockEvidence, SuperblockSource, find_superblock};
+pub use sweep::{FoundBlock, Sighting, Sweep, SweepProgress, sweep};
+pub use symlink::LinkEvidence;
+pub use volume::{ByteRange, Damage, Evidence, Trust};

@@ -1,4 +1,37 @@
 //! Copies files from a damaged XFS volume without writing to it.
 //!
-//! Owns: the tree of what can be read, the manifest, and the choice between several copies of an
-//! inode. Does **not** own: reading damaged structures (`xfs-evidence`), or the files of the host.
+//! Owns: the tree of what can be read, what is known of each file, and files that were deleted.
+//! Does **not** own: reading damaged structures (`xfs-evidence`), or the files of the host.
+//!
+//! ```text
+//!  survey: groups ─→ inodes in use ─→ directories that are not whole ─→ names from parent pointers
+//!                                     forks that are not whole ─→ extents from the reverse map
+//!  tree:   root ─→ … ─→ orphans: inodes that no name led to ─→ deleted: inodes that are free
+//! ```
+//!
+//! # Invariants
+//!
+//! - **S1** Nothing is written to the volume. The crate never calls `write_at`.
+//! - **S2** A range that cannot be read is a hole with a name, never made-up contents. Each file is
+//!   reported with the ranges that are missing.
+//! - **S3** Each inode in use is reported: in its place, as an orphan, or as lost.
+//! - **S4** Memory grows with three things only: 48 bytes for every 64 inodes, one or two bits for
+//!   every block where that is at most 256 MiB in all, and the names and extents of damaged
+//!   directories and files.
+
+mod claims;
+mod contents;
+mod deleted;
+mod free_space;
+mod inventory;
+mod map;
+mod names;
+mod node;
+mod report;
+mod survey;
+
+pub use contents::Contents;
+pub use map::{RescueMap, RescueMapError, RescuedDevice};
+pub use node::{Attribute, Node, NodeEntries, NodeFacts};
+pub use report::{FileReport, Origin, Status, Totals};
+pub use survey::{Salvage, SalvageOptions, Stopped, SurveyProgress};

@@ -70,3 +70,38 @@ pub(crate) struct TarArguments {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
+
+/// Copy everything that can be read from a damaged volume, without writing to it
+///
+/// Files lie under their names, also where a directory is destroyed and only the parent pointers of
+/// its files name them. Files without a name lie in "orphans", under their inode numbers. Ranges
+/// that cannot be read are holes in the copies. The manifest has a line of JSON for each file: what
+/// is complete, doubtful, partial or lost, which ranges are missing, and why. The last line has the
+/// totals. The exit code is 5 unless everything is complete and in its place.
+#[derive(Args, Debug)]
+#[command(override_usage = "ferroxfs salvage [OPTIONS] <IMAGE> <DIRECTORY>\n       \
+                            ferroxfs salvage [OPTIONS] -o <FILE> <IMAGE>")]
+pub(crate) struct SalvageArguments {
+    /// The image or device
+    #[arg(value_name = "IMAGE")]
+    pub(crate) image: PathBuf,
+    /// The directory for the copies: a new one, or an empty one
+    #[arg(value_name = "DIRECTORY", required_unless_present = "output")]
+    #[arg(conflicts_with = "output")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Write a tar archive to this file, or to standard output (-), instead of a directory
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The map that ddrescue made with the image: ranges that it did not copy count as unreadable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) map: Option<PathBuf>,
+    /// Write the manifest to this file (default: beside the copies, with .manifest.ndjson added)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: Option<PathBuf>,
+    /// Look for deleted files too, and put them into "deleted"; reads the whole device
+    #[arg(long)]
+    pub(crate) deleted: bool,
+    /// Do not report that owners, and other properties that only root may set, could not be set
+    #[arg(long)]
+    pub(crate) ignore_owner: bool,
+}

@@ -50,6 +50,7 @@ const COMMANDS: &[SharedOptions] = &[
         json: Json::Result,
     },
     SharedOptions { commands: &["get", "cp", "tar"], hidden: &[], json: Json::Result },
+    SharedOptions { commands: &["salvage"], hidden: &["image"], json: Json::Result },
     // They change the volume and address no file in it.
     SharedOptions {
         commands: &["growfs"],

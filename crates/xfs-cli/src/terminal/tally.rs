@@ -257,6 +257,12 @@ impl Work {
         Self { doing: "checking", done: "checked", subject, summary, measure: Measure::Files(0) }
     }
 
+    /// Describes the survey of a damaged volume. The amount is [set](Tally::set) for each step.
+    pub(crate) fn survey() -> Self {
+        let (subject, summary) = (Subject::Step, SummaryWhen::Never);
+        Self { doing: "surveying", done: "surveyed", subject, summary, measure: Measure::Files(0) }
+    }
+
     /// Describes one step without measurable progress.
     pub(crate) fn step(doing: &'static str) -> Self {
         let (subject, summary) = (Subject::Step, SummaryWhen::Never);

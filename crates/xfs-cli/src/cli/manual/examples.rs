@@ -132,6 +132,21 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["ferroxfs-import(1)", "tar(1)"],
     ),
     entry(
+        "salvage",
+        &[
+            (
+                "ferroxfs salvage disk.img saved",
+                "copy everything that can be read into a new directory",
+            ),
+            (
+                "ferroxfs salvage --map disk.map -o saved.tar disk.img",
+                "into an archive, from a copy that ddrescue has made",
+            ),
+            ("ferroxfs salvage --deleted disk.img saved", "look for deleted files too"),
+        ],
+        &["ferroxfs-check(1)", "ferroxfs-cp(1)", "ddrescue(1)", "xfs_repair(8)"],
+    ),
+    entry(
         "put",
         &[("ferroxfs put disk.img:/notes.txt < notes.txt", "write standard input to a file")],
         &["ferroxfs-get(1)", "ferroxfs-cp(1)"],

@@ -1,0 +1,327 @@
+//! The extended attributes and parent pointers of a damaged inode.
+//!
+//! Owns: attributes from the short form and from every leaf of the attribute fork, and the values
+//! in blocks of their own. Does **not** own: the nodes, which only lead to leaves. All mapped blocks
+//! of the fork are read, so a damaged node loses nothing.
+
+use xfs_format::attr::{
+    AttrEntry, AttrFlags, AttrLeaf, AttrShortForm, AttrValue, MAX_VALUE, Namespace, RemoteBlock,
+};
+use xfs_format::dabtree;
+use xfs_format::directory::name_hash;
+use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind};
+use xfs_format::parent::Parent;
+use xfs_format::{
+    BlockKind, Check, Corruption, FileBlock, FsBlock, InodeNumber, Structure, StructureAddress,
+};
+
+use crate::fork::{FileRange, ForkEvidence};
+use crate::inode::InodeEvidence;
+use crate::volume::{Damage, Evidence, Trust};
+
+/// The most blocks of one attribute fork that are read.
+const MOST_BLOCKS: u64 = 1 << 20;
+/// The most bytes of values that one inode returns.
+const MOST_VALUE_BYTES: usize = 64 << 20;
+/// The most damages that one attribute fork reports.
+const MOST_DAMAGES: usize = 1 << 10;
+
+/// An attribute that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundAttribute {
+    /// The namespace; never [`Namespace::Parent`].
+    pub namespace: Namespace,
+    /// The name without a prefix.
+    pub name: Box<[u8]>,
+    /// The value, as far as it could be read.
+    pub value: FoundValue,
+    /// Whether the leaf passed all checks.
+    pub trust: Trust,
+}
+
+/// The value of an attribute, as far as it could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundValue {
+    /// All bytes of the value.
+    Whole(Vec<u8>),
+    /// A value that has its own blocks, of which at least one could not be read or does not belong
+    /// to the attribute.
+    Lost {
+        /// The first of the value's blocks in the attribute fork.
+        first_block: FileBlock,
+        /// The length of the value in bytes, as the leaf states it.
+        length_bytes: u32,
+    },
+}
+
+/// A parent pointer that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundParent {
+    /// The inode number of the directory.
+    pub parent: InodeNumber,
+    /// The generation of the directory's inode.
+    pub generation: u32,
+    /// The name of the file in that directory.
+    pub name: Box<[u8]>,
+    /// Whether the leaf passed all checks.
+    pub trust: Trust,
+}
+
+/// The attributes of an inode, as far as they could be read.
+#[derive(Clone, Debug, Default)]
+pub struct AttributeEvidence {
+    /// The attributes, without parent pointers.
+    pub attributes: Vec<FoundAttribute>,
+    /// The parent pointers.
+    pub parents: Vec<FoundParent>,
+    /// The blocks of the fork that could not be read.
+    pub missing: Vec<FileRange>,
+    /// The map of the attribute fork. It is empty in the short form.
+    pub map: ForkEvidence,
+    /// The damages that were met.
+    pub damages: Vec<Damage>,
+    value_bytes: usize,
+}
+
+impl AttributeEvidence {
+    /// Returns whether all attributes were read and none of them is doubtful.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.damages.is_empty() && self.missing.is_empty() && self.map.is_whole()
+    }
+
+    fn damage(&mut self, damage: impl Into<Damage>) {
+        if self.damages.len() < MOST_DAMAGES {
+            self.damages.push(damage.into());
+        }
+    }
+}
+
+impl Evidence<'_> {
+    /// Reads the attributes and parent pointers of an inode.
+    #[must_use]
+    pub fn attributes(&self, inode: &InodeEvidence) -> AttributeEvidence {
+        let mut found = AttributeEvidence::default();
+        let Some(core) = inode.any_core() else { return found };
+        match core.fork_format(ForkKind::Attr) {
+            Some(ForkFormat::Local) => self.attribute_short_form(inode, &mut found),
+            Some(ForkFormat::Extents | ForkFormat::Btree) => self.leaves(inode, &mut found),
+            _ => {}
+        }
+        found
+    }
+
+    /// Returns the parent pointers that are left in the bytes of a free inode.
+    ///
+    /// A free inode does not say where its attribute fork began, so every place is tried. A short
+    /// form counts only if all of it passes its checks and has a parent pointer.
+    #[must_use]
+    pub fn parents_left(&self, inode: &InodeEvidence) -> Vec<FoundParent> {
+        let literal = inode.bytes.get(CORE_BYTES..).unwrap_or_default();
+        let address = StructureAddress::Inode(inode.number);
+        for start in (0..literal.len()).step_by(FORK_OFFSET_BYTES) {
+            let bytes = literal.get(start..).unwrap_or_default();
+            let Ok(form) = AttrShortForm::decode(bytes, address) else { continue };
+            if form.count() == 0 || form.verify().is_err() {
+                continue;
+            }
+            let mut found = AttributeEvidence::default();
+            for entry in form.entries().map_while(Result::ok) {
+                self.take(inode.number, &entry, Trust::Doubtful, &mut found);
+            }
+            let is_inode =
+                |found: &FoundParent| self.geometry().split_inode(found.parent).is_some();
+            found.parents.retain(is_inode);
+            if !found.parents.is_empty() && found.damages.is_empty() {
+                return found.parents;
+            }
+        }
+        Vec::new()
+    }
+
+    fn attribute_short_form(&self, inode: &InodeEvidence, found: &mut AttributeEvidence) {
+        let address = StructureAddress::Inode(inode.number);
+        let form = match AttrShortForm::decode(inode.fork(ForkKind::Attr), address) {
+            Ok(form) => form,
+            Err(corruption) => return found.damage(corruption),
+        };
+        if let Err(corruption) = form.verify() {
+            found.damage(corruption);
+        }
+        let is_sound = inode.is_sound() && found.damages.is_empty();
+        let trust = if is_sound { Trust::Sound } else { Trust::Doubtful };
+        for entry in form.entries().map_while(Result::ok) {
+            self.take(inode.number, &entry, trust, found);
+        }
+    }
+
+    fn leaves(&self, inode: &InodeEvidence, found: &mut AttributeEvidence) {
+        found.map = self.extents(inode, ForkKind::Attr);
+        found.missing.clone_from(&found.map.missing);
+        let mut budget = MOST_BLOCKS;
+        for extent in found.map.extents.clone() {
+            for index in 0..u64::from(extent.length_blocks) {
+                let Some(left) = budget.checked_sub(1) else {
+                    return found.damage(Damage::OverBudget { budget: MOST_BLOCKS });
+                };
+                budget = left;
+                let block = FileBlock(extent.file_block.0 + index);
+                match self.read_block(FsBlock(extent.start.0 + index)) {
+                    Ok((bytes, at)) => {
+                        let address = StructureAddress::Attr(inode.number, block);
+                        if dabtree::magic(&bytes) == Some(xfs_format::attr::leaf::LEAF_MAGIC) {
+                            let trust = self.judge(BlockKind::Attr, &bytes, at, &mut found.damages);
+                            self.leaf(inode.number, &bytes, LeafPlace { address, trust }, found);
+                        } else if !is_known(&bytes) {
+                            let check = Check::Magic {
+                                found: dabtree::magic(&bytes).unwrap_or_default().into(),
+                                expected: xfs_format::attr::leaf::LEAF_MAGIC.into(),
+                            };
+                            found.damage(Corruption::new(Structure::Attr, address, check));
+                            let end = FileBlock(block.0 + 1);
+                            found.missing.push(FileRange { start: block, end });
+                        }
+                    }
+                    Err(damage) => {
+                        found.damage(damage);
+                        let end = FileBlock(block.0 + 1);
+                        found.missing.push(FileRange { start: block, end });
+                    }
+                }
+            }
+        }
+    }
+
+    fn leaf(
+        &self,
+        owner: InodeNumber,
+        bytes: &[u8],
+        place: LeafPlace,
+        found: &mut AttributeEvidence,
+    ) {
+        let LeafPlace { address, trust: Some(trust) } = place else { return };
+        let leaf = match AttrLeaf::decode(bytes, address) {
+            Ok(leaf) => leaf,
+            Err(corruption) => return found.damage(corruption),
+        };
+        if leaf.owner() != owner {
+            let check = Check::ForeignOwner { found: leaf.owner().0, expected: owner.0 };
+            return found.damage(Corruption::new(Structure::Attr, address, check));
+        }
+        let is_live = |flags: u8| flags & AttrFlags::INCOMPLETE.bits() == 0;
+        let hashes = leaf.table().iter().filter(|entry| is_live(entry.flags));
+        for (entry, stored) in leaf.entries().zip(hashes) {
+            match entry {
+                // In a damaged leaf the hash is the proof that the name is whole.
+                Ok(entry) if trust == Trust::Sound || has_hash(&entry, stored.hash.get()) => {
+                    self.take(owner, &entry, trust, found);
+                }
+                Ok(_) => {}
+                Err(corruption) => found.damage(corruption),
+            }
+        }
+    }
+
+    fn take(
+        &self,
+        owner: InodeNumber,
+        entry: &AttrEntry<'_>,
+        trust: Trust,
+        found: &mut AttributeEvidence,
+    ) {
+        let address = StructureAddress::Inode(owner);
+        match Parent::decode(entry, address) {
+            Ok(Some(parent)) => found.parents.push(FoundParent {
+                parent: parent.inode,
+                generation: parent.generation,
+                name: parent.name.into(),
+                trust,
+            }),
+            Ok(None) => {
+                let value = self.value(owner, entry.value, found);
+                let (namespace, name) = (entry.namespace, entry.name.into());
+                found.attributes.push(FoundAttribute { namespace, name, value, trust });
+            }
+            Err(corruption) => found.damage(corruption),
+        }
+    }
+
+    fn value(
+        &self,
+        owner: InodeNumber,
+        value: AttrValue<'_>,
+        found: &mut AttributeEvidence,
+    ) -> FoundValue {
+        let (first_block, length_bytes) = match value {
+            AttrValue::Local(bytes) => return FoundValue::Whole(bytes.to_vec()),
+            AttrValue::Remote { first_block, length_bytes } => (first_block, length_bytes),
+        };
+        let lost = FoundValue::Lost { first_block, length_bytes };
+        let length = usize::try_from(length_bytes.min(MAX_VALUE)).expect("at most 64 KiB");
+        if found.value_bytes + length > MOST_VALUE_BYTES {
+            found.damage(Damage::OverBudget { budget: MOST_VALUE_BYTES as u64 });
+            return lost;
+        }
+        let mut bytes = Vec::new();
+        let mut block = first_block;
+        while bytes.len() < length {
+            let Some(part) = self.value_part(owner, block, bytes.len(), found) else {
+                return lost;
+            };
+            bytes.extend(part);
+            block = FileBlock(block.0 + 1);
+        }
+        found.value_bytes += length;
+        bytes.truncate(length);
+        FoundValue::Whole(bytes)
+    }
+
+    /// Reads the block of a value whose part begins at `offset` of the value. A part is never
+    /// empty.
+    fn value_part(
+        &self,
+        owner: InodeNumber,
+        block: FileBlock,
+        offset: usize,
+        found: &mut AttributeEvidence,
+    ) -> Option<Vec<u8>> {
+        let extent = found.map.find(block)?;
+        let start = FsBlock(extent.start.0 + (block.0 - extent.file_block.0));
+        let (bytes, at) = match self.read_block(start) {
+            Ok(read) => read,
+            Err(damage) => {
+                found.damage(damage);
+                return None;
+            }
+        };
+        let trust = self.judge(BlockKind::AttrRemote, &bytes, at, &mut found.damages);
+        let remote = RemoteBlock::decode(&bytes, StructureAddress::Attr(owner, block)).ok()?;
+        let is_own = remote.owner() == owner && remote.offset() as usize == offset;
+        let is_usable = trust == Some(Trust::Sound) && is_own && !remote.part().is_empty();
+        is_usable.then(|| remote.part().to_vec())
+    }
+}
+
+/// The address of a leaf and the judgement on it.
+#[derive(Clone, Copy)]
+struct LeafPlace {
+    address: StructureAddress,
+    trust: Option<Trust>,
+}
+
+/// Returns whether the block has the magic number of a node or of a remote value.
+fn is_known(bytes: &[u8]) -> bool {
+    let remote = bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic));
+    dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)
+        || remote == Some(xfs_format::attr::remote::REMOTE_MAGIC)
+}
+
+/// Returns whether an entry has the hash of its name.
+fn has_hash(entry: &AttrEntry<'_>, stored: u32) -> bool {
+    let address = StructureAddress::Inode(InodeNumber(0));
+    match Parent::decode(entry, address) {
+        Ok(Some(parent)) => parent.hash() == stored,
+        Ok(None) => name_hash(entry.name) == stored,
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,374 @@
+//! The names of a damaged directory.
+//!
+//! Owns: names in all four forms, the parent, and the search for entries in blocks whose records do
+//! not tile any more. Does **not** own: the hash index and the free index, which only repeat the
+//! entries.
+
+use xfs_format::directory::data::{
+    BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DATA_MAGIC, FREE_TAG, entry_length,
+};
+use xfs_format::directory::{
+    ALIGNMENT, Cookie, DataBlock, Entry, EntryType, HashEntryDisk, ShortForm, index_start,
+};
+use xfs_format::inode::{ForkFormat, ForkKind};
+use xfs_format::{
+    BlockKind, Check, Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Structure,
+    StructureAddress,
+};
+
+use crate::fork::{FileRange, ForkEvidence};
+use crate::inode::InodeEvidence;
+use crate::volume::{Damage, Evidence, Trust};
+
+/// The most names that one directory returns.
+const MOST_NAMES: usize = 1 << 26;
+/// The most damages that one directory reports.
+const MOST_DAMAGES: usize = 1 << 10;
+
+/// A name that was found in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundName {
+    /// The name: 1 to 255 bytes without `/` and NUL.
+    pub name: Box<[u8]>,
+    /// The inode that the entry names.
+    pub child: InodeNumber,
+    /// The type of that inode, as the entry stores it.
+    pub entry_type: EntryType,
+    /// The position of the entry in the directory.
+    pub cookie: Cookie,
+    /// Whether the entry's block passed all checks.
+    pub trust: Trust,
+}
+
+/// The names of a directory, as far as they could be read.
+#[derive(Clone, Debug, Default)]
+pub struct DirectoryEvidence {
+    /// The parent by the entry `..`, or by the header of the short form.
+    pub parent: Option<InodeNumber>,
+    /// The names, without `.` and `..`, in the order of their cookies.
+    pub names: Vec<FoundName>,
+    /// The ranges of data blocks that could not be read or hold no evidence.
+    pub missing: Vec<FileRange>,
+    /// The map of the data fork. It is empty in the short form.
+    pub map: ForkEvidence,
+    /// The damages that were met.
+    pub damages: Vec<Damage>,
+}
+
+impl DirectoryEvidence {
+    /// Returns whether all names were read and none of them is doubtful.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.damages.is_empty() && self.missing.is_empty() && self.map.is_whole()
+    }
+
+    fn damage(&mut self, damage: impl Into<Damage>) {
+        if self.damages.len() < MOST_DAMAGES {
+            self.damages.push(damage.into());
+        }
+    }
+
+    fn take(&mut self, entry: &Entry<'_>, trust: Trust) {
+        match entry.name {
+            b"." => {}
+            b".." => self.parent = self.parent.or(Some(entry.inode)),
+            name if self.names.len() < MOST_NAMES => self.names.push(FoundName {
+                name: name.into(),
+                child: entry.inode,
+                entry_type: entry.entry_type,
+                cookie: entry.cookie,
+                trust,
+            }),
+            _ => self.damage(Damage::OverBudget { budget: MOST_NAMES as u64 }),
+        }
+    }
+}
+
+impl Evidence<'_> {
+    /// Reads the names of a directory in any form. Only the data blocks are read.
+    #[must_use]
+    pub fn entries(&self, inode: &InodeEvidence) -> DirectoryEvidence {
+        let mut found = DirectoryEvidence::default();
+        let Some(core) = inode.any_core() else { return found };
+        if core.data_format == ForkFormat::Local {
+            self.short_form(inode, &mut found);
+            return found;
+        }
+        self.entries_by_map(inode, self.extents(inode, ForkKind::Data))
+    }
+
+    /// Reads the names of a directory whose data fork has this map. The map may have been
+    /// [filled](ForkEvidence::fill) from another source.
+    #[must_use]
+    pub fn entries_by_map(&self, inode: &InodeEvidence, map: ForkEvidence) -> DirectoryEvidence {
+        let mut found = DirectoryEvidence { map, ..DirectoryEvidence::default() };
+        let step = 1_u64 << self.geometry().directory_block_log;
+        let limit = index_start(self.geometry()).0;
+        found.missing =
+            found.map.missing.iter().copied().filter(|range| range.start.0 < limit).collect();
+        let mut next = 0;
+        for extent in found.map.extents.clone() {
+            let mut block = extent.file_block.0.max(next).next_multiple_of(step);
+            if extent.file_block.0 > next {
+                self.lose_gap(
+                    FileRange { start: FileBlock(next), end: extent.file_block },
+                    inode,
+                    &mut found,
+                );
+            }
+            while block < extent.end().0.min(limit) {
+                self.data_block(inode.number, FileBlock(block), &mut found);
+                block += step;
+            }
+            next = block.max(next);
+        }
+        found.names.sort_by_key(|name| name.cookie);
+        found
+    }
+
+    /// Notes the data blocks that the map lacks although the size of the directory covers them.
+    fn lose_gap(&self, gap: FileRange, inode: &InodeEvidence, found: &mut DirectoryEvidence) {
+        let size = inode.any_core().map_or(0, |core| core.size);
+        let end = FileBlock(size.div_ceil(u64::from(self.geometry().block_size)).min(gap.end.0));
+        // Data blocks without entries are punched out of a directory, so a gap is no damage.
+        let is_known = found.missing.iter().any(|range| range.start < end && range.end > gap.start);
+        if end > gap.start && is_known {
+            found.missing.push(FileRange { start: gap.start, end });
+        }
+    }
+
+    fn short_form(&self, inode: &InodeEvidence, found: &mut DirectoryEvidence) {
+        let address = StructureAddress::Inode(inode.number);
+        let fork = inode.fork(ForkKind::Data);
+        let size = inode.any_core().map_or(0, |core| core.size);
+        let size = usize::try_from(size).map_or(fork.len(), |size| size.min(fork.len()));
+        let trust = if inode.is_sound() { Trust::Sound } else { Trust::Doubtful };
+        let form = match ShortForm::decode(fork.get(..size).unwrap_or(fork), address) {
+            Ok(form) => form,
+            Err(corruption) => return found.damage(corruption),
+        };
+        let is_inode = |number: InodeNumber| self.geometry().split_inode(number).is_some();
+        found.parent = Some(form.parent()).filter(|parent| is_inode(*parent));
+        if let Err(corruption) = form.verify(self.geometry()) {
+            found.damage(corruption);
+        }
+        // A form that fails its check as a whole can still have good entries before the damage.
+        let trust = if found.damages.is_empty() { trust } else { Trust::Doubtful };
+        for entry in form.entries().map_while(Result::ok) {
+            if is_inode(entry.inode) {
+                found.take(&entry, trust);
+            }
+        }
+    }
+
+    /// Reads one directory block, which may consist of several filesystem blocks.
+    fn data_block(&self, owner: InodeNumber, block: FileBlock, found: &mut DirectoryEvidence) {
+        let count = 1_u64 << self.geometry().directory_block_log;
+        let whole = FileRange { start: block, end: FileBlock(block.0 + count) };
+        let mut bytes = Vec::new();
+        let mut first = None;
+        for part in block.0..block.0 + count {
+            let extent = found.map.find(FileBlock(part));
+            let start = extent.map(|extent| FsBlock(extent.start.0 + (part - extent.file_block.0)));
+            match start.map(|start| self.read_block(start)) {
+                Some(Ok((read, at))) => {
+                    first = first.or(Some(at));
+                    bytes.extend(read);
+                }
+                Some(Err(damage)) => {
+                    found.damage(damage);
+                    found.missing.push(whole);
+                    // The parts that can be read still hold entries.
+                    bytes.resize(bytes.len() + self.geometry().block_size as usize, 0);
+                }
+                None => bytes.resize(bytes.len() + self.geometry().block_size as usize, 0),
+            }
+        }
+        let Some(at) = first else { return };
+        self.take_block(owner, block, FoundBytes { bytes: &bytes, at }, found);
+    }
+
+    fn take_block(
+        &self,
+        owner: InodeNumber,
+        block: FileBlock,
+        read: FoundBytes<'_>,
+        found: &mut DirectoryEvidence,
+    ) {
+        let FoundBytes { bytes, at } = read;
+        let whole = FileRange {
+            start: block,
+            end: FileBlock(block.0 + (1_u64 << self.geometry().directory_block_log)),
+        };
+        let start = block.0 << self.geometry().block_log;
+        let address = StructureAddress::Data(owner, block);
+        let mut damages = Vec::new();
+        let trust = self.judge(BlockKind::DirectoryData, bytes, at, &mut damages);
+        let decoded = DataBlock::decode(bytes, start, address).ok();
+        let foreign = decoded.as_ref().map(DataBlock::owner).filter(|found| *found != owner);
+        if let (Some(other), Some(Trust::Sound)) = (foreign, trust) {
+            let check = Check::ForeignOwner { found: other.0, expected: owner.0 };
+            found.damage(Corruption::new(Structure::Directory, address, check));
+            found.missing.push(whole);
+            return;
+        }
+        match (trust, decoded) {
+            (Some(Trust::Sound), Some(data)) => {
+                for entry in data.entries().map_while(Result::ok) {
+                    found.take(&entry, Trust::Sound);
+                }
+            }
+            _ => {
+                damages.into_iter().for_each(|damage| found.damage(damage));
+                found.missing.push(whole);
+                if let Some(Trust::Doubtful) = trust {
+                    self.search(bytes, start, |entry| found.take(entry, Trust::Doubtful));
+                }
+            }
+        }
+    }
+
+    /// Reads a directory data block at a place that a sweep has named. Returns the directory that
+    /// the block names as its owner, and the names.
+    ///
+    /// The block does not say where in the directory it belongs, so the cookies of the names count
+    /// from the start of the block.
+    #[must_use]
+    pub fn directory_block(&self, at: DiskAddr) -> Option<(InodeNumber, DirectoryEvidence)> {
+        let mut bytes = vec![0; self.geometry().directory_block_size() as usize];
+        self.read(at, &mut bytes).ok()?;
+        let address = StructureAddress::Disk(at);
+        let owner = DataBlock::decode(&bytes, 0, address).ok()?.owner();
+        let mut found = DirectoryEvidence::default();
+        let read = FoundBytes { bytes: &bytes, at };
+        self.take_block(owner, FileBlock(0), read, &mut found);
+        Some((owner, found))
+    }
+
+    /// Returns the names that were deleted from the directory data block at `at`, as far as later
+    /// entries have not overwritten them.
+    ///
+    /// A deleted entry becomes free space: its inode number loses the high 32 bits, and its name
+    /// stays. The names are doubtful, because nothing protects free space.
+    #[must_use]
+    pub fn deleted_names(&self, at: DiskAddr) -> Vec<FoundName> {
+        let mut bytes = vec![0; self.geometry().directory_block_size() as usize];
+        let mut found = Vec::new();
+        if self.read(at, &mut bytes).is_err() {
+            return found;
+        }
+        let records = bytes.get(..records_end(&bytes)).unwrap_or(&bytes);
+        let mut offset = DATA_HEADER;
+        while let Some(record) = records.get(offset..).filter(|record| !record.is_empty()) {
+            let length = match free_length(record) {
+                Some(length) => {
+                    let free = record.get(..length).unwrap_or(record);
+                    found.extend(self.deleted_in(free, offset));
+                    length
+                }
+                None => record.get(8).map_or(ALIGNMENT, |name| entry_length((*name).into())),
+            };
+            offset += length;
+        }
+        found
+    }
+
+    /// Returns the names in one free record, which starts at `start` of its block.
+    fn deleted_in(&self, free: &[u8], start: usize) -> Vec<FoundName> {
+        let mut found = Vec::new();
+        let mut offset = 0;
+        while let Some(rest) = free.get(offset..).filter(|rest| !rest.is_empty()) {
+            match self.deleted_entry(rest, start + offset) {
+                Some((name, length)) => {
+                    found.push(name);
+                    offset += length;
+                }
+                None => offset += ALIGNMENT,
+            }
+        }
+        found
+    }
+
+    fn deleted_entry(&self, rest: &[u8], offset: usize) -> Option<(FoundName, usize)> {
+        let inode: [u8; 8] = *rest.first_chunk()?;
+        // A free record begins with a tag and its length, over the high bits of the number.
+        let is_cut = inode.starts_with(&FREE_TAG.to_be_bytes());
+        let mask = if is_cut { u64::from(u32::MAX) } else { u64::MAX };
+        let child = InodeNumber(u64::from_be_bytes(inode) & mask);
+        let name_length = usize::from(*rest.get(8)?);
+        let name = rest.get(9..9 + name_length)?;
+        let entry_type = EntryType::from_disk(*rest.get(9 + name_length)?)?;
+        let length = entry_length(name_length);
+        let tag: [u8; 2] = *rest.get(..length)?.last_chunk()?;
+        // The last entry of a free record has the tag of the record.
+        let is_own = usize::from(u16::from_be_bytes(tag)) == offset || rest.len() == length;
+        let is_entry = is_own
+            && !name.is_empty()
+            && xfs_format::directory::name_is_sound(name)
+            && entry_type != EntryType::Unknown
+            && child.0 != 0
+            && self.geometry().split_inode(child).is_some();
+        let cookie = Cookie::from_offset(offset as u64)?;
+        let trust = Trust::Doubtful;
+        let name = FoundName { name: name.into(), child, entry_type, cookie, trust };
+        is_entry.then_some((name, length))
+    }
+
+    /// Searches a block for entries. A record is believed if its tag is its own offset, its name
+    /// is legal and its inode lies inside the volume. The search continues 8 bytes after a record
+    /// that is not.
+    fn search(&self, bytes: &[u8], start: u64, mut on_entry: impl FnMut(&Entry<'_>)) {
+        let end = records_end(bytes);
+        let mut copy = bytes.get(..end).unwrap_or(bytes).to_vec();
+        if let Some(magic) = copy.first_chunk_mut() {
+            *magic = DATA_MAGIC.to_be_bytes();
+        }
+        let address = StructureAddress::Disk(DiskAddr(0));
+        let Ok(block) = DataBlock::decode(&copy, start, address) else { return };
+        let mut offset = DATA_HEADER;
+        while offset < copy.len() {
+            let cookie = Cookie::from_offset(start + offset as u64);
+            let entry = cookie.and_then(|cookie| block.entry_at(cookie).ok());
+            match entry.filter(|entry| self.geometry().split_inode(entry.inode).is_some()) {
+                Some(entry) => {
+                    on_entry(&entry);
+                    offset += entry_length(entry.name.len());
+                }
+                None => offset += ALIGNMENT,
+            }
+        }
+    }
+}
+
+/// Returns the length of a free record, or `None` if the record is no free one or has an impossible
+/// length.
+fn free_length(record: &[u8]) -> Option<usize> {
+    let [high, low, first, second] = *record.first_chunk()?;
+    let length = usize::from(u16::from_be_bytes([first, second]));
+    let is_free = u16::from_be_bytes([high, low]) == FREE_TAG;
+    (is_free && length >= ALIGNMENT && length <= record.len()).then_some(length)
+}
+
+/// The bytes of a directory block and the address from which they were read.
+#[derive(Clone, Copy)]
+struct FoundBytes<'a> {
+    bytes: &'a [u8],
+    at: DiskAddr,
+}
+
+/// Returns the end of the records in a data block. In the block form the index follows the records,
+/// unless its counts are damaged.
+fn records_end(bytes: &[u8]) -> usize {
+    let is_block_form =
+        bytes.first_chunk().is_some_and(|magic| u32::from_be_bytes(*magic) == BLOCK_MAGIC);
+    let tail = size_of::<BlockTailDisk>();
+    let count = bytes
+        .len()
+        .checked_sub(tail)
+        .and_then(|at| bytes.get(at..)?.first_chunk())
+        .map(|count| u32::from_be_bytes(*count));
+    let index = count
+        .and_then(|count| usize::try_from(count).ok()?.checked_mul(size_of::<HashEntryDisk>()));
+    let end = index.and_then(|index| bytes.len().checked_sub(tail)?.checked_sub(index));
+    end.filter(|end| is_block_form && *end >= DATA_HEADER).unwrap_or(bytes.len())
+}

@@ -1,0 +1,112 @@
+//! One inode of a damaged volume.
+//!
+//! Owns: reading an inode from its place and judging it. Does **not** own: the forks.
+
+use xfs_format::inode::{self, ForkKind, InodeCore};
+use xfs_format::{Corruption, DiskAddr, InodeNumber};
+
+use crate::volume::{Damage, Evidence};
+
+/// An inode as it was found: its raw bytes, and the judgement on them.
+#[derive(Clone, Debug)]
+pub struct InodeEvidence {
+    /// The number under which the inode was read.
+    pub number: InodeNumber,
+    /// The raw bytes of the inode; empty if they could not be read.
+    pub bytes: Vec<u8>,
+    /// The judgement.
+    pub state: InodeState,
+}
+
+/// The judgement on an inode.
+#[derive(Clone, Debug)]
+pub enum InodeState {
+    /// The inode is in use and passed all checks of one inode.
+    Sound(InodeCore),
+    /// The core can be decoded, but fails a check. The mode may be 0.
+    Doubtful(InodeCore, Corruption),
+    /// The inode is free and passed all checks.
+    Free(InodeCore),
+    /// There is no inode at this place.
+    Gone(Absence),
+}
+
+/// The reason why an inode is gone.
+#[derive(Clone, Debug)]
+pub enum Absence {
+    /// The number is outside the volume.
+    OutsideVolume,
+    /// The device refused the read.
+    Unread(Damage),
+    /// The bytes are not an inode: the magic number or a format byte is wrong.
+    NotAnInode(Corruption),
+}
+
+impl InodeEvidence {
+    /// Returns the core of an inode that is in use, sound or doubtful. Free inodes have none.
+    #[must_use]
+    pub const fn core(&self) -> Option<&InodeCore> {
+        match &self.state {
+            InodeState::Sound(core) => Some(core),
+            InodeState::Doubtful(core, _) if core.mode != 0 => Some(core),
+            _ => None,
+        }
+    }
+
+    /// Returns the core if it can be decoded, also of a free inode.
+    #[must_use]
+    pub const fn any_core(&self) -> Option<&InodeCore> {
+        match &self.state {
+            InodeState::Sound(core) | InodeState::Doubtful(core, _) | InodeState::Free(core) => {
+                Some(core)
+            }
+            InodeState::Gone(_) => None,
+        }
+    }
+
+    /// Returns whether the inode is in use and passed all checks.
+    #[must_use]
+    pub const fn is_sound(&self) -> bool {
+        matches!(self.state, InodeState::Sound(_))
+    }
+
+    /// Returns the bytes of a fork, or no bytes if the core cannot be decoded.
+    #[must_use]
+    pub fn fork(&self, kind: ForkKind) -> &[u8] {
+        self.any_core().map_or(&[], |core| inode::fork(&self.bytes, core, kind))
+    }
+}
+
+impl Evidence<'_> {
+    /// Reads and judges one inode.
+    #[must_use]
+    pub fn inode(&self, number: InodeNumber) -> InodeEvidence {
+        let geometry = self.geometry();
+        let gone =
+            |absence| InodeEvidence { number, bytes: Vec::new(), state: InodeState::Gone(absence) };
+        let Some((group, in_group)) = geometry.split_inode(number) else {
+            return gone(Absence::OutsideVolume);
+        };
+        let block = geometry.ag_block_disk_addr(group, geometry.ag_inode_block(in_group));
+        let sectors = u64::from(geometry.inode_offset_in_block(in_group)) / 512;
+        let mut bytes = vec![0; geometry.inode_size as usize];
+        match self.read(DiskAddr(block.0 + sectors), &mut bytes) {
+            Ok(()) => self.judge_inode(number, bytes),
+            Err(damage) => gone(Absence::Unread(damage)),
+        }
+    }
+
+    /// Judges the bytes of an inode that the caller has read.
+    #[must_use]
+    pub fn judge_inode(&self, number: InodeNumber, bytes: Vec<u8>) -> InodeEvidence {
+        let state = match InodeCore::decode(&bytes, number, self.geometry()) {
+            Err(corruption) => InodeState::Gone(Absence::NotAnInode(corruption)),
+            Ok(core) => match core.verify(&bytes, &self.context()) {
+                Err(corruption) => InodeState::Doubtful(core, corruption),
+                Ok(()) if core.is_free() => InodeState::Free(core),
+                Ok(()) => InodeState::Sound(core),
+            },
+        };
+        InodeEvidence { number, bytes, state }
+    }
+}

@@ -1,0 +1,67 @@
+//! The target of a symbolic link on a damaged volume.
+
+use xfs_format::BlockKind;
+use xfs_format::inode::{ForkFormat, ForkKind};
+use xfs_format::symlink::{MAX_TARGET_BYTES, SymlinkBlock};
+use xfs_format::{Check, Corruption, Structure, StructureAddress};
+
+use crate::inode::InodeEvidence;
+use crate::volume::{Damage, Evidence};
+
+/// The most blocks of one part of a target.
+const MOST_BLOCKS: u32 = 3;
+
+/// The target of a symbolic link, as far as it could be read.
+#[derive(Clone, Debug, Default)]
+pub struct LinkEvidence {
+    /// The bytes up to the first part that is missing or damaged.
+    pub target: Vec<u8>,
+    /// Whether these are all bytes.
+    pub is_whole: bool,
+    /// The damages that were met.
+    pub damages: Vec<Damage>,
+}
+
+impl Evidence<'_> {
+    /// Reads the target of a symbolic link.
+    #[must_use]
+    pub fn link_target(&self, inode: &InodeEvidence) -> LinkEvidence {
+        let mut found = LinkEvidence::default();
+        let Some(core) = inode.any_core() else { return found };
+        let size = core.size.min(MAX_TARGET_BYTES.into());
+        let size = usize::try_from(size).expect("a target has at most 1024 bytes");
+        if core.data_format == ForkFormat::Local {
+            let fork = inode.fork(ForkKind::Data);
+            found.target = fork.get(..size).unwrap_or(fork).to_vec();
+        } else {
+            let map = self.extents(inode, ForkKind::Data);
+            found.damages.extend(map.damages);
+            for extent in map.extents {
+                let count = extent.length_blocks.min(MOST_BLOCKS);
+                let block_size = self.geometry().block_size;
+                let Some(at) = self.geometry().block_disk_addr(extent.start) else { break };
+                let mut bytes = vec![0; (count * block_size) as usize];
+                if let Err(damage) = self.read(at, &mut bytes) {
+                    found.damages.push(damage);
+                    break;
+                }
+                self.judge(BlockKind::Symlink, &bytes, at, &mut found.damages);
+                let Ok(block) = SymlinkBlock::decode(&bytes, at) else { break };
+                if block.owner != inode.number {
+                    let check =
+                        Check::ForeignOwner { found: block.owner.0, expected: inode.number.0 };
+                    let address = StructureAddress::Disk(at);
+                    found.damages.push(Corruption::new(Structure::Symlink, address, check).into());
+                    break;
+                }
+                if block.offset_bytes as usize != found.target.len() {
+                    break;
+                }
+                found.target.extend(block.target);
+            }
+        }
+        let has_nul = found.target.contains(&0);
+        found.is_whole = found.damages.is_empty() && found.target.len() == size && !has_nul;
+        found
+    }
+}

@@ -1,0 +1,197 @@
+//! The damaged volume, and reads of it that never end the run.
+//!
+//! Owns: the device, the superblock, the list of ranges that could not be read, and the type of a
+//! damage.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use xfs_device::BlockDevice;
+use xfs_format::{
+    BlockKind, Check, Corruption, DiskAddr, FsBlock, Geometry, Superblock, VerifyContext,
+};
+
+use crate::sweep::BlockIdentity;
+
+/// The most unread ranges that are kept. Later ranges are still damages of what needed them.
+const MOST_UNREAD: usize = 1 << 16;
+
+/// A range of bytes on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteRange {
+    /// The first byte.
+    pub start: u64,
+    /// The byte after the last one.
+    pub end: u64,
+}
+
+/// How far a result can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// The block has the right checksum, owner and address, and passed its checks.
+    Sound,
+    /// The block is damaged, but this part of it is well formed.
+    Doubtful,
+}
+
+/// A damage that was met while reading a structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// A structure failed a check.
+    Corrupt(Corruption),
+    /// The device refused to read a range.
+    Unread {
+        /// The range.
+        range: ByteRange,
+        /// The error of the device.
+        error: String,
+    },
+    /// A structure has more blocks or entries than its budget allows. The rest was not read.
+    OverBudget {
+        /// The budget, in units of the structure.
+        budget: u64,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Corrupt(corruption) => corruption.fmt(f),
+            Self::Unread { range, error } => {
+                write!(f, "bytes {} to {} cannot be read: {error}", range.start, range.end)
+            }
+            Self::OverBudget { budget } => write!(f, "more than {budget} blocks: reading stopped"),
+        }
+    }
+}
+
+impl From<Corruption> for Damage {
+    fn from(corruption: Corruption) -> Self {
+        Self::Corrupt(corruption)
+    }
+}
+
+/// A volume that may be damaged anywhere except in the given superblock.
+///
+/// The type reads the device and writes nothing (E1). It is meant for one thread.
+pub struct Evidence<'a> {
+    device: &'a dyn BlockDevice,
+    superblock: &'a Superblock,
+    unread: RefCell<Vec<ByteRange>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Creates a reader of the volume on `device`, whose sizes `superblock` gives.
+    #[must_use]
+    pub const fn new(device: &'a dyn BlockDevice, superblock: &'a Superblock) -> Self {
+        Self { device, superblock, unread: RefCell::new(Vec::new()) }
+    }
+
+    /// Returns the device of the volume.
+    #[must_use]
+    pub const fn device(&self) -> &'a dyn BlockDevice {
+        self.device
+    }
+
+    /// Returns the superblock that the caller has given.
+    #[must_use]
+    pub const fn superblock(&self) -> &'a Superblock {
+        self.superblock
+    }
+
+    /// Returns the sizes of the volume.
+    #[must_use]
+    pub const fn geometry(&self) -> &'a Geometry {
+        &self.superblock.geometry
+    }
+
+    /// Returns the ranges that the device has refused to read so far, in order and joined.
+    #[must_use]
+    pub fn unread(&self) -> Vec<ByteRange> {
+        let mut ranges = self.unread.borrow().clone();
+        ranges.sort_unstable();
+        let mut joined: Vec<ByteRange> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined
+    }
+
+    /// Fills `bytes` from a disk address. A refused range is noted in [`unread`](Self::unread).
+    ///
+    /// # Errors
+    ///
+    /// Returns the refused range as a damage.
+    pub fn read(&self, at: DiskAddr, bytes: &mut [u8]) -> Result<(), Damage> {
+        let start = at.byte_offset().unwrap_or(u64::MAX);
+        let end = start.saturating_add(bytes.len() as u64);
+        self.device.read_at(bytes, start).map_err(|error| {
+            let range = ByteRange { start, end };
+            let mut unread = self.unread.borrow_mut();
+            if unread.len() < MOST_UNREAD {
+                unread.push(range);
+            }
+            Damage::Unread { range, error: error.to_string() }
+        })
+    }
+
+    /// Reads one filesystem block.
+    ///
+    /// # Errors
+    ///
+    /// Returns the refused range, or a block number outside the volume, as a damage.
+    pub(crate) fn read_block(&self, block: FsBlock) -> Result<(Vec<u8>, DiskAddr), Damage> {
+        let end = u64::MAX;
+        let outside = Damage::Unread {
+            range: ByteRange { start: end, end },
+            error: format!("{block} is outside the volume"),
+        };
+        let at = self.geometry().block_disk_addr(block).ok_or(outside)?;
+        let mut bytes = vec![0; self.geometry().block_size as usize];
+        self.read(at, &mut bytes)?;
+        Ok((bytes, at))
+    }
+
+    /// Checks a block, and returns how far its contents can be believed. The damage, if there is
+    /// one, goes to `damages`.
+    ///
+    /// The result is `None` if the block is not of this kind at all: its magic number is wrong, it
+    /// carries another volume's UUID, or it says that it belongs to another address.
+    pub(crate) fn judge(
+        &self,
+        kind: BlockKind,
+        bytes: &[u8],
+        at: DiskAddr,
+        damages: &mut Vec<Damage>,
+    ) -> Option<Trust> {
+        match kind.verify(bytes, at, &self.context()) {
+            Ok(()) => Some(Trust::Sound),
+            Err(corruption) => {
+                let is_other = matches!(
+                    corruption.check(),
+                    Check::Magic { .. }
+                        | Check::ForeignUuid { .. }
+                        | Check::MisplacedBlock { .. }
+                        | Check::Truncated { .. }
+                );
+                // The checksum is checked first, so a wrong one can hide another block's contents.
+                let identity = BlockIdentity::of(bytes);
+                let is_other = is_other
+                    || identity.is_some_and(|identity| {
+                        !identity.is_plausible(at, self.geometry().meta_uuid)
+                    });
+                damages.push(corruption.into());
+                (!is_other).then_some(Trust::Doubtful)
+            }
+        }
+    }
+
+    /// Returns the context of verifiers. The head of the log is unknown, because a damaged log says
+    /// nothing about other structures.
+    pub(crate) const fn context(&self) -> VerifyContext<'a> {
+        VerifyContext { geometry: self.geometry(), log_head: None }
+    }
+}

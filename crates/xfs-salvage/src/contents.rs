@@ -1,0 +1,192 @@
+//! The contents of a file, with the ranges that are missing.
+//!
+//! Owns: reading the mapped ranges, and finding the bytes before and after an unreadable sector.
+//! Does **not** own: the map.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use xfs_evidence::{ByteRange, Evidence, ForkEvidence};
+use xfs_format::extent::Extent;
+use xfs_format::{DiskAddr, FileBlock};
+
+/// Length of one read, in bytes.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// Lengths of the reads after a longer one has failed, in bytes.
+const PIECE_BYTES: u64 = 4096;
+const SECTOR_BYTES: u64 = 512;
+/// The most missing ranges that one file reports. Later ones are joined to the last.
+const MOST_MISSING: usize = 1 << 16;
+
+/// The contents of one file.
+pub struct Contents {
+    extents: Vec<Extent>,
+    size: u64,
+    block_log: u8,
+    missing: RefCell<Vec<ByteRange>>,
+    window: RefCell<Window>,
+}
+
+/// Bytes of the file that were read last.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl Contents {
+    /// Creates the contents of a file of `size` bytes with this map.
+    pub(crate) fn new(map: ForkEvidence, size: u64, block_log: u8) -> Self {
+        let bytes = |block: FileBlock| block.0.checked_shl(block_log.into()).unwrap_or(u64::MAX);
+        let missing = map.missing.iter().map(|range| ByteRange {
+            start: bytes(range.start).min(size),
+            end: bytes(range.end).min(size),
+        });
+        let missing = missing.filter(|range| range.start < range.end).collect();
+        let (extents, window) = (map.extents, RefCell::default());
+        Self { extents, size, block_log, missing: RefCell::new(missing), window }
+    }
+
+    /// Returns the length of the contents in bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the extents of the contents, in file order.
+    #[must_use]
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// Returns the ranges that are missing, in order and joined. Ranges that the device refuses are
+    /// known only after [`data_after`](Self::data_after) has tried to read them.
+    #[must_use]
+    pub fn missing(&self) -> Vec<ByteRange> {
+        let mut ranges = self.missing.borrow().clone();
+        ranges.sort_unstable();
+        let mut joined: Vec<ByteRange> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined
+    }
+
+    /// Returns the next range at or after `offset` whose bytes were read. It has at most 1 MiB.
+    /// Holes, unwritten extents and ranges that cannot be read are passed over.
+    pub(crate) fn data_after(&self, evidence: &Evidence<'_>, offset: u64) -> Option<Range<u64>> {
+        let mut offset = offset;
+        while offset < self.size {
+            let window = self.window.borrow();
+            if window.start <= offset && offset < window.end() {
+                return Some(offset..window.end());
+            }
+            drop(window);
+            let block = FileBlock(offset >> self.block_log);
+            let next = self.extents.partition_point(|extent| extent.end() <= block);
+            let extent = self.extents.iter().skip(next).find(|extent| !extent.unwritten)?;
+            let start = offset.max(extent.file_block.0 << self.block_log);
+            let end = extent.end().0.checked_shl(self.block_log.into()).unwrap_or(u64::MAX);
+            let end = end.min(self.size).min(start + WINDOW_BYTES);
+            if start >= end {
+                return None;
+            }
+            match self.read(evidence, extent, start..end) {
+                Some(range) => return Some(range),
+                None => offset = end,
+            }
+        }
+        None
+    }
+
+    /// Reads a range of an extent into the window. Returns the first part that could be read, and
+    /// notes the parts before it as missing.
+    fn read(
+        &self,
+        evidence: &Evidence<'_>,
+        extent: &Extent,
+        range: Range<u64>,
+    ) -> Option<Range<u64>> {
+        if self.read_part(evidence, extent, &range) {
+            return Some(range);
+        }
+        let mut start = range.start;
+        while start < range.end {
+            let piece = (start - start % PIECE_BYTES + PIECE_BYTES).min(range.end);
+            if self.read_part(evidence, extent, &(start..piece)) {
+                return Some(start..piece);
+            }
+            while start < piece {
+                let sector = (start - start % SECTOR_BYTES + SECTOR_BYTES).min(piece);
+                if self.read_part(evidence, extent, &(start..sector)) {
+                    return Some(start..sector);
+                }
+                self.lose(ByteRange { start, end: sector });
+                start = sector;
+            }
+        }
+        None
+    }
+
+    fn read_part(&self, evidence: &Evidence<'_>, extent: &Extent, part: &Range<u64>) -> bool {
+        let Some(first) = evidence.geometry().block_disk_addr(extent.start) else { return false };
+        let skipped = part.start - (extent.file_block.0 << self.block_log);
+        // Reads start at a sector, because addresses count sectors.
+        let before = skipped % SECTOR_BYTES;
+        let at = DiskAddr(first.0 + skipped / SECTOR_BYTES);
+        let length = usize::try_from(part.end - part.start + before).expect("at most 1 MiB");
+        let mut bytes = vec![0; length];
+        if evidence.read(at, &mut bytes).is_err() {
+            return false;
+        }
+        bytes.drain(..usize::try_from(before).expect("less than a sector"));
+        *self.window.borrow_mut() = Window { start: part.start, bytes };
+        true
+    }
+
+    fn lose(&self, range: ByteRange) {
+        let mut missing = self.missing.borrow_mut();
+        let is_full = missing.len() >= MOST_MISSING;
+        match missing.last_mut() {
+            Some(last) if last.end == range.start || is_full => last.end = range.end,
+            _ => missing.push(range),
+        }
+    }
+
+    /// Fills `buffer` from `offset` on, as far as the contents reach. Returns the number of bytes.
+    /// Bytes of holes and of missing ranges are zeros.
+    pub(crate) fn read_at(&self, evidence: &Evidence<'_>, offset: u64, buffer: &mut [u8]) -> usize {
+        let left = self.size.saturating_sub(offset);
+        let count = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let Some(buffer) = buffer.get_mut(..count) else { return 0 };
+        buffer.fill(0);
+        let end = offset + count as u64;
+        let mut at = offset;
+        while at < end {
+            let Some(range) = self.data_after(evidence, at).filter(|range| range.start < end)
+            else {
+                break;
+            };
+            let stop = range.end.min(end);
+            let window = self.window.borrow();
+            let from = usize::try_from(range.start - window.start).expect("inside the window");
+            let length = usize::try_from(stop - range.start).expect("inside the buffer");
+            let to = usize::try_from(range.start - offset).expect("inside the buffer");
+            let source = window.bytes.get(from..from + length);
+            if let (Some(target), Some(source)) = (buffer.get_mut(to..to + length), source) {
+                target.copy_from_slice(source);
+            }
+            at = stop;
+        }
+        count
+    }
+}

@@ -1,0 +1,214 @@
+//! Files that were deleted: inodes that are free, or lie where no chunk is any more.
+//!
+//! Owns: finding them, their names, and the parts of their contents that nothing uses again. Does
+//! **not** own: inodes without a name that are still in use. Those are orphans.
+//!
+//! A file is deleted in two steps. First its blocks are freed, then its inode. The kernel writes
+//! the freed inode without its extents, but leaves the bytes of its forks. If all inodes of a chunk
+//! are free, the chunk is freed too, and its blocks keep the inodes as they were written last.
+
+use std::collections::BTreeMap;
+
+use xfs_evidence::{
+    Evidence, FileRange, ForkEvidence, FoundBlock, FoundName, InodeEvidence, InodeState, Sighting,
+    sweep,
+};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{FileType, ForkKind, InodeCore};
+use xfs_format::{DiskAddr, FileBlock, InodeNumber};
+
+use crate::claims::Claims;
+use crate::contents::Contents;
+use crate::free_space::FreeSpace;
+use crate::inventory::Mark;
+use crate::report::Remarks;
+use crate::survey::{Salvage, Stopped, Survey, SweepStep};
+
+/// The most deleted files that are salvaged in one run.
+const MOST_FILES: usize = 1 << 24;
+/// The most blocks of directories whose old names are read.
+const MOST_BLOCKS: usize = 1 << 22;
+/// The length of the longest name on the host, in bytes.
+const MOST_NAME_BYTES: usize = 255;
+
+/// A directory and a name in it.
+pub(crate) type LastName = (InodeNumber, Vec<u8>);
+
+/// The deleted files of a volume.
+#[derive(Default)]
+pub(crate) struct Deleted {
+    files: Vec<InodeNumber>,
+    names: BTreeMap<InodeNumber, LastName>,
+    space: FreeSpace,
+}
+
+impl Deleted {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl Survey<'_, '_> {
+    /// Reads the whole device for inodes that are not in use, and for directory blocks.
+    pub(crate) fn deleted(&mut self) -> Result<Deleted, Stopped> {
+        let evidence = &self.evidence;
+        let (inventory, claims) = (&self.inventory, &self.claims);
+        let mut deleted = Deleted::default();
+        let mut blocks = Vec::new();
+        let mut on_sighting = |sighting: &Sighting, bytes: &[u8]| match sighting.what {
+            FoundBlock::Inode { .. } => {
+                let number = InodeNumber(sighting.owner);
+                if inventory.has(number, Mark::Used) || deleted.files.len() >= MOST_FILES {
+                    return;
+                }
+                let inode = evidence.judge_inode(number, bytes.to_vec());
+                if is_file(evidence, claims, &deleted.space, &inode) {
+                    deleted.files.push(number);
+                }
+            }
+            FoundBlock::DirectoryData if blocks.len() < MOST_BLOCKS => blocks.push(sighting.at),
+            _ => {}
+        };
+        let groups = 0..evidence.geometry().ag_count;
+        let swept = sweep(evidence, groups, &SweepStep(self.progress), &mut on_sighting);
+        if swept.is_stopped {
+            return Err(Stopped);
+        }
+        deleted.files.sort_unstable();
+        self.deleted_names(&mut deleted, &blocks)?;
+        Ok(deleted)
+    }
+
+    fn deleted_names(&self, deleted: &mut Deleted, blocks: &[DiskAddr]) -> Result<(), Stopped> {
+        for number in &deleted.files {
+            let inode = self.evidence.inode(*number);
+            let parents = match inode.core() {
+                Some(_) => self.evidence.attributes(&inode).parents,
+                None => self.evidence.parents_left(&inode),
+            };
+            if let Some(found) = parents.into_iter().next() {
+                deleted.names.insert(*number, (found.parent, found.name.into_vec()));
+            }
+        }
+        for (at, done) in blocks.iter().zip(0..) {
+            self.step("looking for deleted names", done, blocks.len() as u64)?;
+            let Some((owner, found)) = self.evidence.directory_block(*at) else { continue };
+            let old = self.evidence.deleted_names(*at);
+            // A block that was freed keeps its entries as they were.
+            for FoundName { name, child, .. } in old.into_iter().chain(found.names) {
+                if deleted.files.binary_search(&child).is_ok() {
+                    deleted.names.entry(child).or_insert((owner, name.into_vec()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether an inode that is not in use has contents that can be salvaged.
+fn is_file(
+    evidence: &Evidence<'_>,
+    claims: &Claims,
+    space: &FreeSpace,
+    inode: &InodeEvidence,
+) -> bool {
+    let (InodeState::Sound(core) | InodeState::Free(core)) = &inode.state else { return false };
+    let is_kept = match core.file_type() {
+        Some(FileType::Regular) => true,
+        // A short target lies in the inode.
+        Some(FileType::Symlink) => return evidence.link_target(inode).is_whole,
+        Some(_) => false,
+        None => core.is_free(),
+    };
+    if !is_kept {
+        return false;
+    }
+    let map = map_of(evidence, inode, core);
+    if core.is_free() && map.extents.first().is_some_and(|first| is_metadata(evidence, first)) {
+        return false;
+    }
+    let is_free = |extent: &Extent| !space.free_parts(evidence, claims, extent).is_empty();
+    map.extents.iter().any(is_free) || (!core.is_free() && core.size == 0)
+}
+
+/// Returns the map of a deleted file.
+fn map_of(evidence: &Evidence<'_>, inode: &InodeEvidence, core: &InodeCore) -> ForkEvidence {
+    if core.is_free() {
+        evidence.remains(inode, ForkKind::Data)
+    } else {
+        evidence.extents(inode, ForkKind::Data)
+    }
+}
+
+/// Returns whether the first block of an extent is a block of a directory or of a link's target.
+fn is_metadata(evidence: &Evidence<'_>, first: &Extent) -> bool {
+    const MAGICS: [&[u8; 4]; 4] = [b"XDB3", b"XDD3", b"XDF3", b"XSLM"];
+    let mut start = [0; 512];
+    let at = evidence.geometry().block_disk_addr(first.start);
+    at.is_some_and(|at| evidence.read(at, &mut start).is_ok())
+        && MAGICS.iter().any(|magic| start.starts_with(*magic))
+}
+
+impl Salvage<'_> {
+    /// Returns deleted file `index`: its name below `deleted`, its inode, and its last known
+    /// directory and name.
+    pub(crate) fn deleted_file(
+        &self,
+        index: usize,
+    ) -> Option<(Vec<u8>, InodeEvidence, Option<LastName>)> {
+        let number = *self.deleted.files.get(index)?;
+        let last_name = self.deleted.names.get(&number).cloned();
+        let mut name = number.0.to_string().into_bytes();
+        if let Some((_, last)) = &last_name {
+            name.push(b'-');
+            name.extend_from_slice(last);
+            name.truncate(MOST_NAME_BYTES);
+        }
+        Some((name, self.evidence.inode(number), last_name))
+    }
+
+    /// Returns the mode to use for deleted file `index`, or 0 if the inode has its own.
+    pub(crate) fn deleted_mode(&self, index: usize) -> u16 {
+        let number = self.deleted.files.get(index).copied();
+        let inode = number.map(|number| self.evidence.inode(number));
+        let has_mode = inode.is_some_and(|inode| inode.core().is_some());
+        if has_mode { 0 } else { FileType::Regular.mode_bits() | 0o600 }
+    }
+
+    /// Returns the contents of a deleted file, without the blocks that are in use again.
+    pub(crate) fn deleted_contents(
+        &self,
+        inode: &InodeEvidence,
+        remarks: &mut Remarks,
+    ) -> Contents {
+        let block_log = self.evidence.geometry().block_log;
+        let core = inode.any_core().expect("a deleted file has a core");
+        let map = map_of(&self.evidence, inode, core);
+        let end = map.extents.last().map_or(0, |last| last.end().0);
+        let mut kept = ForkEvidence { missing: map.missing, ..ForkEvidence::default() };
+        for extent in &map.extents {
+            let mut next = extent.file_block;
+            for part in self.deleted.space.free_parts(&self.evidence, &self.claims, extent) {
+                let (start, end) = (part.file_block, part.end());
+                kept.missing.extend(gap(next, start));
+                kept.extents.push(part);
+                next = end;
+            }
+            kept.missing.extend(gap(next, extent.end()));
+        }
+        if !kept.missing.is_empty() {
+            remarks.note("blocks that are in use again are left out");
+        }
+        let size = if core.is_free() {
+            remarks.note("the size is not known: the contents end with a whole block");
+            end.checked_shl(block_log.into()).unwrap_or(u64::MAX)
+        } else {
+            core.size
+        };
+        Contents::new(kept, size, block_log)
+    }
+}
+
+fn gap(start: FileBlock, end: FileBlock) -> Option<FileRange> {
+    (start < end).then_some(FileRange { start, end })
+}

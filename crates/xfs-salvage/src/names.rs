@@ -1,0 +1,61 @@
+//! Names that come from parent pointers, for directories that are damaged or gone.
+
+use std::collections::BTreeMap;
+
+use xfs_evidence::AttributeEvidence;
+use xfs_format::InodeNumber;
+
+/// The most names that are kept. A volume with more names in damaged directories has orphans.
+const MOST_NAMES: u64 = 1 << 26;
+
+/// A name that a parent pointer gives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PointerName {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) child: InodeNumber,
+}
+
+/// The names of damaged and missing directories.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    by_parent: BTreeMap<InodeNumber, Vec<PointerName>>,
+    count: u64,
+    /// Number of names that were left out.
+    pub(crate) dropped: u64,
+}
+
+impl Names {
+    /// Takes the parent pointers of an inode that lead to one of the wanted directories.
+    /// `generation_of` returns the generation of a directory that is wanted: `None` inside if the
+    /// directory is gone and its generation is not known.
+    pub(crate) fn take(
+        &mut self,
+        child: InodeNumber,
+        attributes: &AttributeEvidence,
+        generation_of: impl Fn(InodeNumber) -> Option<Option<u32>>,
+    ) {
+        for pointer in &attributes.parents {
+            let Some(generation) = generation_of(pointer.parent) else { continue };
+            if generation.is_some_and(|generation| generation != pointer.generation) {
+                continue;
+            }
+            if self.count >= MOST_NAMES {
+                self.dropped += 1;
+                continue;
+            }
+            self.count += 1;
+            let names = self.by_parent.entry(pointer.parent).or_default();
+            names.push(PointerName { name: pointer.name.clone(), child });
+        }
+    }
+
+    /// Returns the names of a directory.
+    pub(crate) fn of(&self, parent: InodeNumber) -> &[PointerName] {
+        self.by_parent.get(&parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the directories from `from` on that have names, in order.
+    pub(crate) fn parents(&self, from: InodeNumber) -> impl Iterator<Item = InodeNumber> + '_ {
+        self.by_parent.range(from..).map(|(parent, _)| *parent)
+    }
+}

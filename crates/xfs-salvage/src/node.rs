@@ -1,0 +1,357 @@
+//! The tree that is salvaged: files, directories, and the directories for what has no place.
+//!
+//! Owns: walking names lazily, directories that exist only by the parent pointers of their
+//! children, orphans, and the report on each file. Does **not** own: where copies go.
+//!
+//! A node reports when it is dropped: by then its contents have been read, so the report knows the
+//! ranges that the device refused.
+//!
+//! The walk must be depth first. The orphans come after everything else in the root, because only
+//! then it is known which inodes no name has led to.
+
+mod entries;
+
+use std::cell::{OnceCell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use xfs_evidence::{FoundValue, InodeEvidence};
+use xfs_format::InodeNumber;
+use xfs_format::attr::Namespace;
+use xfs_format::inode::{DeviceNumber, FileType, InodeFlags2};
+use xfs_format::timestamp::Timestamp;
+
+use crate::contents::Contents;
+use crate::inventory::Mark;
+use crate::report::{FileReport, Origin, Remarks, Status};
+use crate::survey::{Salvage, doubt};
+
+pub use entries::NodeEntries;
+
+/// The most levels of directories. Deeper ones are salvaged as orphans.
+pub(crate) const MOST_LEVELS: u32 = 2048;
+/// The mode of files whose mode is not known, without type.
+const UNKNOWN_MODE: u16 = 0o600;
+/// The mode of regular files whose inode is gone.
+const GONE_MODE: u16 = FileType::Regular.mode_bits() | UNKNOWN_MODE;
+/// The mode of directories that exist only by the names of their children.
+const MADE_MODE: u16 = 0o755;
+
+/// The position of a node in the tree.
+pub(crate) struct Position {
+    parent: Option<Rc<Self>>,
+    name: Vec<u8>,
+    level: u32,
+}
+
+impl Position {
+    fn top() -> Rc<Self> {
+        Rc::new(Self { parent: None, name: Vec::new(), level: 0 })
+    }
+
+    fn below(parent: &Rc<Self>, name: Vec<u8>) -> Rc<Self> {
+        Rc::new(Self { level: parent.level + 1, parent: Some(Rc::clone(parent)), name })
+    }
+
+    /// Returns the path below the destination.
+    fn path(&self) -> Vec<u8> {
+        let mut names = vec![self.name.as_slice()];
+        let mut at = self.parent.as_ref();
+        while let Some(position) = at {
+            names.push(&position.name);
+            at = position.parent.as_ref();
+        }
+        names.reverse();
+        names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(&b'/')
+    }
+}
+
+/// What a node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    /// The destination itself.
+    Top,
+    /// An inode that can be read.
+    Inode,
+    /// A directory whose inode is gone. Its names come from parent pointers.
+    GoneDirectory,
+    /// A regular file whose inode is gone. Its contents come from the reverse map.
+    GoneFile,
+    /// The directory of the inodes that no name has led to.
+    Orphans,
+    /// The directory of the deleted files.
+    DeletedFiles,
+}
+
+/// A file or directory that is salvaged.
+pub struct Node<'a> {
+    salvage: &'a Salvage<'a>,
+    kind: NodeKind,
+    inode: InodeEvidence,
+    origin: Origin,
+    position: Rc<Position>,
+    /// The mode to use if the inode's own cannot be believed.
+    mode: u16,
+    contents: OnceCell<Contents>,
+    remarks: RefCell<Remarks>,
+    last_name: Option<(InodeNumber, Vec<u8>)>,
+}
+
+/// The facts of a file.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// The inode number.
+    pub inode: u64,
+    /// Type and permissions.
+    pub mode: u16,
+    /// Number of names.
+    pub links: u32,
+    /// User ID of the owner.
+    pub uid: u32,
+    /// Group ID.
+    pub gid: u32,
+    /// Project ID.
+    pub project: u32,
+    /// Length of the contents in bytes.
+    pub size: u64,
+    /// Number of filesystem blocks, as the inode counts them.
+    pub blocks: u64,
+    /// The device number of a device file.
+    pub device: Option<DeviceNumber>,
+    /// The times of last access, modification, change, and of creation.
+    pub times: [Timestamp; 4],
+    /// Inode flags, as in FS_IOC_FSGETXATTR.
+    pub xflags: u32,
+}
+
+/// An extended attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The name without a prefix.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+impl<'a> Salvage<'a> {
+    /// Returns the top of the tree. Its entries are those of the root directory, then `orphans` and
+    /// `deleted`.
+    #[must_use]
+    pub fn top(&'a self) -> Node<'a> {
+        let number = self.root.unwrap_or(InodeNumber(0));
+        let inode = self.evidence.inode(number);
+        if self.root.is_some() {
+            self.inventory.borrow_mut().mark(number, Mark::Visited);
+        }
+        self.node(NodeKind::Top, inode, Origin::Entry, Position::top())
+    }
+
+    fn node(
+        &'a self,
+        kind: NodeKind,
+        inode: InodeEvidence,
+        origin: Origin,
+        position: Rc<Position>,
+    ) -> Node<'a> {
+        let mut remarks = Remarks::default();
+        if let Some(text) = doubt(&inode) {
+            remarks.doubt(text);
+        }
+        Node {
+            salvage: self,
+            kind,
+            inode,
+            origin,
+            position,
+            mode: 0,
+            contents: OnceCell::new(),
+            remarks: RefCell::new(remarks),
+            last_name: None,
+        }
+    }
+}
+
+impl Node<'_> {
+    /// Returns the path below the destination.
+    #[must_use]
+    pub fn path(&self) -> Vec<u8> {
+        self.position.path()
+    }
+
+    /// Returns the facts of the file. Facts of a doubtful inode are returned as they are.
+    #[must_use]
+    pub fn facts(&self) -> NodeFacts {
+        let zero = Timestamp::default();
+        let core = match self.kind {
+            NodeKind::Inode => self.inode.any_core(),
+            NodeKind::Top => self.inode.core(),
+            _ => None,
+        };
+        let Some(core) = core else {
+            let is_file = self.kind == NodeKind::GoneFile;
+            let directory = FileType::Directory.mode_bits() | MADE_MODE;
+            return NodeFacts {
+                inode: self.made_number(),
+                mode: if is_file { GONE_MODE } else { directory },
+                links: 2,
+                uid: 0,
+                gid: 0,
+                project: 0,
+                size: self.contents().map_or(0, Contents::size),
+                blocks: 0,
+                device: None,
+                times: [zero; 4],
+                xflags: 0,
+            };
+        };
+        // A doubtful count of links must not make two files of one.
+        let links = if self.inode.is_sound() { core.nlink } else { core.nlink.max(2) };
+        NodeFacts {
+            inode: core.number.0,
+            mode: if self.mode == 0 { core.mode } else { self.mode },
+            links,
+            uid: core.uid,
+            gid: core.gid,
+            project: core.project_id,
+            size: self.contents().map_or(core.size, Contents::size),
+            blocks: core.blocks,
+            device: core.rdev,
+            times: [core.access_time, core.modify_time, core.change_time, core.birth_time],
+            xflags: core.xflags().bits(),
+        }
+    }
+
+    /// Returns the number of a directory that has no inode.
+    fn made_number(&self) -> u64 {
+        match self.kind {
+            NodeKind::Orphans => u64::MAX - 1,
+            NodeKind::DeletedFiles => u64::MAX - 2,
+            _ => self.inode.number.0,
+        }
+    }
+
+    /// Returns the contents of a regular file.
+    #[must_use]
+    pub fn contents(&self) -> Option<&Contents> {
+        if self.kind == NodeKind::GoneFile {
+            return Some(self.contents.get_or_init(|| self.open_gone()));
+        }
+        let core = self.inode.any_core()?;
+        let mode = if self.mode == 0 { core.mode } else { self.mode };
+        let is_file = FileType::from_mode(mode) == Some(FileType::Regular);
+        if self.kind != NodeKind::Inode || !is_file {
+            return None;
+        }
+        Some(self.contents.get_or_init(|| self.open()))
+    }
+
+    /// Opens the contents of a file whose inode is gone.
+    fn open_gone(&self) -> Contents {
+        let block_log = self.salvage.evidence.geometry().block_log;
+        let remarks = &mut *self.remarks.borrow_mut();
+        remarks.doubt(
+            "the inode is gone: the contents come from the reverse map and end with a whole block; \
+             owner, mode and times are not known",
+        );
+        let map = self.salvage.map_of_gone(self.inode.number).unwrap_or_default();
+        let end = map.extents.last().map_or(0, |last| last.end().0);
+        Contents::new(map, end.checked_shl(block_log.into()).unwrap_or(u64::MAX), block_log)
+    }
+
+    fn open(&self) -> Contents {
+        let geometry = self.salvage.evidence.geometry();
+        let remarks = &mut *self.remarks.borrow_mut();
+        let core = self.inode.any_core().expect("the caller has looked at the core");
+        if self.origin == Origin::Deleted {
+            return self.salvage.deleted_contents(&self.inode, remarks);
+        }
+        if core.is_realtime() {
+            remarks.lack("the contents are on a realtime device");
+            let none = xfs_evidence::ForkEvidence::default();
+            return Contents::new(none, core.size, geometry.block_log);
+        }
+        let map = self.salvage.map(&self.inode, remarks);
+        let claims = &self.salvage.claims;
+        let is_shared = core.flags2.contains(InodeFlags2::REFLINK);
+        let is_doubled = |extent| !is_shared && claims.is_doubled(extent, geometry);
+        if map.extents.iter().any(is_doubled) {
+            remarks.doubt("another file claims some of the same blocks");
+        }
+        Contents::new(map, core.size, geometry.block_log)
+    }
+
+    /// Returns the next range at or after `offset` that holds data and can be read.
+    #[must_use]
+    pub fn data_after(&self, offset: u64) -> Option<Range<u64>> {
+        self.contents()?.data_after(&self.salvage.evidence, offset)
+    }
+
+    /// Fills `buffer` with contents from `offset` on, and returns the number of bytes. Holes and
+    /// missing ranges give zeros.
+    #[must_use]
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let contents = self.contents();
+        contents.map_or(0, |contents| contents.read_at(&self.salvage.evidence, offset, buffer))
+    }
+
+    /// Returns the target of a symbolic link, as far as it can be read.
+    #[must_use]
+    pub fn target(&self) -> Vec<u8> {
+        let found = self.salvage.evidence.link_target(&self.inode);
+        if !found.is_whole {
+            let damage = found.damages.first().map_or_else(String::new, ToString::to_string);
+            self.remarks.borrow_mut().lack(format!("the target is not whole: {damage}"));
+        }
+        found.target
+    }
+
+    /// Returns the extended attributes that can be read.
+    #[must_use]
+    pub fn attributes(&self) -> Vec<Attribute> {
+        if !matches!(self.kind, NodeKind::Inode | NodeKind::Top) {
+            return Vec::new();
+        }
+        let found = self.salvage.evidence.attributes(&self.inode);
+        if let Some(damage) = found.damages.first() {
+            self.remarks.borrow_mut().lack(format!("attributes are damaged: {damage}"));
+        }
+        let whole = found.attributes.into_iter().filter_map(|found| match found.value {
+            FoundValue::Whole(value) => Some((found.namespace, found.name.into_vec(), value)),
+            FoundValue::Lost { .. } => None,
+        });
+        whole.map(|(namespace, name, value)| Attribute { namespace, name, value }).collect()
+    }
+
+    /// Returns the report on the file. It is complete after the contents have been read.
+    fn report(&self) -> FileReport {
+        let remarks = self.remarks.borrow();
+        let missing = self.contents.get().map(Contents::missing).unwrap_or_default();
+        let status = match (!missing.is_empty() || remarks.is_partial, remarks.is_doubtful) {
+            (true, _) => Status::Partial,
+            (false, true) => Status::Doubtful,
+            (false, false) => Status::Complete,
+        };
+        let facts = self.facts();
+        FileReport {
+            path: self.path(),
+            inode: self.inode.number,
+            mode: facts.mode,
+            size: facts.size,
+            status,
+            origin: self.origin,
+            last_name: self.last_name.clone(),
+            missing,
+            reasons: remarks.texts.clone(),
+        }
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        if !matches!(self.kind, NodeKind::Orphans | NodeKind::DeletedFiles) {
+            self.salvage.report(&self.report());
+        }
+    }
+}

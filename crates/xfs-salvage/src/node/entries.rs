@@ -1,0 +1,373 @@
+//! The entries of a directory that is salvaged.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::vec;
+
+use xfs_evidence::{InodeEvidence, Trust};
+use xfs_format::InodeNumber;
+use xfs_format::directory::EntryType;
+use xfs_format::inode::FileType;
+
+use super::{MOST_LEVELS, Node, NodeKind, Position, UNKNOWN_MODE};
+use crate::inventory::Mark;
+use crate::report::{FileReport, Origin, Remarks, Status};
+use crate::survey::Salvage;
+
+/// A name of a directory, from whatever source.
+struct Candidate {
+    name: Vec<u8>,
+    child: InodeNumber,
+    entry_type: EntryType,
+    origin: Origin,
+    is_doubtful: bool,
+}
+
+/// The entries of a directory, which are made one by one.
+pub struct NodeEntries<'a> {
+    salvage: &'a Salvage<'a>,
+    position: Rc<Position>,
+    names: vec::IntoIter<Candidate>,
+    /// The directories that follow the names of the root.
+    extra: vec::IntoIter<(NodeKind, Vec<u8>)>,
+    rest: Rest,
+}
+
+/// What follows the names.
+enum Rest {
+    Nothing,
+    Orphans(OrphanPass, InodeNumber),
+    Deleted(usize),
+}
+
+/// The order in which orphans are found. A directory comes before what is in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OrphanPass {
+    /// Directories whose inode is gone.
+    Gone,
+    /// Directories whose parent is not an orphan itself.
+    Tops,
+    /// Directories that are left: they are inside each other.
+    Rings,
+    /// Everything else.
+    Files,
+}
+
+impl<'a> Node<'a> {
+    /// Returns the entries of a directory.
+    #[must_use]
+    pub fn entries(&self) -> NodeEntries<'a> {
+        let rest = match self.kind {
+            NodeKind::Orphans => Rest::Orphans(OrphanPass::Gone, InodeNumber(0)),
+            NodeKind::DeletedFiles => Rest::Deleted(0),
+            _ => Rest::Nothing,
+        };
+        let is_deep = self.position.level >= MOST_LEVELS;
+        if is_deep {
+            let text = "deeper than 2048 directories: what is in it is salvaged as orphans";
+            self.remarks.borrow_mut().lack(text);
+        }
+        let names = match self.kind {
+            NodeKind::Orphans | NodeKind::DeletedFiles => Vec::new(),
+            _ if is_deep => Vec::new(),
+            _ => self.candidates(),
+        };
+        let extra = if self.kind == NodeKind::Top { self.extra(&names) } else { Vec::new() };
+        NodeEntries {
+            salvage: self.salvage,
+            position: Rc::clone(&self.position),
+            names: names.into_iter(),
+            extra: extra.into_iter(),
+            rest,
+        }
+    }
+
+    /// Returns the names of the directory from its entries and from parent pointers. Of one name
+    /// the best source counts.
+    fn candidates(&self) -> Vec<Candidate> {
+        let number = self.inode.number;
+        let remarks = &mut *self.remarks.borrow_mut();
+        let mut candidates = Vec::new();
+        if self.inode.core().is_some_and(|core| core.file_type() == Some(FileType::Directory)) {
+            let found = self.salvage.directory(&self.inode, remarks);
+            if let Some(damage) = found.damages.first() {
+                remarks.note(format!("the directory is damaged: {damage}"));
+            }
+            let is_damaged = !found.damages.is_empty() || !found.missing.is_empty();
+            if is_damaged && self.salvage.names.of(number).is_empty() {
+                remarks.lack("names may be missing");
+            } else if is_damaged {
+                remarks.doubt("missing names come from parent pointers");
+            }
+            candidates.extend(found.names.into_iter().map(|name| Candidate {
+                name: name.name.into_vec(),
+                child: name.child,
+                entry_type: name.entry_type,
+                origin: Origin::Entry,
+                is_doubtful: name.trust == Trust::Doubtful,
+            }));
+        } else if self.salvage.root.is_some() || self.kind != NodeKind::Top {
+            remarks.doubt("the inode is gone; names come from its blocks and parent pointers");
+            candidates.extend(self.salvage.names_of_gone(number).into_iter().map(|name| {
+                Candidate {
+                    name: name.name.into_vec(),
+                    child: name.child,
+                    entry_type: name.entry_type,
+                    origin: Origin::Entry,
+                    is_doubtful: name.trust == Trust::Doubtful,
+                }
+            }));
+        }
+        candidates.extend(self.salvage.names.of(number).iter().map(|name| Candidate {
+            name: name.name.to_vec(),
+            child: name.child,
+            entry_type: EntryType::Unknown,
+            origin: Origin::ParentPointer,
+            is_doubtful: false,
+        }));
+        // A sound entry counts before a parent pointer, and that before a doubtful entry.
+        let rank = |candidate: &Candidate| {
+            (candidate.is_doubtful, candidate.origin == Origin::ParentPointer)
+        };
+        candidates.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| rank(a).cmp(&rank(b))));
+        candidates.dedup_by(|later, first| later.name == first.name);
+        candidates
+    }
+
+    /// Returns the directories that follow the names of the root, with names that are not taken.
+    fn extra(&self, names: &[Candidate]) -> Vec<(NodeKind, Vec<u8>)> {
+        let taken: BTreeSet<&[u8]> = names.iter().map(|name| name.name.as_slice()).collect();
+        let free_name = |name: &str| {
+            let numbered = (1..).map(|number| format!("{name}~{number}").into_bytes());
+            let mut all = std::iter::once(name.as_bytes().to_vec()).chain(numbered);
+            all.find(|name| !taken.contains(name.as_slice())).expect("names are finite")
+        };
+        let mut extra = vec![(NodeKind::Orphans, free_name("orphans"))];
+        if !self.salvage.deleted.is_empty() {
+            extra.push((NodeKind::DeletedFiles, free_name("deleted")));
+        }
+        extra
+    }
+}
+
+impl<'a> Iterator for NodeEntries<'a> {
+    type Item = (Vec<u8>, Node<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(candidate) = self.names.next() {
+            if let Some(node) = self.child(&candidate) {
+                return Some((candidate.name, node));
+            }
+        }
+        while let Some((kind, name)) = self.extra.next() {
+            if kind == NodeKind::Orphans && !self.has_orphans() {
+                continue;
+            }
+            let inode = self.salvage.evidence.inode(InodeNumber::NULL);
+            let position = Position::below(&self.position, name.clone());
+            return Some((name, self.salvage.node(kind, inode, Origin::Orphan, position)));
+        }
+        match self.rest {
+            Rest::Nothing => None,
+            Rest::Orphans(pass, from) => self.orphan(pass, from),
+            Rest::Deleted(index) => {
+                self.rest = Rest::Deleted(index + 1);
+                let (name, inode, last_name) = self.salvage.deleted_file(index)?;
+                let position = Position::below(&self.position, name.clone());
+                let mut node = self.salvage.node(NodeKind::Inode, inode, Origin::Deleted, position);
+                node.mode = self.salvage.deleted_mode(index);
+                node.last_name = last_name;
+                node.remarks.borrow_mut().note("deleted: the contents are not verified");
+                Some((name, node))
+            }
+        }
+    }
+}
+
+impl<'a> NodeEntries<'a> {
+    fn mark(&self, number: InodeNumber) -> bool {
+        self.salvage.inventory.borrow_mut().mark(number, Mark::Visited)
+    }
+
+    /// Makes the node of a name. Returns `None` if nothing is left of the file, which is reported.
+    fn child(&self, candidate: &Candidate) -> Option<Node<'a>> {
+        let inode = self.salvage.evidence.inode(candidate.child);
+        let position = Position::below(&self.position, candidate.name.clone());
+        let Some(kind) = self.kind_of(candidate, &inode) else {
+            // A doubtful entry whose inode does not exist is taken for garbage.
+            if !candidate.is_doubtful {
+                self.mark(candidate.child);
+                self.lose(candidate, &position, "the inode is gone");
+            }
+            return None;
+        };
+        let is_directory = kind == NodeKind::GoneDirectory
+            || inode.core().is_some_and(|core| core.file_type() == Some(FileType::Directory));
+        let is_first = self.mark(candidate.child);
+        if is_directory && !is_first {
+            self.lose(candidate, &position, "the directory has been salvaged under another name");
+            return None;
+        }
+        let mut node = self.salvage.node(kind, inode, candidate.origin, position);
+        let remarks = node.remarks.get_mut();
+        if candidate.is_doubtful {
+            remarks.doubt("the entry is in a damaged directory block");
+        }
+        if candidate.origin == Origin::ParentPointer {
+            remarks.note("the name comes from a parent pointer");
+        }
+        let is_used = self.salvage.inventory.borrow().has(candidate.child, Mark::Used);
+        if kind == NodeKind::Inode && !is_used {
+            remarks.doubt("the inode btree has the inode as free");
+        }
+        node.mode = mode_of(&node.inode, candidate.entry_type);
+        Some(node)
+    }
+
+    /// Returns what the node of a name stands for, or `None` if nothing is left of the file.
+    fn kind_of(&self, candidate: &Candidate, inode: &InodeEvidence) -> Option<NodeKind> {
+        let number = candidate.child;
+        if inode.core().is_some() {
+            return Some(NodeKind::Inode);
+        }
+        let salvage = self.salvage;
+        let has_names =
+            !salvage.names.of(number).is_empty() || salvage.strays.contains_key(&number);
+        let map = salvage.map_of_gone(number);
+        match candidate.entry_type {
+            EntryType::Directory if map.is_some() => Some(NodeKind::GoneDirectory),
+            EntryType::Regular if map.is_some() => Some(NodeKind::GoneFile),
+            _ if has_names => Some(NodeKind::GoneDirectory),
+            _ => None,
+        }
+    }
+
+    /// Reports a name of which nothing is left.
+    fn lose(&self, candidate: &Candidate, position: &Position, reason: &str) {
+        let file_type = candidate.entry_type.file_type();
+        self.salvage.report(&FileReport {
+            path: position.path(),
+            inode: candidate.child,
+            mode: file_type.map_or(0, FileType::mode_bits),
+            size: 0,
+            status: Status::Lost,
+            origin: candidate.origin,
+            last_name: None,
+            missing: Vec::new(),
+            reasons: vec![reason.to_owned()],
+        });
+    }
+
+    fn has_orphans(&self) -> bool {
+        let inventory = self.salvage.inventory.borrow();
+        let used = inventory.next(InodeNumber(0), Mark::Used, Some(Mark::Visited));
+        let mut gone =
+            self.salvage.names.parents(InodeNumber(0)).chain(self.salvage.strays.keys().copied());
+        let gone = gone.any(|parent| !inventory.has(parent, Mark::Visited));
+        used.is_some() || gone
+    }
+
+    /// Returns the next orphan, at or after inode `from` in this pass or in a later one.
+    fn orphan(&mut self, pass: OrphanPass, from: InodeNumber) -> Option<(Vec<u8>, Node<'a>)> {
+        let (mut pass, mut from) = (pass, from);
+        loop {
+            let found = match pass {
+                OrphanPass::Gone => self.gone_directory(from),
+                OrphanPass::Tops | OrphanPass::Rings => self.unvisited(from, Mark::Directory),
+                OrphanPass::Files => self.unvisited(from, Mark::Used),
+            };
+            let Some(number) = found else {
+                from = InodeNumber(0);
+                pass = match pass {
+                    OrphanPass::Gone => OrphanPass::Tops,
+                    OrphanPass::Tops => OrphanPass::Rings,
+                    OrphanPass::Rings => OrphanPass::Files,
+                    OrphanPass::Files => return None,
+                };
+                continue;
+            };
+            from = InodeNumber(number.0 + 1);
+            self.rest = Rest::Orphans(pass, from);
+            let inode = self.salvage.evidence.inode(number);
+            if pass == OrphanPass::Tops && !self.is_top(&inode) {
+                continue;
+            }
+            if let Some(orphan) = self.orphan_node(pass, inode) {
+                return Some(orphan);
+            }
+        }
+    }
+
+    fn unvisited(&self, from: InodeNumber, wanted: Mark) -> Option<InodeNumber> {
+        self.salvage.inventory.borrow().next(from, wanted, Some(Mark::Visited))
+    }
+
+    fn gone_directory(&self, from: InodeNumber) -> Option<InodeNumber> {
+        let inventory = self.salvage.inventory.borrow();
+        let is_gone = |parent: &InodeNumber| {
+            !inventory.has(*parent, Mark::Directory) && !inventory.has(*parent, Mark::Visited)
+        };
+        let named = self.salvage.names.parents(from).find(is_gone);
+        let stray = self.salvage.strays.range(from..).map(|(owner, _)| *owner).find(is_gone);
+        named.into_iter().chain(stray).min()
+    }
+
+    /// Returns whether no orphan directory is the parent of this one.
+    fn is_top(&self, inode: &InodeEvidence) -> bool {
+        let parent = self.salvage.evidence.entries(inode).parent;
+        parent.is_none_or(|parent| {
+            let inventory = self.salvage.inventory.borrow();
+            parent == inode.number
+                || !inventory.has(parent, Mark::Directory)
+                || inventory.has(parent, Mark::Visited)
+        })
+    }
+
+    fn orphan_node(&self, pass: OrphanPass, inode: InodeEvidence) -> Option<(Vec<u8>, Node<'a>)> {
+        let number = inode.number;
+        self.mark(number);
+        let name = number.0.to_string().into_bytes();
+        let position = Position::below(&self.position, name.clone());
+        if pass != OrphanPass::Gone && inode.core().is_none() {
+            self.salvage.report(&FileReport {
+                path: position.path(),
+                inode: number,
+                mode: 0,
+                size: 0,
+                status: Status::Lost,
+                origin: Origin::Orphan,
+                last_name: None,
+                missing: Vec::new(),
+                reasons: vec!["the inode is gone, and no name led to it".to_owned()],
+            });
+            return None;
+        }
+        let kind = match pass {
+            OrphanPass::Gone => NodeKind::GoneDirectory,
+            _ => NodeKind::Inode,
+        };
+        let mut remarks = Remarks::default();
+        remarks.note(match inode.core() {
+            Some(core) if core.nlink == 0 => "unlinked while it was open: it has no name",
+            _ => "no name led to the inode",
+        });
+        let pointers = self.salvage.evidence.attributes(&inode).parents;
+        let last_name = pointers.into_iter().next();
+        let mut node = self.salvage.node(kind, inode, Origin::Orphan, position);
+        node.mode = mode_of(&node.inode, EntryType::Unknown);
+        node.last_name = last_name.map(|found| (found.parent, found.name.into_vec()));
+        node.remarks.get_mut().texts.splice(0..0, remarks.texts);
+        Some((name, node))
+    }
+}
+
+/// Returns the mode to use in place of the inode's own, or 0. The type comes from the entry if the
+/// inode has none.
+fn mode_of(inode: &InodeEvidence, entry_type: EntryType) -> u16 {
+    let Some(core) = inode.any_core() else { return 0 };
+    if core.file_type().is_some() {
+        return 0;
+    }
+    let file_type = entry_type.file_type().unwrap_or(FileType::Regular);
+    file_type.mode_bits() | UNKNOWN_MODE
+}

@@ -1,0 +1,152 @@
+//! The report on one file, and the totals of a run.
+
+use xfs_evidence::ByteRange;
+use xfs_format::InodeNumber;
+
+/// How much of a file was salvaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// All bytes were read, and every structure that leads to them passed its checks.
+    Complete,
+    /// All bytes were read, but a structure that leads to them is damaged or contradicts another.
+    Doubtful,
+    /// Ranges are missing.
+    Partial,
+    /// Nothing is left but what the report says.
+    Lost,
+}
+
+impl Status {
+    /// Returns the word for the status in a manifest.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Doubtful => "doubtful",
+            Self::Partial => "partial",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// Where the name of a file comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An entry of a directory.
+    Entry,
+    /// A parent pointer of the file, because its directory lacks the entry.
+    ParentPointer,
+    /// No name led to the file. It lies under its inode number.
+    Orphan,
+    /// The inode is free: the file was deleted.
+    Deleted,
+}
+
+impl Origin {
+    /// Returns the word for the origin in a manifest.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::ParentPointer => "parent_pointer",
+            Self::Orphan => "orphan",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// The report on one file or directory.
+#[derive(Clone, Debug)]
+pub struct FileReport {
+    /// The path below the destination.
+    pub path: Vec<u8>,
+    /// The inode number.
+    pub inode: InodeNumber,
+    /// The mode; 0 if it is not known.
+    pub mode: u16,
+    /// The length of the contents in bytes.
+    pub size: u64,
+    /// How much was salvaged.
+    pub status: Status,
+    /// Where the name comes from.
+    pub origin: Origin,
+    /// The last known name and directory of an orphan or a deleted file.
+    pub last_name: Option<(InodeNumber, Vec<u8>)>,
+    /// The ranges of the contents that are missing. They are holes in the copy.
+    pub missing: Vec<ByteRange>,
+    /// The reasons for a status other than [`Status::Complete`].
+    pub reasons: Vec<String>,
+}
+
+/// What there is to say about a file while it is copied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Remarks {
+    pub(crate) texts: Vec<String>,
+    /// Whether a remark is a reason to doubt the contents or the names.
+    pub(crate) is_doubtful: bool,
+    /// Whether a part is missing that is not a range of the contents.
+    pub(crate) is_partial: bool,
+}
+
+impl Remarks {
+    /// Adds something worth knowing.
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.texts.push(text.into());
+    }
+
+    /// Adds a reason for doubt.
+    pub(crate) fn doubt(&mut self, text: impl Into<String>) {
+        self.is_doubtful = true;
+        self.note(text);
+    }
+
+    /// Adds the loss of a part.
+    pub(crate) fn lack(&mut self, text: impl Into<String>) {
+        self.is_partial = true;
+        self.note(text);
+    }
+}
+
+/// The totals of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Number of reports with the status complete.
+    pub complete: u64,
+    /// Number of reports with the status doubtful.
+    pub doubtful: u64,
+    /// Number of reports with the status partial.
+    pub partial: u64,
+    /// Number of reports with the status lost.
+    pub lost: u64,
+    /// Number of orphans.
+    pub orphans: u64,
+    /// Number of deleted files.
+    pub deleted: u64,
+    /// Number of bytes that are missing.
+    pub missing_bytes: u64,
+}
+
+impl Totals {
+    /// Counts a report. Deleted files count as deleted only.
+    pub fn add(&mut self, report: &FileReport) {
+        match (report.origin, report.status) {
+            (Origin::Deleted, _) => {
+                self.deleted += 1;
+                return;
+            }
+            (_, Status::Complete) => self.complete += 1,
+            (_, Status::Doubtful) => self.doubtful += 1,
+            (_, Status::Partial) => self.partial += 1,
+            (_, Status::Lost) => self.lost += 1,
+        }
+        self.orphans += u64::from(report.origin == Origin::Orphan);
+        let missing = report.missing.iter().map(|range| range.end.saturating_sub(range.start));
+        self.missing_bytes = missing.fold(self.missing_bytes, u64::saturating_add);
+    }
+
+    /// Returns whether everything that the volume has in use was salvaged without a doubt.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.doubtful == 0 && self.partial == 0 && self.lost == 0 && self.orphans == 0
+    }
+}

@@ -1,0 +1,568 @@
+//! The survey: finds the inodes in use, and what the damaged ones need from elsewhere.
+//!
+//! Owns: the order of the passes, and the state that the tree needs. Does **not** own: the tree
+//! itself (`node.rs`).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use xfs_device::BlockDevice;
+use xfs_evidence::{
+    DirectoryEvidence, Evidence, ForkEvidence, FoundBlock, FoundName, InodeEvidence, InodeState,
+    Sighting, SweepProgress, Trust, sweep,
+};
+use xfs_format::btree::BtreeKind;
+use xfs_format::directory::index_start;
+use xfs_format::extent::Extent;
+use xfs_format::features::RoCompatFeatures;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeFlags2};
+use xfs_format::inode_chunk::InodeChunks;
+use xfs_format::rmap::{ReverseMap, RmapFlags, RmapOwner};
+use xfs_format::{AgInode, AgNumber, DiskAddr, FsBlock, InodeNumber, Superblock};
+
+use crate::claims::Claims;
+use crate::deleted::Deleted;
+use crate::inventory::{Inventory, Mark};
+use crate::names::Names;
+use crate::report::{FileReport, Remarks, Totals};
+
+/// The most extents of damaged files that are taken from the reverse map.
+const MOST_EXTENTS: u64 = 1 << 23;
+/// The most directory blocks without a directory that are kept.
+const MOST_STRAYS: usize = 1 << 22;
+/// The most directories that are considered as the root.
+const MOST_ROOTS: usize = 16;
+
+/// The choices of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SalvageOptions {
+    /// Whether deleted files are looked for too. The whole device is read.
+    pub deleted: bool,
+}
+
+/// Receives the progress of a survey, and may end it.
+pub trait SurveyProgress {
+    /// The step `what` has done `done` of `all` units. Returning [`ControlFlow::Break`] ends the
+    /// survey.
+    fn step(&self, what: &'static str, done: u64, all: u64) -> ControlFlow<()>;
+}
+
+impl SurveyProgress for () {
+    fn step(&self, _what: &'static str, _done: u64, _all: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// The survey was stopped by its [`SurveyProgress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the survey was stopped")]
+pub struct Stopped;
+
+/// Receives each report.
+pub(crate) type Sink = Box<dyn FnMut(&FileReport)>;
+
+/// A surveyed volume.
+pub struct Salvage<'a> {
+    pub(crate) evidence: Evidence<'a>,
+    pub(crate) inventory: RefCell<Inventory>,
+    pub(crate) claims: Claims,
+    pub(crate) names: Names,
+    /// The data forks that are not whole, with the extents that the reverse map has for them.
+    /// Inodes that are gone are among them.
+    forks: BTreeMap<InodeNumber, Vec<Extent>>,
+    /// Directory blocks that a sweep has found, of directories that are gone.
+    pub(crate) strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
+    /// Whether the reverse map of every group was read, so that it knows every extent.
+    knows_all_extents: bool,
+    pub(crate) root: Option<InodeNumber>,
+    pub(crate) deleted: Deleted,
+    notes: Vec<String>,
+    pub(crate) totals: RefCell<Totals>,
+    pub(crate) sink: RefCell<Option<Sink>>,
+}
+
+impl<'a> Salvage<'a> {
+    /// Surveys the volume on `device`. The log is not looked at: the caller may pass a device on
+    /// which it has been replayed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Stopped`] if `progress` ended the survey.
+    pub fn survey(
+        device: &'a dyn BlockDevice,
+        superblock: &'a Superblock,
+        options: SalvageOptions,
+        progress: &dyn SurveyProgress,
+    ) -> Result<Self, Stopped> {
+        let evidence = Evidence::new(device, superblock);
+        let mut survey = Survey {
+            claims: Claims::new(&superblock.geometry),
+            evidence,
+            inventory: Inventory::default(),
+            damaged: BTreeMap::new(),
+            forks: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            roots: Vec::new(),
+            is_incomplete: false,
+            knows_all_extents: superblock.geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
+            notes: Vec::new(),
+            progress,
+        };
+        survey.groups()?;
+        survey.inodes()?;
+        survey.reverse_maps()?;
+        let names = survey.names()?;
+        let root = survey.root(&names);
+        survey.leave_out_metadata();
+        let deleted = if options.deleted { survey.deleted()? } else { Deleted::default() };
+        Ok(Self {
+            evidence: survey.evidence,
+            inventory: RefCell::new(survey.inventory),
+            claims: survey.claims,
+            names,
+            forks: survey.forks,
+            strays: survey.strays,
+            knows_all_extents: survey.knows_all_extents,
+            root,
+            deleted,
+            notes: survey.notes,
+            totals: RefCell::default(),
+            sink: RefCell::new(None),
+        })
+    }
+
+    /// Passes each report to `sink`, after the file it speaks of has been copied.
+    pub fn report_to(&self, sink: impl FnMut(&FileReport) + 'static) {
+        *self.sink.borrow_mut() = Some(Box::new(sink));
+    }
+
+    /// Returns the totals of the reports so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        *self.totals.borrow()
+    }
+
+    /// Returns what the survey could not look at, in sentences.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns the number of inodes in use.
+    #[must_use]
+    pub fn inode_count(&self) -> u64 {
+        self.inventory.borrow().count(Mark::Used)
+    }
+
+    /// Returns the volume that is salvaged.
+    #[must_use]
+    pub const fn evidence(&self) -> &Evidence<'a> {
+        &self.evidence
+    }
+
+    pub(crate) fn report(&self, report: &FileReport) {
+        self.totals.borrow_mut().add(report);
+        if let Some(sink) = self.sink.borrow_mut().as_mut() {
+            sink(report);
+        }
+    }
+
+    /// Returns the map of a data fork, with the extents of the reverse map in its gaps. What is
+    /// wrong with it goes to `remarks`.
+    pub(crate) fn map(&self, inode: &InodeEvidence, remarks: &mut Remarks) -> ForkEvidence {
+        let map = self.evidence.extents(inode, ForkKind::Data);
+        self.complete_map(inode.number, map, remarks)
+    }
+
+    fn complete_map(
+        &self,
+        number: InodeNumber,
+        mut map: ForkEvidence,
+        remarks: &mut Remarks,
+    ) -> ForkEvidence {
+        let damage = map.damages.first().map(|damage| format!("the map is damaged: {damage}"));
+        let Some(more) = self.forks.get(&number) else {
+            damage.into_iter().for_each(|text| remarks.doubt(text));
+            return map;
+        };
+        map.fill(more);
+        if self.knows_all_extents {
+            // The reverse map lists every extent, so nothing is missing.
+            damage.into_iter().for_each(|text| remarks.note(text));
+            map.missing.clear();
+        } else {
+            damage.into_iter().for_each(|text| remarks.doubt(text));
+            let doubtful = std::mem::take(&mut map.doubtful);
+            map.fill(&doubtful);
+        }
+        map
+    }
+
+    /// Returns the map of an inode that is gone, as the reverse map has it: `None` if it has
+    /// nothing.
+    pub(crate) fn map_of_gone(&self, number: InodeNumber) -> Option<ForkEvidence> {
+        let extents = self.forks.get(&number).filter(|extents| !extents.is_empty())?;
+        let mut map = ForkEvidence::default();
+        map.fill(extents);
+        Some(map)
+    }
+
+    /// Returns the names of a directory whose inode is gone, from its blocks. A block that a sweep
+    /// has found gives doubtful names: it may have been freed.
+    pub(crate) fn names_of_gone(&self, number: InodeNumber) -> Vec<FoundName> {
+        let geometry = self.evidence.geometry();
+        let step = 1_usize << geometry.directory_block_log;
+        let map = self.map_of_gone(number).unwrap_or_default();
+        let by_map = map.extents.iter().flat_map(|extent| {
+            let blocks = (0..u64::from(extent.length_blocks)).step_by(step);
+            blocks.map(|index| FsBlock(extent.start.0 + index))
+        });
+        let limit = index_start(geometry);
+        let is_data = map.extents.iter().any(|extent| extent.file_block < limit);
+        let by_map = by_map.filter_map(|block| geometry.block_disk_addr(block));
+        let by_map: Vec<_> = by_map.filter(|_| is_data).map(|at| (at, true)).collect();
+        let strays = self.strays.get(&number).into_iter().flatten().map(|at| (*at, false));
+        let mut names = Vec::new();
+        for (at, is_mapped) in by_map.into_iter().chain(strays) {
+            let Some((owner, found)) = self.evidence.directory_block(at) else { continue };
+            if owner != number {
+                continue;
+            }
+            names.extend(found.names.into_iter().map(|name| match is_mapped {
+                true => name,
+                false => FoundName { trust: Trust::Doubtful, ..name },
+            }));
+        }
+        names
+    }
+
+    /// Returns the names of a directory, read through its completed map.
+    pub(crate) fn directory(
+        &self,
+        inode: &InodeEvidence,
+        remarks: &mut Remarks,
+    ) -> DirectoryEvidence {
+        let is_local = inode.any_core().is_some_and(|core| core.data_format == ForkFormat::Local);
+        if is_local {
+            return self.evidence.entries(inode);
+        }
+        let map = self.map(inode, remarks);
+        self.evidence.entries_by_map(inode, map)
+    }
+}
+
+/// The survey while it runs.
+pub(crate) struct Survey<'a, 'p> {
+    pub(crate) evidence: Evidence<'a>,
+    pub(crate) inventory: Inventory,
+    pub(crate) claims: Claims,
+    /// The directories that are not whole, with their generation.
+    damaged: BTreeMap<InodeNumber, u32>,
+    forks: BTreeMap<InodeNumber, Vec<Extent>>,
+    strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
+    /// Directories that name themselves as their parent.
+    roots: Vec<InodeNumber>,
+    /// Whether inodes may be missing or gone, so that names may be too.
+    is_incomplete: bool,
+    knows_all_extents: bool,
+    notes: Vec<String>,
+    pub(crate) progress: &'p dyn SurveyProgress,
+}
+
+/// Passes the progress of a sweep on.
+pub(crate) struct SweepStep<'p>(pub(crate) &'p dyn SurveyProgress);
+
+impl SweepProgress for SweepStep<'_> {
+    fn swept(&self, done: u64, all: u64) -> ControlFlow<()> {
+        self.0.step("reading the device", done, all)
+    }
+}
+
+impl Survey<'_, '_> {
+    pub(crate) fn step(&self, what: &'static str, done: u64, all: u64) -> Result<(), Stopped> {
+        match self.progress.step(what, done, all) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stopped),
+        }
+    }
+
+    /// Lists the inodes of each group, by its inode btree, or by a sweep where that is damaged.
+    fn groups(&mut self) -> Result<(), Stopped> {
+        let geometry = self.evidence.geometry();
+        for group in geometry.groups() {
+            self.step("listing inodes", group.0.into(), geometry.ag_count.into())?;
+            let inventory = &mut self.inventory;
+            let read = self.evidence.group_records::<InodeChunks>(group, |chunk, trust| {
+                if trust == Trust::Doubtful {
+                    return;
+                }
+                for bit in 0..64 {
+                    let number =
+                        geometry.join_inode(group, AgInode(chunk.start.0.wrapping_add(bit)));
+                    if chunk.allocated() & (1 << bit) != 0 {
+                        inventory.mark(number, Mark::Used);
+                    } else if chunk.present() & (1 << bit) != 0 {
+                        inventory.mark(number, Mark::Free);
+                    }
+                }
+            });
+            if !read.is_whole {
+                self.is_incomplete = true;
+                self.sweep_group(group)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the inodes of a group by reading all of it. If the reverse map is whole, an inode
+    /// counts only where the map has inodes: a freed inode keeps its bytes.
+    fn sweep_group(&mut self, group: AgNumber) -> Result<(), Stopped> {
+        let geometry = self.evidence.geometry();
+        let mut places = Vec::new();
+        let map = self.evidence.group_records::<ReverseMap>(group, |record, _| {
+            if record.owner == RmapOwner::Inodes {
+                places.push((record.start.0, record.end().0));
+            }
+        });
+        let is_known = map.is_whole && geometry.has_ro_compat(RoCompatFeatures::RMAPBT);
+        self.notes.push(format!(
+            "{group}: the inode btree is damaged; inodes were found by reading the group"
+        ));
+        let (inventory, strays) = (&mut self.inventory, &mut self.strays);
+        let mut on_sighting = |sighting: &Sighting, _: &[u8]| {
+            let number = InodeNumber(sighting.owner);
+            if sighting.what == FoundBlock::DirectoryData && strays.len() < MOST_STRAYS {
+                strays.entry(number).or_default().push(sighting.at);
+            }
+            let FoundBlock::Inode { is_free } = sighting.what else { return };
+            let block = geometry.split_disk_addr(sighting.at).map(|(_, block)| block.0);
+            let is_inside =
+                |block: u32| places.iter().any(|(start, end)| (*start..*end).contains(&block));
+            if is_known && !block.is_some_and(is_inside) {
+                return;
+            }
+            let mark = if is_free { Mark::Free } else { Mark::Used };
+            if !inventory.has(number, Mark::Used) && !inventory.has(number, Mark::Free) {
+                inventory.mark(number, mark);
+            }
+        };
+        let swept = sweep(
+            &self.evidence,
+            group.0..group.0 + 1,
+            &SweepStep(self.progress),
+            &mut on_sighting,
+        );
+        if swept.is_stopped { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// Looks at each inode in use: counts its blocks, and notes what is not whole.
+    fn inodes(&mut self) -> Result<(), Stopped> {
+        let all = self.inventory.count(Mark::Used);
+        let (mut next, mut done) = (InodeNumber(0), 0);
+        while let Some(number) = self.inventory.next(next, Mark::Used, None) {
+            if done % 1024 == 0 {
+                self.step("looking at inodes", done, all)?;
+            }
+            self.inode(number);
+            done += 1;
+            next = InodeNumber(number.0 + 1);
+        }
+        let inventory = &self.inventory;
+        self.strays.retain(|owner, _| !inventory.has(*owner, Mark::Readable));
+        if !self.claims.is_examined() {
+            self.notes.push("the volume is too large to look for blocks of two files".to_owned());
+        }
+        Ok(())
+    }
+
+    fn inode(&mut self, number: InodeNumber) {
+        let inode = self.evidence.inode(number);
+        let Some(core) = inode.core() else {
+            self.is_incomplete = true;
+            return;
+        };
+        self.inventory.mark(number, Mark::Readable);
+        if core.file_type() == Some(FileType::Directory) {
+            let found = self.evidence.entries(&inode);
+            self.inventory.mark(number, Mark::Directory);
+            if found.parent == Some(number) && self.roots.len() < MOST_ROOTS {
+                self.roots.push(number);
+            }
+            self.claim(&found.map.extents);
+            if !found.map.is_whole() {
+                self.forks.insert(number, Vec::new());
+            }
+            if !found.is_whole() || !inode.is_sound() {
+                self.damaged.insert(number, core.generation);
+            }
+            return;
+        }
+        let has_map = matches!(core.data_format, ForkFormat::Extents | ForkFormat::Btree);
+        if !has_map || core.is_realtime() {
+            return;
+        }
+        let map = self.evidence.extents(&inode, ForkKind::Data);
+        if !core.flags2.contains(InodeFlags2::REFLINK) {
+            self.claim(&map.extents);
+        }
+        if !map.is_whole() {
+            self.forks.insert(number, Vec::new());
+        }
+    }
+
+    fn claim(&mut self, extents: &[Extent]) {
+        let geometry = self.evidence.geometry();
+        extents.iter().for_each(|extent| self.claims.claim(extent, geometry));
+    }
+
+    /// Takes the extents of damaged forks from the reverse maps, and from leaves of their btrees
+    /// where a reverse map is damaged.
+    fn reverse_maps(&mut self) -> Result<(), Stopped> {
+        if self.forks.is_empty() && !self.is_incomplete {
+            return Ok(());
+        }
+        let geometry = self.evidence.geometry();
+        let (inventory, is_incomplete) = (&self.inventory, self.is_incomplete);
+        let (forks, mut count) = (&mut self.forks, 0);
+        for group in geometry.groups() {
+            let read = self.evidence.group_records::<ReverseMap>(group, |record, trust| {
+                let RmapOwner::Inode(owner) = record.owner else { return };
+                let is_data = !record.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE);
+                let is_gone = is_incomplete && !inventory.has(owner, Mark::Readable);
+                if !is_data || !(is_gone || forks.contains_key(&owner)) {
+                    return;
+                }
+                count += 1;
+                if trust == Trust::Sound && count <= MOST_EXTENTS {
+                    forks.entry(owner).or_default().push(Extent {
+                        file_block: record.offset,
+                        start: geometry.join_block(group, record.start),
+                        length_blocks: record.count,
+                        unwritten: record.flags.contains(RmapFlags::UNWRITTEN),
+                    });
+                }
+            });
+            self.knows_all_extents &= read.is_whole && count <= MOST_EXTENTS;
+        }
+        if self.knows_all_extents {
+            return Ok(());
+        }
+        self.notes.push(
+            "the reverse map is damaged or missing; maps of damaged files come from what is left \
+             of their btrees"
+                .to_owned(),
+        );
+        self.leaves()
+    }
+
+    fn leaves(&mut self) -> Result<(), Stopped> {
+        let evidence = &self.evidence;
+        let geometry = evidence.geometry();
+        let (forks, mut count) = (&mut self.forks, 0);
+        let mut on_sighting = |sighting: &Sighting, _: &[u8]| {
+            let is_leaf = sighting.what == FoundBlock::Btree { kind: BtreeKind::Extent, level: 0 };
+            if !is_leaf || sighting.trust != Trust::Sound {
+                return;
+            }
+            let Some(extents) = forks.get_mut(&InodeNumber(sighting.owner)) else { return };
+            let Some((group, block)) = geometry.split_disk_addr(sighting.at) else { return };
+            if let Some(leaf) = evidence.extent_leaf(geometry.join_block(group, block)) {
+                count += leaf.extents.len() as u64;
+                if count <= MOST_EXTENTS {
+                    let is_inside = |extent: &Extent| {
+                        geometry.contains_extent(extent.start, extent.length_blocks.into())
+                    };
+                    extents.extend(leaf.extents.into_iter().filter(is_inside));
+                }
+            }
+        };
+        let groups = 0..geometry.ag_count;
+        let swept = sweep(evidence, groups, &SweepStep(self.progress), &mut on_sighting);
+        if swept.is_stopped { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// Collects the names of damaged and missing directories from the parent pointers of all
+    /// inodes.
+    fn names(&mut self) -> Result<Names, Stopped> {
+        let mut names = Names::default();
+        if self.damaged.is_empty() && !self.is_incomplete {
+            return Ok(names);
+        }
+        let all = self.inventory.count(Mark::Used);
+        let (inventory, damaged) = (&self.inventory, &self.damaged);
+        for (number, done) in inventory.all(Mark::Used).zip(0..) {
+            if done % 1024 == 0 {
+                self.step("looking for names", done, all)?;
+            }
+            let inode = self.evidence.inode(number);
+            if !inode.core().is_some_and(|core| core.has_attr_fork()) {
+                continue;
+            }
+            names.take(number, &self.evidence.attributes(&inode), |parent| {
+                match (inventory.has(parent, Mark::Directory), damaged.get(&parent)) {
+                    (true, None) => None,
+                    (true, Some(generation)) => Some(Some(*generation)),
+                    (false, _) => Some(None),
+                }
+            });
+        }
+        if names.dropped > 0 {
+            let dropped = names.dropped;
+            self.notes.push(format!("{dropped} names of damaged directories were left out"));
+        }
+        Ok(names)
+    }
+
+    /// Returns the root: the superblock's, unless nothing is there and another directory is its own
+    /// parent.
+    fn root(&mut self, names: &Names) -> Option<InodeNumber> {
+        let stated = self.evidence.superblock().root_inode;
+        let is_there = |number: InodeNumber| {
+            self.inventory.has(number, Mark::Directory)
+                || !names.of(number).is_empty()
+                || self.strays.contains_key(&number)
+                || (self.forks.contains_key(&number) && !number.is_null())
+        };
+        if is_there(stated) {
+            return Some(stated);
+        }
+        let other = self.roots.first().copied();
+        let text = match other {
+            Some(root) => format!("the root directory is {root}, not {stated} as stated"),
+            None => "the root directory is gone, and no parent pointer names it".to_owned(),
+        };
+        self.notes.push(text);
+        other
+    }
+
+    /// Marks the inodes that no name leads to on a sound volume.
+    fn leave_out_metadata(&mut self) {
+        let superblock = self.evidence.superblock();
+        let quota = superblock.quota_inodes.iter().flatten().copied();
+        let others = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+        for number in quota.chain(others) {
+            self.inventory.mark(number, Mark::Visited);
+        }
+        if superblock.metadata_directory_inode.is_none() {
+            return;
+        }
+        let used: Vec<InodeNumber> = self.inventory.all(Mark::Used).collect();
+        for number in used {
+            let inode = self.evidence.inode(number);
+            let is_metadata =
+                inode.core().is_some_and(|core| core.flags2.contains(InodeFlags2::METADATA));
+            if is_metadata {
+                self.inventory.mark(number, Mark::Visited);
+            }
+        }
+    }
+}
+
+/// Returns why the core of an inode is doubtful, if it is.
+pub(crate) fn doubt(inode: &InodeEvidence) -> Option<String> {
+    match &inode.state {
+        InodeState::Doubtful(_, corruption) => Some(corruption.to_string()),
+        _ => None,
+    }
+}

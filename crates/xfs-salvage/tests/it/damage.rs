@@ -1,0 +1,271 @@
+//! Damaged volumes: what is left is delivered, and the reports tell the truth.
+
+use std::collections::BTreeSet;
+
+use xfs_device::MemoryDevice;
+use xfs_evidence::Evidence;
+use xfs_format::inode::ForkKind;
+use xfs_format::{
+    BlockKind, DiskAddr, FileBlock, FsBlock, InodeNumber, StructureAddress, Superblock,
+};
+use xfs_salvage::{Origin, RescueMap, RescuedDevice, SalvageOptions, Status};
+use xfs_testkit::{Image, Prng, golden};
+
+use crate::support::{Delivered, salvage};
+
+const BLOCK: usize = 1024;
+
+fn run(image: &Image) -> Delivered {
+    salvage(image, SalvageOptions::default())
+}
+
+fn superblock(image: &Image) -> Superblock {
+    let sector = image.bytes(DiskAddr(0), 512).unwrap();
+    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
+}
+
+/// Returns the number of the inode at a path of the undamaged image.
+fn number_of(delivered: &Delivered, path: &str) -> InodeNumber {
+    delivered.reports[path].inode
+}
+
+/// Zeros one inode.
+fn zero_inode(image: &mut Image, number: InodeNumber) {
+    let place = superblock(image).geometry.inode_location(number).unwrap();
+    let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
+    image.replace(at, &[0; 512]);
+}
+
+/// Returns the address of a block of a file's data fork.
+fn block_of(image: &Image, number: InodeNumber, block: u64) -> DiskAddr {
+    let superblock = superblock(image);
+    let evidence = Evidence::new(image, &superblock);
+    let map = evidence.extents(&evidence.inode(number), ForkKind::Data);
+    let extent = map.find(FileBlock(block)).copied().unwrap();
+    let start = FsBlock(extent.start.0 + block - extent.file_block.0);
+    superblock.geometry.block_disk_addr(start).unwrap()
+}
+
+/// Compares two deliveries: every file of `whole` must be in its place with its contents, except
+/// those below `except`.
+fn assert_equal_but(whole: &Delivered, left: &Delivered, except: &[&str]) {
+    for (path, copied) in &whole.files {
+        if except.iter().any(|gone| path.starts_with(gone)) {
+            continue;
+        }
+        assert_eq!(left.files.get(path), Some(copied), "{path}");
+    }
+}
+
+#[test]
+fn directory_block_that_is_zeroed_gets_its_names_from_parent_pointers() {
+    let mut image = golden();
+    let whole = run(&image);
+    for path in ["many", "leaf", "block"] {
+        let at = block_of(&image, number_of(&whole, path), 0);
+        image.replace(at, &vec![0; 4 * BLOCK]);
+    }
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    assert_eq!(left.reports["many"].status, Status::Doubtful);
+    assert_eq!(left.reports["node"].status, Status::Complete);
+    assert_eq!(left.totals.orphans, 0);
+    assert_eq!(left.totals.lost, 0);
+    let by_pointer =
+        left.reports.values().filter(|report| report.origin == Origin::ParentPointer).count();
+    assert!(by_pointer > 100, "{by_pointer}");
+}
+
+#[test]
+fn root_inode_that_is_zeroed_loses_no_name() {
+    let mut image = golden();
+    let whole = run(&image);
+    let root = superblock(&image).root_inode;
+    zero_inode(&mut image, root);
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    assert_eq!(left.totals.orphans, 0);
+}
+
+#[test]
+fn directory_inode_that_is_zeroed_stays_in_its_place() {
+    let mut image = golden();
+    let whole = run(&image);
+    zero_inode(&mut image, number_of(&whole, "many"));
+    zero_inode(&mut image, number_of(&whole, "deep/1/2"));
+    let left = run(&image);
+    let gone: BTreeSet<_> =
+        whole.files.keys().filter(|path| !left.files.contains_key(*path)).collect();
+    assert!(gone.is_empty(), "{gone:?}");
+    assert_eq!(left.files["many/2"], whole.files["many/2"]);
+    assert_eq!(left.reports["many"].status, Status::Doubtful);
+}
+
+#[test]
+fn file_whose_inode_is_zeroed_keeps_its_contents() {
+    let mut image = golden();
+    let whole = run(&image);
+    zero_inode(&mut image, number_of(&whole, "files/original"));
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &["files/original"]);
+    // All 40 KiB are contents, so the size is that of whole blocks.
+    assert_eq!(left.files["files/original"].hash, whole.files["files/original"].hash);
+    assert_eq!(left.files["files/original"].size, 40 << 10);
+    assert_eq!(left.reports["files/original"].status, Status::Doubtful);
+}
+
+#[test]
+fn file_without_blocks_whose_inode_is_zeroed_is_lost() {
+    let mut image = golden();
+    let whole = run(&image);
+    zero_inode(&mut image, number_of(&whole, "files/empty"));
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &["files/empty"]);
+    assert!(!left.files.contains_key("files/empty"));
+    assert_eq!(left.reports["files/empty"].status, Status::Lost);
+    assert_eq!(left.totals.lost, 1);
+}
+
+#[test]
+fn extent_btree_block_that_is_zeroed_loses_no_contents() {
+    let mut image = golden();
+    let whole = run(&image);
+    let superblock = superblock(&image);
+    let leaf = {
+        let evidence = Evidence::new(&image, &superblock);
+        let inode = evidence.inode(number_of(&whole, "files/tree"));
+        evidence.extents(&inode, ForkKind::Data).tree_blocks[0]
+    };
+    let at = superblock.geometry.block_disk_addr(leaf).unwrap();
+    image.replace(at, &[0; BLOCK]);
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    let report = &left.reports["files/tree"];
+    assert_eq!(report.status, Status::Complete, "{:?}", report.reasons);
+    assert!(!report.reasons.is_empty(), "the damage is named");
+}
+
+#[test]
+fn inode_btree_that_is_zeroed_loses_no_file() {
+    let mut image = golden();
+    let whole = run(&image);
+    let superblock = superblock(&image);
+    for group in superblock.geometry.groups() {
+        let root = Evidence::new(&image, &superblock).agi(group).unwrap().inode_btree.block;
+        let at = superblock.geometry.ag_block_disk_addr(group, root);
+        image.replace(at, &[0; BLOCK]);
+    }
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &[]);
+    assert_eq!(left.files.len(), whole.files.len());
+    assert_eq!(left.notes.len(), 2, "{:?}", left.notes);
+}
+
+#[test]
+fn noise_at_the_start_leaves_every_file_whose_inode_survives() {
+    const NOISE: u64 = 192 << 10;
+    let mut image = golden();
+    let whole = run(&image);
+    let geometry = superblock(&image).geometry;
+    let mut random = Prng::new(0x5eed);
+    let noise: Vec<u8> = (0..NOISE / 8).flat_map(|_| random.number().to_be_bytes()).collect();
+    image.replace(DiskAddr(0), &noise);
+    let is_lost = |number: InodeNumber| {
+        geometry.inode_location(number).unwrap().cluster.byte_offset().unwrap() < NOISE
+    };
+    let left = run(&image);
+    let found: BTreeSet<InodeNumber> = left.reports.values().map(|report| report.inode).collect();
+    let mut kept = 0;
+    for (path, report) in &whole.reports {
+        if is_lost(report.inode) {
+            continue;
+        }
+        kept += 1;
+        assert!(found.contains(&report.inode), "{path}");
+        // The name of the last directory of the path is the last part that can be gone.
+        let name = path.rsplit('/').next().unwrap();
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let parent = number_of(&whole, parent);
+        let is_placed = left.reports.iter().any(|(other, found)| {
+            let place = other.rsplit_once('/').map_or("", |(parent, _)| parent);
+            found.inode == report.inode
+                && other.rsplit('/').next() == Some(name)
+                && left.reports.get(place).is_some_and(|found| found.inode == parent)
+        });
+        assert!(is_placed, "{path}");
+    }
+    assert!(kept > 500, "{kept} files have their inodes after the noise");
+}
+
+#[test]
+fn ranges_that_were_not_copied_are_holes_with_a_name() {
+    let image = golden();
+    let whole = run(&image);
+    let at = block_of(&image, number_of(&whole, "files/original"), 10).byte_offset().unwrap();
+    let text = format!("0 + 1\n0 {at} +\n{at} 2048 -\n{} {} +\n", at + 2048, 64 << 20);
+    let map = RescueMap::parse(&text).unwrap();
+    let bytes = image.bytes(DiskAddr(0), image.length_bytes()).unwrap();
+    let device =
+        RescuedDevice::new(std::sync::Arc::new(MemoryDevice::from_bytes(&bytes).unwrap()), map, 0);
+    let left = salvage(&*device, SalvageOptions::default());
+    for path in ["files/original", "files/shared"] {
+        let report = &left.reports[path];
+        assert_eq!(report.status, Status::Partial);
+        let missing: Vec<_> = report.missing.iter().map(|range| (range.start, range.end)).collect();
+        assert_eq!(missing, [(10 << 10, 12 << 10)], "{path}");
+    }
+    assert_equal_but(&whole, &left, &["files/original", "files/shared"]);
+    assert_eq!(left.totals.partial, 2);
+}
+
+#[test]
+fn block_of_two_files_makes_both_doubtful() {
+    let mut image = golden();
+    let whole = run(&image);
+    let from = number_of(&whole, "files/sparse");
+    let to = number_of(&whole, "short/bb");
+    let superblock = superblock(&image);
+    let record = {
+        let evidence = Evidence::new(&image, &superblock);
+        let map = evidence.extents(&evidence.inode(to), ForkKind::Data);
+        let first = evidence.extents(&evidence.inode(from), ForkKind::Data).extents[0];
+        let mut extent = map.extents[0];
+        extent.file_block = first.file_block;
+        extent.encode().unwrap()
+    };
+    let place = superblock.geometry.inode_location(from).unwrap();
+    let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
+    let bytes = [record.high.get().to_be_bytes(), record.low.get().to_be_bytes()].concat();
+    image.edit(at, 512, BlockKind::InodeCluster, |inode| {
+        inode[176..192].copy_from_slice(&bytes);
+    });
+    let left = run(&image);
+    assert_eq!(left.reports["files/sparse"].status, Status::Doubtful);
+    assert_eq!(left.reports["short/bb"].status, Status::Doubtful);
+    assert_eq!(left.totals.doubtful, 2 + names_of(&whole, to) - 1);
+}
+
+/// Returns the number of names that an inode has.
+fn names_of(delivered: &Delivered, number: InodeNumber) -> u64 {
+    delivered.reports.values().filter(|report| report.inode == number).count() as u64
+}
+
+#[test]
+fn directory_that_is_inside_itself_ends() {
+    let mut image = golden();
+    let whole = run(&image);
+    // The only entry of the innermost directory but one leads back to the outermost.
+    let outer = number_of(&whole, "deep/1");
+    let inner = number_of(&whole, "deep/1/2/3/4/5/6/7");
+    let place = superblock(&image).geometry.inode_location(inner).unwrap();
+    let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
+    image.edit(at, 512, BlockKind::InodeCluster, |inode| {
+        // Short form: counts, parent, name length, offset, name, type, inode.
+        let number = u32::try_from(outer.0).unwrap().to_be_bytes();
+        inode[176 + 6 + 3 + 1 + 1..176 + 6 + 3 + 1 + 1 + 4].copy_from_slice(&number);
+    });
+    let left = run(&image);
+    assert_eq!(left.reports["deep/1/2/3/4/5/6/7/8"].status, Status::Lost);
+    let eighth = number_of(&whole, "deep/1/2/3/4/5/6/7/8");
+    assert_eq!(left.reports[&format!("orphans/{}", eighth.0)].origin, Origin::Orphan);
+}

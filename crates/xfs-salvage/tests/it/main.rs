@@ -1,0 +1,11 @@
+//! Tests of salvage on the golden image, whole and damaged.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that fails here has failed"
+)]
+
+mod damage;
+mod hostile;
+mod sound;
+mod support;

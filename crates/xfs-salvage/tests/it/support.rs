@@ -1,0 +1,97 @@
+//! A walk over everything that is salvaged.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+
+use xfs_device::BlockDevice;
+use xfs_evidence::find_superblock;
+use xfs_format::inode::FileType;
+use xfs_salvage::{FileReport, Node, NodeEntries, Salvage, SalvageOptions, Totals};
+
+/// The length of one read of the tests, in bytes.
+const READ_BYTES: usize = 64 << 10;
+
+/// A copied file: its type and size, and a hash of its data with their offsets or of its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) mode: u16,
+    pub(crate) size: u64,
+    pub(crate) hash: u64,
+    pub(crate) attributes: usize,
+}
+
+/// Everything that a salvage has delivered.
+#[derive(Default)]
+pub(crate) struct Delivered {
+    pub(crate) files: BTreeMap<String, Copied>,
+    pub(crate) reports: BTreeMap<String, FileReport>,
+    pub(crate) totals: Totals,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Salvages a volume, found by its superblock or a copy of it.
+pub(crate) fn salvage(device: &dyn BlockDevice, options: SalvageOptions) -> Delivered {
+    let superblock = find_superblock(device).unwrap().unwrap().superblock;
+    let salvage = Salvage::survey(device, &superblock, options, &()).unwrap();
+    let reports: Rc<RefCell<BTreeMap<String, FileReport>>> = Rc::default();
+    let kept = Rc::clone(&reports);
+    salvage.report_to(move |report| {
+        let path = String::from_utf8_lossy(&report.path).into_owned();
+        kept.borrow_mut().insert(path, report.clone());
+    });
+    let files = walk(&salvage);
+    let (totals, notes) = (salvage.totals(), salvage.notes().to_vec());
+    drop(salvage);
+    let reports = reports.borrow().clone();
+    Delivered { files, reports, totals, notes }
+}
+
+/// Walks the tree depth first and copies every file.
+fn walk(salvage: &Salvage<'_>) -> BTreeMap<String, Copied> {
+    let mut files = BTreeMap::new();
+    let top = salvage.top();
+    let entries = top.entries();
+    let mut open: Vec<(Node<'_>, NodeEntries<'_>)> = vec![(top, entries)];
+    while let Some((_, entries)) = open.last_mut() {
+        let Some((_, node)) = entries.next() else {
+            open.pop();
+            continue;
+        };
+        files.insert(String::from_utf8_lossy(&node.path()).into_owned(), copy(&node));
+        if FileType::from_mode(node.facts().mode) == Some(FileType::Directory) {
+            let entries = node.entries();
+            open.push((node, entries));
+        }
+    }
+    files
+}
+
+fn copy(node: &Node<'_>) -> Copied {
+    let facts = node.facts();
+    let mut hasher = DefaultHasher::new();
+    let mut offset = 0;
+    let mut buffer = vec![0; READ_BYTES];
+    while let Some(range) = node.data_after(offset) {
+        offset = range.start;
+        while offset < range.end {
+            let left = usize::try_from(range.end - offset).unwrap().min(READ_BYTES);
+            let count = node.read_at(&mut buffer[..left], offset);
+            assert_eq!(count, left, "a range of data is read to its end");
+            // Blocks of zeros count as holes, so that an unwritten extent equals a hole.
+            for (index, block) in (0_u64..).zip(buffer[..left].chunks(1024)) {
+                if block.iter().any(|byte| *byte != 0) {
+                    (offset + index * 1024, block).hash(&mut hasher);
+                }
+            }
+            offset += left as u64;
+        }
+    }
+    if FileType::from_mode(facts.mode) == Some(FileType::Symlink) {
+        node.target().hash(&mut hasher);
+    }
+    // A file with hundreds of names has as many parent pointers, which are read for each name.
+    let attributes = if facts.links < 50 { node.attributes().len() } else { 0 };
+    Copied { mode: facts.mode, size: facts.size, hash: hasher.finish(), attributes }
+}
