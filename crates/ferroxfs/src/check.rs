@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 pub use xfs_check::{
     Area, CheckOptions, Code, Coverage, Finding, Place, Progress, Report, Severity, Unchecked,
-    Unsupported,
+    Unsupported, Witness,
 };
 use xfs_vfs::Capabilities;
 
@@ -91,7 +91,7 @@ impl Volume {
     /// own, so an inode whose path cannot be found has none.
     fn find_paths(&self, report: &mut Report) {
         let mut known: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
-        for finding in &mut report.findings {
+        for finding in report.findings.iter_mut().chain(&mut report.consequences) {
             let Some(inode) = finding.place.inode else { continue };
             if !known.contains_key(&inode.0) && known.len() >= MOST_PATHS {
                 continue;

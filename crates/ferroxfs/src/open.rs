@@ -3,6 +3,7 @@
 //! All files and devices are opened here, before anything of the volume is read. A caller may drop
 //! its privileges between [`OpenOptions::open_devices`] and [`Devices::open`].
 
+mod damaged;
 mod error;
 mod identity;
 mod writable;

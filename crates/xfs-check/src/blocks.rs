@@ -11,6 +11,7 @@ use xfs_format::{
     VerifyContext,
 };
 
+use crate::budget::ReadBudget;
 use crate::code::Code;
 use crate::finding::{Finding, Place};
 use crate::hash::Keyed;
@@ -24,6 +25,8 @@ pub(crate) struct Volume<'a> {
     pub(crate) log_head: Option<Lsn>,
     /// The keyed hash of the facts that the balances add up.
     pub(crate) hash: Keyed,
+    /// The blocks of forks that may still be read.
+    pub(crate) reads: &'a ReadBudget,
 }
 
 impl<'a> Volume<'a> {

@@ -17,10 +17,13 @@ use xfs_format::{
 use xfs_sync::{AtomicU64, Mutex, Ordering, Volume as VolumeScope};
 
 use crate::blocks::{Findings, Volume};
+use crate::budget::ReadBudget;
+use crate::cause::{Consequences, Judge};
 use crate::chunk;
-use crate::code::Code;
+use crate::code::{Area, Code};
 use crate::compare;
 use crate::copies;
+use crate::evidence;
 use crate::explain::Lists;
 use crate::facts::{Facts, Gap};
 use crate::finding::{Finding, Place};
@@ -40,6 +43,8 @@ pub struct CheckOptions {
     threads: usize,
     /// The key of the hash that the balances use. `None` for a random key.
     key: Option<(u64, u64)>,
+    /// Findings that the caller has made before the check.
+    earlier: Vec<Finding>,
 }
 
 impl CheckOptions {
@@ -61,6 +66,14 @@ impl CheckOptions {
     #[must_use]
     pub fn key(mut self, first: u64, second: u64) -> Self {
         self.key = Some((first, second));
+        self
+    }
+
+    /// Adds a finding that was made before the check, as that of a damaged first superblock. The
+    /// report lists it with the others.
+    #[must_use]
+    pub fn earlier_finding(mut self, finding: Finding) -> Self {
+        self.earlier.push(finding);
         self
     }
 }
@@ -114,13 +127,15 @@ pub fn check(
         Some((first, second)) => Keyed::with_key(first, second),
         None => Keyed::random(),
     };
-    let volume = Volume { device, superblock, log_head: options.log_head, hash };
+    let reads = ReadBudget::of(&superblock.geometry);
+    let log_head = options.log_head;
+    let volume = Volume { device, superblock, log_head, hash, reads: &reads };
     let threads = match options.threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
     let run = Run { volume, threads, progress };
-    Ok(run.report(start))
+    Ok(run.report(start, &options.earlier))
 }
 
 /// Refuses a volume with a feature that the checker does not know.
@@ -167,9 +182,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(&self, start: Instant) -> Report {
+    fn report(&self, start: Instant, earlier: &[Finding]) -> Report {
         let geometry = self.volume.geometry();
         let mut findings = Findings::default();
+        earlier.iter().for_each(|finding| findings.push(finding.clone()));
         self.device_length(&mut findings);
         copies::check_first(self.volume, &mut findings);
         if self.volume.superblock.has_incompat(IncompatFeatures::NEEDSREPAIR) {
@@ -190,9 +206,16 @@ impl<'a> Run<'a> {
         let inodes = sums.used_inodes;
         let directories = sums.directories.len() as u64;
         let differing = compare::differing(&sums);
-        compare::unlinked(&sums, self.volume, &mut findings);
-        compare::directories(&mut sums, self.volume, &mut findings);
-        compare::counters(&groups, self.volume, &mut findings);
+        let mut consequences = Consequences::default();
+        if earlier.iter().any(|finding| finding.code.area() == Area::Superblock) {
+            sums.gaps.note(Gap::Superblock);
+        }
+        let pairs = std::mem::take(&mut sums.directories);
+        let mut judge =
+            Judge { gaps: &sums.gaps, findings: &mut findings, consequences: &mut consequences };
+        compare::unlinked(&sums, self.volume, &mut judge);
+        compare::directories(pairs, self.volume, &mut judge);
+        compare::counters(&groups, self.volume, &mut judge);
         if !differing.is_empty() && !self.progress.is_stopped() {
             let new_lists = || Lists::new(&differing);
             let (_, shares) = self.passes(&new_lists, Findings::silent);
@@ -201,19 +224,20 @@ impl<'a> Run<'a> {
                 lists.merge(share.facts);
             }
             let mut explained = Findings::default();
-            lists.explain(geometry, &sums.gaps, &mut explained);
+            let judge = Judge {
+                gaps: &sums.gaps,
+                findings: &mut explained,
+                consequences: &mut consequences,
+            };
+            lists.explain(geometry, judge);
             findings.append(explained);
         }
         let (mut list, dropped) = findings.into_parts();
-        list.sort_by(|a, b| {
-            let key = |finding: &Finding| (finding.place, finding.code);
-            b.severity()
-                .cmp(&a.severity())
-                .then_with(|| key(a).cmp(&key(b)).then_with(|| a.found.cmp(&b.found)))
-        });
-        list.dedup();
+        sort(&mut list);
+        let consequences = consequences.attribute(&mut list);
         Report {
             findings: list,
+            consequences,
             dropped,
             unchecked: self.unchecked(&sums.gaps),
             coverage: Coverage {
@@ -256,6 +280,7 @@ impl<'a> Run<'a> {
         new_facts: &(dyn Fn() -> T + Sync),
         new_findings: fn() -> Findings,
     ) -> (Vec<GroupSummary>, Vec<Share<T>>) {
+        self.volume.reads.refill();
         let numbers: Vec<AgNumber> = self.volume.groups().collect();
         let empty = vec![GroupSummary::default(); numbers.len()];
         let summaries: Mutex<Vec<GroupSummary>, VolumeScope> = Mutex::new(empty);
@@ -345,6 +370,19 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Sorts findings, the worst first, removes repeated ones, and adds the evidence that follows from
+/// their codes.
+fn sort(list: &mut Vec<Finding>) {
+    list.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.place, finding.code);
+        b.severity()
+            .cmp(&a.severity())
+            .then_with(|| key(a).cmp(&key(b)).then_with(|| a.found.cmp(&b.found)))
+    });
+    list.dedup();
+    list.iter_mut().for_each(evidence::complete);
+}
+
 /// Describes the parts of the volume that were not checked because of gaps.
 fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     let mut what: Vec<String> = Vec::new();
@@ -368,6 +406,7 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
             Gap::FreeInodes(group) => format!("free inodes of {group}"),
             Gap::Inodes(group) => format!("some inodes of {group}"),
             Gap::Unlinked(group) => format!("unlinked lists of {group}"),
+            Gap::Superblock => "counts of the superblock".to_owned(),
             Gap::Claims | Gap::Names | Gap::Parents => unreachable!("these are no gaps of a group"),
         })
         .collect();

@@ -289,6 +289,7 @@ codes! {
     DirParent = "dir.parent", Directory, Unsafe, "\"..\" is not the directory that has the name";
     DirTwice = "dir.twice", Directory, Loss, "a directory has more than one name";
     DirUnreachable = "dir.unreachable", Directory, Loss, "a directory has no name";
+    DirAliased = "dir.aliased", Directory, Loss, "forks map the same blocks again and again, so not all of them were read";
     DirRing = "dir.ring", Directory, Loss, "a directory is below itself";
     AttrUnreadable = "attr.unreadable", Attributes, Loss, "the device cannot read it";
     AttrMagic = "attr.magic", Attributes, Loss, "the magic number is wrong";

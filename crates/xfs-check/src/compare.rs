@@ -3,7 +3,8 @@
 
 use xfs_format::{AgNumber, InodeNumber};
 
-use crate::blocks::{Findings, Volume};
+use crate::blocks::Volume;
+use crate::cause::{Doubt, Judge};
 use crate::code::Code;
 use crate::explain::Differing;
 use crate::facts::Gap;
@@ -44,7 +45,7 @@ pub(crate) fn differing(sums: &Sums) -> Differing {
 }
 
 /// Compares the unlinked lists with the inodes that have no link.
-pub(crate) fn unlinked(sums: &Sums, volume: Volume<'_>, findings: &mut Findings) {
+pub(crate) fn unlinked(sums: &Sums, volume: Volume<'_>, judge: &mut Judge<'_>) {
     let geometry = volume.geometry();
     let sorted = |list: &[InodeNumber]| {
         let mut list = list.to_vec();
@@ -53,43 +54,57 @@ pub(crate) fn unlinked(sums: &Sums, volume: Volume<'_>, findings: &mut Findings)
     };
     let (without, listed) = (sorted(&sums.without_links), sorted(&sums.on_lists));
     let group_of = |inode| geometry.split_inode(inode).map(|(group, _)| group);
-    let has_gap = |inode, gap: fn(AgNumber) -> Gap| {
-        group_of(inode).is_none_or(|group| sums.gaps.has(gap(group)))
-    };
-    let mut push = |inode, found: &str, expected: &str| {
-        let place = Place::of_inode(inode, geometry);
-        findings.push(Finding::new(Code::InodeUnlinked, place, found).expected(expected));
+    let doubt = |gap: fn(AgNumber) -> Gap, inode| group_of(inode).map(gap);
+    let finding = |inode, found: &str| {
+        Finding::new(Code::InodeUnlinked, Place::of_inode(inode, geometry), found)
     };
     for inode in &without {
-        if listed.binary_search(inode).is_err() && !has_gap(*inode, Gap::Unlinked) {
-            push(*inode, "no link and on no unlinked list", "a member of a list");
+        if listed.binary_search(inode).is_err() {
+            let finding = finding(*inode, "no link and on no unlinked list")
+                .expected("a member of a list")
+                .witness("the inode", "no link")
+                .witness("the unlinked lists", "not a member");
+            let gap = doubt(Gap::Unlinked, *inode);
+            judge.judge(finding, Doubt::near(*inode, gap.as_slice()));
         }
     }
     for run in listed.chunk_by(|a, b| a == b) {
         let Some(inode) = run.first() else { continue };
         if run.len() > 1 {
-            push(*inode, &format!("{} times on unlinked lists", run.len()), "once");
+            let found = format!("{} times on unlinked lists", run.len());
+            judge.findings.push(finding(*inode, &found).expected("once"));
         }
-        if without.binary_search(inode).is_err() && !has_gap(*inode, Gap::Inodes) {
-            push(*inode, "on an unlinked list, and not an inode without links", "not on a list");
+        if without.binary_search(inode).is_err() {
+            let finding = finding(*inode, "on an unlinked list, and not an inode without links")
+                .expected("not on a list")
+                .witness("an unlinked list", "an inode without links")
+                .witness("the inode", "it has links, or it is free");
+            let gap = doubt(Gap::Inodes, *inode);
+            judge.judge(finding, Doubt::near(*inode, gap.as_slice()));
         }
     }
 }
 
-/// Checks that each directory is below a root, and that the root is a directory.
-pub(crate) fn directories(sums: &mut Sums, volume: Volume<'_>, findings: &mut Findings) {
+/// Checks that each directory is below a root, and that the root is a directory. Each pair is a
+/// directory and its parent.
+pub(crate) fn directories(
+    pairs: Vec<(InodeNumber, InodeNumber)>,
+    volume: Volume<'_>,
+    judge: &mut Judge<'_>,
+) {
     let root = volume.superblock.root_inode;
-    if !sums.directories.contains(&(root, root)) && !sums.gaps.names {
+    if !pairs.contains(&(root, root)) {
         let place = Place::of_inode(root, volume.geometry());
         let found = format!("the root directory is {root}");
         let finding = Finding::new(Code::SbRoot, place, found);
-        findings.push(finding.expected("a directory that is its own parent"));
+        let finding = finding.expected("a directory that is its own parent");
+        judge.judge(finding, Doubt::near(root, &[Gap::Names]));
     }
-    reach::check(std::mem::take(&mut sums.directories), volume.geometry(), findings);
+    reach::check(pairs, volume.geometry(), judge.findings);
 }
 
 /// Checks the counters of the superblock.
-pub(crate) fn counters(groups: &[GroupSummary], volume: Volume<'_>, findings: &mut Findings) {
+pub(crate) fn counters(groups: &[GroupSummary], volume: Volume<'_>, judge: &mut Judge<'_>) {
     let is_complete = groups.len() as u64 == u64::from(volume.geometry().ag_count);
     if !is_complete || groups.iter().any(|group| !group.is_counted) {
         return;
@@ -104,7 +119,7 @@ pub(crate) fn counters(groups: &[GroupSummary], volume: Volume<'_>, findings: &m
     for (code, stored, counted) in counters {
         if stored != counted {
             let finding = Finding::new(code, Place::default(), stored.to_string());
-            findings.push(finding.expected(counted.to_string()));
+            judge.judge(finding.expected(counted.to_string()), Doubt::of(&[Gap::Superblock]));
         }
     }
 }

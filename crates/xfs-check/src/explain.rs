@@ -3,7 +3,7 @@
 //!
 //! Owns: collecting the facts of the balances that do not hold, sorting both sides, and the
 //! findings that follow. A side that has a gap cannot be judged: a member that seems to be missing
-//! may be in the gap.
+//! may be in the gap. Such a difference is a consequence of the damage that opened the gap.
 
 mod differences;
 
@@ -14,9 +14,9 @@ use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 use xfs_format::{AgBlock, AgNumber, Geometry, InodeNumber};
 
-use crate::blocks::Findings;
+use crate::cause::Judge;
 use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
-use crate::sums::{Gaps, bucket_of, link_type};
+use crate::sums::{bucket_of, link_type};
 
 use differences::Explain;
 
@@ -209,8 +209,8 @@ impl Facts for Lists<'_> {
 
 impl Lists<'_> {
     /// Compares both sides of each balance that does not hold, and reports the differences.
-    pub(crate) fn explain(mut self, geometry: &Geometry, gaps: &Gaps, findings: &mut Findings) {
-        let mut explain = Explain { geometry, gaps, findings };
+    pub(crate) fn explain(mut self, geometry: &Geometry, judge: Judge<'_>) {
+        let mut explain = Explain { geometry, judge };
         let groups: Vec<AgNumber> = self.differing.coverage.iter().copied().collect();
         for group in groups {
             let blocks = geometry.ag_length(group);

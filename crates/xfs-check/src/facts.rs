@@ -110,7 +110,7 @@ pub(crate) struct UsedInode {
 }
 
 /// Blocks or inodes about which nothing can be said because a structure could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Gap {
     /// An inode may have claims that are not known, in any group.
     Claims,
@@ -132,6 +132,8 @@ pub(crate) enum Gap {
     Parents,
     /// The members of an unlinked list of a group are not known.
     Unlinked(AgNumber),
+    /// The counts of the superblock are not known: its first copy is damaged.
+    Superblock,
 }
 
 /// A receiver of facts.

@@ -188,6 +188,15 @@ impl fmt::Display for Place {
     }
 }
 
+/// The statement of one structure about a value on which two structures disagree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The statement, in words.
+    pub says: String,
+    /// The structure that makes the statement, in words.
+    pub by: String,
+}
+
 /// Something that is wrong, or worth knowing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -202,8 +211,13 @@ pub struct Finding {
     pub expected: String,
     /// The path of the inode, if one is known. Set at the end of a run.
     pub path: Option<Vec<u8>>,
-    /// How many further findings are consequences of this one and were not listed.
+    /// The statements of the structures that disagree; empty if only one structure is involved.
+    pub evidence: Vec<Witness>,
+    /// The number of differences that follow from this damage. They are not among the findings of
+    /// the report, but among its consequences.
     pub consequences: u64,
+    /// The index of the cause in the findings of the report, if this is a consequence.
+    pub cause: Option<usize>,
 }
 
 impl Finding {
@@ -216,7 +230,9 @@ impl Finding {
             found: found.into(),
             expected: String::new(),
             path: None,
+            evidence: Vec::new(),
             consequences: 0,
+            cause: None,
         }
     }
 
@@ -224,6 +240,13 @@ impl Finding {
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = expected.into();
+        self
+    }
+
+    /// Adds the statement of one structure: `by` says `says`.
+    #[must_use]
+    pub fn witness(mut self, by: impl Into<String>, says: impl Into<String>) -> Self {
+        self.evidence.push(Witness { says: says.into(), by: by.into() });
         self
     }
 

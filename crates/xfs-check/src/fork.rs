@@ -73,6 +73,9 @@ impl ForkMap {
     ) -> Option<(Vec<u8>, Evidence, DiskAddr)> {
         let OpenFork { inode, kind: fork } = fork;
         let BlockRun { block, count } = blocks;
+        if !pass.take_reads(count.into()) {
+            return None;
+        }
         let block_size = pass.geometry().block_size as usize;
         let mut bytes = vec![0; block_size * count as usize];
         let mut first = None;
@@ -224,11 +227,17 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
         if let Err(check) = root.verify(geometry) {
             self.problem(check);
         }
+        // The count of blocks in a damaged inode can be larger than the volume.
+        let budget = blocks.clamp(1, geometry.data_blocks);
+        if !self.pass.take_reads(0) {
+            self.map.is_whole = false;
+            return;
+        }
         let space = TreeSpace {
             volume: self.pass.volume,
             group: Group::new(geometry, AgNumber(0)).expect("a volume has a first group"),
             owner: self.inode.number().0,
-            budget: blocks.max(1),
+            budget,
         };
         let level = u32::from(root.level());
         let children = root.iter().map(|(key, child)| (key, child.0));
@@ -249,6 +258,7 @@ impl<T: Facts> Collected<'_, '_, '_, T> {
 impl<T: Facts> TreeVisitor<Extents> for Collected<'_, '_, '_, T> {
     fn block(&mut self, pointer: u64, _level: u32) {
         self.map.blocks += 1;
+        self.pass.volume.reads.take(1);
         if let Some((group, block)) = self.pass.geometry().split_block(FsBlock(pointer)) {
             let claim = Claim {
                 flags: self.flags() | RmapFlags::FORK_BTREE,

@@ -23,6 +23,8 @@
 
 mod attributes;
 mod blocks;
+mod budget;
+mod cause;
 mod check;
 mod chunk;
 mod code;
@@ -30,6 +32,7 @@ mod compare;
 mod copies;
 mod dabtree;
 mod directory;
+mod evidence;
 mod explain;
 mod facts;
 mod finding;
@@ -47,5 +50,5 @@ mod unlinked;
 
 pub use check::{CheckOptions, Progress, Unsupported, check};
 pub use code::{Area, Code};
-pub use finding::{Finding, Place, Severity};
+pub use finding::{Finding, Place, Severity, Witness};
 pub use report::{Coverage, Report, Unchecked};

@@ -52,11 +52,16 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    fn note(&mut self, gap: Gap) {
+    pub(crate) fn note(&mut self, gap: Gap) {
         match gap {
             Gap::Claims => self.claims = true,
             Gap::Names => self.names = true,
             Gap::Parents => self.parents = true,
+            // Inodes that are not known have claims, names and parent pointers.
+            Gap::Inodes(_) if !self.groups.contains(&gap) => {
+                (self.claims, self.names, self.parents) = (true, true, true);
+                self.groups.push(gap);
+            }
             _ if self.groups.contains(&gap) => {}
             _ => self.groups.push(gap),
         }
@@ -70,11 +75,6 @@ impl Gaps {
             Gap::Parents => self.parents,
             _ => self.groups.contains(&gap),
         }
-    }
-
-    /// Returns whether the inodes of at least one group are not known.
-    pub(crate) fn lacks_inodes(&self) -> bool {
-        self.groups.iter().any(|gap| matches!(gap, Gap::Inodes(_)))
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
+use ferroxfs::check::Finding;
 use ferroxfs::device::Devices;
 use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
@@ -95,11 +96,16 @@ impl Image {
         Self::open_by(open, path, options)
     }
 
-    fn open_by(
+    fn open_by(open: OpenOptions, path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        Self::open_devices(&Self::with_global(open, path, options)?, path)
+    }
+
+    /// Adds the options of the command line that say where the volume is.
+    fn with_global(
         mut open: OpenOptions,
         path: &Path,
         options: &GlobalOptions,
-    ) -> Result<Self, Failure> {
+    ) -> Result<OpenOptions, Failure> {
         if let Some(number) = options.partition {
             open = open.partition(number);
         }
@@ -112,7 +118,20 @@ impl Image {
         for read in [Some(path), options.log_device.as_deref()].into_iter().flatten() {
             check_not_stdout(read)?;
         }
-        Self::open_devices(&open, path)
+        Ok(open)
+    }
+
+    /// Opens the image at `path`, even if its first superblock is damaged and only a copy says how
+    /// the volume is laid out. The finding is that of the damage.
+    pub(crate) fn open_damaged(
+        path: &Path,
+        options: &GlobalOptions,
+    ) -> Result<(Self, Option<Finding>), Failure> {
+        let open = Self::with_global(OpenOptions::new(), path, options)?;
+        match open.open_damaged_devices(path) {
+            Ok((devices, finding)) => Ok((Self { path: path.to_owned(), devices }, finding)),
+            Err(error) => Err(hints::without_superblock(&error, path)),
+        }
     }
 
     fn open_devices(open: &OpenOptions, path: &Path) -> Result<Self, Failure> {

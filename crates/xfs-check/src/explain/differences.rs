@@ -5,17 +5,16 @@ use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{AgBlock, AgInode, AgNumber, FileBlock, Geometry, InodeNumber};
 
 use super::{Parenthood, Weighted};
-use crate::blocks::Findings;
+use crate::cause::{Doubt, Judge};
 use crate::code::Code;
 use crate::facts::{Claim, Gap, Owner, UsedInode};
 use crate::finding::{Finding, Place};
-use crate::sums::{Gaps, PINNED_LINKS, link_type};
+use crate::sums::{PINNED_LINKS, link_type};
 
 /// The comparison of the collected lists.
 pub(super) struct Explain<'a> {
     pub(super) geometry: &'a Geometry,
-    pub(super) gaps: &'a Gaps,
-    pub(super) findings: &'a mut Findings,
+    pub(super) judge: Judge<'a>,
 }
 
 /// Splits two sorted lists into the members that only one of them has.
@@ -39,8 +38,12 @@ fn differences<M: Ord + Clone>(mut left: Vec<M>, mut right: Vec<M>) -> (Vec<M>, 
 }
 
 impl Explain<'_> {
-    fn push(&mut self, code: Code, place: Place, found: String, expected: &str) {
-        self.findings.push(Finding::new(code, place, found).expected(expected));
+    fn push(&mut self, finding: Finding) {
+        self.judge.findings.push(finding);
+    }
+
+    fn judge(&mut self, finding: Finding, doubt: Doubt<'_>) {
+        self.judge.judge(finding, doubt);
     }
 
     /// Sweeps over the blocks of each group. The weights of the parts that cover a block add up to
@@ -90,26 +93,37 @@ impl Explain<'_> {
         let blocks = format!("{} blocks from block {}", range.len(), range.start);
         let owners = imbalance.owners.join(", ");
         let counted = imbalance.counted;
+        let all_claims = [Gap::GroupClaims(group), Gap::Claims];
+        let has_too_many = imbalance.owners.len() as u64 > counted;
         if imbalance.owners.is_empty() {
             // Blocks that seem to be leaked may belong to an owner that could not be read.
-            if !self.gaps.claims && !self.gaps.has(Gap::GroupClaims(group)) {
-                self.push(Code::SpaceLeaked, place, format!("{blocks} have no owner"), "one owner");
-            }
+            let found = format!("{blocks} have no owner");
+            let finding = Finding::new(Code::SpaceLeaked, place, found).expected("one owner");
+            self.judge(finding, Doubt::of(&all_claims));
             return;
         }
-        let found = format!("{blocks} belong to {owners}");
+        let sides = |finding: Finding| {
+            finding
+                .witness("the reference counts", format!("{counted} owners"))
+                .witness("the claims of the owners", owners.as_str())
+        };
         if imbalance.is_count_of_data {
-            let has_all = !self.gaps.claims && !self.gaps.has(Gap::Refcounts(group));
-            if has_all || imbalance.owners.len() as u64 > counted {
-                let found = format!("{blocks} are counted {counted} times");
-                let expected = format!("{}: {owners}", imbalance.owners.len());
-                self.push(Code::RefcCount, place, found, &expected);
-            }
-        } else if imbalance.owners.len() as u64 > counted {
-            self.push(Code::SpaceCrosslinked, place, found, &format!("{counted} owners"));
-        } else if !self.gaps.claims && !self.gaps.has(Gap::GroupClaims(group)) {
             let found = format!("{blocks} are counted {counted} times");
-            self.push(Code::RefcCount, place, found, &format!("the owner {owners}"));
+            let expected = format!("{}: {owners}", imbalance.owners.len());
+            let finding = sides(Finding::new(Code::RefcCount, place, found).expected(expected));
+            // Claims that are not known can only raise the number of owners.
+            let gaps: &[Gap] =
+                if has_too_many { &[] } else { &[Gap::Refcounts(group), Gap::Claims] };
+            self.judge(finding, Doubt::of(gaps));
+        } else if has_too_many {
+            let found = format!("{blocks} belong to {owners}");
+            let finding = Finding::new(Code::SpaceCrosslinked, place, found);
+            self.push(sides(finding.expected(format!("{counted} owners"))));
+        } else {
+            let found = format!("{blocks} are counted {counted} times");
+            let finding = Finding::new(Code::RefcCount, place, found);
+            let finding = sides(finding.expected(format!("the owner {owners}")));
+            self.judge(finding, Doubt::of(&all_claims));
         }
     }
 
@@ -162,15 +176,21 @@ impl Explain<'_> {
         }
         let blocks = format!("{} blocks from block {}", range.len(), range.start);
         let owner = shown_owner(like, range.start);
-        let claims_are_known = !self.gaps.claims && !self.gaps.has(Gap::GroupClaims(group));
         if depth > 0 {
-            if !self.gaps.has(Gap::ReverseMap(group)) {
-                let found = format!("{blocks} of {owner} are not in the reverse map");
-                self.push(Code::RmapMissing, place, found, "a record");
-            }
-        } else if claims_are_known {
+            let found = format!("{blocks} of {owner} are not in the reverse map");
+            let finding = Finding::new(Code::RmapMissing, place, found)
+                .expected("a record")
+                .witness("the owner's own structure", owner.as_str())
+                .witness("the reverse map", "no record");
+            self.judge(finding, Doubt::of(&[Gap::ReverseMap(group)]));
+        } else {
             let found = format!("{blocks} are mapped for {owner}, which does not claim them");
-            self.push(Code::RmapExtra, place, found, "no record");
+            let finding = Finding::new(Code::RmapExtra, place, found)
+                .expected("no record")
+                .witness("a record of the reverse map", owner.as_str())
+                .witness("the owner's own structure", "no claim");
+            let gaps = [Gap::GroupClaims(group), Gap::Claims];
+            self.judge(finding, Doubt { gaps: &gaps, near: place.inode });
         }
     }
 
@@ -180,15 +200,17 @@ impl Explain<'_> {
         by_size: Vec<(AgNumber, AgBlock, u32)>,
     ) {
         let (only_block, only_size) = differences(by_block, by_size);
-        let sides = [(only_block, "by block"), (only_size, "by size")];
-        for (records, side) in sides {
+        let sides = [(only_block, "by block", "by size"), (only_size, "by size", "by block")];
+        for (records, side, other) in sides {
             for (group, start, count) in records {
-                if self.gaps.has(Gap::FreeSpace(group)) {
-                    continue;
-                }
                 let place = Place::of_block(group, start, self.geometry);
                 let found = format!("{count} blocks from block {} are free only {side}", start.0);
-                self.push(Code::BnoDiffers, place, found, "the same record in both btrees");
+                let record = format!("{count} blocks from block {}", start.0);
+                let finding = Finding::new(Code::BnoDiffers, place, found)
+                    .expected("the same record in both btrees")
+                    .witness(format!("the btree of free space {side}"), record)
+                    .witness(format!("the btree of free space {other}"), "no such record");
+                self.judge(finding, Doubt::of(&[Gap::FreeSpace(group)]));
             }
         }
     }
@@ -211,9 +233,6 @@ impl Explain<'_> {
         all.sort_unstable();
         all.dedup();
         for (group, start) in all {
-            if self.gaps.has(Gap::FreeInodes(group)) {
-                continue;
-            }
             let mask = |records: &[(AgNumber, AgInode, u16, u8, u64)]| {
                 let record = records.iter().find(|record| (record.0, record.1) == (group, start));
                 record.map_or_else(
@@ -223,7 +242,11 @@ impl Explain<'_> {
             };
             let place = Place::of_inode(self.geometry.join_inode(group, start), self.geometry);
             let (found, expected) = (mask(&only_free), mask(&only_all));
-            self.push(Code::FinoDiffers, place, found, &expected);
+            let finding = Finding::new(Code::FinoDiffers, place, found.as_str())
+                .expected(expected.as_str())
+                .witness("the free-inode btree", found)
+                .witness("the inode btree", expected);
+            self.judge(finding, Doubt::of(&[Gap::FreeInodes(group)]));
         }
     }
 
@@ -244,12 +267,18 @@ impl Explain<'_> {
         for named in links.chunk_by(|a, b| a.0 == b.0) {
             let Some(&(child, _, directory)) = named.first() else { continue };
             let is_used = inodes.binary_search_by_key(&child, |inode| inode.number).is_ok();
-            if is_used || self.gaps.lacks_inodes() {
+            if is_used {
                 continue;
             }
             let place = Place::of_inode(directory, self.geometry);
             let found = format!("{} names of {child}", named.len());
-            self.push(Code::DirTarget, place, found, "an inode in use");
+            let finding = Finding::new(Code::DirTarget, place, found)
+                .expected("an inode in use")
+                .witness("the entry", format!("{child}"))
+                .witness("the inode btree", "not in use");
+            let group = self.geometry.split_inode(child).map(|(group, _)| group);
+            let gap = group.map(Gap::Inodes);
+            self.judge(finding, Doubt::near(child, gap.as_slice()));
         }
     }
 
@@ -258,14 +287,22 @@ impl Explain<'_> {
         for (_, other, directory) in links.iter().filter(|(_, entry, _)| *entry != own) {
             let place = Place::of_inode(*directory, self.geometry);
             let found = format!("type {other} in a name of {}", inode.number);
-            self.push(Code::DirType, place, found, &own.to_string());
+            let finding = Finding::new(Code::DirType, place, found)
+                .expected(own.to_string())
+                .witness("the entry", format!("type {other}"))
+                .witness("the inode", format!("type {own}"));
+            self.push(finding);
         }
-        let (found, expected) = (u64::from(inode.links), links.len() as u64);
-        let is_known = !self.gaps.names || expected > found;
-        if inode.links != PINNED_LINKS && found != expected && is_known {
+        let (stated, counted) = (u64::from(inode.links), links.len() as u64);
+        if inode.links != PINNED_LINKS && stated != counted {
             let place = Place::of_inode(inode.number, self.geometry);
-            let found = format!("{found} links");
-            self.push(Code::InodeLinks, place, found, &expected.to_string());
+            let finding = Finding::new(Code::InodeLinks, place, format!("{stated} links"))
+                .expected(counted.to_string())
+                .witness("the inode", format!("{stated} links"))
+                .witness("the directories", format!("{counted} names"));
+            // Names that are not known can only raise the count.
+            let gaps: &[Gap] = if counted > stated { &[] } else { &[Gap::Names] };
+            self.judge(finding, Doubt::of(gaps));
         }
     }
 
@@ -283,20 +320,27 @@ impl Explain<'_> {
             let names = rest.get(..count).unwrap_or_default();
             let place = Place::of_inode(directory, self.geometry);
             match names {
-                [] if self.gaps.names => {}
                 [] => {
                     let found = format!("no name; \"..\" is {parent}");
-                    self.push(Code::DirUnreachable, place, found, "one name");
+                    let finding = Finding::new(Code::DirUnreachable, place, found)
+                        .expected("one name")
+                        .witness("the entry \"..\"", parent.to_string())
+                        .witness("the directories", "no name");
+                    self.judge(finding, Doubt::near(parent, &[Gap::Names]));
                 }
                 [(_, by_name)] if *by_name == parent => {}
                 [(_, by_name)] => {
                     let found = format!("\"..\" is {parent}");
-                    self.push(Code::DirParent, place, found, &by_name.to_string());
+                    let finding = Finding::new(Code::DirParent, place, found)
+                        .expected(by_name.to_string())
+                        .witness("the entry \"..\"", parent.to_string())
+                        .witness("the name", format!("in {by_name}"));
+                    self.push(finding);
                 }
                 several => {
                     let places: Vec<_> = several.iter().map(|(_, at)| at.to_string()).collect();
                     let found = format!("names in {}", places.join(", "));
-                    self.push(Code::DirTwice, place, found, "one name");
+                    self.push(Finding::new(Code::DirTwice, place, found).expected("one name"));
                 }
             }
         }
@@ -304,22 +348,26 @@ impl Explain<'_> {
 
     pub(super) fn parents(&mut self, names: Vec<Parenthood>, pointers: Vec<Parenthood>) {
         let (only_name, only_pointer) = differences(names, pointers);
-        if !self.gaps.parents {
-            for (child, directory, _, name) in only_name {
-                let place = Place::of_inode(child, self.geometry);
-                let found = format!("{} in {directory}", name.escape_ascii());
-                self.push(Code::ParentMissing, place, found, "a parent pointer");
-            }
+        for (child, directory, _, name) in only_name {
+            let place = Place::of_inode(child, self.geometry);
+            let name = name.escape_ascii();
+            let finding =
+                Finding::new(Code::ParentMissing, place, format!("{name} in {directory}"))
+                    .expected("a parent pointer")
+                    .witness(format!("the entry in {directory}"), format!("{name}, {child}"))
+                    .witness("the parent pointers", "no such name");
+            self.judge(finding, Doubt::near(child, &[Gap::Parents]));
         }
-        if !self.gaps.names {
-            for (child, directory, generation, name) in only_pointer {
-                let place = Place::of_inode(child, self.geometry);
-                let found = format!(
-                    "a parent pointer {} in {directory}, generation {generation}",
-                    name.escape_ascii()
-                );
-                self.push(Code::ParentExtra, place, found, "a name");
-            }
+        for (child, directory, generation, name) in only_pointer {
+            let place = Place::of_inode(child, self.geometry);
+            let name = name.escape_ascii();
+            let pointer = format!("{name} in {directory}, generation {generation}");
+            let finding =
+                Finding::new(Code::ParentExtra, place, format!("a parent pointer {pointer}"))
+                    .expected("a name")
+                    .witness("the parent pointer", pointer)
+                    .witness(format!("the entries of {directory}"), "no such name");
+            self.judge(finding, Doubt::near(directory, &[Gap::Names]));
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Tests of the checker on whole volumes.
 
+mod causes;
 mod damage;
 mod golden;

@@ -29,7 +29,7 @@ pub(crate) struct InfoArguments {
 pub(crate) struct CheckArguments {
     /// The image or device
     pub(crate) image: PathBuf,
-    /// Show all findings, not only the first ones of each kind
+    /// Show all findings and their consequences, not only the first findings of each kind
     #[arg(short, long)]
     pub(crate) all: bool,
     /// Use this many threads; 0 is one for each processor

@@ -3,8 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use ferroxfs::OpenError;
+use xfs_device::{Contents, FindError};
+
 use crate::failure::Failure;
 use crate::image::address::Address;
+use crate::image::failures::open_failure;
 use crate::terminal::names;
 use crate::text::size::human;
 
@@ -31,6 +35,23 @@ pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
             None => failure,
         },
     }
+}
+
+/// Converts an error to open the image `path` although copies of its superblock would do. If no
+/// copy was found either, the hints are where else the volume may start, and `salvage`.
+pub(super) fn without_superblock(error: &OpenError, path: &Path) -> Failure {
+    let failure = at_address(open_failure(path, error), path);
+    let is_lost = matches!(
+        error,
+        OpenError::Volume(ferroxfs::Error::Corrupt(_))
+            | OpenError::Find(FindError::NotXfs(Contents::Zeros | Contents::Unknown))
+    );
+    if !is_lost || failure.has_hint() {
+        return failure;
+    }
+    failure.hint(
+        "no copy of the superblock was found either; name the start of the volume with --offset BYTES, or try to rescue files with ferroxfs salvage",
+    )
 }
 
 /// Returns the address `IMAGE:/path` if `path` is a path of the host that continues below a regular

@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::json::{self, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
-use crate::terminal::names;
+use crate::terminal::names::{self, NameStyle};
 use crate::terminal::tally::{Tally, Work};
 
 /// The name and version of the JSON output, printed under the key `schema`.
@@ -26,6 +26,8 @@ const MOST_SHOWN: usize = 5;
 
 struct Check {
     image: Image,
+    /// The damage of the first superblock, if a copy stands for it.
+    damage: Option<Finding>,
     arguments: CheckArguments,
 }
 
@@ -39,9 +41,9 @@ pub(crate) fn open(
             "check: --live and --no-recovery would show damage that is none",
         ));
     }
-    let image = Image::open(&arguments.image, options)?;
+    let (image, damage) = Image::open_damaged(&arguments.image, options)?;
     interrupt::arm()?;
-    Ok(Box::new(Check { image, arguments }))
+    Ok(Box::new(Check { image, damage, arguments }))
 }
 
 /// The progress bar of a check. It also tells the check to stop after a signal.
@@ -71,14 +73,17 @@ impl Run for Check {
             report.findings.push(Finding::new(Code::LogReplayed, place, found));
         }
         let exit = exit_of(&report);
+        let shows_all = self.arguments.all;
         if self.arguments.json.json {
-            json::write_document(console.out(), document(&report))?;
+            json::write_document(console.out(), document(&report, shows_all))?;
         } else if self.arguments.ndjson {
-            lines(&report, console)?;
+            lines(&report, shows_all, console)?;
         } else {
             let shown =
                 names::in_message(volume.path().as_os_str().as_encoded_bytes()).into_owned();
-            Text { shown, shows_all: self.arguments.all }.print(&report, console)?;
+            let style = console.name_style(false);
+            let text = Text { report: &report, shows_all, style };
+            text.print(&shown, console)?;
         }
         match exit {
             Exit::Fine => Ok(()),
@@ -90,6 +95,10 @@ impl Run for Check {
 impl Check {
     fn check(&self, volume: &ImageVolume, tally: &Tally) -> Result<Report, Failure> {
         let options = CheckOptions::default().threads(self.arguments.threads);
+        let options = self
+            .damage
+            .iter()
+            .fold(options, |options, damage| options.earlier_finding(damage.clone()));
         volume.inner().check(options, &Bar(tally)).map_err(|error| match error {
             CheckError::Refused(error) => volume.whole_failure(Failure::from(error)),
             refused => volume.whole_failure(Failure::new(Exit::Refused, refused.to_string())),
@@ -139,6 +148,21 @@ fn describe(id: usize, finding: &Finding) -> Object {
     if !finding.expected.is_empty() {
         insert("expected", finding.expected.as_str().into());
     }
+    if !finding.evidence.is_empty() {
+        let evidence = finding.evidence.iter().map(|witness| {
+            let mut statement = Object::new();
+            statement.insert("says".to_owned(), witness.says.as_str().into());
+            statement.insert("by".to_owned(), witness.by.as_str().into());
+            Value::from(statement)
+        });
+        insert("evidence", evidence.collect());
+    }
+    if let Some(cause) = finding.cause {
+        insert("cause", cause.into());
+    }
+    if finding.consequences > 0 {
+        insert("consequences", finding.consequences.into());
+    }
     insert("consequence", finding.code.area().consequence().into());
     insert("repair", finding.code.area().repair().into());
     object
@@ -156,6 +180,8 @@ fn totals(report: &Report) -> Object {
     for severity in Severity::ALL {
         insert(severity.name(), report.count(severity).into());
     }
+    let consequences = report.findings.iter().map(|finding| finding.consequences);
+    insert("consequences", consequences.sum::<u64>().into());
     insert("dropped", report.dropped.into());
     insert("groups", report.coverage.groups.into());
     insert("inodes", report.coverage.inodes.into());
@@ -165,17 +191,24 @@ fn totals(report: &Report) -> Object {
     object
 }
 
-fn document(report: &Report) -> Object {
+/// Returns the findings that are listed, in the order of their numbers: with `--all`, the
+/// consequences follow.
+fn listed(report: &Report, shows_all: bool) -> impl Iterator<Item = (usize, &Finding)> {
+    let consequences = report.consequences.iter().filter(move |_| shows_all);
+    report.findings.iter().chain(consequences).enumerate()
+}
+
+fn document(report: &Report, shows_all: bool) -> Object {
     let mut object = totals(report);
-    let findings = report.findings.iter().enumerate();
+    let findings = listed(report, shows_all);
     let findings = findings.map(|(id, finding)| Value::from(describe(id, finding)));
     object.insert("findings".to_owned(), findings.collect());
     object
 }
 
 /// Writes each finding as a line, and the totals as the last one.
-fn lines(report: &Report, console: &mut Console) -> io::Result<()> {
-    for (id, finding) in report.findings.iter().enumerate() {
+fn lines(report: &Report, shows_all: bool, console: &mut Console) -> io::Result<()> {
+    for (id, finding) in listed(report, shows_all) {
         let mut object = Object::new();
         object.insert("schema".to_owned(), SCHEMA.into());
         object.extend(describe(id, finding));
@@ -186,41 +219,22 @@ fn lines(report: &Report, console: &mut Console) -> io::Result<()> {
     console.out().write_all(b"\n")
 }
 
-/// The report as text.
-struct Text {
-    shown: String,
+/// The report as text: each finding, and under it the differences that follow from it.
+struct Text<'a> {
+    report: &'a Report,
     shows_all: bool,
+    style: NameStyle,
 }
 
-impl Text {
-    fn print(&self, report: &Report, console: &mut Console) -> io::Result<()> {
+impl Text<'_> {
+    fn print(&self, shown: &str, console: &mut Console) -> io::Result<()> {
+        let report = self.report;
         let is_quiet = console.is_quiet();
-        let style = console.name_style(false);
         let out = console.out();
+        let mut first = 0;
         for findings in report.findings.chunk_by(|a, b| a.code == b.code) {
-            let Some(first) = findings.first() else { continue };
-            let (severity, code, count) = (first.severity(), first.code, findings.len());
-            writeln!(out, "{severity}: {code}: {} ({count})", code.meaning())?;
-            let most = if self.shows_all { count } else { MOST_SHOWN };
-            for finding in findings.iter().take(most) {
-                write!(out, "  {}", finding.place)?;
-                if let Some(path) = &finding.path {
-                    out.write_all(b", ")?;
-                    out.write_all(&style.show(path))?;
-                }
-                write!(out, ": {}", finding.found)?;
-                if !finding.expected.is_empty() {
-                    write!(out, ", expected {}", finding.expected)?;
-                }
-                writeln!(out)?;
-            }
-            if count > most {
-                writeln!(out, "  and {} more: --all shows them", count - most)?;
-            }
-            if severity.is_damage() {
-                writeln!(out, "  it means: {}", code.area().consequence())?;
-                writeln!(out, "  a repair would {}", code.area().repair())?;
-            }
+            self.code(out, findings, first)?;
+            first += findings.len();
         }
         for part in &report.unchecked {
             writeln!(out, "not checked: {}", part.what)?;
@@ -236,12 +250,72 @@ impl Text {
         };
         writeln!(
             out,
-            "{}: {verdict}: {} groups, {} inodes, {} directories, {:.2} s",
-            self.shown,
+            "{shown}: {verdict}: {} groups, {} inodes, {} directories, {:.2} s",
             coverage.groups,
             coverage.inodes,
             coverage.directories,
             report.elapsed.as_secs_f64()
         )
+    }
+
+    /// Prints the findings of one code. `first` is the number of the first of them.
+    fn code(&self, out: &mut dyn Write, findings: &[Finding], first: usize) -> io::Result<()> {
+        let Some(one) = findings.first() else { return Ok(()) };
+        let (severity, code, count) = (one.severity(), one.code, findings.len());
+        writeln!(out, "{severity}: {code}: {} ({count})", code.meaning())?;
+        let most = if self.shows_all { count } else { MOST_SHOWN };
+        for (id, finding) in (first..).zip(findings).take(most) {
+            write!(out, "  ")?;
+            self.finding(out, finding)?;
+            self.consequences(out, finding, id)?;
+        }
+        if count > most {
+            writeln!(out, "  and {} more: --all shows them", count - most)?;
+        }
+        if severity.is_damage() {
+            writeln!(out, "  it means: {}", code.area().consequence())?;
+            writeln!(out, "  a repair would {}", code.area().repair())?;
+        }
+        Ok(())
+    }
+
+    fn finding(&self, out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
+        write!(out, "{}", finding.place)?;
+        if let Some(path) = &finding.path {
+            out.write_all(b", ")?;
+            out.write_all(&self.style.show(path))?;
+        }
+        write!(out, ": {}", finding.found)?;
+        if !finding.expected.is_empty() {
+            write!(out, ", expected {}", finding.expected)?;
+        }
+        writeln!(out)
+    }
+
+    /// Prints the number of consequences of the finding `id` by their codes, and with `--all` each
+    /// of them.
+    fn consequences(&self, out: &mut dyn Write, cause: &Finding, id: usize) -> io::Result<()> {
+        if cause.consequences == 0 {
+            return Ok(());
+        }
+        // The consequences are in the order of their causes; those without one are last.
+        let key = |finding: &Finding| finding.cause.unwrap_or(usize::MAX);
+        let all = &self.report.consequences;
+        let start = all.partition_point(|finding| key(finding) < id);
+        let from_start = all.get(start..).unwrap_or_default();
+        let count = from_start.partition_point(|finding| key(finding) == id);
+        let own = from_start.get(..count).unwrap_or_default();
+        let codes = own.chunk_by(|a, b| a.code == b.code).filter_map(|same| {
+            let first = same.first()?;
+            Some(format!("{} {}", same.len(), first.code))
+        });
+        let codes: Vec<String> = codes.collect();
+        let noun = if cause.consequences == 1 { "consequence" } else { "consequences" };
+        writeln!(out, "    and {} {noun}: {}", cause.consequences, codes.join(", "))?;
+        for finding in own.iter().filter(|_| self.shows_all) {
+            write!(out, "    {}: ", finding.code)?;
+            self.finding(out, finding)?;
+        }
+        Ok(())
     }
 }

@@ -78,6 +78,77 @@ fn findings_are_read_by_programs() {
     assert_eq!(lines.last().unwrap()["clean"], false);
 }
 
+/// Overwrites bytes of the image from the start on.
+fn zero(place: &VolumeDir, length: usize) {
+    let image = File::options().write(true).open(place.path("image")).unwrap();
+    image.write_all_at(&vec![0; length], 0).unwrap();
+}
+
+#[test]
+fn consequences_are_counted_and_shown_with_all() {
+    let place = filled();
+    damage(&place);
+    let (_, said) = run(&place, &["image"]);
+    assert!(said.contains("    and "), "{said}");
+    assert!(said.contains(" space.leaked"), "{said}");
+    assert!(!said.contains("    space.leaked: "), "{said}");
+    let (_, all) = run(&place, &["--all", "image"]);
+    assert!(all.contains("    space.leaked: "), "{all}");
+    let parsed = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+    let short = parsed(&run(&place, &["--json", "image"]).1);
+    let long = parsed(&run(&place, &["--json", "--all", "image"]).1);
+    let count = short["findings"][0]["consequences"].as_u64().unwrap();
+    assert!(count > 0, "{short}");
+    assert_eq!(short["findings"].as_array().unwrap().len(), 1);
+    let listed = long["findings"].as_array().unwrap();
+    assert_eq!(listed.len() as u64, count + 1);
+    for (id, consequence) in listed.iter().enumerate().skip(1) {
+        assert_eq!(consequence["id"], id);
+        assert_eq!(consequence["cause"], 0);
+    }
+}
+
+#[test]
+fn first_superblock_that_is_lost_is_replaced_by_a_copy() {
+    let place = filled();
+    zero(&place, 512);
+    let (code, text) = run(&place, &["--json", "image"]);
+    assert_eq!(code, 4, "{text}");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["fatal"], 1, "{text}");
+    assert_eq!(document["findings"].as_array().unwrap().len(), 1, "{text}");
+    let finding = &document["findings"][0];
+    assert_eq!(finding["code"], "sb.magic");
+    assert_eq!(finding["place"]["byte"], 0);
+    assert_eq!(document["directories"], 1);
+    assert_eq!(document["unchecked"][0], "counts of the superblock");
+}
+
+#[test]
+fn first_sectors_that_are_lost_leave_the_rest_to_be_checked() {
+    let place = filled();
+    zero(&place, 2048);
+    let (code, said) = run(&place, &["image"]);
+    assert_eq!(code, 4, "{said}");
+    for code in ["fatal: sb.magic", "fatal: agf.magic", "fatal: agi.magic"] {
+        assert!(said.contains(code), "{said}");
+    }
+}
+
+#[test]
+fn volume_without_any_superblock_is_not_checked_and_salvage_is_named() {
+    let place = VolumeDir::new();
+    let image = File::options().write(true).open(place.path("image")).unwrap();
+    let length = image.metadata().unwrap().len();
+    image.set_len(0).unwrap();
+    image.set_len(length).unwrap();
+    let output = place.command(&["check", "image"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(8));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("is not an XFS volume"), "{said}");
+    assert!(said.contains("ferroxfs salvage"), "{said}");
+}
+
 #[test]
 fn exit_codes_are_those_of_fsck() {
     let place = filled();

@@ -1,0 +1,91 @@
+//! The bound on the time of a check: how many blocks of forks are read.
+//!
+//! Owns: the number of blocks that may still be read, for all threads. Does **not** own: the bounds
+//! of one btree or one list.
+//!
+//! Each block of a sound volume belongs to one fork at most, apart from shared contents of files,
+//! which are not read. So a run reads no more blocks of directories, attributes, links and extent
+//! btrees than the volume has. Damaged forks can map the same blocks many times, one million
+//! directories the same thousand blocks. Past [`FACTOR`] times the blocks of the volume nothing more
+//! is read (C5).
+
+use xfs_format::Geometry;
+use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume as VolumeScope};
+
+use crate::code::Code;
+use crate::facts::Facts;
+use crate::finding::{Finding, Place};
+use crate::inode::Pass;
+
+/// The number of times that a run may read each block of the volume, on average.
+const FACTOR: u64 = 2;
+
+/// The blocks of forks that may still be read.
+pub(crate) struct ReadBudget {
+    whole: u64,
+    taken: AtomicU64<VolumeScope>,
+    is_reported: AtomicBool<VolumeScope>,
+}
+
+impl ReadBudget {
+    /// Creates the budget of a volume.
+    pub(crate) fn of(geometry: &Geometry) -> Self {
+        Self::with_blocks(geometry.data_blocks.saturating_mul(FACTOR))
+    }
+
+    fn with_blocks(whole: u64) -> Self {
+        Self { whole, taken: AtomicU64::new(0), is_reported: AtomicBool::new(false) }
+    }
+
+    /// Makes the budget whole again, for another pass over the volume.
+    pub(crate) fn refill(&self) {
+        self.taken.store(0, Ordering::Relaxed);
+        self.is_reported.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes some blocks. Returns `false` and takes none if none were left.
+    pub(crate) fn take(&self, blocks: u64) -> bool {
+        let has_some = !self.is_spent();
+        if has_some {
+            self.taken.fetch_add(blocks, Ordering::Relaxed);
+        }
+        has_some
+    }
+
+    /// Returns whether nothing is left.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.whole
+    }
+}
+
+impl<T: Facts> Pass<'_, T> {
+    /// Takes some blocks of the budget. Returns whether any were left. The first time that none are
+    /// left is a finding.
+    pub(crate) fn take_reads(&mut self, blocks: u64) -> bool {
+        let reads = self.volume.reads;
+        if reads.take(blocks) {
+            return true;
+        }
+        if !reads.is_reported.swap(true, Ordering::Relaxed) {
+            let found = format!("forks map more than {} blocks", reads.whole);
+            let finding = Finding::new(Code::DirAliased, Place::default(), found);
+            let expected = format!("at most the {} blocks of the volume", reads.whole / FACTOR);
+            self.findings.push(finding.expected(expected));
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReadBudget;
+
+    #[test]
+    fn budget_ends_with_its_last_block_and_can_be_refilled() {
+        let budget = ReadBudget::with_blocks(5);
+        assert!(budget.take(3) && budget.take(3));
+        assert!(budget.is_spent() && !budget.take(1));
+        budget.refill();
+        assert!(budget.take(0) && !budget.is_spent());
+    }
+}

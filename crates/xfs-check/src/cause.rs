@@ -1,0 +1,320 @@
+//! Causes and consequences: damage that makes other structures seem wrong.
+//!
+//! Owns: the findings that a gap makes doubtful, and the choice of the finding that opened the gap.
+//! Does **not** own: the gaps themselves, which the passes report.
+//!
+//! A structure that cannot be read leaves a gap. A comparison that has a gap on one side cannot be
+//! judged, so its differences are consequences of the damage that opened the gap. Each consequence
+//! is counted on that finding, its *cause*.
+//!
+//! The cause is chosen by code and place: first a damage of the inode that the consequence is
+//! about, then the first finding of the list that can open the gap.
+
+use std::collections::BTreeMap;
+
+use xfs_format::InodeNumber;
+
+use crate::blocks::Findings;
+use crate::code::{Area, Code};
+use crate::facts::Gap;
+use crate::finding::{Finding, Severity};
+use crate::sums::Gaps;
+
+/// The most consequences that are kept. Further ones are only counted.
+const MOST_KEPT: usize = 1 << 17;
+
+/// The grounds on which a difference may be no damage of its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Doubt<'a> {
+    /// The gaps that would explain the difference. The most precise one is first.
+    pub(crate) gaps: &'a [Gap],
+    /// The inode whose damage would explain the difference.
+    pub(crate) near: Option<InodeNumber>,
+}
+
+impl<'a> Doubt<'a> {
+    /// The difference is explained by any of these gaps.
+    pub(crate) const fn of(gaps: &'a [Gap]) -> Self {
+        Self { gaps, near: None }
+    }
+
+    /// The difference is explained by any of these gaps, most likely by damage of this inode.
+    pub(crate) const fn near(inode: InodeNumber, gaps: &'a [Gap]) -> Self {
+        Self { gaps, near: Some(inode) }
+    }
+}
+
+/// A difference that a gap may explain.
+struct Consequence {
+    finding: Finding,
+    gap: Gap,
+    near: Option<InodeNumber>,
+}
+
+/// All consequences of a run.
+#[derive(Default)]
+pub(crate) struct Consequences {
+    list: Vec<Consequence>,
+    /// The number of consequences of each gap that were not kept.
+    uncounted: BTreeMap<Gap, u64>,
+}
+
+impl Consequences {
+    /// Adds a difference if one of the gaps that would explain it is open. Otherwise returns the
+    /// finding: it is damage of its own.
+    pub(crate) fn absorb(
+        &mut self,
+        finding: Finding,
+        doubt: Doubt<'_>,
+        open: &Gaps,
+    ) -> Option<Finding> {
+        let Some(&gap) = doubt.gaps.iter().find(|gap| open.has(**gap)) else {
+            return Some(finding);
+        };
+        if self.list.len() < MOST_KEPT {
+            self.list.push(Consequence { finding, gap, near: doubt.near });
+        } else {
+            *self.uncounted.entry(gap).or_default() += 1;
+        }
+        None
+    }
+
+    /// Counts each consequence on its cause in `findings`, and returns the consequences in the
+    /// order of their causes, with the indexes of these.
+    pub(crate) fn attribute(self, findings: &mut [Finding]) -> Vec<Finding> {
+        let mut causes = Causes::of(findings);
+        let mut counts = vec![0_u64; findings.len()];
+        let mut count = |cause: Option<usize>, number: u64| {
+            if let Some(count) = cause.and_then(|cause| counts.get_mut(cause)) {
+                *count += number;
+            }
+        };
+        let mut consequences = Vec::with_capacity(self.list.len());
+        for Consequence { mut finding, gap, near } in self.list {
+            finding.cause = causes.find(gap, near, findings);
+            count(finding.cause, 1);
+            consequences.push(finding);
+        }
+        for (gap, number) in self.uncounted {
+            count(causes.find(gap, None, findings), number);
+        }
+        for (finding, count) in findings.iter_mut().zip(counts) {
+            finding.consequences = count;
+        }
+        let key = |finding: &Finding| (finding.cause.unwrap_or(usize::MAX), finding.code);
+        consequences.sort_by(|a, b| {
+            let by_place = || a.place.cmp(&b.place).then_with(|| a.found.cmp(&b.found));
+            key(a).cmp(&key(b)).then_with(by_place)
+        });
+        consequences
+    }
+}
+
+/// The judgement on differences between two sides, one of which may have a gap.
+pub(crate) struct Judge<'a> {
+    pub(crate) gaps: &'a Gaps,
+    pub(crate) findings: &'a mut Findings,
+    pub(crate) consequences: &'a mut Consequences,
+}
+
+impl Judge<'_> {
+    /// Adds a difference to the findings, or to the consequences if a gap may explain it.
+    pub(crate) fn judge(&mut self, finding: Finding, doubt: Doubt<'_>) {
+        if let Some(finding) = self.consequences.absorb(finding, doubt, self.gaps) {
+            self.findings.push(finding);
+        }
+    }
+}
+
+/// The findings that can be causes.
+struct Causes {
+    /// The first finding that opened a gap, for each gap that was asked for.
+    of_gaps: BTreeMap<Gap, Option<usize>>,
+    /// The first damage of each inode.
+    of_inodes: BTreeMap<InodeNumber, usize>,
+}
+
+impl Causes {
+    fn of(findings: &[Finding]) -> Self {
+        let mut of_inodes = BTreeMap::new();
+        for (index, finding) in findings.iter().enumerate() {
+            if let Some(inode) = finding.place.inode.filter(|_| is_source(finding.code)) {
+                of_inodes.entry(inode).or_insert(index);
+            }
+        }
+        Self { of_gaps: BTreeMap::new(), of_inodes }
+    }
+
+    fn find(&mut self, gap: Gap, near: Option<InodeNumber>, all: &[Finding]) -> Option<usize> {
+        let opens_gap = |index: &usize| all.get(*index).is_some_and(|found| opens(found, gap));
+        let near = near.and_then(|inode| self.of_inodes.get(&inode)).copied();
+        near.filter(opens_gap).or_else(|| {
+            *self
+                .of_gaps
+                .entry(gap)
+                .or_insert_with(|| all.iter().position(|finding| opens(finding, gap)))
+        })
+    }
+}
+
+/// Returns whether a finding with this code says that a structure could not be read. Findings that
+/// compare two structures leave no gap.
+fn is_source(code: Code) -> bool {
+    let is_comparison = matches!(
+        code,
+        Code::SbCopy
+            | Code::SbCopyDamaged
+            | Code::SbRoot
+            | Code::SbNeedsRepair
+            | Code::BnoDiffers
+            | Code::FinoDiffers
+            | Code::InoFree
+            | Code::InoAlign
+            | Code::RmapMissing
+            | Code::RmapExtra
+            | Code::RefcCount
+            | Code::RefcMetadata
+            | Code::ParentMissing
+            | Code::ParentExtra
+            | Code::InodeUnlinked
+            | Code::InodeReflink
+            | Code::DirIndex
+            | Code::DirBestFree
+            | Code::DirSize
+            | Code::DirType
+            | Code::DirTarget
+            | Code::DirParent
+            | Code::DirTwice
+            | Code::DirUnreachable
+            | Code::DirRing
+    );
+    !is_comparison && code.area() != Area::Space && code.severity() > Severity::Counter
+}
+
+/// Returns whether the damage that a finding reports can have opened a gap.
+fn opens(finding: &Finding, gap: Gap) -> bool {
+    if !is_source(finding.code) {
+        return false;
+    }
+    // Groups past the end of the device are missing, and forks that were not read can lack anything.
+    if matches!(finding.code, Code::SbDeviceShort | Code::DirAliased) {
+        return true;
+    }
+    let area = finding.code.area();
+    let is_of_inode = matches!(area, Area::Agi | Area::Btree | Area::InodeBtree | Area::Inode);
+    let of_group = match gap {
+        Gap::Claims => return is_of_inode || area == Area::Map,
+        Gap::Superblock => return area == Area::Superblock,
+        Gap::Names => return is_of_inode || matches!(area, Area::Map | Area::Directory),
+        Gap::Parents => {
+            let is_attribute = matches!(area, Area::Attributes | Area::ParentPointers);
+            return is_of_inode || is_attribute || area == Area::Map;
+        }
+        Gap::GroupClaims(group) => {
+            let is_header = matches!(area, Area::Agf | Area::Agfl | Area::Agi | Area::Btree);
+            let is_record = matches!(
+                area,
+                Area::FreeSpace | Area::InodeBtree | Area::ReverseMap | Area::Refcount
+            );
+            (is_header || is_record, group)
+        }
+        Gap::FreeSpace(group) => (matches!(area, Area::Agf | Area::Btree | Area::FreeSpace), group),
+        Gap::ReverseMap(group) => {
+            (matches!(area, Area::Agf | Area::Btree | Area::ReverseMap), group)
+        }
+        Gap::Refcounts(group) => (matches!(area, Area::Agf | Area::Btree | Area::Refcount), group),
+        Gap::FreeInodes(group) => {
+            (matches!(area, Area::Agi | Area::Btree | Area::InodeBtree), group)
+        }
+        Gap::Inodes(group) => (is_of_inode, group),
+        Gap::Unlinked(group) => (matches!(area, Area::Agi | Area::Inode), group),
+    };
+    let (may_open, group) = of_group;
+    may_open && finding.place.group == Some(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use xfs_format::{AgNumber, InodeNumber};
+
+    use super::{Consequences, Doubt};
+    use crate::code::Code;
+    use crate::facts::Gap;
+    use crate::finding::{Finding, Place};
+    use crate::sums::Gaps;
+
+    fn in_group(code: Code, group: u32) -> Finding {
+        Finding::new(code, Place::of_group(AgNumber(group)), "found")
+    }
+
+    fn of_inode(code: Code, inode: u64) -> Finding {
+        let place = Place { inode: Some(InodeNumber(inode)), ..Place::default() };
+        Finding::new(code, place, "found")
+    }
+
+    fn open(gaps: &[Gap]) -> Gaps {
+        let mut open = Gaps::default();
+        gaps.iter().for_each(|gap| open.note(*gap));
+        open
+    }
+
+    /// Absorbs a `space.leaked` of group 1 and two `parent.extra` of names in directory 131, whose
+    /// gaps are open, and attributes them to the findings.
+    fn attributed(findings: &mut [Finding]) -> Vec<(Code, Option<usize>)> {
+        let group = AgNumber(1);
+        let open = open(&[Gap::GroupClaims(group), Gap::Names]);
+        let mut consequences = Consequences::default();
+        let names = Doubt::near(InodeNumber(131), &[Gap::Names]);
+        for inode in [700, 600] {
+            let extra = of_inode(Code::ParentExtra, inode);
+            assert_eq!(consequences.absorb(extra, names, &open), None);
+        }
+        let gaps = [Gap::GroupClaims(group), Gap::Claims];
+        let claims = Doubt::of(&gaps);
+        let leaked = in_group(Code::SpaceLeaked, 1);
+        assert_eq!(consequences.absorb(leaked, claims, &open), None);
+        let list = consequences.attribute(findings);
+        list.into_iter().map(|finding| (finding.code, finding.cause)).collect()
+    }
+
+    #[test]
+    fn consequence_belongs_to_the_damage_of_its_group_or_of_its_inode() {
+        let mut findings = [
+            in_group(Code::AgfChecksum, 0),
+            in_group(Code::AgfChecksum, 1),
+            of_inode(Code::DirChecksum, 130),
+            of_inode(Code::DirChecksum, 131),
+        ];
+        let expected = [
+            (Code::SpaceLeaked, Some(1)),
+            (Code::ParentExtra, Some(3)),
+            (Code::ParentExtra, Some(3)),
+        ];
+        assert_eq!(attributed(&mut findings), expected);
+        assert_eq!(findings.map(|finding| finding.consequences), [0, 1, 0, 2]);
+    }
+
+    #[test]
+    fn consequence_without_damage_of_its_inode_belongs_to_the_first_that_opens_the_gap() {
+        let mut findings = [in_group(Code::AgiMagic, 3), of_inode(Code::DirChecksum, 130)];
+        let expected =
+            [(Code::ParentExtra, Some(0)), (Code::ParentExtra, Some(0)), (Code::SpaceLeaked, None)];
+        assert_eq!(attributed(&mut findings), expected);
+    }
+
+    #[test]
+    fn difference_without_an_open_gap_stays_a_finding() {
+        let mut consequences = Consequences::default();
+        let doubt = Doubt::of(&[Gap::FreeSpace(AgNumber(2))]);
+        let open = open(&[Gap::FreeSpace(AgNumber(1)), Gap::Claims]);
+        let differs = in_group(Code::BnoDiffers, 2);
+        assert_eq!(consequences.absorb(differs.clone(), doubt, &open), Some(differs));
+    }
+
+    #[test]
+    fn comparison_is_never_a_cause() {
+        let mut findings = [in_group(Code::BnoDiffers, 1), of_inode(Code::DirTarget, 131)];
+        let causes = attributed(&mut findings);
+        assert!(causes.iter().all(|(_, cause)| cause.is_none()), "{causes:?}");
+    }
+}
