@@ -43,8 +43,8 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// The invariant of the index of a record's neighbour in a leaf: the leaf has a record with that
-/// index.
+/// The invariant that a failed `expect` names: the leaf has a record at the index of each neighbour
+/// of a record.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
 /// An editor that stands on one record of a btree and can change the btree.
@@ -397,8 +397,8 @@ impl<S: Store> Editor<Extents, S> {
     /// Creates an editor of the extent btree of a fork of `inode`. The btree's root lies in the
     /// inode.
     ///
-    /// The last record of the btree cannot be removed: a fork that has room for its few extents
-    /// takes another form before that.
+    /// The last record of the btree cannot be removed: once the few extents that are left fit into
+    /// the inode, the fork stores them there as a list instead.
     ///
     /// # Errors
     ///

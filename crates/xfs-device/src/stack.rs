@@ -95,8 +95,8 @@ pub(crate) struct Level {
     pub(crate) span: Span,
     /// The file or device, open for reading. `None` if this process cannot open it.
     pub(crate) file: Option<File>,
-    /// Whether unknown parts of this level are used by several devices, such as logical volumes of
-    /// one disk.
+    /// Whether several devices, such as logical volumes of one disk, use parts of this level that
+    /// cannot be determined.
     pub(crate) is_shared: bool,
     /// Whether this level is a block device below a loop device. A loop device does not claim its
     /// block device, so others could still mount it.

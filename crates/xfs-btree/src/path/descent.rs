@@ -47,7 +47,7 @@ enum Sibling {
     Edge,
     /// The block that the parent names next on this side.
     Block(u64),
-    /// A block below the parent's own sibling.
+    /// A child of another node: it lies below the sibling that the parent has on this side.
     Beyond,
 }
 
