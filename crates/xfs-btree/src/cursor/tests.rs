@@ -12,7 +12,8 @@ use crate::sample::{Contents, FIRST_BLOCK, Sample};
 
 const INODE: InodeNumber = InodeNumber(8192);
 
-/// Returns extent number `index` of a sample: two blocks of every ten, from block 1000 on.
+/// Returns free extent number `index` of a sample. Each extent has two blocks, and one starts at
+/// every tenth block from block 1000 on.
 fn extent(index: u32) -> FreeSpace {
     FreeSpace { start: AgBlock(1000 + 10 * index), count: 2 }
 }
@@ -164,8 +165,8 @@ fn foreign_blocks_are_refused_and_skipped() {
     check_damage(LEAF, |leaf| leaf[7] = 0, 24, Check::Btree(BtreeCheck::EmptyLeaf));
 }
 
-/// Checks I1 (levels fall by one) and I2 (keys rise strictly): a walk ends, whatever the pointers
-/// say.
+/// Checks I1 (levels fall by one) and I2 (keys rise strictly) of `xfs_btree`: a walk ends, whatever
+/// the pointers say.
 #[test]
 fn pointers_to_earlier_blocks_are_refused() {
     // The second child of the root is first the first child again, then the root itself, then a
@@ -196,8 +197,8 @@ fn pointers_to_earlier_blocks_are_refused() {
     assert_eq!((records.len(), &checks[0]), (18, &level(2)));
 }
 
-/// Checks I2: the keys of a child must lie between its key in the parent and the next key in the
-/// parent.
+/// Checks I2 of `xfs_btree`: the keys of a child must lie between its key in the parent and the
+/// next key in the parent.
 #[test]
 fn keys_must_lie_between_those_of_the_parent() {
     let outside = |index| Check::Btree(BtreeCheck::OutsideParent { index });

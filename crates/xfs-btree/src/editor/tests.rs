@@ -322,7 +322,7 @@ fn insertions_in_order_fill_the_blocks() {
     }
 }
 
-/// Checks I3 of the editor: an update in place writes only the record.
+/// Checks I3 of `editor`: an update in place writes only the record.
 #[test]
 fn update_in_place_writes_only_its_record() {
     let mut editor = filled(10, 0..1000);
@@ -333,8 +333,8 @@ fn update_in_place_writes_only_its_record() {
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
 }
 
-/// Checks I3 of the crate: an editor that stays in its leaf allocates nothing. Each read of a block
-/// would allocate, so the test checks that there are no reads.
+/// Checks I3 of `xfs_btree`: an editor that stays in its leaf allocates nothing. Each read of a
+/// block would allocate, so the test checks that there are no reads.
 #[test]
 fn editor_resumed_in_the_same_leaf_reads_no_block() {
     let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
@@ -384,7 +384,7 @@ fn saved_path_under_another_root_is_dropped() {
     assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 
-/// Checks I3 of the editor: an insertion into a leaf with room writes only that leaf.
+/// Checks I3 of `editor`: an insertion into a leaf with room writes only that leaf.
 #[test]
 fn insertion_with_room_writes_one_block() {
     let mut editor = filled(10, (0..500).map(|place| 2 * place));
