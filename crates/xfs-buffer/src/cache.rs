@@ -1,8 +1,8 @@
 //! The cache: from an address to a verified buffer.
 //!
 //! A read that finds its buffer writes three things: the buffer's own hold count, its reference bit
-//! if that is clear, and a counter of the thread's slot. Operations on other buffers write none of
-//! these. A read that does not find its buffer loads it. Other threads that read the same buffer
+//! if that is clear, and the thread's own part of a counter. Operations on other buffers write none
+//! of these. A read that does not find its buffer loads it. Other threads that read the same buffer
 //! wait for the load. Threads that read other buffers do not.
 //!
 //! Claiming new blocks and writing in place are in [`write`](mod@write). Reads that leave no buffer
