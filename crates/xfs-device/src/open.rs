@@ -9,7 +9,7 @@ use crate::file::{FileDevice, OpenOptions};
 use crate::signature::{self, Contents};
 use crate::usage::Usage;
 
-/// An open device, and another user of its bytes.
+/// An open device, and another user of its bytes, if there is one.
 pub struct OpenedDevice {
     /// The device.
     pub device: SharedDevice,
