@@ -60,8 +60,8 @@ pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, byte
     }
 }
 
-/// Length of a reference count record in bytes. It is needed for the header of the btree, which is
-/// empty on a new volume.
+/// Length of a reference count record in bytes. The encoder of the empty reference-count btree
+/// needs the length, although the btree has no records.
 const REFCOUNT_BYTES: usize = 12;
 
 struct LeafEncoder<'a> {
@@ -139,7 +139,8 @@ pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     sector
 }
 
-/// The first used slot of the free list's ring. A list without blocks goes from slot 1 to slot 0.
+/// The index of the first used entry of the free list's ring. An empty list starts at entry 1 and
+/// ends at entry 0.
 const FREE_LIST_FIRST: u32 = 1;
 
 fn agf(context: HeaderContext<'_>, group: &GroupLayout) -> Agf {
