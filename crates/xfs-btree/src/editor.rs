@@ -165,8 +165,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first) and of the store. It is corruption if the btree has a
-    /// record of this key, or if the record overlaps a neighbour; then nothing has changed.
+    /// The errors of [`first`](Self::first) and of the store. Returns a corruption, and changes
+    /// nothing, if the btree has a record with this key or if the record overlaps a neighbour.
     pub fn insert(&mut self, record: F::Record) -> Result<()> {
         let key = F::key(&record);
         let index = self.position_of(key)?;
@@ -220,8 +220,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Whether `record` has the same key, and so covers the same range, as the record at `index` of
-    /// the leaf. Such an update moves nothing.
+    /// Whether an update of the record at `index` of the leaf to `record` changes no key in the
+    /// nodes above. This is so if both have the same key, and the key determines the range that
+    /// they cover.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {
             return Ok(false);

@@ -47,7 +47,8 @@ pub(crate) fn geometry(block_log: u8) -> Geometry {
     geometry
 }
 
-/// A block in memory. Code under test that changes the block while it reads it panics in `RefCell`.
+/// A block in memory. If code under test changes the block while it reads the block, `RefCell`
+/// panics.
 #[derive(Clone)]
 pub(crate) struct MemoryBlock {
     at: DiskAddr,

@@ -164,7 +164,7 @@ impl FileDevice {
         })
     }
 
-    /// Returns another descriptor of the host's open file. It shares the lock with the first one.
+    /// Returns another descriptor of the host's open file. Both descriptors share one lock.
     #[cfg(feature = "disk-images")]
     pub(crate) fn try_clone_host(&self) -> io::Result<File> {
         self.file.try_clone()

@@ -301,7 +301,8 @@ impl BtreeFormat for ReverseMap {
         put(&[Self::key(record).encode(), record.high_key().encode()], into);
     }
 
-    /// Several owners may map shared blocks. On a volume without sharing, extents must not overlap.
+    /// Returns whether `record` sorts after `previous`. The two may overlap, because several owners
+    /// may map shared blocks. On a volume without sharing, extents must not overlap.
     fn may_follow(record: &Rmap, previous: &Rmap) -> bool {
         Self::key(record) > Self::key(previous)
     }

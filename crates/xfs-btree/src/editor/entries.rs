@@ -9,7 +9,7 @@ use xfs_format::btree::{BtreeFormat, BtreeLayout};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// The largest number of bytes that a record takes, or the keys of one child.
+/// The largest number of bytes of a record, or of the keys that a node holds for one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
 /// The invariant of every range of entries in this file: the range lies inside its block. The
 /// verifier of a block limits the block's count of entries, and the editor checks that there is

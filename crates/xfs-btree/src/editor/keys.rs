@@ -11,10 +11,11 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// The invariant of a walk upwards: a root in a block has no parent whose keys could change.
+/// The reason why a walk upwards never asks for the parent of a root in a block: that root has no
+/// parent.
 const NO_PARENT: &str = "a root in a block has no parent";
-/// The invariant of an index in the root: the path and its siblings lead through children that the
-/// root has.
+/// The invariant of the index of a child of the root: the index is below the root's number of
+/// children.
 const IS_CHILD: &str = "the index is that of a child of the root";
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {

@@ -75,8 +75,8 @@ pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the devices of which a mapped or RAID device is made. Each has its device number, and
-/// whether other devices also use it.
+/// Returns the devices of which a mapped or RAID device is made. Each item has the device number of
+/// one of them, and whether other devices also use it.
 pub(super) fn slaves_of(number: u64) -> Vec<(u64, bool)> {
     let Ok(entries) = fs::read_dir(directory_of(number).join("slaves")) else { return Vec::new() };
     let slaves = entries.filter_map(Result::ok).map(|entry| entry.path());

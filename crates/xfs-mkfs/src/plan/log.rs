@@ -155,8 +155,8 @@ fn requested_unit(options: &Options, sizes: &Sizes) -> Result<Option<u64>, Geome
     Ok(Some(value / block))
 }
 
-/// Returns the default stripe unit of an internal log in blocks: that of the data, or a smaller one
-/// if that is too large for a log.
+/// Returns the default stripe unit of an internal log in blocks: the stripe unit of the data, or a
+/// smaller one if the data's unit is too large for a log.
 fn internal_unit(stripe: Stripe, block: u64, sector: u32, warnings: &mut Vec<Warning>) -> u64 {
     let bytes = stripe.unit * block;
     if bytes > MAX_UNIT_BYTES {

@@ -122,9 +122,9 @@ fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [
     BlockKind::Agfl.seal(sector, LSN);
 }
 
-/// Returns whether the superblock copy of a group has the number of the root directory. As mkfs.xfs
-/// does it, the last copy and one in the middle have it, for recovery if the first superblock is
-/// lost.
+/// Returns whether the superblock copy of a group stores the number of the root directory. As in
+/// mkfs.xfs, only the last copy and one in the middle store it, for recovery if the first
+/// superblock is lost.
 const fn knows_root(geometry: &Geometry, group: AgNumber) -> bool {
     let last = geometry.ag_count - 1;
     group.0 == last || (geometry.ag_count > 2 && group.0 == last / 2)
