@@ -54,7 +54,7 @@ fn walk(sample: &Sample) -> (Vec<FreeSpace>, Vec<Check>) {
     (records, checks)
 }
 
-/// The shapes that samples are made in: the number of records, and of entries per block.
+/// The shapes of the samples: the number of records, and the number of entries in a full block.
 const SHAPES: [(u32, usize); 8] =
     [(0, 4), (1, 4), (4, 4), (5, 4), (16, 4), (17, 4), (100, 3), (1000, 80)];
 

@@ -228,7 +228,7 @@ impl EntrySlot {
 #[derive(Clone, Copy)]
 pub(super) struct Division<'a> {
     /// A new entry and the index before which it is inserted. The index counts the entries of the
-    /// left neighbour first, then those of the right one.
+    /// left neighbour first, then those of the right one. `None` if no entry is added.
     pub(super) extra: Option<(usize, &'a Entry)>,
     /// Number of entries that the left neighbour gets.
     pub(super) left_count: usize,

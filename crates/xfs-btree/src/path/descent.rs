@@ -32,9 +32,9 @@ pub(crate) enum Direction {
 #[derive(Debug)]
 pub(crate) struct Child<K> {
     block: u64,
-    /// No key of the child is below this.
+    /// No key of the child is below this; `None` if there is no limit.
     lower: Option<K>,
-    /// All keys of the child are below this.
+    /// All keys of the child are below this; `None` if there is no limit.
     upper: Option<K>,
     left: Sibling,
     right: Sibling,
