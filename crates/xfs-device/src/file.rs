@@ -170,8 +170,8 @@ impl FileDevice {
         self.file.try_clone()
     }
 
-    /// Returns the other user of the device, if the device was opened although it is in use. The
-    /// bytes read may then be stale.
+    /// Returns a user of the device other than this process, if the device was opened although it
+    /// is in use. The bytes read may then be stale.
     #[must_use]
     pub fn usage(&self) -> Option<&Usage> {
         self.usage.as_ref()

@@ -13,8 +13,8 @@ use crate::usage::Usage;
 pub struct OpenedDevice {
     /// The device.
     pub device: SharedDevice,
-    /// The other user of the device, if the device was opened although it is in use. The bytes read
-    /// may be stale.
+    /// A user of the device other than this process, if the device was opened although it is in
+    /// use. The bytes read may be stale.
     pub usage: Option<Usage>,
 }
 
