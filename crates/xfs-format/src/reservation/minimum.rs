@@ -19,7 +19,7 @@ const OLD_REVERSE_MAP_LEVELS: u32 = 9;
 /// Steps that old kernels granted to writes and truncations of volumes with shared extents.
 const OLD_REFLINK_STEPS: u32 = 8;
 /// Length in bytes of the longest attribute name, which the kernel counts with a zero byte at its
-/// end. The length of the longest value is that of the largest leaf entry without this name.
+/// end. The longest value takes the rest of the largest leaf entry.
 const LONGEST_NAME: u64 = 256;
 
 /// Returns the log space in bytes that one step of `bytes` bytes needs.
