@@ -309,8 +309,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Moves to the leaf that `key` belongs in, and returns the index at which a record with this
-    /// key belongs in that leaf.
+    /// Moves to the leaf where a record with key `key` belongs, and returns the record's index in
+    /// that leaf.
     fn position_of(&mut self, key: F::Key) -> Result<usize> {
         self.path.go_towards(&self.store, key)?;
         let leaf = self.path_block(self.path.levels - 1);

@@ -191,9 +191,9 @@ impl<F: Sample> CheckedBtree<F> {
         }
     }
 
-    /// Replaces the record of `place` by another record. If no other key lies between the keys of
-    /// the two records, mostly updates the old record; in all other cases removes the old record
-    /// and inserts the new one.
+    /// Replaces the record of `place` by another record. Mostly updates the old record if no other
+    /// key lies between the keys of the two records. In all other cases, removes the old record and
+    /// inserts the new one.
     fn update(&mut self, place: u32, known: F::Record) {
         let changed = F::sample(place, &mut self.random);
         let (old, new) = (F::key(&known), F::key(&changed));
