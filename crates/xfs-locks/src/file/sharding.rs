@@ -8,8 +8,8 @@ use xfs_sync::Ordering;
 use super::FileLocks;
 use crate::opens::LockWord;
 
-/// Number of times that the per-CPU slot must change from one open of a file to the next, before
-/// the opens of the file are counted per slot.
+/// The opens of a file are counted per slot after the per-CPU slot has changed this many times from
+/// one open of the file to the next.
 const SHARD_AFTER: u32 = 16;
 /// The bits of `LockState::opener` that hold the per-CPU slot. The other bits hold how often the
 /// slot changed from one open to the next.
