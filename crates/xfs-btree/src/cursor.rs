@@ -97,8 +97,9 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
 
     /// Moves to the record that `seek` asks for and returns it.
     ///
-    /// Returns `None` if the btree has no such record. After `AtOrBefore` the cursor then stands on
-    /// the first record of the btree, after `AtOrAfter` on the last; in an empty btree on none.
+    /// Returns `None` if the btree has no such record. The cursor then stands on the first record
+    /// of the btree if `seek` is `AtOrBefore`, and on the last record if it is `AtOrAfter`. In an
+    /// empty btree the cursor stands on no record.
     ///
     /// # Errors
     ///

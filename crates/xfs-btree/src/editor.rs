@@ -43,8 +43,8 @@ use crate::store::Store;
 use entries::{Entry, EntryLayout, MAX_ENTRY_BYTES};
 pub(crate) use grow::{build, push_down};
 
-/// The invariant of the index of a record's neighbour in a leaf: the leaf has a record with that
-/// index.
+/// The invariant that a failed `expect` names: the leaf has a record at the index of each neighbour
+/// of a record.
 const IN_LEAF: &str = "the index is below the leaf's count of records";
 
 /// An editor that stands on one record of a btree and can change the btree.
@@ -165,8 +165,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`first`](Self::first) and of the store. It is corruption if the btree has a
-    /// record of this key, or if the record overlaps a neighbour; then nothing has changed.
+    /// The errors of [`first`](Self::first) and of the store. Returns a corruption, and changes
+    /// nothing, if the btree has a record with this key or if the record overlaps a neighbour.
     pub fn insert(&mut self, record: F::Record) -> Result<()> {
         let key = F::key(&record);
         let index = self.position_of(key)?;
@@ -220,8 +220,9 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.keep_root()
     }
 
-    /// Whether `record` has the same key, and so covers the same range, as the record at `index` of
-    /// the leaf. Such an update moves nothing.
+    /// Whether an update of the record at `index` of the leaf to `record` changes no key in the
+    /// nodes above. This is so if both have the same key, and the key determines the range that
+    /// they cover.
     fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
         if !F::KEY_TELLS_ALL {
             return Ok(false);
@@ -308,8 +309,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         Ok(())
     }
 
-    /// Moves to the leaf that `key` belongs in, and returns the index at which a record with this
-    /// key belongs in that leaf.
+    /// Moves to the leaf where a record with key `key` belongs, and returns the record's index in
+    /// that leaf.
     fn position_of(&mut self, key: F::Key) -> Result<usize> {
         self.path.go_towards(&self.store, key)?;
         let leaf = self.path_block(self.path.levels - 1);
@@ -397,8 +398,8 @@ impl<S: Store> Editor<Extents, S> {
     /// Creates an editor of the extent btree of a fork of `inode`. The btree's root lies in the
     /// inode.
     ///
-    /// The last record of the btree cannot be removed: a fork that has room for its few extents
-    /// takes another form before that.
+    /// The last record of the btree cannot be removed: once the few extents that are left fit into
+    /// the inode, the fork stores them there as a list instead.
     ///
     /// # Errors
     ///

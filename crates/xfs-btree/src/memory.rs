@@ -47,7 +47,8 @@ pub(crate) fn geometry(block_log: u8) -> Geometry {
     geometry
 }
 
-/// A block in memory. Code under test that changes the block while it reads it panics in `RefCell`.
+/// A block in memory. If code under test changes the block while it reads the block, `RefCell`
+/// panics.
 #[derive(Clone)]
 pub(crate) struct MemoryBlock {
     at: DiskAddr,
@@ -73,9 +74,9 @@ pub(crate) struct MemoryStore {
     pub(crate) reads: Cell<usize>,
     /// The changes made: the address of the block, and the range of bytes in it.
     pub(crate) changes: Vec<(DiskAddr, Range<usize>)>,
-    /// Blocks that have not been read since they were damaged; `None` while the btree is undamaged.
-    /// In a damaged btree a violated rule may come from the damage, not from a bug of the editor,
-    /// and is an error instead of a panic.
+    /// Blocks that have not been read since the btree was damaged; `None` while the btree is
+    /// undamaged. In a damaged btree a violated rule may come from the damage, not from a bug of
+    /// the editor, and is an error instead of a panic.
     unread: Option<RefCell<BTreeSet<DiskAddr>>>,
 }
 

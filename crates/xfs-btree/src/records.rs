@@ -41,8 +41,8 @@ impl<F: BtreeFormat> Iterator for Records<'_, F> {
 /// The leaves of a btree, from the record of a cursor on.
 pub struct Leaves<'a, F: BtreeFormat> {
     cursor: Cursor<'a, F>,
-    /// Whether the next call returns the records of the leaf in which the cursor stands, without a
-    /// move: the cursor has been moved to a record, and no leaf has been returned yet.
+    /// Whether the next call returns the records of the cursor's present leaf, without a move. This
+    /// is so if the cursor has been moved to a record and no leaf has been returned yet.
     is_fresh: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Measures lookups of cached buffers by 1 to 4 threads, for the chosen table and for the tables
-//! that were not chosen. The results are in docs/adr/0002-buffer-lookup.md.
+//! Measures lookups of cached buffers by 1 to 4 threads, for the lookup table that the cache uses
+//! and for the designs that were rejected. The results are in docs/adr/0002-buffer-lookup.md.
 //!
 //! `cargo bench -p xfs-buffer`
 

@@ -6,10 +6,11 @@
 //!   or were cleared for a new block of that kind.
 //! - **I2** The extents of a buffer never change. Its kind changes only when its blocks have been
 //!   freed and are used again ([`BufferCache::claim`](crate::BufferCache::claim)).
-//! - **I3** The strong count of a core is its hold count. Everything that needs the buffer to stay
-//!   owns a strong reference: a caller, the ring of its shard, the log item of a dirty buffer. The
-//!   lookup table owns a weak one. An attachment owns a strong reference only while it needs the
-//!   buffer. With a permanent strong reference, buffer and attachment would keep each other alive.
+//! - **I3** The strong count of a core (the state that all references to one buffer share) is its
+//!   hold count. Everything that needs the buffer to stay owns a strong reference: a caller, the
+//!   ring of its shard, the log item of a dirty buffer. The lookup table owns a weak one. An
+//!   attachment owns a strong reference only while it needs the buffer. With a permanent strong
+//!   reference, buffer and attachment would keep each other alive.
 //! - **I4** Bytes change only while the latch is held.
 //!
 //! # Two locks

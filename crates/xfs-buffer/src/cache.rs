@@ -1,8 +1,8 @@
 //! The cache: from an address to a verified buffer.
 //!
 //! A read that finds its buffer writes three things: the buffer's own hold count, its reference bit
-//! if that is clear, and a counter of the thread's slot. Operations on other buffers write none of
-//! these. A read that does not find its buffer loads it. Other threads that read the same buffer
+//! if that is clear, and the thread's own part of a counter. Operations on other buffers write none
+//! of these. A read that does not find its buffer loads it. Other threads that read the same buffer
 //! wait for the load. Threads that read other buffers do not.
 //!
 //! Claiming new blocks and writing in place are in [`write`](mod@write). Reads that leave no buffer
@@ -273,8 +273,9 @@ impl BufferCache {
         &self.shards[middle & (self.shards.len() - 1)]
     }
 
-    /// Returns a loaded core to a caller. Returns a corruption if the core has another map or kind
-    /// than the caller wants.
+    /// Returns the buffer of a loaded core to a caller. (The core is the state that all references
+    /// to a buffer share.) Returns a corruption if the core has another map or kind than the caller
+    /// wants.
     fn share(
         &self,
         core: Arc<BufferCore>,
@@ -290,8 +291,9 @@ impl BufferCache {
         Ok(Buffer::new(core))
     }
 
-    /// Enters a new core into the table and loads it. If another thread has entered a core for this
-    /// address first, returns that core, which may still be loading.
+    /// Creates the core of a buffer (the state that all references to it share), enters the core
+    /// into the table, and loads it. If another thread has entered a core for this address first,
+    /// returns that core, which may still be loading.
     ///
     /// If the device panics, the core is never loaded and is freed with its last waiter. The next
     /// reader of the address finds no core and loads a new one.
@@ -362,9 +364,9 @@ enum Loaded {
     Elsewhere(Arc<BufferCore>),
 }
 
-/// Removes a core whose load failed from the table and counts the failure. The core leaves the
-/// table before its lock is released. Threads that wait for the lock then find no core and load the
-/// buffer themselves.
+/// Removes from the table a core that could not be loaded, and counts the failure. The core leaves
+/// the table before its lock is released. Threads that wait for the lock then find no core and load
+/// the buffer themselves.
 fn give_up(shard: &Shard, core: &Arc<BufferCore>, content: Loading<'_>) {
     shard.forget(core);
     drop(content);

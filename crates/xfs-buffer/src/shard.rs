@@ -6,10 +6,10 @@
 //!
 //! # Invariants
 //!
-//! - **I1** There is at most one live core per address in the table. A core is entered only where
-//!   no entry can be upgraded, and an entry that cannot be upgraded never can be again.
-//!   Alternatively the new core replaces the core of blocks that have been freed and are used again
-//!   in another shape.
+//! - **I1** There is at most one live core (the state that all references to a buffer share) per
+//!   address in the table. A core is entered only where no entry can be upgraded, and an entry that
+//!   cannot be upgraded never can be again. The one exception is the core of blocks that have been
+//!   freed and are used again in another shape: the new core replaces it.
 //! - **I2** The ring owns a strong reference to each loaded core, and only the ring makes a core
 //!   die: it gives up its reference only if that is the last one, in one atomic step. So a lookup
 //!   either gets the core or finds it dead. It never gets a core that is about to be evicted.

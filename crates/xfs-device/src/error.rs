@@ -191,7 +191,7 @@ impl DeviceFailure {
     }
 }
 
-/// Returns advice for a permission error. Root is not advised to become root.
+/// Returns advice for a permission error. The advice for root does not include becoming root.
 fn permission_hint() -> Option<&'static str> {
     Some(match rustix::process::geteuid().is_root() {
         true => {

@@ -164,14 +164,14 @@ impl FileDevice {
         })
     }
 
-    /// Returns another descriptor of the host's open file. It shares the lock with the first one.
+    /// Returns another descriptor of the host's open file. Both descriptors share one lock.
     #[cfg(feature = "disk-images")]
     pub(crate) fn try_clone_host(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Returns the other user of the device, if the device was opened although it is in use. The
-    /// bytes read may then be stale.
+    /// Returns a user of the device other than this process, if the device was opened although it
+    /// is in use. The bytes read may then be stale.
     #[must_use]
     pub fn usage(&self) -> Option<&Usage> {
         self.usage.as_ref()

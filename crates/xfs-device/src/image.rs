@@ -35,8 +35,8 @@ enum ClusterLocation {
     Zeros,
     /// The range is stored from this byte of the image file on.
     Host(u64),
-    /// The range is in an encoded cluster, which `ClusterMap::read_encoded` reads. The value has
-    /// a meaning only for the map.
+    /// The range is in a cluster that is not stored as plain bytes, such as a compressed one.
+    /// `ClusterMap::read_encoded` reads it. The value has a meaning only for the map.
     Encoded(u64),
 }
 

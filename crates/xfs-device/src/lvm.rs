@@ -251,8 +251,8 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Parses the values up to the end of a section. On the outermost level the section ends with
-    /// the text.
+    /// Parses the values up to the end of a section, or of the text on the outermost level. Returns
+    /// `None` if the text is invalid or nested too deeply.
     fn section(&mut self, depth: usize) -> Option<Vec<(String, MetadataValue)>> {
         if depth > MAX_DEPTH {
             return None;
@@ -304,7 +304,7 @@ impl Parser<'_> {
         Some(word.parse().map_or(MetadataValue::Other, MetadataValue::Number))
     }
 
-    /// Parses a string up to its closing quote.
+    /// Parses a string up to its closing quote. Returns `None` if there is no such quote.
     fn string(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut letters = self.rest.char_indices();

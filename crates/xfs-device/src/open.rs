@@ -10,12 +10,12 @@ use crate::metadump::open_metadump;
 use crate::signature::{self, Contents};
 use crate::usage::Usage;
 
-/// An open device, and another user of its bytes.
+/// An open device, and another user of its bytes, if there is one.
 pub struct OpenedDevice {
     /// The device.
     pub device: SharedDevice,
-    /// The other user of the device, if the device was opened although it is in use. The bytes read
-    /// may be stale.
+    /// A user of the device other than this process, if the device was opened although it is in
+    /// use. The bytes read may be stale.
     pub usage: Option<Usage>,
 }
 

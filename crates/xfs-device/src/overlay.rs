@@ -53,7 +53,7 @@ impl OverlayDevice {
     /// Writes the kept sectors to the device below, and flushes. The sectors stay in memory.
     ///
     /// Each range of `whole` is written by one write, including the bytes between its written
-    /// sectors, because a reader must find all of it or nothing after a crash. Everything else is
+    /// sectors: after a crash a reader must find all of the range or nothing. Everything else is
     /// written in ascending order. Any other write ends at a multiple of 64 KiB, or before a sector
     /// that was not written or lies in a range of `whole`.
     ///

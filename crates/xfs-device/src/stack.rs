@@ -95,8 +95,8 @@ pub(crate) struct Level {
     pub(crate) span: Span,
     /// The file or device, open for reading. `None` if this process cannot open it.
     pub(crate) file: Option<File>,
-    /// Whether unknown parts of this level are used by several devices, such as logical volumes of
-    /// one disk.
+    /// Whether several devices, such as logical volumes of one disk, use parts of this level that
+    /// cannot be determined.
     pub(crate) is_shared: bool,
     /// Whether this level is a block device below a loop device. A loop device does not claim its
     /// block device, so others could still mount it.
@@ -107,6 +107,7 @@ pub(crate) struct Level {
 
 impl Level {
     /// Opens the file at `path`. If it is not the inode `expected`, the level has no open file.
+    /// Returns `None` if the file cannot be opened and no inode is expected.
     fn open(path: PathBuf, expected: Option<(u64, u64)>, span: Span) -> Option<Self> {
         let found = open_to_look(&path).and_then(|file| Ok((file.metadata()?, file))).ok();
         let is_it = |metadata: &Metadata| {
@@ -138,7 +139,8 @@ impl Level {
         }
     }
 
-    /// Returns the old and the new length if the file has become shorter, and otherwise `None`.
+    /// Returns the old and the new length of the file if it has become shorter, or `None` if it has
+    /// not.
     pub(crate) fn shortened(&self) -> io::Result<Option<Shortened>> {
         let (Some(file), Some(before)) = (&self.file, self.length_bytes) else { return Ok(None) };
         let now = file.metadata()?.len();

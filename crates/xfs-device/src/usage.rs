@@ -113,8 +113,8 @@ impl Mounts {
     }
 }
 
-/// Parses a line of mountinfo. Returns its third and its fifth word: the device and the mount
-/// point.
+/// Parses a line of mountinfo. Returns its third and its fifth word, which are the device and the
+/// mount point. Returns `None` if the words are missing.
 fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
     let mut words = line.split(|byte| *byte == b' ').skip(2);
     let name = String::from_utf8(words.next()?.to_vec()).ok()?;

@@ -93,7 +93,7 @@ pub struct Agi {
     /// Root of the btree of inode chunks with free inodes, if the volume has that btree.
     #[doc(alias = "finobt")]
     pub free_inode_btree: Option<BtreeRoot>,
-    /// First inode of the newest chunk. The field is only a hint.
+    /// First inode of the newest chunk, or `None` if no chunk is stored. The field is only a hint.
     #[doc(alias = "newino")]
     pub newest_inode: Option<AgInode>,
     /// First inode of each unlinked list, or `None` if the list is empty.

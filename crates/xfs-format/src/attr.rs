@@ -4,7 +4,7 @@
 //! larger attribute forks ([`dabtree`](crate::dabtree)), the meaning of values
 //! ([`acl`](crate::acl), [`parent`](crate::parent)), or the names that Linux gives to attributes.
 //!
-//! A few attributes fit into the inode ([`short_form`]). Otherwise they lie in leaves ([`leaf`]).
+//! A few attributes fit into the inode ([`short_form`]). More attributes lie in leaves ([`leaf`]).
 //! Block 0 of the fork is the only leaf, or the root node of a tree of leaves. A value that is too
 //! long for a leaf has its own blocks ([`remote`]).
 

@@ -106,7 +106,8 @@ impl BtreeFormat for FreeSpaceByBlock {
         put(&record.encode(), into);
     }
 
-    /// A record must not be adjacent to the record before it: both would be one record.
+    /// Returns whether `record` starts after `previous` and is not adjacent to it. Two adjacent
+    /// free extents would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.start > previous.end()
     }
@@ -147,8 +148,8 @@ impl BtreeFormat for FreeSpaceBySize {
         put(&record.encode(), into);
     }
 
-    /// A record must not be adjacent to the record before it if both have the same length: both
-    /// would be one record.
+    /// Returns whether `record` sorts after `previous`. Records of one length must not be adjacent
+    /// either, because they would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.count > previous.count
             || (record.count == previous.count && record.start > previous.end())

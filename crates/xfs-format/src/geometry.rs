@@ -273,8 +273,8 @@ impl Geometry {
         (inode.0 & ((1 << self.inodes_per_block_log) - 1)) << self.inode_log
     }
 
-    /// Returns the number of bits of an inode number inside an allocation group: those of a block
-    /// number inside the group, and those of the index of an inode in its block.
+    /// Returns the number of bits of an inode number inside an allocation group: the bits of a
+    /// block number inside the group, and the bits of an inode's index in its block.
     #[must_use]
     pub const fn ag_inode_log(&self) -> u32 {
         self.ag_blocks_log as u32 + self.inodes_per_block_log as u32

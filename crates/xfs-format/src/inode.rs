@@ -282,8 +282,8 @@ impl InodeCore {
         }
     }
 
-    /// Returns whether a directory has an inheritable extent size hint that is not a multiple of
-    /// the realtime extent size, while its new files are realtime files.
+    /// Returns whether a directory has an inheritable extent size hint that does not suit its new
+    /// files. They are realtime files, but the hint is not a multiple of the realtime extent size.
     ///
     /// Older kernels allowed such hints and xfs_repair complains about them. Newer kernels show
     /// them as absent and remove them when they change the directory.
@@ -293,9 +293,9 @@ impl InodeCore {
             && self.is_misfit(self.extent_size_hint_blocks, geometry)
     }
 
-    /// Returns whether a directory has an extent size hint for copy-on-write that is not a multiple
-    /// of the realtime extent size, while its new files are realtime files. Newer kernels also
-    /// accept such a hint, but remove it at once.
+    /// Returns whether a directory has an extent size hint for copy-on-write that does not suit its
+    /// new files. They are realtime files, but the hint is not a multiple of the realtime extent
+    /// size. Newer kernels also accept such a hint, but remove it at once.
     #[must_use]
     pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
         self.flags2.contains(InodeFlags2::COWEXTSIZE)

@@ -162,8 +162,8 @@ const SYMLINK_BYTES: u64 = 1024;
 pub struct Reservations<'a> {
     geometry: &'a Geometry,
     heights: BtreeHeights,
-    /// Whether changes of reference counts are counted in the same step as their cause. Kernels did
-    /// so before they deferred these changes.
+    /// Whether a change of reference counts is counted in the same step as the change that causes
+    /// it. Kernels did so before they deferred changes of reference counts.
     refcount_in_place: bool,
 }
 
@@ -298,8 +298,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Returns the number of log bytes of the largest step: mapping an extent, freeing up to two,
-    /// or changing reference counts.
+    /// Returns the number of log bytes of the largest step of a write: mapping an extent, freeing
+    /// up to two, or changing reference counts.
     fn write(&self) -> u64 {
         let (map, free, refcount) = (
             self.inodes(1)
@@ -316,8 +316,8 @@ impl<'a> Reservations<'a> {
             }
     }
 
-    /// Returns the number of log bytes of the largest step: unmapping up to two extents, freeing up
-    /// to four, or changing reference counts.
+    /// Returns the number of log bytes of the largest step of a truncation: unmapping up to two
+    /// extents, freeing up to four, or changing reference counts.
     fn truncate(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
         let free = self.sectors(9) + self.space_changes(4);

@@ -206,8 +206,9 @@ impl Rmap {
         }
     }
 
-    /// Checks that the extent lies in the group. The headers of the group are one extent, which the
-    /// volume owns. No extent of another owner starts in the headers.
+    /// Returns whether the extent lies in the group and obeys the rule for the group's headers. The
+    /// headers are one extent, which the volume owns. No extent of another owner starts in the
+    /// headers.
     fn is_in_range(&self, group: &Group<'_>) -> bool {
         if self.start.0 < group.geometry().header_blocks() {
             return self.owner == RmapOwner::Volume
@@ -217,8 +218,8 @@ impl Rmap {
         group.contains_extent(self.start, self.count)
     }
 
-    /// Checks that the offset suits the owner. Only contents of a fork have an offset, and only
-    /// they can be unwritten.
+    /// Returns whether the offset and the flags suit the owner. Only the contents of a fork have an
+    /// offset, and only they can be unwritten.
     fn offset_is_valid(&self) -> bool {
         let RmapOwner::Inode(_) = self.owner else { return self.offset_word() == 0 };
         if self.flags.contains(RmapFlags::FORK_BTREE) {
@@ -301,7 +302,8 @@ impl BtreeFormat for ReverseMap {
         put(&[Self::key(record).encode(), record.high_key().encode()], into);
     }
 
-    /// Several owners may map shared blocks. On a volume without sharing, extents must not overlap.
+    /// Returns whether `record` sorts after `previous`. The two may overlap, because several owners
+    /// may map shared blocks. On a volume without sharing, extents must not overlap.
     fn may_follow(record: &Rmap, previous: &Rmap) -> bool {
         Self::key(record) > Self::key(previous)
     }

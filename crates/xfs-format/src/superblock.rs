@@ -156,7 +156,7 @@ pub struct Superblock {
     pub realtime_group_count: u32,
     /// Number of realtime extents in each realtime group (METADIR only).
     pub realtime_group_extents: u32,
-    /// Root of the metadata directory tree (METADIR only).
+    /// Root of the metadata directory tree, or `None` on a volume without METADIR.
     pub metadata_directory_inode: Option<InodeNumber>,
     /// The first block of an internal realtime section (ZONED only).
     pub realtime_start: u64,

@@ -272,7 +272,7 @@ impl<'a> FileLocks<'a> {
         context.whole.lock().unlock(owner, LockRange::WHOLE, graph);
     }
 
-    /// Returns the context if a lock was ever taken on this file, and `None` otherwise.
+    /// Returns the context of the file, or `None` if no lock was ever taken on the file.
     fn locked(self) -> Option<&'a LockContext> {
         if !self.word.has(LockWord::LOCKED) {
             return None;

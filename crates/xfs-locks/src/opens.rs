@@ -128,8 +128,8 @@ impl LockWord {
     }
 }
 
-/// Performs the fence between the write and the read: [`full_fence`]. A model leaves it out to show
-/// the failure without it.
+/// Makes the writes before this call visible to all threads before any read after the call. A model
+/// in `tests/weak` leaves this fence out, to show the failure without it.
 pub(crate) fn full_fence() {
     fence(Ordering::SeqCst);
 }

@@ -3,8 +3,8 @@
 /// The highest byte offset of a file.
 const LAST_BYTE: u64 = i64::MAX as u64;
 
-/// A range of bytes of a file, from its first to its last byte, which belongs to the range. So a
-/// range is never empty.
+/// A range of bytes of a file, from its first to its last byte. The last byte belongs to the range,
+/// so a range is never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockRange {
     start: u64,

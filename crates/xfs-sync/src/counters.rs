@@ -7,7 +7,8 @@ use crate::atomic::AtomicU64;
 use crate::scope::Slot;
 use crate::slots::Slots;
 
-/// `KINDS` counters. Each counter has one part per slot, and its value is the sum of its parts.
+/// `KINDS` counters. Each counter is split into one part per slot, and its value is the sum of the
+/// parts. Each thread has a slot, which it may share with other threads.
 ///
 /// An addition writes the part in the calling thread's slot; a sum visits all slots. Sums of
 /// different counters need not be consistent with each other while other threads add.

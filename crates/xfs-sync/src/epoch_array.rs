@@ -1,8 +1,8 @@
 //! An array of shared values that is read without a lock, under an epoch guard.
 //!
-//! Owns: a fixed number of slots, each empty or with a shared value, and when a removed value is
-//! dropped: after every thread that could be reading the value has left its epoch. Does **not** own
-//! the order of writes to a slot: a lock of the caller does.
+//! Owns: a fixed number of slots, each empty or with a shared value, and the time at which a
+//! removed value is dropped. Every thread that could be reading the value has left its epoch by
+//! then. Does **not** own the order of writes to a slot: a lock of the caller does.
 //!
 //! ```text
 //!  put      swap the pointer ──► retire the old one ──► dropped when all guards of that time end

@@ -10,9 +10,10 @@
 //!
 //! Acquiring and releasing a latch without waiters is one exchange each. A thread that finds the
 //! latch held retries a few times, unless other waiters already sleep. It then sets the waiting bit
-//! under `gate` and sleeps. A release that sees the bit wakes the next waiters: all sharers after
-//! an exclusive owner, otherwise the first exclusive waiter. Other waiters stay asleep. With many
-//! waiters on one latch, waking all of them on each release would be most of the work.
+//! under `gate` and sleeps. A release that sees the bit wakes the next waiters. After an exclusive
+//! owner these are all sharers, if any wait. In all other cases it is the first exclusive waiter.
+//! Other waiters stay asleep. With many waiters on one latch, waking all of them on each release
+//! would be most of the work.
 //!
 //! # Invariants
 //!

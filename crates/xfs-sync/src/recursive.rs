@@ -3,7 +3,7 @@
 //! Owns: read locks that one thread may nest. Does **not** own fairness: readers that overlap
 //! without a pause starve a writer, so read locks must be short.
 //!
-//! A panic does not poison the lock, like the other locks of this crate.
+//! Like the other locks of this crate, the lock is not poisoned by a panic.
 
 use core::fmt;
 use core::marker::PhantomData;

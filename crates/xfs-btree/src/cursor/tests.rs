@@ -12,7 +12,8 @@ use crate::sample::{Contents, FIRST_BLOCK, Sample};
 
 const INODE: InodeNumber = InodeNumber(8192);
 
-/// Returns extent number `index` of a sample: two blocks of every ten, from block 1000 on.
+/// Returns free extent number `index` of a sample. Each extent has two blocks, and one starts at
+/// every tenth block from block 1000 on.
 fn extent(index: u32) -> FreeSpace {
     FreeSpace { start: AgBlock(1000 + 10 * index), count: 2 }
 }
@@ -53,7 +54,7 @@ fn walk(sample: &Sample) -> (Vec<FreeSpace>, Vec<Check>) {
     (records, checks)
 }
 
-/// The shapes that samples are made in: the number of records, and of entries per block.
+/// The shapes of the samples: the number of records, and the number of entries in a full block.
 const SHAPES: [(u32, usize); 8] =
     [(0, 4), (1, 4), (4, 4), (5, 4), (16, 4), (17, 4), (100, 3), (1000, 80)];
 
@@ -164,8 +165,8 @@ fn foreign_blocks_are_refused_and_skipped() {
     check_damage(LEAF, |leaf| leaf[7] = 0, 24, Check::Btree(BtreeCheck::EmptyLeaf));
 }
 
-/// Checks I1 (levels fall by one) and I2 (keys rise strictly): a walk ends, whatever the pointers
-/// say.
+/// Checks I1 (levels fall by one) and I2 (keys rise strictly) of `xfs_btree`: a walk ends, whatever
+/// the pointers say.
 #[test]
 fn pointers_to_earlier_blocks_are_refused() {
     // The second child of the root is first the first child again, then the root itself, then a
@@ -196,8 +197,8 @@ fn pointers_to_earlier_blocks_are_refused() {
     assert_eq!((records.len(), &checks[0]), (18, &level(2)));
 }
 
-/// Checks I2: the keys of a child must lie between its key in the parent and the next key in the
-/// parent.
+/// Checks I2 of `xfs_btree`: the keys of a child must lie between its key in the parent and the
+/// next key in the parent.
 #[test]
 fn keys_must_lie_between_those_of_the_parent() {
     let outside = |index| Check::Btree(BtreeCheck::OutsideParent { index });

@@ -9,10 +9,11 @@ use xfs_format::btree::{BtreeFormat, BtreeLayout};
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// The largest number of bytes that a record takes, or the keys of one child.
+/// The largest number of bytes of a record, or of the keys that a node holds for one child.
 pub(super) const MAX_ENTRY_BYTES: usize = 40;
-/// The invariant of every range of entries in this file. The verifier of a block limits the block's
-/// count of entries, and the editor checks that there is room before it adds one.
+/// The invariant of every range of entries in this file: the range lies inside its block. The
+/// verifier of a block limits the block's count of entries, and the editor checks that there is
+/// room before it adds one.
 const IN_BLOCK: &str = "the entries that a block counts lie inside it";
 /// The largest number of bytes that a pointer takes.
 const MAX_POINTER_BYTES: usize = 8;
@@ -227,7 +228,7 @@ impl EntrySlot {
 #[derive(Clone, Copy)]
 pub(super) struct Division<'a> {
     /// A new entry and the index before which it is inserted. The index counts the entries of the
-    /// left neighbour first, then those of the right one.
+    /// left neighbour first, then those of the right one. `None` if no entry is added.
     pub(super) extra: Option<(usize, &'a Entry)>,
     /// Number of entries that the left neighbour gets.
     pub(super) left_count: usize,

@@ -19,8 +19,8 @@ use crate::store::Store;
 /// A sibling takes entries only if at least 1/`FREE_PART` of its capacity is free. With less free
 /// space, the same two blocks would be redistributed at every insertion.
 const FREE_PART: usize = 8;
-/// The invariant of a root that moves its children down: it does so only when it has too many of
-/// them.
+/// The invariant of a root whose children are moved into a new block: it has children, because they
+/// are moved only if they are too many.
 const HAS_CHILDREN: &str = "a root that is moved down has children";
 /// Bytes of the longer of the two header formats.
 const MAX_HEADER_BYTES: usize = 72;
@@ -83,8 +83,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    /// Redistributes the entries of a full block, and one more, between the block and a sibling
-    /// that has room. Returns `false` if no sibling has room; then nothing changes.
+    /// Inserts `entry` into a full block, and redistributes the entries between the block and a
+    /// sibling that has room. Changes nothing and returns `false` if no sibling has room.
     fn fill_sibling(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<bool> {
         let Some((own, siblings)) = self.parent(depth) else { return Ok(false) };
         let shape = self.shape(self.level(depth));
@@ -144,7 +144,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         self.path.read_child(&self.store, depth, &child, Towards::First)
     }
 
-    /// Splits the full block at `depth`, with one more entry before entry `index`. Returns the
+    /// Splits the full block at `depth`, and inserts `entry` before its entry `index`. Returns the
     /// entry of the new block for the parent, which belongs directly after the entry of the old
     /// block.
     fn split(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<Entry> {

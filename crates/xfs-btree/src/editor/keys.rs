@@ -11,16 +11,17 @@ use crate::root::TopRoot;
 use crate::source::TreeBlock;
 use crate::store::Store;
 
-/// The invariant of a walk upwards: a root in a block has no parent whose keys could change.
+/// The reason why a walk upwards never asks for the parent of a root in a block: that root has no
+/// parent.
 const NO_PARENT: &str = "a root in a block has no parent";
-/// The invariant of an index in the root: the path and its siblings lead through children that the
-/// root has.
+/// The invariant of the index of a child of the root: the index is below the root's number of
+/// children.
 const IS_CHILD: &str = "the index is that of a child of the root";
 
 impl<F: BtreeFormat, S: Store> Editor<F, S> {
-    /// Returns the keys that a parent must hold for a block: the lowest key and, in kinds of btree
-    /// with high keys, also the highest key below the block (I2: a node holds each child's own
-    /// keys).
+    /// Returns the keys that a parent must hold for a block (I2: a node holds each child's own
+    /// keys). They are the lowest key below the block and, in kinds of btree with high keys, the
+    /// highest key.
     pub(super) fn node_key(&self, step: &PathBlock<F::Key, S::Block>) -> Result<NodeKey> {
         let bytes = step.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;

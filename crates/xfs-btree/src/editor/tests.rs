@@ -31,8 +31,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 
 /// A kind of btree for which the test can make records.
 trait Sample: BtreeFormat<Key: Ord> {
-    /// Returns a record for `place`, a number of the test, that never overlaps the record of
-    /// another place.
+    /// Returns a record made from the number `place`. Records of different places never overlap.
     fn sample(place: u32, random: &mut Prng) -> Self::Record;
 }
 
@@ -54,8 +53,9 @@ fn chunk(place: u32, free: u64) -> InodeChunk {
     InodeChunk { start, holes: 0, count: 64, free_count: free.count_ones() as u8, free }
 }
 
-/// Returns a chunk for `place` that starts at one of two inodes, at random. So a second chunk for
-/// the same place may have another key, and an update then changes the key.
+/// Returns an inode chunk made from the number `place`. It starts at one of two inode numbers,
+/// chosen at random. So a second chunk for the same place may have another key, and an update then
+/// changes the key.
 fn any_chunk(place: u32, random: &mut Prng, free: u64) -> InodeChunk {
     chunk(2 * place + below(random, 2), free)
 }
@@ -191,9 +191,9 @@ impl<F: Sample> CheckedBtree<F> {
         }
     }
 
-    /// Replaces the record of `place` by another record. If no other key lies between the keys of
-    /// the two records, mostly updates the old record; in all other cases removes the old record
-    /// and inserts the new one.
+    /// Replaces the record of `place` by another record. Mostly updates the old record if no other
+    /// key lies between the keys of the two records. In all other cases, removes the old record and
+    /// inserts the new one.
     fn update(&mut self, place: u32, known: F::Record) {
         let changed = F::sample(place, &mut self.random);
         let (old, new) = (F::key(&known), F::key(&changed));
@@ -322,7 +322,7 @@ fn insertions_in_order_fill_the_blocks() {
     }
 }
 
-/// Checks I3 of the editor: an update in place writes only the record.
+/// Checks I3 of `editor`: an update in place writes only the record.
 #[test]
 fn update_in_place_writes_only_its_record() {
     let mut editor = filled(10, 0..1000);
@@ -333,8 +333,8 @@ fn update_in_place_writes_only_its_record() {
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
 }
 
-/// Checks I3 of the crate: an editor that stays in its leaf allocates nothing. Reading a block
-/// would allocate.
+/// Checks I3 of `xfs_btree`: an editor that stays in its leaf allocates nothing. Each read of a
+/// block would allocate, so the test checks that there are no reads.
 #[test]
 fn editor_resumed_in_the_same_leaf_reads_no_block() {
     let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
@@ -384,7 +384,7 @@ fn saved_path_under_another_root_is_dropped() {
     assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 
-/// Checks I3 of the editor: an insertion into a leaf with room writes only that leaf.
+/// Checks I3 of `editor`: an insertion into a leaf with room writes only that leaf.
 #[test]
 fn insertion_with_room_writes_one_block() {
     let mut editor = filled(10, (0..500).map(|place| 2 * place));

@@ -32,9 +32,9 @@ pub(crate) enum Direction {
 #[derive(Debug)]
 pub(crate) struct Child<K> {
     block: u64,
-    /// No key of the child is below this.
+    /// No key of the child is below this; `None` if there is no limit.
     lower: Option<K>,
-    /// All keys of the child are below this.
+    /// All keys of the child are below this; `None` if there is no limit.
     upper: Option<K>,
     left: Sibling,
     right: Sibling,
@@ -47,7 +47,7 @@ enum Sibling {
     Edge,
     /// The block that the parent names next on this side.
     Block(u64),
-    /// A block below the parent's own sibling.
+    /// A child of another node: it lies below the sibling that the parent has on this side.
     Beyond,
 }
 

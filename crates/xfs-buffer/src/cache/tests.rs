@@ -9,7 +9,8 @@ use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
 
-/// A device that takes, in each read, the lock of the clock of every shard of the cache.
+/// A device in which each read takes the clock's lock of every shard of the cache, one after
+/// another.
 struct LookingDevice {
     device: Arc<TestDevice>,
     cache: SetOnce<Weak<BufferCache>, Volume>,
@@ -342,10 +343,9 @@ fn miss_takes_one_lock_of_its_shard() {
     assert_eq!(counted.volume.total(), 2);
 }
 
-/// Checks that no thread holds the lock of a shard's clock during I/O (I3 of the shard). The test
+/// Checks I3 of `xfs_buffer::shard`: no I/O happens under the lock of a shard's clock. The test
 /// device takes the lock of every clock in each read, which would deadlock if the reading thread
 /// held one.
-/// Checks I3 of `xfs_buffer::shard`: no I/O happens under the lock of the clock.
 #[test]
 fn read_holds_no_clock_while_the_device_works() {
     let device = Arc::new(LookingDevice { device: TestDevice::new(), cache: SetOnce::new() });

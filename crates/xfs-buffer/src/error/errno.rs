@@ -1,7 +1,8 @@
 //! The one table from errors to errno.
 //!
-//! It is here because [`enum@Error`] is: a method of the error, and its conversion to an
-//! [`std::io::Error`], can only be written where the type is. No code below `ferroxfs` calls them.
+//! The table is in the same crate as [`enum@Error`]: a method of the error, and its conversion to
+//! an [`std::io::Error`], can only be written where the type is. No code below `ferroxfs` calls
+//! them.
 
 use std::io;
 

@@ -153,7 +153,8 @@ impl ClusterMap for ClusterTables {
     }
 }
 
-/// Reads the entry at `offset` of the table at byte `table` of the file.
+/// Reads the 8-byte entry that lies `offset` bytes after the start of a table. The table starts at
+/// byte `table` of the file.
 fn read_entry(file: &FileDevice, table: u64, offset: u64) -> io::Result<u64> {
     let mut bytes = [0; 8];
     let at = table.checked_add(offset).ok_or(io::ErrorKind::UnexpectedEof)?;

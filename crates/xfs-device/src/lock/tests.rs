@@ -10,7 +10,8 @@ const FIRST: Span = Span { start: 1 << 20, end: 2 << 20 };
 const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
 const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
 
-/// Checks whether a second user may announce its span after the first one has announced its own.
+/// Checks whether a second user may announce its span while the first one has announced its own.
+/// `expected` is the right answer. After the first user has withdrawn, the second one always may.
 fn check_beside(first: (Span, DeviceAccess), second: (Span, DeviceAccess), expected: bool) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let open = || File::open(file.path()).unwrap();

@@ -37,7 +37,8 @@ pub(super) fn directory_of(number: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(device_name(number))
 }
 
-/// Returns the device number of the block device whose directory in sysfs is `directory`.
+/// Returns the device number of the block device whose directory in sysfs is `directory`, or `None`
+/// if the directory states none.
 pub(super) fn number_in(directory: &Path) -> Option<u64> {
     parse_device_name(&read_line(&directory.join("dev"))?)
 }
@@ -75,7 +76,7 @@ pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the devices of which a mapped or RAID device is made. Each has its device number, and
+/// Returns the devices of which a mapped or RAID device is made: for each the device number, and
 /// whether other devices also use it.
 pub(super) fn slaves_of(number: u64) -> Vec<(u64, bool)> {
     let Ok(entries) = fs::read_dir(directory_of(number).join("slaves")) else { return Vec::new() };

@@ -301,7 +301,7 @@ fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
 }
 
 /// Encodes a name together with its value, or with the location of its value, and adds padding.
-/// [`AttrLeaf::name_range`] finds these bytes again. Returns them and the flags of the entry.
+/// [`AttrLeaf::name_range`] finds these bytes again. Returns the bytes and the flags of the entry.
 ///
 /// # Panics
 ///

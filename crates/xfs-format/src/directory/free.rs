@@ -84,8 +84,8 @@ impl<'a> FreeBlock<'a> {
         InodeNumber(self.header.owner.get())
     }
 
-    /// Returns the index of the data block to which the first length of this block belongs, in
-    /// directory blocks.
+    /// Returns the index, counted in directory blocks, of the data block whose best free length
+    /// comes first in this block.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.header.first.get()

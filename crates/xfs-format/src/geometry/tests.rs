@@ -25,7 +25,8 @@ fn geometry() -> Geometry {
     }
 }
 
-/// Checks I1: no number of a group overflows.
+/// Checks I1 of `geometry` for group numbers that do not exist: such groups have length 0, and no
+/// method overflows.
 #[test]
 fn missing_group_has_no_blocks() {
     let geometry = geometry();

@@ -22,7 +22,7 @@ use crate::symlink::MAX_TARGET_BYTES;
 use crate::timestamp::Timestamp;
 use crate::verify_context::VerifyContext;
 
-/// The only valid fork offset of an inode whose data fork is a device number.
+/// The only valid fork offset, in units of 8 bytes, of an inode whose data fork is a device number.
 const DEVICE_FORK_OFFSET: u8 = 1;
 
 impl InodeCore {

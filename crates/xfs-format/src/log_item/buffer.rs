@@ -23,7 +23,8 @@ use crate::kind::BlockKind;
 #[doc(alias = "XFS_BLF_CHUNK")]
 pub const CHUNK_BYTES: usize = 128;
 
-/// Number of words of the longest bitmap: for a buffer of 64 KiB, and one more, as in the kernel.
+/// Number of words of the longest bitmap: 16 words for a buffer of 64 KiB, and one more, as in the
+/// kernel.
 const MAX_BITMAP_WORDS: u32 = 17;
 
 const TYPE_SHIFT: u16 = 11;

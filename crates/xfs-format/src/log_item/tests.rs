@@ -213,7 +213,7 @@ fn inode_cores_convert_field_by_field() {
     }
 }
 
-/// Checks I1: an item is refused if its counts do not fit its regions.
+/// Checks I1 of `log_item`: an item is refused if its counts do not fit its regions.
 #[test]
 fn counts_that_do_not_fit_are_refused() {
     let order = HostOrder::Little;

@@ -22,8 +22,8 @@ const UNMOUNT_TRANSACTION: u32 = 0xb0c0_d0d0;
 #[doc(alias = "XLOG_UNMOUNT_TYPE")]
 const UNMOUNT_PAYLOAD: [u8; 8] = [0x6e, 0x55, 0, 0, 0, 0, 0, 0];
 
-/// Returns the cycle after `cycle`. Skips the cycle that equals the magic number of records,
-/// because a block that starts with that number would look like the start of a record.
+/// Returns the cycle after `cycle`. Skips the cycle that equals the magic number of records. A
+/// block that starts with this number would look like the start of a record.
 #[must_use]
 pub const fn next_cycle(cycle: u32) -> u32 {
     let next = cycle.wrapping_add(1);

@@ -19,7 +19,7 @@ const OLD_REVERSE_MAP_LEVELS: u32 = 9;
 /// Steps that old kernels granted to writes and truncations of volumes with shared extents.
 const OLD_REFLINK_STEPS: u32 = 8;
 /// Length in bytes of the longest attribute name, which the kernel counts with a zero byte at its
-/// end. The length of the longest value is that of the largest leaf entry without this name.
+/// end. The longest value takes the rest of the largest leaf entry.
 const LONGEST_NAME: u64 = 256;
 
 /// Returns the log space in bytes that one step of `bytes` bytes needs.
@@ -116,7 +116,7 @@ const fn counts_intents(kind: TransactionKind) -> bool {
 }
 
 /// Returns the number of log bytes of a transaction that sets the largest attribute that fits an
-/// attribute leaf.
+/// attribute leaf. `is_old` selects the sum of kernels without parent pointers.
 #[doc(alias = "xfs_log_calc_max_attrsetm_res")]
 fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let geometry = reservations.geometry;

@@ -7,7 +7,7 @@ use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
 
 impl Geometry {
-    /// Copies the fields of a verified superblock (I1).
+    /// Copies the fields of a verified superblock (I1 of `geometry`).
     pub(crate) fn from_verified(disk: &SuperblockDisk) -> Self {
         let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
         let meta_uuid =

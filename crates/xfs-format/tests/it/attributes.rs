@@ -130,7 +130,8 @@ fn remote_values_verify_and_never_panic() {
     assert_eq!(blocks[0].with(4, &last.to_be_bytes()).verify(), Ok(()));
 }
 
-/// In the largest block the end is at 65536, which "first used" stores as 0.
+/// Checks that an empty leaf of 64 KiB is valid. Its "first used" offset is 65536, which does not
+/// fit the field and is stored as 0.
 #[test]
 fn largest_empty_leaf_verifies() {
     let mut block = plain_leaf();

@@ -8,16 +8,17 @@ use xfs_sync::Ordering;
 use super::FileLocks;
 use crate::opens::LockWord;
 
-/// Number of times that the per-CPU slot must change from one open of a file to the next, before
-/// the opens of the file are counted per slot.
+/// The opens of a file are counted per slot after the per-CPU slot has changed this many times from
+/// one open of the file to the next.
 const SHARD_AFTER: u32 = 16;
 /// The bits of `LockState::opener` that hold the per-CPU slot. The other bits hold how often the
 /// slot changed from one open to the next.
 const SLOT_BITS: u32 = 0xff;
 
 impl FileLocks<'_> {
-    /// Records that a thread on this per-CPU slot opens a file whose opens are not counted per
-    /// slot. After the slot has changed `SHARD_AFTER` times, new opens are counted per slot.
+    /// Records that a thread on per-CPU slot `slot` opens a file whose opens have one common
+    /// counter. After the slot has changed `SHARD_AFTER` times, each slot counts its new opens
+    /// itself.
     pub fn note_opener(self, slot: usize) {
         let slot = slot as u32 & SLOT_BITS;
         let before = self.state.opener.load(Ordering::Relaxed);
@@ -32,21 +33,21 @@ impl FileLocks<'_> {
         }
     }
 
-    /// Returns whether new opens are counted per per-CPU slot. Returns `false` while the file is
-    /// being drained.
+    /// Returns whether new opens are counted in per-CPU slots. Returns `false` after a call of
+    /// `drain`.
     #[must_use]
     pub fn is_sharded(self) -> bool {
         self.word.has(LockWord::SHARDED) && !self.word.has(LockWord::DRAINING)
     }
 
-    /// Returns whether opens were ever counted per per-CPU slot. If so, a thread that drains the
-    /// file must visit the slots.
+    /// Returns whether opens were ever counted in per-CPU slots. If so, a thread that has called
+    /// `drain` must visit the slots.
     #[must_use]
     pub fn was_sharded(self) -> bool {
         self.word.has(LockWord::SHARDED)
     }
 
-    /// Stops counting new opens per per-CPU slot, because the file is about to be freed.
+    /// Stops counting new opens in per-CPU slots, because the file is about to be freed.
     pub fn drain(self) {
         self.word.set(LockWord::DRAINING);
     }

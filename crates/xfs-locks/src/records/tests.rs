@@ -53,8 +53,8 @@ fn neighbours_of_one_mode_are_joined() {
 /// The lock of each owner on each byte.
 type Model = [[Option<LockMode>; BYTES as usize]; OWNERS.len()];
 
-/// Checks that random calls give the same locks as a table with the lock of each owner on each
-/// byte.
+/// Checks that random calls of `RecordLocks` leave the same locks as a table that has the lock of
+/// each owner on each byte.
 #[test]
 fn random_locks_equal_a_table_of_bytes() {
     let mut random = Prng::new(0x10c4);

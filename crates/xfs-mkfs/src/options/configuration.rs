@@ -24,7 +24,8 @@ impl Options {
     /// # Errors
     ///
     /// An error for a line of another form and for an unknown section, and the errors of
-    /// [`Options::parse`]. An option that `self` already has counts as given twice.
+    /// [`Options::parse`]. If `self` already has an option of the file, that option counts as given
+    /// twice.
     pub fn parse_configuration(&mut self, text: &str) -> Result<(), OptionError> {
         let mut letter = None;
         for (number, line) in (1..).zip(text.lines()) {

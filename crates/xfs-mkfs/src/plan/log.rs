@@ -155,8 +155,8 @@ fn requested_unit(options: &Options, sizes: &Sizes) -> Result<Option<u64>, Geome
     Ok(Some(value / block))
 }
 
-/// Returns the default stripe unit of an internal log in blocks: that of the data, or a smaller one
-/// if that is too large for a log.
+/// Returns the default stripe unit of an internal log in blocks: the stripe unit of the data, or a
+/// smaller one if the data's unit is too large for a log.
 fn internal_unit(stripe: Stripe, block: u64, sector: u32, warnings: &mut Vec<Warning>) -> u64 {
     let bytes = stripe.unit * block;
     if bytes > MAX_UNIT_BYTES {
@@ -167,8 +167,8 @@ fn internal_unit(stripe: Stripe, block: u64, sector: u32, warnings: &mut Vec<War
     if stripe.unit == 0 { sector_unit(sector) } else { stripe.unit }
 }
 
-/// Returns the stripe unit in blocks of a log without a stripe. With sectors larger than 512 bytes
-/// it is one block, since a log record must fill whole sectors. Otherwise it is 0.
+/// Returns the stripe unit in blocks that a log without a stripe gets. It is 0 for sectors of 512
+/// bytes. For larger sectors it is one block, since a log record must fill whole sectors.
 fn sector_unit(sector: u32) -> u64 {
     u64::from(sector > 512)
 }

@@ -60,8 +60,8 @@ pub(super) fn encode_group(context: HeaderContext<'_>, group: &GroupLayout, byte
     }
 }
 
-/// Length of a reference count record in bytes. It is needed for the header of the btree, which is
-/// empty on a new volume.
+/// Length of a reference count record in bytes. The encoder of the empty reference-count btree
+/// needs the length, although the btree has no records.
 const REFCOUNT_BYTES: usize = 12;
 
 struct LeafEncoder<'a> {
@@ -122,9 +122,9 @@ fn encode_headers(context: HeaderContext<'_>, group: &GroupLayout, bytes: &mut [
     BlockKind::Agfl.seal(sector, LSN);
 }
 
-/// Returns whether the superblock copy of a group has the number of the root directory. As mkfs.xfs
-/// does it, the last copy and one in the middle have it, for recovery if the first superblock is
-/// lost.
+/// Returns whether the superblock copy of a group stores the number of the root directory. As in
+/// mkfs.xfs, only the last copy and one in the middle store it, for recovery if the first
+/// superblock is lost.
 const fn knows_root(geometry: &Geometry, group: AgNumber) -> bool {
     let last = geometry.ag_count - 1;
     group.0 == last || (geometry.ag_count > 2 && group.0 == last / 2)
@@ -139,7 +139,8 @@ pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
     sector
 }
 
-/// The first used slot of the free list's ring. A list without blocks goes from slot 1 to slot 0.
+/// The index of the first used entry of the free list's ring. An empty list starts at entry 1 and
+/// ends at entry 0.
 const FREE_LIST_FIRST: u32 = 1;
 
 fn agf(context: HeaderContext<'_>, group: &GroupLayout) -> Agf {

@@ -1,4 +1,5 @@
-//! Checks what the order of writes guarantees after a crash. The oracle tests check the bytes.
+//! Checks what the order of writes guarantees after a crash. The tests in `tests/oracle` compare
+//! the bytes with those of mkfs.xfs.
 
 use std::io;
 use std::sync::Mutex;

@@ -72,7 +72,8 @@ fn compare_range(ours: &File, theirs: &File, (start, end): (u64, u64)) -> Result
 }
 
 /// Compares the btree blocks that contain the byte at `place` in each of the files. Returns the
-/// offset after the block if both blocks have the same records, and otherwise `None`.
+/// offset after the block if both blocks have the same records, or `None` if the records differ or
+/// the blocks are of another kind.
 fn same_records(files: (&File, &File), place: u64) -> Result<Option<u64>, String> {
     let read = |file: &File, at: u64, length: usize| {
         let mut bytes = vec![0; length];

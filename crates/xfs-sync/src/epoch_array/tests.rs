@@ -57,7 +57,7 @@ fn value_is_not_dropped_while_it_is_read() {
     assert_eq!(seen, Some(1));
 }
 
-/// Checks I2: each count is released once.
+/// Checks I2 of `epoch_array`: dropping the array releases the reference count of each slot once.
 #[test]
 fn values_are_dropped_with_the_array() {
     let count = Arc::default();

@@ -20,9 +20,8 @@ fn closed_gate_refuses_entry_until_opened() {
     assert!(gate.try_enter().is_some());
 }
 
-/// The guard is dropped on another thread than the one that entered the gate. The slots of the two
-/// threads differ (I2).
-/// Checks I3: the last thread that leaves wakes the closing thread.
+/// Checks I2 and I3 of `gate`: the last thread that leaves wakes the closing thread. The guard is
+/// dropped by another thread than the one that entered, and the two threads have different slots.
 #[test]
 #[cfg(not(shuttle))]
 fn close_waits_for_threads_inside() {

@@ -65,7 +65,7 @@ fn shared_unlock_of_an_exclusive_latch_panics() {
     latch.unlock_shared();
 }
 
-/// One thread acquires the latch and another releases it, as transactions do.
+/// Checks that one thread can acquire the latch and another can release it, as transactions do.
 #[test]
 #[cfg(not(shuttle))]
 fn latch_can_be_released_by_another_thread() {
@@ -79,8 +79,9 @@ fn latch_can_be_released_by_another_thread() {
     assert!(!latch.is_locked_exclusive());
 }
 
-/// Owners increment a count twice, each time with a load and a store. Two owners at a time would
-/// lose an increment, and a sharer beside an owner would see an odd count.
+/// Checks that an exclusive owner excludes all others. Owners increment a count twice, each time
+/// with a load and a store. Two owners at a time would lose an increment, and a sharer beside an
+/// owner would see an odd count.
 #[test]
 #[cfg(not(shuttle))]
 fn owners_exclude_each_other_and_sharers() {
@@ -111,8 +112,8 @@ fn owners_exclude_each_other_and_sharers() {
     assert!(latch.try_lock_exclusive());
 }
 
-/// Each release wakes one exclusive waiter. A thread that waits to share must still get its turn
-/// while owners come and go.
+/// Checks that a thread that waits to share gets its turn while exclusive owners come and go,
+/// although each release wakes one exclusive waiter.
 #[test]
 #[cfg(not(shuttle))]
 fn many_owners_do_not_starve_a_sharer() {

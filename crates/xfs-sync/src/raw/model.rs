@@ -18,7 +18,7 @@ pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
 /// Number of times that a waiter retries before it sleeps. Retries would only add scheduling
-/// points, and the explorer tries those orders anyway.
+/// points: the explorer tries the same orders of steps without them.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 0;
 
 /// Returns the number of the running task, instead of a thread's. Tasks share one system thread, so

@@ -1,8 +1,8 @@
 use super::RecursiveRwLock;
 use crate::{AtomicBool, Object, Ordering};
 
-/// A thread with a read guard gets a second one while a writer waits. If the second waited for the
-/// writer, both threads would wait forever.
+/// Checks that a thread with a read guard gets a second one while a writer waits. If the second
+/// request waited for the writer, both threads would wait forever.
 #[test]
 fn nested_read_succeeds_while_a_writer_waits() {
     let lock = RecursiveRwLock::<u32, Object>::new(1);

@@ -3,8 +3,8 @@ use core::convert::Infallible;
 
 use super::{not_above, not_above_near};
 
-/// Searches with a guess. Returns the number of keys that are at most `target`, and the number of
-/// keys that were read.
+/// Searches the sorted `keys` with `not_above_near`, starting at index `guess`. Returns the number
+/// of keys that are at most `target`, and the number of keys that were read.
 fn near(keys: &[u32], guess: usize, target: u32) -> (usize, usize) {
     let looks = Cell::new(0);
     let key = |index: usize| {

@@ -108,8 +108,8 @@ fn cancelled_wait_ends_without_a_trace() {
     });
 }
 
-/// Checks that a write lease and an open cannot miss each other. Two readers open the file through
-/// per-CPU slots while another thread requests the lease.
+/// Checks that a write lease is never granted beside an open. Two threads open the file for
+/// reading, each through a per-CPU slot, while a third requests the lease.
 fn opens_against_a_lease(open: fn(&File, &SlotTally) -> Result<(), LockError>) {
     explore(move || {
         let file = Arc::new(File::default());
@@ -142,8 +142,8 @@ fn open_and_lease_see_each_other() {
     });
 }
 
-/// Checks that the test finds an open without its fence. That open checks for leases before it is
-/// counted, as a processor could reorder it.
+/// Checks that `opens_against_a_lease` fails for an open without its fence. A processor could
+/// reorder such an open, so that it checks for leases before it is counted.
 #[test]
 #[should_panic(expected = "a lease for writing beside an open")]
 fn open_that_checks_before_it_counts_is_detected() {

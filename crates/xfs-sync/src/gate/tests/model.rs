@@ -25,8 +25,8 @@ fn change(count: &AtomicU64<Object>) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A lost wakeup would leave a task asleep, which the explorer reports as a deadlock.
-/// Checks I1: the closing thread has waited for every thread inside.
+/// Checks I1 of `gate`: the closing thread has waited for every thread inside. A lost wakeup would
+/// leave a task asleep, which the explorer reports as a deadlock.
 #[test]
 fn closed_gate_excludes_changes() {
     explore(|| {

@@ -28,8 +28,8 @@ fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
     }
 }
 
-/// A lost wakeup would leave a task asleep, which the explorer reports as a deadlock.
-/// Checks I1: no wakeup is lost.
+/// Checks I1 of `latch`: no wakeup is lost. A lost wakeup would leave a task asleep, which the
+/// explorer reports as a deadlock.
 #[test]
 fn owners_and_sharers_all_finish() {
     explore(|| {
