@@ -84,6 +84,8 @@ impl Devices {
             SuperblockError::Corrupt(corruption) => Error::from(corruption),
             SuperblockError::Unsupported(reason) => Error::from(reason),
         })?;
+        // Sizes from group headers lack the root inode and the log.
+        let copy = copy.filter(|copy| copy.source != SuperblockSource::GroupHeaders);
         let Some(copy) = copy else { return Err(damage.into()) };
         let finding = finding_of(&damage, &copy);
         let overlay = OverlayDevice::new(Arc::clone(&self.data), OVERLAY_BYTES);
@@ -115,6 +117,9 @@ fn finding_of(damage: &Error, copy: &SuperblockEvidence) -> Finding {
         SuperblockSource::Primary => finding,
         SuperblockSource::Copies { agreeing, found } => {
             finding.expected(format!("the fields of {agreeing} of {found} copies"))
+        }
+        SuperblockSource::GroupHeaders => {
+            unreachable!("sizes from group headers were refused before")
         }
     }
 }
