@@ -148,7 +148,7 @@ impl Image {
 
     /// Opens an image that may be damaged from its first byte on, for reading or exclusively for
     /// writing. An image without any sign of a filesystem at its start is taken as a whole.
-    pub(crate) fn open_damaged(
+    pub(crate) fn open_for_repair(
         path: &Path,
         options: &GlobalOptions,
         writes: bool,

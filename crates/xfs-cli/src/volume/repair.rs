@@ -73,7 +73,7 @@ pub(crate) fn open(
         return Err(Failure::new(Exit::Refused, message));
     }
     let is_json = arguments.json.json;
-    let image = Image::open_damaged(&arguments.image, options, !arguments.plan)?;
+    let image = Image::open_for_repair(&arguments.image, options, !arguments.plan)?;
     interrupt::arm()?;
     let spill = tempfile::tempfile();
     let spill = spill.map_err(|error| Failure::host(std::env::temp_dir().as_os_str(), &error))?;
