@@ -35,7 +35,7 @@ pub const EXTENT_BYTES: usize = size_of::<ExtentDisk>();
 /// The largest number of blocks that one record can cover.
 #[doc(alias = "XFS_MAX_BMBT_EXTLEN")]
 pub const MAX_EXTENT_BLOCKS: u32 = (1 << LENGTH_BITS) - 1;
-/// The lowest block number that is too high for a block of a file.
+/// Limit on the block numbers of a file: all of them are lower.
 #[doc(alias = "XFS_MAX_FILEOFF")]
 pub const FILE_BLOCK_LIMIT: u64 = (1 << FILE_BLOCK_BITS) - 1;
 /// Limit on the extents of a data fork with 32-bit counters.
