@@ -38,13 +38,13 @@ pub const MAX_EXTENT_BLOCKS: u32 = (1 << LENGTH_BITS) - 1;
 /// Limit on the block numbers of a file: all of them are lower.
 #[doc(alias = "XFS_MAX_FILEOFF")]
 pub const FILE_BLOCK_LIMIT: u64 = (1 << FILE_BLOCK_BITS) - 1;
-/// Limit on the extents of a data fork with 32-bit counters.
+/// Limit on the extents of a data fork with 32-bit counters, which are signed.
 #[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_SMALL")]
 pub const MAX_EXTENTS: u64 = (1 << 31) - 1;
-/// Limit on the extents of an attribute fork with 16-bit counters.
+/// Limit on the extents of an attribute fork with 16-bit counters, which are signed.
 #[doc(alias = "XFS_MAX_EXTCNT_ATTR_FORK_SMALL")]
 pub const MAX_ATTR_EXTENTS: u64 = (1 << 15) - 1;
-/// Limit on the extents of a data fork with 64-bit counters.
+/// Limit on the extents of a data fork with 64-bit counters, of which the format uses 48 bits.
 #[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_LARGE")]
 pub const MAX_BIG_EXTENTS: u64 = (1 << 48) - 1;
 /// Limit on the extents of an attribute fork with 32-bit counters.
