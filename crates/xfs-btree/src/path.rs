@@ -150,8 +150,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     /// Moves within the current leaf to the record where a descent towards `key` would end, and
-    /// returns the result of `look` for that record. Returns `None`, without a move, if the leaf
-    /// may not be the one that contains `key`.
+    /// returns the result of `look` for that record. Returns `None`, without a move, if `key` may
+    /// belong in another leaf.
     fn move_in_leaf<R>(
         &mut self,
         geometry: &Geometry,

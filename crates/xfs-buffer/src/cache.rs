@@ -89,7 +89,7 @@ pub struct CacheStatistics {
 }
 
 impl CacheStatistics {
-    /// Returns the sums over all shards.
+    /// Returns the sum of each counter over all shards.
     #[must_use]
     pub fn total(&self) -> ShardStatistics {
         self.shards.iter().fold(ShardStatistics::default(), |sum, shard| ShardStatistics {

@@ -1,4 +1,4 @@
-//! A byte range of another device that is used as a device, such as a partition.
+//! A device that is a byte range of another device, such as a partition.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -35,8 +35,8 @@ pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
     Some(crc32c::crc32c_append(crc, after))
 }
 
-/// Returns the checksum of two runs of bytes: `crc` is that of the first run, and `bytes` is the
-/// second run.
+/// Returns the checksum of two runs of bytes: `crc` is the checksum of the first run, and `bytes`
+/// are the second run.
 #[must_use]
 pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)

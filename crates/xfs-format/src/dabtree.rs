@@ -171,7 +171,7 @@ impl<'a> DaNode<'a> {
     }
 
     /// Returns the first child that may hold entries with this hash, or `None` if the hash is above
-    /// those of all children (I1).
+    /// the hashes of all children (I1).
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<FileBlock> {
         let index = self.entries.partition_point(|entry| entry.hash.get() < hash);

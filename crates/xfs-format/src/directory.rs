@@ -82,7 +82,7 @@ pub const fn free_start(geometry: &Geometry) -> FileBlock {
 pub struct Cookie(pub u32);
 
 impl Cookie {
-    /// The cookie that is below those of all entries.
+    /// The cookie at which an iteration starts. It is lower than the cookies of all entries.
     pub const START: Self = Self(0);
 
     /// Returns the cookie of byte `offset`, or `None` past the end of the data section.

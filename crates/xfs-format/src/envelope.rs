@@ -66,7 +66,7 @@ impl Envelope {
     }
 }
 
-/// Checks that the checksum stored at `offset` is that of all `bytes`.
+/// Checks that the checksum stored at `offset` is the checksum of all `bytes`.
 pub(crate) fn verify_checksum(bytes: &[u8], offset: usize) -> Result<(), Check> {
     match (crc::stored(bytes, offset), crc::compute(bytes, offset)) {
         (Some(stored), Some(computed)) if stored == computed => Ok(()),

@@ -35,16 +35,16 @@ pub const EXTENT_BYTES: usize = size_of::<ExtentDisk>();
 /// The largest number of blocks that one record can cover.
 #[doc(alias = "XFS_MAX_BMBT_EXTLEN")]
 pub const MAX_EXTENT_BLOCKS: u32 = (1 << LENGTH_BITS) - 1;
-/// The lowest block number that is too high for a block of a file.
+/// Limit on the block numbers of a file: all of them are lower.
 #[doc(alias = "XFS_MAX_FILEOFF")]
 pub const FILE_BLOCK_LIMIT: u64 = (1 << FILE_BLOCK_BITS) - 1;
-/// Limit on the extents of a data fork with 32-bit counters.
+/// Limit on the extents of a data fork with 32-bit counters, which are signed.
 #[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_SMALL")]
 pub const MAX_EXTENTS: u64 = (1 << 31) - 1;
-/// Limit on the extents of an attribute fork with 16-bit counters.
+/// Limit on the extents of an attribute fork with 16-bit counters, which are signed.
 #[doc(alias = "XFS_MAX_EXTCNT_ATTR_FORK_SMALL")]
 pub const MAX_ATTR_EXTENTS: u64 = (1 << 15) - 1;
-/// Limit on the extents of a data fork with 64-bit counters.
+/// Limit on the extents of a data fork with 64-bit counters, of which the format uses 48 bits.
 #[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_LARGE")]
 pub const MAX_BIG_EXTENTS: u64 = (1 << 48) - 1;
 /// Limit on the extents of an attribute fork with 32-bit counters.

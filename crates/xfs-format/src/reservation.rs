@@ -77,7 +77,7 @@ pub enum TransactionKind {
     /// Sets an attribute. Each block of its value adds [`TransactionKind::SetAttrBlock`].
     #[doc(alias = "tr_attrsetm")]
     SetAttr,
-    /// The cost of one more block of the value of an attribute that is set.
+    /// The log space that each block of an attribute's value adds to the transaction that sets it.
     #[doc(alias = "tr_attrsetrt")]
     SetAttrBlock,
     /// Removes an attribute.

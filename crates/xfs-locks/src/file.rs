@@ -325,8 +325,8 @@ impl<'a> FileLocks<'a> {
 
 /// Opens and leases of a file.
 impl<'a> FileLocks<'a> {
-    /// Counts an open in `slot`'s tally, or in that of the file if `slot` is `None`. Then breaks
-    /// conflicting leases. The slot's tally must have been [added](Self::add_slot).
+    /// Counts an open in `slot`'s tally, or in the file's own tally if `slot` is `None`. Then
+    /// breaks conflicting leases. The slot's tally must have been [added](Self::add_slot).
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@
 //! 3. Flush. Only then the primary superblock is written again, as one sector, without the mark,
 //!    and made durable. So every volume that can be opened is complete.
 //!
-//! Copies of the superblock keep the mark for ever, as those of mkfs.xfs do.
+//! The copies of the superblock keep the mark for ever, as do the copies that mkfs.xfs makes.
 
 mod bytes;
 mod erase;

@@ -86,8 +86,8 @@ fn second_attachment_of_the_same_type_returns_the_first() {
     assert!(buffer.attached::<AtomicBool<Object>>().is_none());
 }
 
-/// Checks a thread that requests the bytes of a buffer for reading while it already reads them, and
-/// while another thread waits to change them. Neither thread waits forever.
+/// Checks that a thread that reads the bytes of a buffer can request them for reading again while
+/// another thread waits to change them. Neither thread waits forever.
 #[test]
 fn nested_read_succeeds_while_a_writer_waits() {
     let buffer = buffer(BlockKind::Attr);

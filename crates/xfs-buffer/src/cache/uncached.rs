@@ -26,7 +26,7 @@ impl BufferCache {
 
     /// Reads a block into `bytes` and verifies it, without caching it. A buffer of the block in
     /// memory is ignored, even though it may be newer. If another thread writes the block to the
-    /// device meanwhile, the block read may be half old and half new.
+    /// device meanwhile, the result may be half old and half new.
     ///
     /// # Errors
     ///

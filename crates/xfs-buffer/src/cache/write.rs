@@ -7,7 +7,8 @@
 //!
 //! # Blocks that are freed and used again
 //!
-//! A freed block's buffer stays in the table until its cancellation is durable. Only then is it
+//! A freed block's buffer stays in the table until its cancellation is durable in the log. (The
+//! cancellation keeps recovery from replaying earlier changes of the block.) Only then is it
 //! [forgotten](BufferCache::forget). If the block is used again before that, its buffer is the same
 //! object with another kind. With two objects, one checkpoint could hold the cancellation of one
 //! and the contents of the other, and recovery would replay only the cancellation.
@@ -122,8 +123,8 @@ impl BufferCache {
         Ok(())
     }
 
-    /// Removes a buffer from the table. Its blocks are freed, and the free is durable in the log. A
-    /// caller may keep the buffer, but no lookup finds it any more.
+    /// Removes a buffer from the table. The buffer's blocks have been freed, and this change is
+    /// durable in the log. A caller may keep the buffer, but no lookup finds it any more.
     pub fn forget(&self, buffer: &Buffer) {
         self.shard(buffer.at()).forget(buffer.core());
     }

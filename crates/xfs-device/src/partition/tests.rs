@@ -69,8 +69,8 @@ pub(crate) fn write(disk: &MemoryDevice, offset: u64, bytes: &[u8]) {
     disk.write_at(&bytes[..fits], offset, Durability::Cached).unwrap();
 }
 
-/// Writes a boot record at byte `offset`. Each slot has the type, the first sector and the number
-/// of sectors.
+/// Writes a boot record at byte `offset`. `slots` are its entries: type, first sector and number of
+/// sectors.
 pub(crate) fn write_record(disk: &MemoryDevice, offset: u64, slots: &[(u8, u32, u32)]) {
     let mut record = [0; 512];
     record[510..].copy_from_slice(&[0x55, 0xaa]);

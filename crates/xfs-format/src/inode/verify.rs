@@ -74,7 +74,8 @@ impl InodeCore {
         envelope::verify_lsn(self.lsn, context)
     }
 
-    /// Checks fields one by one. A free inode must pass these checks too.
+    /// Checks the features, type, padding, size and times of an inode. A free inode must pass these
+    /// checks too.
     fn check_plain_fields(&self, disk: &InodeDisk, geometry: &Geometry) -> Result<(), InodeCheck> {
         self.check_features(geometry)?;
         if self.mode != 0 && self.file_type().is_none() {

@@ -40,7 +40,7 @@ pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()
 }
 
 /// Returns the superblock of the volume that is being overwritten, or `None` if there is none. The
-/// superblock's checks bound the number of groups: each needs 16 MiB of the device.
+/// superblock's checks bound the number of groups: each group needs 16 MiB of the device.
 fn old_volume(device: &dyn BlockDevice) -> io::Result<Option<Superblock>> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(SECTOR_BYTES);
     let mut sector = vec![0; SECTOR_BYTES.min(length)];

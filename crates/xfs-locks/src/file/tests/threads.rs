@@ -115,7 +115,8 @@ fn one_of_two_processes_in_a_cycle_is_refused() {
     });
 }
 
-/// Checks that process 2 may wait for process 1 after 2 has released the lock for which 1 waited.
+/// Checks that a released lock causes no false deadlock. Process 1 waits for a lock of process 2.
+/// After process 2 has released the lock, it may wait for process 1.
 #[test]
 fn released_lock_removes_its_edge_from_the_graph() {
     let file = File::default();
