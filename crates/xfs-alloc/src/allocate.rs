@@ -105,7 +105,8 @@ impl SpaceRequest {
         self
     }
 
-    /// Sets the account that the blocks are taken from.
+    /// Sets the account that the blocks are taken from: the transaction's reservation, or a reserve
+    /// of the group.
     #[must_use]
     pub const fn with_purpose(mut self, purpose: BlockPurpose) -> Self {
         self.wanted.purpose = Some(purpose);

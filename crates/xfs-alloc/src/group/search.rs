@@ -190,7 +190,7 @@ impl GroupSpace {
         Ok(result)
     }
 
-    /// Returns that the group has no blocks to give.
+    /// Returns `SearchResult::Nothing`: the group has no blocks to give.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ pub(crate) enum Account {
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {
-    /// The number of blocks to which the btrees can grow.
+    /// The largest number of blocks that the btrees can have together.
     pub(crate) asked: u32,
     /// Number of blocks that the btrees have not taken yet.
     pub(crate) left: u32,
@@ -42,7 +42,8 @@ impl Reserve {
         Self { asked, left: asked.saturating_sub(used) }
     }
 
-    /// Takes blocks from the account. Returns the number of blocks that the account did not have.
+    /// Takes blocks from the account. Returns the number of requested blocks that the account
+    /// lacked.
     pub(crate) fn draw(&mut self, blocks: u32) -> u32 {
         let drawn = blocks.min(self.left);
         self.left -= drawn;
@@ -129,7 +130,8 @@ fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
 /// more.
 const SET_ASIDE_PER_GROUP: u64 = 8;
 
-/// Returns the number of blocks of the whole volume that cannot be reserved.
+/// Returns the number of blocks of the whole volume that no transaction can reserve, because they
+/// are set aside for the free-space btrees.
 #[doc(alias = "xfs_alloc_set_aside")]
 pub(crate) fn set_aside(geometry: &Geometry) -> u64 {
     u64::from(geometry.ag_count) * SET_ASIDE_PER_GROUP
