@@ -84,7 +84,7 @@ fn btree_of_two_levels_is_walked() {
     assert_eq!(extents[29].file_block, FileBlock(200));
 }
 
-/// Checks I1: fewer or more extents than the inode counts are an error.
+/// Checks I1 of `xfs_inode::extent_walk`: fewer or more extents than the inode counts are an error.
 #[test]
 fn counts_that_differ_from_the_inode_are_refused() {
     let volume = Volume::new();

@@ -26,7 +26,7 @@ use super::write::check_end;
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// Number of pairs of mappings for which blocks for one split of each btree are reserved. A leaf
+/// One split of each btree is reserved for every this many pairs of exchanged mappings. A leaf
 /// holds more records than this number.
 const PAIRS_PER_SPLIT: u64 = 16;
 

@@ -201,7 +201,8 @@ impl LiveInode {
     }
 }
 
-/// Returns the facts about the data fork that limit the offset of the attribute fork.
+/// Returns the form of the data fork and the bytes that it uses. Both limit the offset of the
+/// attribute fork.
 fn data_use(inode: &Inode) -> DataUse {
     let core = inode.core();
     let bytes = match inode.fork(ForkKind::Data) {

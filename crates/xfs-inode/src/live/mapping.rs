@@ -65,7 +65,7 @@ impl ForkForm {
     }
 }
 
-/// A fork as the anchor of its btree: supplies the blocks and keeps the root.
+/// The anchor of a fork's btree: supplies its blocks and keeps its root.
 struct ForkAnchor {
     owner: ExtentOwner,
     root: Option<ForkRoot>,
