@@ -92,7 +92,7 @@ pub trait LogItem: Send + Sync + 'static {
     /// Requests that the item be written to its home location on disk, because the tail has to
     /// move. The item must not wait for any lock. It notes ([`InPlace::note`]) each other item that
     /// is written with it, at the [`lsn`](ItemState::lsn) that the other item had when its contents
-    /// were copied: it may have been logged again since.
+    /// were copied. The other item may have been logged again since.
     fn push(&self, in_place: &mut InPlace) -> Pushed;
 
     /// Reports that the log is shut down, and that the item will therefore never be written to its

@@ -293,7 +293,7 @@ impl Log {
         self.inner.space.drain();
     }
 
-    /// Returns whether a thread waits for log space, or the space is closed.
+    /// Returns whether a thread waits for log space, or log space is closed to new transactions.
     #[cfg(test)]
     pub(crate) fn is_contended(&self) -> bool {
         self.inner.space.is_contended()
@@ -453,8 +453,8 @@ impl Inner {
     }
 
     /// Makes log space for a waiter. Committed items have to reach the AIL, and items in the AIL
-    /// have to be written to their home locations on disk. More space does not help a waiter that
-    /// only waits for the space to be opened again.
+    /// have to be written to their home locations on disk. Does nothing for threads that wait only
+    /// because the log is suspended: more space does not help them.
     fn make_space(&self) {
         if !self.space.has_waiters() {
             return;

@@ -34,7 +34,8 @@ use crate::mutant::ActiveMutant;
 /// is one write of as many as 65 items: 64 inodes and the buffer.
 const SWEEP_WRITES: usize = 32;
 
-/// The items that a walk has had written to their home locations on disk since the last sweep.
+/// The items that were written to their home locations during a walk over the AIL, and that have
+/// not been swept from its list yet.
 #[derive(Default)]
 pub struct InPlace {
     /// Positions in the AIL that the next sweep clears: their items are marked as no longer in the
@@ -66,7 +67,8 @@ impl InPlace {
         }
     }
 
-    /// Ends the push of an item. Returns whether the walk must sweep now.
+    /// Ends the push of an item. Returns whether the walk must sweep now, because enough writes
+    /// have been made.
     pub(super) fn end_push(&mut self) -> bool {
         self.writes += usize::from(self.positions.len() > self.seen);
         self.seen = self.positions.len();

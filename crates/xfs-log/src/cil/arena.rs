@@ -1,4 +1,5 @@
-//! Memory for the vectors of a checkpoint until it is written.
+//! Memory for the log vectors of a checkpoint (the logged bytes of its items) until the checkpoint
+//! is written.
 //!
 //! Owns: chunks of memory that are filled from front to back and reused by later checkpoints. Does
 //! **not** own the right to write to them: each slot has an arena of its own, under the slot's
@@ -31,7 +32,7 @@ pub(super) struct VectorLocation {
     pub(super) regions: u32,
 }
 
-/// The memory for the vectors that one slot has of one checkpoint.
+/// The memory for the log vectors that one slot has of one checkpoint.
 #[derive(Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,

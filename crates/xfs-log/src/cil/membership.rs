@@ -1,4 +1,4 @@
-//! A slot's part of the open checkpoint.
+//! One slot's part of the open checkpoint. The threads of one CPU commit through the same slot.
 //!
 //! Owns: the items that were committed through the slot, their vectors, and their sizes. Does
 //! **not** own the checkpoint, or the time of the switch.
@@ -50,7 +50,7 @@ pub(super) struct Member {
     shared: Option<Arc<SharedVector>>,
 }
 
-/// A note that a member of some slot will not be written.
+/// A note that a commit makes: the named member, of any slot, will not be written.
 pub(super) struct DispositionNote {
     pub(super) slot: u32,
     pub(super) index: u32,

@@ -88,9 +88,8 @@ fn no_preflush_mutant_loses_forced_commits() {
     power_cuts(ActiveMutant::with(Mutant::NoPreflush)).unwrap_err();
 }
 
-/// Checks I1 of the writer (earlier records are durable before a COMMIT): the device gets a flush,
-/// and then the record with COMMIT as a write with FUA.
-/// Checks I1 of `xfs_log::writer`: a record with COMMIT follows a flush and is durable by itself.
+/// Checks I1 of `xfs_log::writer`: earlier records are durable before a record with COMMIT. The
+/// device must get a flush, and then the record with COMMIT as a write with FUA.
 #[test]
 fn commit_record_is_written_with_fua_after_a_flush() {
     let start = Rig::new(LOG_BLOCKS);

@@ -103,7 +103,8 @@ fn change_and_force(
     promises
 }
 
-/// Returns the commits that the threads have forced while the device reorders their requests.
+/// Runs threads that change items and force the log while the device reorders their requests.
+/// Returns the forced commits.
 fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,
