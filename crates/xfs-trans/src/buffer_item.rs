@@ -182,9 +182,9 @@ impl BufferItem {
         drop(released);
     }
 
-    /// Undoes the claim of a buffer that the transaction has not changed: removes the buffer from
-    /// the transaction and the cache. Its bytes are not those of any block, so no lookup may find
-    /// the buffer.
+    /// Undoes the claim of a buffer (its creation for newly allocated blocks, which are not read),
+    /// before any change of the buffer. Removes the buffer from the transaction and the cache. Its
+    /// bytes are not those of any block, so no lookup may find the buffer.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         if changes.blocks == BlockState::Used {

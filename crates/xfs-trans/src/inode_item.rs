@@ -71,7 +71,7 @@ enum ClusterState {
     Gone = 2,
 }
 
-/// The log item of an inode, with the inode's latch and its image.
+/// The log item of an inode, with the inode's latch and its image: core and forks in memory.
 #[doc(alias = "xfs_inode_log_item")]
 #[doc(alias = "xfs_inode")]
 pub struct InodeRecord {
