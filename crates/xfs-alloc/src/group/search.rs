@@ -31,7 +31,8 @@ use crate::space::reservation::Account;
 
 /// Number of free extents that are examined outwards from a block.
 const NEARBY: u32 = 64;
-/// Number of free extents of sufficient length that are tried before a shorter piece is taken.
+/// Number of free extents of sufficient length that are tried before a shorter piece is taken. Such
+/// an extent does not suit if its blocks are busy, or if its aligned part is too short.
 const LONG_ENOUGH: u32 = 64;
 
 /// The block of the group near which an allocation is requested.

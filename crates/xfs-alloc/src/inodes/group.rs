@@ -26,7 +26,7 @@ pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
     pub(super) agi: AgiFields,
-    /// The fields of the AGI as the buffer holds them.
+    /// The fields of the AGI that were last read from the buffer or written to it.
     stored: AgiFields,
     pub(super) state: &'journal InodeGroupState,
     paths: SavedPaths,

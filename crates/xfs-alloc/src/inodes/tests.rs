@@ -161,7 +161,7 @@ fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
     found
 }
 
-/// A volume, and the inodes that are allocated on it.
+/// A volume, and the inodes that the test has allocated on it.
 struct TestVolume {
     device: SharedDevice,
     journal: Arc<Journal>,

@@ -106,7 +106,7 @@ fn leave(journal: &Arc<Journal>, group: u32, left: usize) {
     free(journal, blocks.map(|start| BlockExtent { start, length_blocks: 1 }));
 }
 
-/// Frees extents, and waits until they can be allocated again.
+/// Frees extents, and waits until they are durably free, so that they can be allocated again.
 fn free(journal: &Arc<Journal>, extents: impl IntoIterator<Item = BlockExtent>) {
     for extent in extents {
         let mut tx = journal.begin(TransactionKind::Truncate, 0).unwrap();
@@ -315,7 +315,8 @@ impl Worker {
     }
 
     /// Takes `count` single blocks, each from a random group or, if that group has none, from the
-    /// groups after it. The blocks are reserved, so only the first may be refused.
+    /// groups after it. The transaction has reserved the blocks. Only the first allocation may find
+    /// none: after it, the step has secured all blocks that it may need.
     fn take_blocks(&mut self, tx: &mut Transaction<'_>, count: u64) {
         for index in 0..count {
             let target = AllocationTarget::FromGroup(self.group());
