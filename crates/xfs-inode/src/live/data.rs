@@ -79,8 +79,8 @@ pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8
         .map_err(|source| failed("read", offset, length, source).into())
 }
 
-/// Copies a range of whole blocks on the device from one extent to another. The range lies in both
-/// extents.
+/// Copies the contents of a range of whole file blocks from one extent to another. The file blocks
+/// of the range lie in both extents.
 pub(super) fn copy(
     cache: &BufferCache,
     from: &Extent,
