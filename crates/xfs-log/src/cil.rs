@@ -139,7 +139,7 @@ pub(crate) struct CilParts {
     /// The transaction number that checkpoint 0 would have in the log. Later checkpoints count from
     /// it.
     pub(crate) first_number: u32,
-    /// Number of slots. With one slot, all threads share a single list.
+    /// Number of slots, normally one for each CPU. With one slot, all threads share a single list.
     pub(crate) slots: usize,
     /// Number of threads that write checkpoints.
     pub(crate) pushers: usize,
@@ -150,8 +150,8 @@ pub(crate) struct CilParts {
 pub(crate) struct Cil {
     parts: CilParts,
     slots: Slots<Mutex<CilMembership, Slot>>,
-    /// Held while a checkpoint is switched, so that the sequence of the open checkpoint cannot
-    /// change meanwhile.
+    /// Held during the switch to the next checkpoint. Its holder knows that the sequence of the
+    /// open checkpoint does not change.
     switching: Mutex<(), Volume>,
     /// The sequence of the open checkpoint.
     current: AtomicU64<Volume>,

@@ -90,7 +90,8 @@ struct Inner {
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
-    /// The sequence of the last checkpoint that was written to cover the log.
+    /// The sequence of the last checkpoint that was written to cover the log, so that recovery
+    /// replays nothing older.
     covered: AtomicU64<Volume>,
     /// Whether the log has threads that write checkpoints, and threads that push items. Set before
     /// the log is used.

@@ -227,7 +227,7 @@ impl LogSpace {
         self.wait(bytes, urgency, health, on_wait)
     }
 
-    /// Returns the mutant that is switched on, if any.
+    /// Returns the mutant (deliberate bug) that a test has switched on, if any.
     pub(crate) const fn mutant(&self) -> ActiveMutant {
         self.mutant
     }

@@ -126,8 +126,8 @@ impl ClosedRecord {
     }
 }
 
-/// Closed records that the bytes of one checkpoint fill. The thread that writes the checkpoint must
-/// write them.
+/// Closed records that are still to be filled with bytes of one checkpoint. The thread that writes
+/// the checkpoint must fill and write these records.
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,

@@ -68,7 +68,8 @@ pub(super) struct CilMembership {
     pub(super) unfolded: i64,
     /// Number of bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
-    /// Number of records whose overhead commits through this slot have granted to the checkpoint.
+    /// Number of log records for whose overhead commits through this slot have granted log space to
+    /// the checkpoint.
     pub(super) records: u64,
     /// Number of bytes of log space that commits through this slot have granted to the checkpoint.
     pub(super) granted: u64,
@@ -97,7 +98,7 @@ impl Members {
     }
 }
 
-/// An item with its log state, which is looked up once per commit.
+/// An item and its log state. The state is looked up once per commit.
 #[derive(Clone, Copy)]
 struct StatefulItem<'a> {
     item: &'a Arc<dyn LogItem>,

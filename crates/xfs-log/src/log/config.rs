@@ -15,9 +15,9 @@ pub const MIN_BUFFER_BYTES: u32 = 32 << 10;
 /// The greatest size of an in-core log buffer in bytes.
 pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
 
-/// The default buffer size in bytes of logs that are not small. Each record takes a lock of the
-/// volume, so larger buffers need fewer locks. A force of a few bytes writes the headers for a
-/// whole buffer, so smaller buffers make such forces cheaper.
+/// The default buffer size in bytes of logs that are not small. Filling a record takes a lock of
+/// the volume, so larger buffers take the lock less often. A force of a few bytes writes the
+/// headers for a whole buffer, so smaller buffers make such forces cheaper.
 const DEFAULT_BUFFER_BYTES: u32 = 128 << 10;
 
 /// The least buffer size in bytes that another writer of the log may have used.

@@ -11,7 +11,8 @@ use super::store::Store;
 
 /// The offset in bytes, in the core, of the field that says where the attribute fork begins.
 const FORK_OFFSET_AT: usize = 82;
-/// The length in bytes of the header of a btree root in memory, and so in the log.
+/// The length in bytes of the header of a btree root in the kernel's memory, which is the form that
+/// is logged.
 const MEMORY_ROOT_BYTES: usize = 72;
 /// The length in bytes of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
