@@ -69,8 +69,8 @@ enum BlockState {
     Freed,
     /// The transaction is committed: the cancellation of the buffer is in the log.
     FreedInLog,
-    /// The cancellation is durable, or the claim of the buffer was undone. The buffer has left the
-    /// cache.
+    /// The buffer has left the cache: its cancellation is durable, or it was created for newly
+    /// allocated blocks (claimed) and never changed.
     Gone,
 }
 
@@ -131,8 +131,8 @@ impl BufferItem {
         &self.records
     }
 
-    /// Returns whether a checkpoint with a change of the buffer's own bytes, not only of its
-    /// inodes, is not durable or was lost.
+    /// Returns whether a change of the buffer's own bytes is in a checkpoint that is not durable
+    /// yet, or was lost. Logged changes of inodes in the buffer do not count.
     pub(crate) fn is_pinned(&self) -> bool {
         let changes = self.changes.lock();
         changes.pins > 0 || changes.lost

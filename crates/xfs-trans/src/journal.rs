@@ -398,7 +398,7 @@ impl Journal {
         unreachable!("more extensions than {EXTENSIONS}")
     }
 
-    /// Returns an ID for an intent that no other open intent has.
+    /// Returns an intent ID that no other open intent has.
     pub(crate) fn next_intent_id(&self) -> u64 {
         let mut mine = self.intent_ids.mine().lock();
         if let Some(id) = mine.next() {

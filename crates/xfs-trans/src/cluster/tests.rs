@@ -198,8 +198,8 @@ fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
 }
 
-/// Checks an inode that is written before a roll and leaves the AIL after it: the roll has nothing
-/// to relog.
+/// Checks that a roll does not relog an inode that was written to its home location before, even if
+/// the inode leaves the AIL only after the roll.
 #[test]
 fn inode_written_in_place_before_a_roll_is_not_relogged() {
     let device = make();
