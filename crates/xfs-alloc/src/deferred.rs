@@ -105,8 +105,8 @@ enum FreedOwner {
 pub(crate) struct FreeWork {
     extent: BlockExtent,
     owner: FreedOwner,
-    /// The account that the blocks are given back to. `None` for a block of the free list, which
-    /// already counts as free.
+    /// The account to which the freed blocks are added. `None` for a block of the free list,
+    /// because that block already counts as free.
     purpose: Option<BlockPurpose>,
 }
 

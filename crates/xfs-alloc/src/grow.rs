@@ -39,8 +39,8 @@ use crate::space::AllocatorState;
 /// groups. Does nothing if another thread has grown the volume to that size already. The growth is
 /// durable on return.
 ///
-/// The copies of the superblock are updated last. A copy that cannot be changed stays as it is; the
-/// first error of a copy is the inner result.
+/// The copies of the superblock are updated last. A copy that cannot be changed stays as it is. The
+/// inner result is the first error of a copy, while the outer result is that of the growth.
 ///
 /// # Errors
 ///

@@ -134,7 +134,7 @@ impl AllocatorState {
 }
 
 impl GroupState {
-    /// Locks the state of the group, which only the holder of the AGF's latch changes.
+    /// Locks the state of the group. Only the holder of the AGF's latch may change that state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }

@@ -65,7 +65,7 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Latches the AGI of the group that an inode lies in.
     ///
-    /// Callers must do so before they latch any header after which the step may not wait for an AGI
+    /// Callers must call this before they latch any header that forbids the step to wait for an AGI
     /// (I6). The change of the inode must be atomic with the other changes of the step, so the step
     /// cannot give up if the AGI is held. A transaction that has changed nothing ends its step and
     /// then waits.

@@ -167,8 +167,8 @@ impl InodeGroupState {
         }
     }
 
-    /// Counts a new chunk. Returns the count, which is different for each chunk of the group since
-    /// the volume was opened.
+    /// Counts a new chunk. Returns the number of this chunk among those made in the group since the
+    /// volume was opened.
     pub(super) fn count_chunk(&self) -> u32 {
         self.chunks_made.fetch_add(1, Ordering::Relaxed)
     }

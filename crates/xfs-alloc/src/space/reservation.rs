@@ -68,7 +68,7 @@ pub(crate) struct ReserveDemand {
 
 impl ReserveDemand {
     /// Computes the demand of a group. `free_inode_blocks` is the size of the free-inode btree in
-    /// blocks, which not every volume stores.
+    /// blocks, because not every volume stores this size.
     pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
         let geometry = &superblock.geometry;
         let blocks = usable_blocks(superblock, agf);
@@ -102,7 +102,8 @@ pub(crate) fn counted_free_inode_blocks(agi: &Agi) -> Option<u32> {
     }
 }
 
-/// Returns the number of blocks of a group without those of the log, which never have another use.
+/// Returns the number of blocks of a group, not counting blocks of the log: these never have
+/// another use.
 fn usable_blocks(superblock: &Superblock, agf: &Agf) -> u32 {
     let log_group = superblock.geometry.split_block(superblock.log_start);
     let is_internal = superblock.log_start.0 != 0;
@@ -137,10 +138,10 @@ pub(crate) fn set_aside(geometry: &Geometry) -> u64 {
     u64::from(geometry.ag_count) * SET_ASIDE_PER_GROUP
 }
 
-/// The maximum size, in blocks, of the pool for operations that may not fail for lack of space.
+/// The maximum size, in blocks, of the pool for operations that must not fail for lack of space.
 const POOL_BLOCKS: u64 = 8192;
 
-/// Returns the size, in blocks, of the pool for operations that may not fail for lack of space.
+/// Returns the size, in blocks, of the pool for operations that must not fail for lack of space.
 #[doc(alias = "xfs_default_resblks")]
 pub(crate) fn pool(geometry: &Geometry) -> u64 {
     (geometry.data_blocks / 20).min(POOL_BLOCKS)
@@ -171,8 +172,8 @@ impl VisibleBlocks {
     }
 
     /// Subtracts the blocks of a group's account from the visible blocks, or from the pool if there
-    /// are not enough visible blocks. Returns `false` if the pool has not enough blocks, either;
-    /// then the group has no such account.
+    /// are not enough visible blocks. Returns `false`, and subtracts nothing, if the pool has not
+    /// enough blocks either. The group then has no such account.
     #[must_use]
     pub(crate) fn hide(&mut self, blocks: u64) -> bool {
         let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };
