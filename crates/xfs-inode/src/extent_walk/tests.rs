@@ -37,7 +37,8 @@ fn be(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_be_bytes()).collect()
 }
 
-/// Returns a node in a block of 1 KiB, which has room for 59 children.
+/// Returns the bytes of a btree node with these keys and pointers, in a block of 1 KiB. Such a node
+/// has room for 59 children.
 fn node(entries: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = vec![0; 59 * 16];
     for (index, (key, pointer)) in entries.iter().enumerate() {

@@ -58,7 +58,7 @@ fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::
     IoError::new(operation, at, length as u64, source)
 }
 
-/// Writes a piece of a file, which lies in one extent, to the device.
+/// Writes a piece of a file to the device. The whole piece lies in `extent`.
 pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) -> Result<()> {
     if piece.bytes.is_empty() {
         return Ok(());

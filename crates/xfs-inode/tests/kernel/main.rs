@@ -122,7 +122,7 @@ fn judge(image: &Image) -> Result<(), TrialError> {
     Inode::read(&cache, sound.root_inode).map(|_| ()).map_err(failed)
 }
 
-/// Files without names on a volume, which are changed at random.
+/// Files that have no names, and that are changed at random.
 struct RandomWork<'a> {
     journal: &'a Arc<Journal>,
     random: Prng,

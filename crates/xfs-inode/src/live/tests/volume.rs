@@ -70,7 +70,7 @@ impl Volume {
         Self { device, journal }
     }
 
-    /// Creates a new file without a name, which is on an unlinked list.
+    /// Creates a new file that has no name and is on an unlinked list.
     pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;
