@@ -63,8 +63,8 @@ pub(crate) use push::WrittenCheckpoint;
 /// The checkpoint to which commits are added.
 struct OpenCheckpoint {
     sequence: u64,
-    /// Whether the checkpoint has had no commit yet. The first commit also reserves the log space
-    /// that the checkpoint takes in addition to its items.
+    /// Whether no commit has been added to the checkpoint yet. The first commit also reserves the
+    /// log space that the checkpoint takes in addition to its items.
     empty: AtomicBool<Volume>,
     /// Sum of the bytes of items that slots have added to the checkpoint's total. Relogging can
     /// shrink an item, so a slot may add a negative amount: the sum is a signed number.
@@ -161,7 +161,7 @@ pub(crate) struct Cil {
     /// The sequence up to which all checkpoints are durable. Written under the lock of
     /// `committing`.
     durable: AtomicU64<Volume>,
-    /// The sequence of the last checkpoint that has had a commit.
+    /// The sequence of the last checkpoint to which a commit was added.
     begun: AtomicU64<Volume>,
     condvars: CilCondvars,
     /// Memory of written checkpoints that later checkpoints use again. `pool` has the memory of

@@ -57,7 +57,7 @@ pub enum Pushed {
 /// An object that can be logged.
 ///
 /// While the log calls one of these methods, it holds no lock of its own for which the method could
-/// wait, unless the method says so.
+/// wait. Exceptions are stated at the methods.
 pub trait LogItem: Send + Sync + 'static {
     /// Returns the state that the log keeps in the item.
     fn state(&self) -> &ItemState;

@@ -95,8 +95,8 @@ impl Ail {
 }
 
 impl AilList {
-    /// Removes the item that the list has at `position`, unless the item's own state says that the
-    /// item is at `position` now. Returns the removed item.
+    /// Removes the item that the list has at `position`, unless `position` is still the one in the
+    /// item's own state. Returns the removed item.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

@@ -41,7 +41,8 @@ pub(super) enum Disposition {
 /// An item's entry in one slot's part of a checkpoint.
 pub(super) struct Member {
     pub(super) item: Arc<dyn LogItem>,
-    /// The order number of the last commit that held the item.
+    /// The order number of the last commit that held the item. A push writes members in ascending
+    /// order of these numbers.
     pub(super) order: u64,
     pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,

@@ -9,7 +9,7 @@ use crate::space::Urgency;
 use crate::state::LogState;
 use crate::unit::RecordLayout;
 
-/// The least size of an in-core log buffer in bytes, which is the default of a small log.
+/// The least size of an in-core log buffer in bytes. It is the default for a small log.
 pub const MIN_BUFFER_BYTES: u32 = 32 << 10;
 
 /// The greatest size of an in-core log buffer in bytes.

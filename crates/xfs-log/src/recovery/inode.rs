@@ -61,7 +61,8 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// Replaces the core except the link of an unlinked list, which is logged with the inode's buffer.
+/// Replaces the core of the inode in `bytes`, except the link of an unlinked list. That link is
+/// logged with the inode's buffer.
 fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
     let short = LogItemCheck::Short { item: "INODE", bytes: core.len(), needed: CORE_BYTES };
     let core = core_to_disk(core.first_chunk::<CORE_BYTES>().ok_or(short)?, order);

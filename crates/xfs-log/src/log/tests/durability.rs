@@ -35,7 +35,7 @@ pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u
 }
 
 /// Forces checkpoints of several records, and cuts the power at sampled moments. Returns an error
-/// that names a promised commit if one is missing afterwards.
+/// that names a forced commit if one is missing after recovery.
 fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));

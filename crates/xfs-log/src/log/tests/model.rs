@@ -329,8 +329,8 @@ fn grant_before_head_is_found() {
     check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
-/// Runs a chain of transactions that always has an intent open. It logs the intent again when
-/// `relog_before` says so.
+/// Runs a chain of transactions that always has an intent open. The chain logs the intent again
+/// when `Log::relog_before` requires it.
 fn chain(log: &Log, number: u64, device: &SharedDevice) {
     /// The length in bytes of the item that each transaction logs: a sixteenth of the log.
     const STEP_BYTES: usize = 16 << 10;

@@ -138,7 +138,7 @@ fn promises(
 }
 
 /// Cuts the power at sampled moments. Returns an error that names a forced commit if one is missing
-/// afterwards.
+/// after recovery.
 fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }

@@ -104,7 +104,7 @@ impl TestVolume {
     }
 }
 
-/// An `IntentRecovery` that completes each intent by a commit, which it forces.
+/// An `IntentRecovery` that completes each intent by a commit, and forces that commit.
 struct Completer<'a> {
     log: &'a Log,
     open: Vec<Arc<TestIntent>>,
