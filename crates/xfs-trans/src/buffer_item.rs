@@ -232,7 +232,7 @@ impl BufferItem {
 
     /// Records that the blocks are freed. The caller holds the latch. An ordered buffer stays
     /// ordered until the cancellation is durable: a checkpoint in progress may hold other changes
-    /// of the buffer, and must not move its LSN in the AIL (I5).
+    /// of the buffer, and must not move the buffer's LSN in the AIL (I5).
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
@@ -249,9 +249,10 @@ impl BufferItem {
     }
 
     /// Returns the sequence of the checkpoint that must be durable before the blocks can be used
-    /// again, or `None` if there is no such checkpoint. It is the one that cancels blocks that held
-    /// inodes. Inodes are in the log as items of their own, and only the cancellation keeps them
-    /// from being replayed. Logging the buffer again would replace the cancellation (I4).
+    /// again, or `None` if there is no such checkpoint. Such a checkpoint holds the cancellation of
+    /// blocks that contained inodes. Inodes are in the log as items of their own, and only the
+    /// cancellation keeps them from being replayed. Logging the buffer again would replace the
+    /// cancellation (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
         let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;
@@ -276,8 +277,8 @@ impl BufferItem {
     }
 
     /// Marks the buffer as clean, after it was written to its home location with its latch held
-    /// throughout. Returns the LSN from which the buffer must leave the AIL, or `None` if it is not
-    /// in the AIL.
+    /// throughout. Returns the buffer's LSN in the AIL, from which the caller must remove it, or
+    /// `None` if it is not in the AIL.
     pub(crate) fn note_written(&self) -> Option<Lsn> {
         let lsn = self.state.lsn();
         let mut changes = self.changes.lock();

@@ -227,8 +227,9 @@ impl InodeRecord {
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Decodes the image from the cluster. This sees the latest image: the thread that copied it
-    /// into the cluster removed the record's image under the lock `contents` afterwards.
+    /// Decodes the image from the cluster. This is the latest image: the thread that copied the
+    /// image into the cluster first copied it and then removed it from the record, under the lock
+    /// `contents`.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };

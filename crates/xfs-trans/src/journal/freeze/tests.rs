@@ -52,7 +52,8 @@ fn freeze_of_an_idle_volume_writes_nothing() {
 }
 
 /// Checks that threads that change inodes make no commit while the volume is frozen, and go on
-/// after the thaw. Uses a log so small that slots cache no log space, and a log in which they do.
+/// after the thaw. Uses two logs: one so small that slots cache no log space, and a larger one in
+/// which they do.
 #[test]
 fn begin_on_a_frozen_volume_waits_for_thaw() {
     for options in ["-l size=16m", "-l size=64m"] {
