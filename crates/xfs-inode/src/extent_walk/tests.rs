@@ -114,7 +114,7 @@ fn levels_that_do_not_fall_are_refused() {
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 2, expected: 1 });
 }
 
-/// Checks I3 of the crate (the work to load a map is bounded): no block is visited twice.
+/// Checks I3 of `xfs_inode` (the work to load a map is bounded): no block is visited twice.
 #[test]
 fn block_with_two_parents_is_refused() {
     let volume = Volume::new();
