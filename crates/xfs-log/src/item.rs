@@ -107,8 +107,8 @@ pub trait LogItem: Send + Sync + 'static {
 /// item without that lock (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
-    /// The sequence of the last checkpoint to which the item was committed; 0 before the first
-    /// commit.
+    /// The sequence number of the last checkpoint to which the item was committed; 0 before the
+    /// first commit.
     sequence: AtomicU64<Object>,
     /// The order number of the last commit that held the item.
     order: AtomicU64<Object>,
@@ -170,8 +170,8 @@ impl ItemState {
         Self::default()
     }
 
-    /// Returns the sequence of the last checkpoint to which the item was committed; 0 before the
-    /// first commit. Forcing the log up to that checkpoint makes the item's changes durable.
+    /// Returns the sequence number of the last checkpoint to which the item was committed; 0 before
+    /// the first commit. Forcing the log up to that checkpoint makes the item's changes durable.
     #[doc(alias = "li_seq")]
     #[must_use]
     pub fn sequence(&self) -> u64 {

@@ -90,8 +90,8 @@ struct Inner {
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
-    /// The sequence of the last checkpoint that was written to cover the log, so that recovery
-    /// replays nothing older.
+    /// The sequence number of the last checkpoint that was written to cover the log, so that
+    /// recovery replays nothing older.
     covered: AtomicU64<Volume>,
     /// Whether the log has threads that write checkpoints, and threads that push items. Set before
     /// the log is used.
@@ -227,8 +227,8 @@ impl Log {
     }
 
     /// Makes all checkpoints up to `sequence` durable.
-    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`] have the sequence to
-    /// pass.
+    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`] have the sequence
+    /// number to pass.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl Log {
         self.inner.paced.is_some()
     }
 
-    /// Returns the sequence up to which every checkpoint is durable. More checkpoints may be
+    /// Returns the sequence number up to which every checkpoint is durable. More checkpoints may be
     /// durable by the time the caller uses it.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {

@@ -33,7 +33,7 @@ const LOST_BYTES: u32 = OPERATION_BYTES + MIN_PIECE_BYTES;
 const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;
 
 /// Returns whether a region of `bytes` bytes may begin in a record with `room` bytes left: its
-/// operation header and the least part of it (`MIN_PIECE_BYTES`) must fit.
+/// operation header and its first `MIN_PIECE_BYTES` bytes must fit.
 pub(crate) const fn piece_fits(bytes: usize, room: usize) -> bool {
     let least = MIN_PIECE_BYTES as usize;
     let piece = if bytes < least { bytes } else { least };

@@ -18,7 +18,7 @@ const LOG_BLOCKS: u32 = 2048;
 const PLACE: u64 = LOG_BLOCKS as u64;
 
 /// Sets the number of each item and commits the items, which together fill more than one record.
-/// Returns the sequence of the checkpoint.
+/// Returns the sequence number of the checkpoint.
 pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u64 {
     let mut sequence = 0;
     for item in items {
