@@ -248,11 +248,11 @@ impl BufferItem {
         self.records.set_freed();
     }
 
-    /// Returns the sequence of the checkpoint that must be durable before the blocks can be used
-    /// again, or `None` if there is no such checkpoint. Such a checkpoint holds the cancellation of
-    /// blocks that contained inodes. Inodes are in the log as items of their own, and only the
-    /// cancellation keeps them from being replayed. Logging the buffer again would replace the
-    /// cancellation (I4).
+    /// Returns the sequence number of the checkpoint that must be durable before the blocks can be
+    /// used again, or `None` if there is no such checkpoint. Such a checkpoint holds the
+    /// cancellation of blocks that contained inodes. Inodes are in the log as items of their own,
+    /// and only the cancellation keeps them from being replayed. Logging the buffer again would
+    /// replace the cancellation (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
         let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;

@@ -245,8 +245,8 @@ impl InodeRecord {
         &self.latch
     }
 
-    /// Returns the sequence of the checkpoint with the inode's last change. Forcing the log up to
-    /// that checkpoint makes the inode durable.
+    /// Returns the sequence number of the checkpoint with the inode's last change. Forcing the log
+    /// up to that checkpoint makes the inode durable.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.state.sequence()

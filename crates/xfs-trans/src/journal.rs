@@ -34,7 +34,7 @@ pub use upkeep::Upkeep;
 
 /// The greatest number of extensions that upper layers may attach to the volume.
 const EXTENSIONS: usize = 8;
-/// Number of intent IDs that a slot takes at once.
+/// Number of intent IDs that a per-CPU slot takes from the common counter at once.
 const INTENT_BATCH: u64 = 256;
 
 /// Index in `Journal::transactions` of the number of chains whose commit forced the log.
@@ -299,7 +299,7 @@ impl Journal {
         self.log.force_all()
     }
 
-    /// Returns the sequence up to which all checkpoints are durable.
+    /// Returns the sequence number up to which all checkpoints are durable.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.log.durable_sequence()

@@ -55,8 +55,8 @@ type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
 /// The result of committing a chain of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedChain {
-    /// The sequence of the checkpoint with the chain's last step that logged anything, or 0 if no
-    /// step did. Forcing the log up to this checkpoint makes the whole chain durable.
+    /// The sequence number of the checkpoint with the chain's last step that logged anything, or 0
+    /// if no step did. Forcing the log up to this checkpoint makes the whole chain durable.
     pub sequence: u64,
 }
 

@@ -13,8 +13,8 @@ use crate::testing::{change_core, crashed, make, make_with, open, recovered_part
 /// A time in which a thread finishes if it does not have to wait.
 const A_WHILE: Duration = Duration::from_millis(30);
 
-/// Changes the owner of the root directory. Returns the sequence of the checkpoint that has the
-/// change.
+/// Changes the owner of the root directory. Returns the sequence number of the checkpoint that has
+/// the change.
 fn change(journal: &Arc<Journal>, uid: u32) -> xfs_buffer::Result<u64> {
     let record = journal.inode(journal.superblock().root_inode)?;
     let mut tx = journal.begin(TransactionKind::Write, 0)?;
