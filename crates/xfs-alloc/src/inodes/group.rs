@@ -236,7 +236,7 @@ fn corrupt(group: AgNumber, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }
 
-/// The AGI as the anchor of one of the two inode btrees.
+/// The anchor of one of the two inode btrees: keeps the root in the AGI, and supplies the blocks.
 pub(super) struct AgiAnchor<'t> {
     number: AgNumber,
     agi: &'t mut AgiFields,
