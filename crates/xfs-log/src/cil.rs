@@ -103,8 +103,8 @@ struct CilCondvars {
     /// Commits over the hard limit and forces of the open checkpoint wait here for the switch to
     /// the next checkpoint. Forces also wait here until no older checkpoint is being written.
     switched: Condvar<Volume>,
-    /// Threads that write a checkpoint wait here until all earlier ones have written START or
-    /// COMMIT.
+    /// Threads that write a checkpoint wait here for the START of all earlier checkpoints, and
+    /// later for the COMMIT of all earlier checkpoints.
     order: Condvar<Volume>,
     /// Threads that write or force a checkpoint wait here until older ones are complete or aborted.
     ended: Condvar<Volume>,

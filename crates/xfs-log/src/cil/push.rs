@@ -21,7 +21,8 @@ pub(crate) struct WrittenCheckpoint {
     record: CommitRecord,
 }
 
-/// An operation (START or COMMIT) that all checkpoints write in the order of their sequences.
+/// An operation (START or COMMIT) that all checkpoints write in the order of their sequence
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderedOperation {
     Start,

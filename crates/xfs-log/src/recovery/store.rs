@@ -99,8 +99,8 @@ impl Store {
         Ok(())
     }
 
-    /// Verifies everything that was replayed, in its final state (I2 of the module). `head` is the
-    /// newest LSN that a block may carry.
+    /// Verifies everything that was replayed, in its final state (I2 of `xfs_log::recovery`).
+    /// `head` is the newest LSN that a block may carry.
     pub(super) fn verify(&self, head: Lsn) -> Result<()> {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: Some(head) };
@@ -147,7 +147,7 @@ impl Store {
     }
 
     /// Returns an error unless `blocks` basic blocks from `at` on lie inside the volume and outside
-    /// the log (I3 of the module).
+    /// the log (I3 of `xfs_log::recovery`).
     pub(super) fn check_range(&self, at: DiskAddr, blocks: u64) -> Result<()> {
         let geometry = self.geometry();
         let limit = geometry.data_bytes().min(self.device.length_bytes());
