@@ -79,7 +79,7 @@ enum BlockState {
 pub(crate) enum JoinOutcome {
     /// The buffer is joined, and its blocks are in use.
     Used,
-    /// The buffer is joined, but its blocks are freed.
+    /// The buffer is joined, but a transaction has freed its blocks.
     Freed,
     /// The buffer is not joined: it has left the cache, so the caller must look up the address
     /// again.

@@ -60,7 +60,8 @@ pub struct CommittedChain {
     pub sequence: u64,
 }
 
-/// A transaction, or a chain of transactions ("steps"): see the module.
+/// A transaction, or a chain of transactions, each of which is a step of the chain. The diagram at
+/// the start of the module shows its life.
 #[doc(alias = "xfs_trans")]
 #[must_use = "a transaction is committed or cancelled"]
 pub struct Transaction<'journal> {
