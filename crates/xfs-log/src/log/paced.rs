@@ -63,7 +63,8 @@ enum Handoff {
     /// The checkpoint is closed, and the writer thread must write it.
     Closed(ClosedCheckpoint),
     Writing,
-    /// The checkpoint is durable, and a committing thread must collect it.
+    /// The checkpoint is durable, and a committing thread must collect it, that is, treat it as
+    /// durable from then on.
     Written(WrittenCheckpoint),
     /// The checkpoint could not be written, and its items are aborted. The thread that collects it
     /// returns the error.

@@ -18,7 +18,8 @@ use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
-/// Number of bytes at the start of a block that hold its checksum and LSN.
+/// Number of bytes at the start of a block within which its checksum and its LSN lie, whatever its
+/// kind.
 pub(super) const STAMP_BYTES: usize = 512;
 
 /// The length in bytes and the kind of a buffer that was replayed.
