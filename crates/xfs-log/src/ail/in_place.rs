@@ -43,7 +43,7 @@ pub struct InPlace {
     positions: Vec<Position>,
     /// The length of `positions` when the push of the last item ended.
     seen: usize,
-    /// Number of pushes since the last sweep that marked an item as no longer in the AIL.
+    /// Number of pushes, since the last sweep, in which an item was marked as no longer in the AIL.
     writes: usize,
     mutant: ActiveMutant,
 }
