@@ -16,7 +16,7 @@
 //!
 //! - **I1** A transaction waits for log space before it latches anything. A roll is the exception:
 //!   it waits with latches held. It therefore first logs again every latched item that is in the
-//!   log, so that the tail can pass (I4 of `xfs_log::space`).
+//!   log, so that the tail can pass (I4 in docs/internals/log.md).
 //! - **I2** Every changed object is joined, and stays latched until its change is in the log. So no
 //!   thread sees a change before the changes that it depends on are in the log.
 //! - **I3** A dirty transaction is committed, or the volume is shut down. Its changes are in memory
