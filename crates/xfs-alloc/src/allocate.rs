@@ -105,7 +105,8 @@ impl SpaceRequest {
         self
     }
 
-    /// Sets the account that the blocks are taken from.
+    /// Sets the account that the blocks are taken from: the transaction's reservation, or a reserve
+    /// of the group.
     #[must_use]
     pub const fn with_purpose(mut self, purpose: BlockPurpose) -> Self {
         self.wanted.purpose = Some(purpose);
@@ -133,8 +134,8 @@ impl SpaceRequest {
         self
     }
 
-    /// Declares that the transaction step allocates nothing in other groups after this request,
-    /// which names a group. The rest of the step then needs no more blocks, so none have to be
+    /// Declares that the transaction step allocates nothing in other groups after this request. The
+    /// request must name a group. The rest of the step needs no more blocks, so none have to be
     /// secured for I2.
     #[must_use]
     pub(crate) const fn at_end_of_step(mut self) -> Self {
@@ -180,7 +181,7 @@ enum GroupOutcome {
 }
 
 /// Allocates blocks for `request`. Returns `None` if no group that the request allows has enough of
-/// them. Then the free list of a group may have been filled, but nothing else has changed.
+/// them. In that case the free list of a group may have been filled, but nothing else has changed.
 ///
 /// A request for one group also returns `None` if the step may not wait for that group, because it
 /// may wait only for higher groups than those it keeps (I1).
@@ -334,7 +335,7 @@ fn keeps(tx: &Transaction<'_>, group: AgNumber) -> bool {
     tx.holds(tx.geometry().header_disk_addr(group, AGF_SECTOR))
 }
 
-/// Attempts an allocation in one group, which is not latched yet.
+/// Latches one group and attempts an allocation in it.
 fn allocate_in(
     tx: &mut Transaction<'_>,
     number: AgNumber,

@@ -1,4 +1,5 @@
-//! Changes of space metadata that one transaction step promises in the log and a later step makes.
+//! Deferred changes of space metadata: one transaction step logs the intent to make a change, and a
+//! later step makes the change.
 //!
 //! Owns: freeing extents, changes of the reverse map and of reference counts as deferred work, the
 //! contents of their intents, and resuming intents that a crash has left open. Does **not** own the
@@ -79,8 +80,7 @@ fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<
     in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
 }
 
-/// Returns the group that a block number names, whether or not that group exists. For error
-/// messages.
+/// Returns the group part of a block number, for error messages. The group need not exist.
 fn place_of(geometry: &Geometry, start: FsBlock) -> StructureAddress {
     StructureAddress::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
 }
@@ -105,13 +105,14 @@ enum FreedOwner {
 pub(crate) struct FreeWork {
     extent: BlockExtent,
     owner: FreedOwner,
-    /// The account that the blocks are given back to. `None` for a block of the free list, which
-    /// already counts as free.
+    /// The account to which the freed blocks are added. `None` for a block of the free list,
+    /// because that block already counts as free.
     purpose: Option<BlockPurpose>,
 }
 
 impl FreeWork {
-    /// Creates the work of freeing a block of a btree that the group holds a reserve for.
+    /// Creates the work of freeing a block of a btree. The group has a reserve for the blocks of
+    /// this btree.
     pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
         Self { extent, owner: FreedOwner::Of(Some(owner)), purpose: Some(BlockPurpose::Metadata) }

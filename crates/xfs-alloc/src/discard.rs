@@ -58,8 +58,9 @@ pub fn enable_discard(journal: &Journal) {
     AllocatorState::of(journal).set_discards();
 }
 
-/// Forces the log, then latches each group once, which discards the freed blocks of the group that
-/// have not been discarded yet. Does nothing unless [`enable_discard`] was called.
+/// Forces the log, so that all frees are durable. Then latches each group once: this discards the
+/// freed blocks of the group that have not been discarded yet. Does nothing unless
+/// [`enable_discard`] was called.
 ///
 /// # Errors
 ///

@@ -63,11 +63,11 @@ pub(crate) struct GroupSpace {
     number: AgNumber,
     header: Buffer,
     agf: Agf,
-    /// The fields of the AGF as the buffer holds them.
+    /// The fields of the AGF that were last read from the buffer or written to it.
     stored: Agf,
     state: Arc<GroupState>,
-    /// The ticket of the extents that this transaction step frees in the group, with which they are
-    /// marked as busy. `None` before the first free.
+    /// The number that marks the extents freed by this transaction step in the list of busy
+    /// extents. `None` before the first free.
     ticket: Option<u64>,
 }
 

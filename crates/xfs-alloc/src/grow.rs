@@ -39,8 +39,8 @@ use crate::space::AllocatorState;
 /// groups. Does nothing if another thread has grown the volume to that size already. The growth is
 /// durable on return.
 ///
-/// The copies of the superblock are updated last. A copy that cannot be changed stays as it is; the
-/// first error of a copy is the inner result.
+/// The copies of the superblock are updated last. A copy that cannot be changed stays as it is. The
+/// inner result is the first error of a copy, while the outer result is that of the growth.
 ///
 /// # Errors
 ///
@@ -113,8 +113,8 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
 }
 
 /// Updates the state in memory. The groups get the state that they would have if the volume had
-/// just been opened. The counters change by the difference, so that a thread that holds reserved
-/// blocks can still give them back afterwards.
+/// just been opened. The growth is added to the counters instead of setting them, so that a thread
+/// that holds reserved blocks can still give the blocks back afterwards.
 fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Result<()> {
     let OpenedSpace { space, counts, pool } = open_space(journal.cache(), superblock)?;
     AllocatorState::of(journal).refresh(space);

@@ -59,7 +59,7 @@ fn read_header<T>(
 ///
 /// # Errors
 ///
-/// The errors of [`read_agf`], or a free list that does not fit the AGF's range.
+/// The errors of [`read_agf`], or a free list that does not have the entries that the AGF names.
 pub fn read_free_list(cache: &BufferCache, agf: &Agf) -> Result<Vec<AgBlock>> {
     let geometry = cache.geometry();
     let at = geometry.header_disk_addr(agf.group, AGFL_SECTOR);

@@ -68,7 +68,7 @@ pub(crate) struct OpenedSpace {
     pub(crate) space: AllocatorState,
     /// The counters that users see.
     pub(crate) counts: Counts,
-    /// Number of blocks kept for operations that may not fail for lack of space.
+    /// Number of blocks kept for operations that must not fail for lack of space.
     pub(crate) pool: u64,
 }
 

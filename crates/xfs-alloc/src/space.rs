@@ -134,7 +134,7 @@ impl AllocatorState {
 }
 
 impl GroupState {
-    /// Locks the state of the group, which only the holder of the AGF's latch changes.
+    /// Locks the state of the group. Only the holder of the AGF's latch may change that state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
@@ -160,8 +160,8 @@ impl GroupState {
         GroupSummary { free_blocks: (packed >> 32) as u32, longest_free_blocks: packed as u32 }
     }
 
-    /// Takes blocks from an account of the group. Returns the number of blocks that the account did
-    /// not have.
+    /// Takes blocks from an account of the group. Returns the number of requested blocks that the
+    /// account lacked.
     pub(crate) fn draw(&self, account: Account, blocks: u32) -> u32 {
         self.lock().reserves.account(account).draw(blocks)
     }

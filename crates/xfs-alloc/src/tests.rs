@@ -229,7 +229,8 @@ fn blocks_that_fail_verification_are_errors_and_not_gaps() {
     assert_eq!(check_of(&error), Check::ForeignOwner { found: 9, expected: 0 });
 }
 
-/// Walks all btrees of a group as far as it can. Returns the number of records and errors met.
+/// Walks the free list and all btrees of a group, each to its end or its first error. Returns the
+/// number of items met: records, and errors in their place.
 fn walk(cache: &BufferCache, group: AgNumber) -> Result<usize, Error> {
     let headers = AgHeaders::read(cache, group)?;
     let mut steps = read_free_list(cache, &headers.agf)?.len();

@@ -23,7 +23,7 @@ const CHUNK_EXTENTS: usize = 256;
 /// Two adjacent chunks are joined if they have at most this many extents together.
 const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
 
-/// The invariant of every map position that a change uses.
+/// The panic message for a violated invariant: a change uses only positions inside the map.
 const IN_MAP: &str = "a position lies in a chunk of the map";
 
 /// The mapping of a block of a fork: an extent or a hole.

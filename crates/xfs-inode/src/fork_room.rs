@@ -1,4 +1,4 @@
-//! The division of the inode's literal bytes between the two forks.
+//! The division of the inode's literal area (all bytes after the core) between the two forks.
 //!
 //! Owns: the offsets at which the attribute fork may start, and the number of bytes that fit in
 //! each fork. Does **not** own moving the attribute fork, which may change the form of either fork
@@ -24,8 +24,8 @@ const DATA_ROOT_CHILDREN: usize = 3;
 /// Number of children in the smallest root that an attribute fork must have room for.
 #[doc(alias = "MINABTPTRS")]
 const ATTR_ROOT_CHILDREN: usize = 2;
-/// The default size of a data fork before an attribute fork, as the number of children that a root
-/// in it can have.
+/// The default size of the data fork in an inode that has an attribute fork, as the number of
+/// children that a btree root in the data fork can have.
 const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
 /// The inode size in bytes below which the attribute fork starts with the smallest size.
 const SMALL_INODE_BYTES: u32 = 512;

@@ -43,8 +43,8 @@ use crate::state::LogState;
 /// The greatest number of items that a walk takes from the list at once.
 const BATCH_ITEMS: usize = 1024;
 
-/// A push frees more of the log than is needed, by the size of the log divided by this number: a
-/// walk for a few items locks the list as often as a walk for many.
+/// A push frees more of the log than is needed, by the size of the log divided by this number. A
+/// walk that writes many items locks the list no more often than a walk that writes a few.
 const AHEAD_SHARE: u64 = 16;
 
 /// The position of an item in the AIL: its LSN, and its index among the items at that LSN.

@@ -63,8 +63,8 @@ pub(crate) use push::WrittenCheckpoint;
 /// The checkpoint to which commits are added.
 struct OpenCheckpoint {
     sequence: u64,
-    /// Whether the checkpoint has had no commit yet. The first commit also reserves the log space
-    /// that the checkpoint takes in addition to its items.
+    /// Whether no commit has been added to the checkpoint yet. The first commit also reserves the
+    /// log space that the checkpoint takes in addition to its items.
     empty: AtomicBool<Volume>,
     /// Sum of the bytes of items that slots have added to the checkpoint's total. Relogging can
     /// shrink an item, so a slot may add a negative amount: the sum is a signed number.
@@ -103,8 +103,8 @@ struct CilCondvars {
     /// Commits over the hard limit and forces of the open checkpoint wait here for the switch to
     /// the next checkpoint. Forces also wait here until no older checkpoint is being written.
     switched: Condvar<Volume>,
-    /// Threads that write a checkpoint wait here until all earlier ones have written START or
-    /// COMMIT.
+    /// Threads that write a checkpoint wait here for the START of all earlier checkpoints, and
+    /// later for the COMMIT of all earlier checkpoints.
     order: Condvar<Volume>,
     /// Threads that write or force a checkpoint wait here until older ones are complete or aborted.
     ended: Condvar<Volume>,
@@ -139,7 +139,7 @@ pub(crate) struct CilParts {
     /// The transaction number that checkpoint 0 would have in the log. Later checkpoints count from
     /// it.
     pub(crate) first_number: u32,
-    /// Number of slots. With one slot, all threads share a single list.
+    /// Number of slots, normally one for each CPU. With one slot, all threads share a single list.
     pub(crate) slots: usize,
     /// Number of threads that write checkpoints.
     pub(crate) pushers: usize,
@@ -150,18 +150,19 @@ pub(crate) struct CilParts {
 pub(crate) struct Cil {
     parts: CilParts,
     slots: Slots<Mutex<CilMembership, Slot>>,
-    /// Held while a checkpoint is switched, so that the sequence of the open checkpoint cannot
-    /// change meanwhile.
+    /// Held during the switch to the next checkpoint. Its holder knows that the sequence number of
+    /// the open checkpoint does not change.
     switching: Mutex<(), Volume>,
-    /// The sequence of the open checkpoint.
+    /// The sequence number of the open checkpoint.
     current: AtomicU64<Volume>,
-    /// The sequence up to which a push has been requested.
+    /// The sequence number up to which a push (the write of all these checkpoints) has been
+    /// requested.
     requested: AtomicU64<Volume>,
     committing: Mutex<Committing, Volume>,
-    /// The sequence up to which all checkpoints are durable. Written under the lock of
+    /// The sequence number up to which all checkpoints are durable. Written under the lock of
     /// `committing`.
     durable: AtomicU64<Volume>,
-    /// The sequence of the last checkpoint that has had a commit.
+    /// The sequence number of the last checkpoint to which a commit was added.
     begun: AtomicU64<Volume>,
     condvars: CilCondvars,
     /// Memory of written checkpoints that later checkpoints use again. `pool` has the memory of
@@ -228,7 +229,7 @@ impl Cil {
         self.written.sum(0)
     }
 
-    /// Returns the sequence of the open checkpoint.
+    /// Returns the sequence number of the open checkpoint.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)
     }
@@ -265,8 +266,8 @@ impl Cil {
         }
     }
 
-    /// Returns the sequence up to which a push has been requested, or `None` if no checkpoint has
-    /// to be written.
+    /// Returns the sequence number up to which a push has been requested, or `None` if no
+    /// checkpoint has to be written.
     pub(crate) fn due(&self) -> Option<u64> {
         let (requested, current) = (self.requested.load(Ordering::SeqCst), self.current());
         let is_due = requested >= current && self.begun.load(Ordering::SeqCst) >= current;
@@ -279,8 +280,8 @@ impl Cil {
         self.requested.load(Ordering::Acquire) >= self.current()
     }
 
-    /// Waits until a checkpoint has to be written. Returns the sequence up to which a push was
-    /// requested, or `None` if the log is shut down or closed.
+    /// Waits until a checkpoint has to be written. Returns the sequence number up to which a push
+    /// was requested, or `None` if the log is shut down or closed.
     pub(crate) fn await_request(&self, closing: &AtomicBool<Volume>) -> Option<u64> {
         let mut committing = self.committing.lock();
         loop {
@@ -333,7 +334,7 @@ impl Cil {
         if self.durable() >= sequence { Ok(()) } else { self.parts.health.check() }
     }
 
-    /// Returns the sequence up to which all checkpoints are durable.
+    /// Returns the sequence number up to which all checkpoints are durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }

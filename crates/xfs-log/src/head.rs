@@ -84,7 +84,7 @@ fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
     Ok(find_cycle(log, 0, head, stale)?.unwrap_or(head))
 }
 
-/// Returns the first block of this cycle from `start` up to `end`, or `None`.
+/// Returns the first block from `start` up to `end` that was written in cycle `cycle`, or `None`.
 #[doc(alias = "xlog_find_verify_cycle")]
 fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Option<u32>> {
     find_block(log, start, end, |bytes| block_cycle(bytes) == cycle)

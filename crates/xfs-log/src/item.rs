@@ -57,7 +57,7 @@ pub enum Pushed {
 /// An object that can be logged.
 ///
 /// While the log calls one of these methods, it holds no lock of its own for which the method could
-/// wait, unless the method says so.
+/// wait. Exceptions are stated at the methods.
 pub trait LogItem: Send + Sync + 'static {
     /// Returns the state that the log keeps in the item.
     fn state(&self) -> &ItemState;
@@ -92,7 +92,7 @@ pub trait LogItem: Send + Sync + 'static {
     /// Requests that the item be written to its home location on disk, because the tail has to
     /// move. The item must not wait for any lock. It notes ([`InPlace::note`]) each other item that
     /// is written with it, at the [`lsn`](ItemState::lsn) that the other item had when its contents
-    /// were copied: it may have been logged again since.
+    /// were copied. The other item may have been logged again since.
     fn push(&self, in_place: &mut InPlace) -> Pushed;
 
     /// Reports that the log is shut down, and that the item will therefore never be written to its
@@ -107,8 +107,8 @@ pub trait LogItem: Send + Sync + 'static {
 /// item without that lock (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
-    /// The sequence of the last checkpoint to which the item was committed; 0 before the first
-    /// commit.
+    /// The sequence number of the last checkpoint to which the item was committed; 0 before the
+    /// first commit.
     sequence: AtomicU64<Object>,
     /// The order number of the last commit that held the item.
     order: AtomicU64<Object>,
@@ -170,8 +170,8 @@ impl ItemState {
         Self::default()
     }
 
-    /// Returns the sequence of the last checkpoint to which the item was committed; 0 before the
-    /// first commit. Forcing the log up to that checkpoint makes the item's changes durable.
+    /// Returns the sequence number of the last checkpoint to which the item was committed; 0 before
+    /// the first commit. Forcing the log up to that checkpoint makes the item's changes durable.
     #[doc(alias = "li_seq")]
     #[must_use]
     pub fn sequence(&self) -> u64 {

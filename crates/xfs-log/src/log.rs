@@ -90,7 +90,8 @@ struct Inner {
     health: Arc<Health>,
     ail_wakeup: AilWakeup,
     closing: AtomicBool<Volume>,
-    /// The sequence of the last checkpoint that was written to cover the log.
+    /// The sequence number of the last checkpoint that was written to cover the log, so that
+    /// recovery replays nothing older.
     covered: AtomicU64<Volume>,
     /// Whether the log has threads that write checkpoints, and threads that push items. Set before
     /// the log is used.
@@ -226,8 +227,8 @@ impl Log {
     }
 
     /// Makes all checkpoints up to `sequence` durable.
-    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`] have the sequence to
-    /// pass.
+    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`] have the sequence
+    /// number to pass.
     ///
     /// # Errors
     ///
@@ -243,7 +244,7 @@ impl Log {
         self.inner.paced.is_some()
     }
 
-    /// Returns the sequence up to which every checkpoint is durable. More checkpoints may be
+    /// Returns the sequence number up to which every checkpoint is durable. More checkpoints may be
     /// durable by the time the caller uses it.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
@@ -293,7 +294,7 @@ impl Log {
         self.inner.space.drain();
     }
 
-    /// Returns whether a thread waits for log space, or the space is closed.
+    /// Returns whether a thread waits for log space, or log space is closed to new transactions.
     #[cfg(test)]
     pub(crate) fn is_contended(&self) -> bool {
         self.inner.space.is_contended()
@@ -453,8 +454,8 @@ impl Inner {
     }
 
     /// Makes log space for a waiter. Committed items have to reach the AIL, and items in the AIL
-    /// have to be written to their home locations on disk. More space does not help a waiter that
-    /// only waits for the space to be opened again.
+    /// have to be written to their home locations on disk. Does nothing for threads that wait only
+    /// because the log is suspended: more space does not help them.
     fn make_space(&self) {
         if !self.space.has_waiters() {
             return;

@@ -1,5 +1,5 @@
-//! Mutants: deliberate bugs that the tests of this crate switch on to prove that they would find
-//! them.
+//! Mutants: deliberate bugs. The tests of this crate switch them on to prove that such bugs would
+//! be found.
 //!
 //! Each mutant is a mistake that is easy to make and that only certain schedules expose. A test
 //! that switches a mutant on must fail. Without that proof nobody knows whether the test can find

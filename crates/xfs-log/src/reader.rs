@@ -78,7 +78,8 @@ struct Record {
 }
 
 impl<'a> LogReader<'a> {
-    /// Creates a reader of the log between tail and head. A clean log gives no entries.
+    /// Creates a reader of the log between tail and head. For a clean log, the reader returns no
+    /// entries.
     #[must_use]
     pub fn new(log: &'a LogDevice, state: &LogState) -> Self {
         let left =

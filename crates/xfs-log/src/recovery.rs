@@ -111,7 +111,7 @@ pub struct Replayed {
 /// The treatment of work that needs transactions: open intents and unlinked inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leftovers {
-    /// Replay fails and names the work, so no work is left.
+    /// If there is such work, replay fails with an error that names it.
     Refused,
     /// The work is kept for a layer that has transactions.
     Kept,
@@ -174,8 +174,8 @@ impl Replayed {
     }
 
     /// Returns the first of a long range of IDs that no open intent has. New intents are numbered
-    /// from this ID on. With an ID that an open intent has, a completion could be taken for that of
-    /// the other intent.
+    /// from this ID on. If a new intent had the ID of an open one, its completion could be taken
+    /// for that of the open one.
     #[must_use]
     pub fn first_intent_id(&self) -> u64 {
         let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();

@@ -56,8 +56,8 @@ const CLOSED: u64 = 1 << 32;
 pub(crate) enum Urgency {
     /// The request of a new transaction.
     Begin,
-    /// The request of a chain of transactions that has used up its promised units. The chain holds
-    /// items for which other transactions wait.
+    /// The request of a chain of transactions that has used up the log space that it reserved at
+    /// its start. The chain holds items for which other transactions wait.
     Roll,
 }
 
@@ -76,7 +76,7 @@ impl Urgency {
 pub struct SpaceUse {
     /// Number of bytes between tail and head.
     pub used: u64,
-    /// Number of bytes that are promised to tickets, caches and checkpoints.
+    /// Number of bytes that are set aside for tickets, caches and checkpoints.
     pub granted: u64,
 }
 
@@ -155,7 +155,7 @@ impl LogSpace {
         self.waits.sum(0)
     }
 
-    /// Returns whether a thread waits or the space is closed.
+    /// Returns whether a thread waits for log space, or log space is closed to new transactions.
     pub(crate) fn is_contended(&self) -> bool {
         self.contended.load(Ordering::SeqCst)
     }
@@ -211,8 +211,8 @@ impl LogSpace {
         self.in_use().granted == 0
     }
 
-    /// Takes `bytes`, and waits for them if necessary. While it waits as the head waiter, it calls
-    /// `on_wait` to have the tail pushed (I6).
+    /// Takes `bytes`, and waits for them if necessary. If the calling thread is the first of the
+    /// waiters, it calls `on_wait` to have the tail pushed (I6).
     pub(crate) fn take(
         &self,
         bytes: u64,
@@ -227,7 +227,7 @@ impl LogSpace {
         self.wait(bytes, urgency, health, on_wait)
     }
 
-    /// Returns the mutant that is switched on, if any.
+    /// Returns the mutant (deliberate bug) that a test has switched on, if any.
     pub(crate) const fn mutant(&self) -> ActiveMutant {
         self.mutant
     }

@@ -13,9 +13,10 @@ use crate::space::{LogSpace, Urgency};
 #[must_use = "the space stays reserved until the ticket is released"]
 pub struct Ticket {
     unit_bytes: u64,
-    /// Number of bytes of the current unit that have not been granted to a checkpoint.
+    /// Number of bytes reserved for the current transaction that have not been granted to a
+    /// checkpoint.
     left_bytes: u64,
-    /// Number of units promised for later transactions of the chain.
+    /// Number of later transactions of the chain for which space is reserved already.
     later: u32,
     /// The largest order number of the chain's commits. The next commit must get a larger one.
     floor: u64,
@@ -53,8 +54,8 @@ impl Ticket {
         Self { unit_bytes, left_bytes: unit_bytes, later: 0, floor: 0, is_recovery: true }
     }
 
-    /// Reserves a whole unit for the next transaction of the chain, if that needs no waiting.
-    /// Returns whether such a unit is reserved.
+    /// Reserves the space of the next transaction of the chain, if that needs no waiting. Returns
+    /// whether the space is reserved.
     pub(crate) fn secure(&mut self, space: &LogSpace) -> bool {
         if self.later == 0 && space.take_at_once(self.unit_bytes, Urgency::Roll) {
             self.later = 1;
@@ -62,9 +63,9 @@ impl Ticket {
         self.later > 0
     }
 
-    /// Begins the next transaction of the chain with a whole unit. The unit is a promised one or,
-    /// once all are used up, one that `take` gets. The unused rest of the last unit is given back
-    /// first, because other chains may wait for it.
+    /// Begins the next transaction of the chain. Its space is part of what the chain has reserved
+    /// or, once all of that is used up, comes from `take`. The space that the last transaction did
+    /// not use is given back first, because other chains may wait for it.
     pub(crate) fn roll(
         &mut self,
         space: &LogSpace,

@@ -20,8 +20,9 @@ use xfs_format::log_record::OPERATION_BYTES;
 const BYTES_PER_HEADER: u32 = 32 << 10;
 
 /// The least number of bytes of a region that go into its first record. A shorter region lies in
-/// one record. So the part of a region that says what follows is never split. `xfs_logprint`, which
-/// keeps no bytes from one record to the next, can then read on.
+/// one record. So the start of a region, which determines how the next regions are read, is never
+/// split. `xfs_logprint` keeps no bytes from one record to the next, and could not read a split
+/// start.
 const MIN_PIECE_BYTES: u32 = 128;
 
 /// Number of bytes at the end of a record that may stay empty because no operation fits into them.
@@ -32,7 +33,7 @@ const LOST_BYTES: u32 = OPERATION_BYTES + MIN_PIECE_BYTES;
 const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;
 
 /// Returns whether a region of `bytes` bytes may begin in a record with `room` bytes left: its
-/// operation header and its least bytes must fit.
+/// operation header and its first `MIN_PIECE_BYTES` bytes must fit.
 pub(crate) const fn piece_fits(bytes: usize, room: usize) -> bool {
     let least = MIN_PIECE_BYTES as usize;
     let piece = if bytes < least { bytes } else { least };

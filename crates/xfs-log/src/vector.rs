@@ -114,8 +114,8 @@ pub(crate) struct Vector<'a> {
     pub(crate) regions: u32,
 }
 
-/// The vectors that a running commit makes for its items, before it locks a slot of the committed
-/// item list.
+/// The log vectors that a commit builds for its items, before it locks its slot of the CIL (the
+/// part of the open checkpoint that belongs to one CPU).
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,

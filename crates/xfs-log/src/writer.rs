@@ -126,8 +126,8 @@ impl ClosedRecord {
     }
 }
 
-/// Closed records that the bytes of one checkpoint fill. The thread that writes the checkpoint must
-/// write them.
+/// Closed records that are still to be filled with bytes of one checkpoint. The thread that writes
+/// the checkpoint must fill and write these records.
 struct FilledRecords<'a, I> {
     transaction: u32,
     closed: Vec<ClosedRecord>,
@@ -270,9 +270,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills and writes the records in `filled`. If one fails, the others are removed without being
-    /// written: no record may stay closed. Returns the writer's state, still locked from the last
-    /// write. The caller needs the lock next, and the whole volume shares it.
+    /// Fills and writes the records in `filled`. If one cannot be written, the others are dropped
+    /// without being written, because no record may stay closed. Returns the writer's state, still
+    /// locked from the last write. The caller needs the lock next, and the whole volume shares it.
     fn write_all<'s, 'a>(
         &'s self,
         filled: &mut FilledRecords<'a, impl Iterator<Item = &'a [u8]>>,

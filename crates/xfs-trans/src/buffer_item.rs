@@ -69,8 +69,8 @@ enum BlockState {
     Freed,
     /// The transaction is committed: the cancellation of the buffer is in the log.
     FreedInLog,
-    /// The cancellation is durable, or the claim of the buffer was undone. The buffer has left the
-    /// cache.
+    /// The buffer has left the cache: its cancellation is durable, or it was created for newly
+    /// allocated blocks (claimed) and never changed.
     Gone,
 }
 
@@ -79,7 +79,7 @@ enum BlockState {
 pub(crate) enum JoinOutcome {
     /// The buffer is joined, and its blocks are in use.
     Used,
-    /// The buffer is joined, but its blocks are freed.
+    /// The buffer is joined, but a transaction has freed its blocks.
     Freed,
     /// The buffer is not joined: it has left the cache, so the caller must look up the address
     /// again.
@@ -131,8 +131,8 @@ impl BufferItem {
         &self.records
     }
 
-    /// Returns whether a checkpoint with a change of the buffer's own bytes, not only of its
-    /// inodes, is not durable or was lost.
+    /// Returns whether a change of the buffer's own bytes is in a checkpoint that is not durable
+    /// yet, or was lost. Logged changes of inodes in the buffer do not count.
     pub(crate) fn is_pinned(&self) -> bool {
         let changes = self.changes.lock();
         changes.pins > 0 || changes.lost
@@ -182,9 +182,9 @@ impl BufferItem {
         drop(released);
     }
 
-    /// Undoes the claim of a buffer that the transaction has not changed: removes the buffer from
-    /// the transaction and the cache. Its bytes are not those of any block, so no lookup may find
-    /// the buffer.
+    /// Undoes the claim of a buffer (its creation for newly allocated blocks, which are not read),
+    /// before any change of the buffer. Removes the buffer from the transaction and the cache. Its
+    /// bytes are not those of any block, so no lookup may find the buffer.
     pub(crate) fn unclaim(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         if changes.blocks == BlockState::Used {
@@ -232,7 +232,7 @@ impl BufferItem {
 
     /// Records that the blocks are freed. The caller holds the latch. An ordered buffer stays
     /// ordered until the cancellation is durable: a checkpoint in progress may hold other changes
-    /// of the buffer, and must not move its LSN in the AIL (I5).
+    /// of the buffer, and must not move the buffer's LSN in the AIL (I5).
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
         changes.forget_chunks();
@@ -248,10 +248,11 @@ impl BufferItem {
         self.records.set_freed();
     }
 
-    /// Returns the sequence of the checkpoint that must be durable before the blocks can be used
-    /// again, or `None` if there is no such checkpoint. It is the one that cancels blocks that held
-    /// inodes. Inodes are in the log as items of their own, and only the cancellation keeps them
-    /// from being replayed. Logging the buffer again would replace the cancellation (I4).
+    /// Returns the sequence number of the checkpoint that must be durable before the blocks can be
+    /// used again, or `None` if there is no such checkpoint. Such a checkpoint holds the
+    /// cancellation of blocks that contained inodes. Inodes are in the log as items of their own,
+    /// and only the cancellation keeps them from being replayed. Logging the buffer again would
+    /// replace the cancellation (I4).
     pub(crate) fn ends_inodes(&self) -> Option<u64> {
         let changes = self.changes.lock();
         let is_cancelled = changes.blocks == BlockState::FreedInLog && changes.ends_inodes;
@@ -276,8 +277,8 @@ impl BufferItem {
     }
 
     /// Marks the buffer as clean, after it was written to its home location with its latch held
-    /// throughout. Returns the LSN from which the buffer must leave the AIL, or `None` if it is not
-    /// in the AIL.
+    /// throughout. Returns the buffer's LSN in the AIL, from which the caller must remove it, or
+    /// `None` if it is not in the AIL.
     pub(crate) fn note_written(&self) -> Option<Lsn> {
         let lsn = self.state.lsn();
         let mut changes = self.changes.lock();

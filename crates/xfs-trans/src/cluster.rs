@@ -26,7 +26,8 @@ use crate::buffer_item::BufferItem;
 use crate::context::VolumeContext;
 use crate::inode_item::{FlushedInode, InodeImage, InodeRecord};
 
-/// The least number of records that are added between two sweeps of dropped records.
+/// The least number of records that are added between two sweeps, which remove the entries of
+/// dropped records.
 const SWEEP_RECORDS: usize = 8;
 
 /// The records of a cluster's inodes that are in memory. Each record keeps the cluster's buffer in

@@ -49,8 +49,8 @@ struct SlotCounts {
 struct ReservePool {
     size: u64,
     left: u64,
-    /// Number of blocks by which a growth has reduced the counts while transactions held them.
-    /// Returned blocks pay this debt before they fill the pool.
+    /// Number of blocks that the growth of a volume took from the counts although transactions held
+    /// them. Returned blocks pay this debt before they fill the pool.
     debt: u64,
 }
 

@@ -71,7 +71,7 @@ enum ClusterState {
     Gone = 2,
 }
 
-/// The log item of an inode, with the inode's latch and its image.
+/// The log item of an inode, with the inode's latch and its image: core and forks in memory.
 #[doc(alias = "xfs_inode_log_item")]
 #[doc(alias = "xfs_inode")]
 pub struct InodeRecord {
@@ -227,8 +227,9 @@ impl InodeRecord {
         taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
     }
 
-    /// Decodes the image from the cluster. This sees the latest image: the thread that copied it
-    /// into the cluster removed the record's image under the lock `contents` afterwards.
+    /// Decodes the image from the cluster. This is the latest image: the thread that copied the
+    /// image into the cluster first copied it and then removed it from the record, under the lock
+    /// `contents`.
     fn reread(&self) -> Result<InodeImage> {
         let context = self.context();
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
@@ -244,8 +245,8 @@ impl InodeRecord {
         &self.latch
     }
 
-    /// Returns the sequence of the checkpoint with the inode's last change. Forcing the log up to
-    /// that checkpoint makes the inode durable.
+    /// Returns the sequence number of the checkpoint with the inode's last change. Forcing the log
+    /// up to that checkpoint makes the inode durable.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.state.sequence()

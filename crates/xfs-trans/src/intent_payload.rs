@@ -78,8 +78,8 @@ impl IntentPayload {
         }
     }
 
-    /// Returns the first block of the payload's extent. Returns `None` for kinds of which each
-    /// payload has an intent of its own.
+    /// Returns the first block of the payload's extent. Returns `None` for kinds with only one
+    /// payload in each intent.
     pub(crate) const fn start(&self) -> Option<FsBlock> {
         match self {
             Self::ExtentFree(extent) => Some(extent.start),

@@ -34,7 +34,7 @@ pub use upkeep::Upkeep;
 
 /// The greatest number of extensions that upper layers may attach to the volume.
 const EXTENSIONS: usize = 8;
-/// Number of intent IDs that a slot takes at once.
+/// Number of intent IDs that a per-CPU slot takes from the common counter at once.
 const INTENT_BATCH: u64 = 256;
 
 /// Index in `Journal::transactions` of the number of chains whose commit forced the log.
@@ -299,7 +299,7 @@ impl Journal {
         self.log.force_all()
     }
 
-    /// Returns the sequence up to which all checkpoints are durable.
+    /// Returns the sequence number up to which all checkpoints are durable.
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.log.durable_sequence()
@@ -398,7 +398,7 @@ impl Journal {
         unreachable!("more extensions than {EXTENSIONS}")
     }
 
-    /// Returns an ID for an intent that no other open intent has.
+    /// Returns an intent ID that no other open intent has.
     pub(crate) fn next_intent_id(&self) -> u64 {
         let mut mine = self.intent_ids.mine().lock();
         if let Some(id) = mine.next() {

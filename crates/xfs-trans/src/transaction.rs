@@ -16,7 +16,7 @@
 //!
 //! - **I1** A transaction waits for log space before it latches anything. A roll is the exception:
 //!   it waits with latches held. It therefore first logs again every latched item that is in the
-//!   log, so that the tail can pass (I4 of the log).
+//!   log, so that the tail can pass (I4 in docs/internals/log.md).
 //! - **I2** Every changed object is joined, and stays latched until its change is in the log. So no
 //!   thread sees a change before the changes that it depends on are in the log.
 //! - **I3** A dirty transaction is committed, or the volume is shut down. Its changes are in memory
@@ -55,12 +55,13 @@ type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
 /// The result of committing a chain of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedChain {
-    /// The sequence of the checkpoint with the chain's last step that logged anything, or 0 if no
-    /// step did. Forcing the log up to this checkpoint makes the whole chain durable.
+    /// The sequence number of the checkpoint with the chain's last step that logged anything, or 0
+    /// if no step did. Forcing the log up to this checkpoint makes the whole chain durable.
     pub sequence: u64,
 }
 
-/// A transaction, or a chain of transactions ("steps"): see the module.
+/// A transaction, or a chain of transactions, each of which is a step of the chain. The diagram at
+/// the start of the module shows its life.
 #[doc(alias = "xfs_trans")]
 #[must_use = "a transaction is committed or cancelled"]
 pub struct Transaction<'journal> {

@@ -33,7 +33,8 @@ pub(super) trait GroupBtree: BtreeFormat + Sized {
     fn give_back(group: &mut GroupSpace, tx: &mut Transaction<'_>, block: u32) -> Result<()>;
 }
 
-/// The group and the btree kind, as the anchor of an editor.
+/// The anchor of a btree editor (the object that keeps the root and supplies the blocks): a group,
+/// whose AGF holds the root, and the kind of btree.
 pub(super) struct InGroup<'g, F> {
     group: &'g mut GroupSpace,
     format: PhantomData<F>,

@@ -90,7 +90,7 @@ impl GroupSpace {
     }
 
     /// Removes the block at the head of the list and returns it. An empty list is corruption,
-    /// because the list is filled before each change (I2 of the group).
+    /// because the list is filled before each change (I2 of `xfs_alloc::group`).
     #[doc(alias = "xfs_alloc_get_freelist")]
     pub(super) fn take_from_list(&mut self, tx: &mut Transaction<'_>) -> Result<u32> {
         let list = self.list(tx)?;

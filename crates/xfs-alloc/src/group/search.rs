@@ -31,7 +31,8 @@ use crate::space::reservation::Account;
 
 /// Number of free extents that are examined outwards from a block.
 const NEARBY: u32 = 64;
-/// Number of free extents of sufficient length that are tried before a shorter piece is taken.
+/// Number of free extents of sufficient length that are tried before a shorter piece is taken. Such
+/// an extent does not suit if its blocks are busy, or if its aligned part is too short.
 const LONG_ENOUGH: u32 = 64;
 
 /// The block of the group near which an allocation is requested.
@@ -190,7 +191,7 @@ impl GroupSpace {
         Ok(result)
     }
 
-    /// Returns that the group has no blocks to give.
+    /// Returns `SearchResult::Nothing`: the group has no blocks to give.
     ///
     /// # Errors
     ///
@@ -265,8 +266,8 @@ impl<'s> Search<'s> {
         Ok(self.result(range.map(|range| (from, range))))
     }
 
-    /// Finds the extent nearest to `block` that gives the maximum, among the [`NEARBY`] extents
-    /// around it. Returns `None` if there is no such extent.
+    /// Finds the extent nearest to `block` that has the maximum number of requested blocks, among
+    /// the [`NEARBY`] extents around `block`. Returns `None` if there is no such extent.
     fn nearby(&self, block: u32, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let (mut left, mut right) = (self.by_block()?, self.by_block()?);
         let mut before = left.seek(Seek::AtOrBefore(AgBlock(block)))?;
@@ -291,7 +292,8 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// Finds the shortest extent that gives the maximum; `None` if no extent does.
+    /// Finds the shortest extent that has the maximum number of requested blocks; `None` if there
+    /// is no such extent.
     fn long_enough(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let least = wanted.maximum.saturating_add(wanted.alignment - 1);
         let mut cursor = self.by_size()?;
@@ -308,8 +310,8 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// Finds the longest piece in the group that gives at least the minimum; `None` if there is
-    /// none.
+    /// Finds the longest run of usable free blocks in the group; `None` if no run has the minimum
+    /// number of requested blocks.
     fn longest(&self, wanted: &GroupRequest) -> Result<Option<Candidate>> {
         let mut best: Option<Candidate> = None;
         let mut cursor = self.by_size()?;

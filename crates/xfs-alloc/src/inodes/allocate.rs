@@ -63,8 +63,8 @@ enum InodeOutcome {
 /// Allocates an inode for a new file or directory in `parent`.
 ///
 /// If a new chunk is needed, the function commits the chunk first, which ends a step of the
-/// transaction (I3 of the module). All other objects that the caller has joined to the transaction
-/// must therefore stay joined across steps, as inodes do.
+/// transaction (I3 of `xfs_alloc::inodes`). All other objects that the caller has joined to the
+/// transaction must therefore stay joined across steps, as inodes do.
 ///
 /// # Errors
 ///

@@ -143,7 +143,7 @@ impl<'journal> GroupInodes<'journal> {
         None
     }
 
-    /// Writes free inodes into the blocks.
+    /// Writes free inodes into the blocks that become a chunk or a part of one.
     #[doc(alias = "xfs_ialloc_inode_init")]
     fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &ChunkBlocks) -> Result<()> {
         let geometry = tx.geometry();

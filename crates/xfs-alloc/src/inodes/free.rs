@@ -31,13 +31,13 @@ pub enum LinkState {
     /// The inode is on an unlinked list.
     Unlinked,
     /// The inode is on no unlinked list. Its last name is removed in this transaction step, after
-    /// this call (see the lock order of the module).
+    /// this call (see the lock order of `xfs_alloc::inodes`).
     Named,
 }
 
-/// Frees an inode that is joined to the transaction and has no blocks. Removes the inode from its
-/// unlinked list if it is on one. The inode is released after this transaction step. `core` is the
-/// inode core in the transaction's view.
+/// Frees an inode, which must be joined to the transaction and have no blocks. Removes the inode
+/// from its unlinked list if it is on one. The inode is released after this transaction step.
+/// `core` is the inode core in the transaction's view.
 ///
 /// # Errors
 ///

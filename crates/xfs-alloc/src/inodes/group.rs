@@ -26,7 +26,7 @@ pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
     pub(super) agi: AgiFields,
-    /// The fields of the AGI as the buffer holds them.
+    /// The fields of the AGI that were last read from the buffer or written to it.
     stored: AgiFields,
     pub(super) state: &'journal InodeGroupState,
     paths: SavedPaths,
@@ -65,7 +65,7 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Latches the AGI of the group that an inode lies in.
     ///
-    /// Callers must do so before they latch any header after which the step may not wait for an AGI
+    /// Callers must call this before they latch any header that forbids the step to wait for an AGI
     /// (I6). The change of the inode must be atomic with the other changes of the step, so the step
     /// cannot give up if the AGI is held. A transaction that has changed nothing ends its step and
     /// then waits.
@@ -236,7 +236,7 @@ fn corrupt(group: AgNumber, check: impl Into<Check>) -> Corruption {
     Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }
 
-/// The AGI as the anchor of one of the two inode btrees.
+/// The anchor of one of the two inode btrees: keeps the root in the AGI, and supplies the blocks.
 pub(super) struct AgiAnchor<'t> {
     number: AgNumber,
     agi: &'t mut AgiFields,

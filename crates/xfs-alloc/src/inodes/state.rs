@@ -25,7 +25,7 @@ const MOST_KEPT_BYTES: u64 = 16 << 20;
 /// The state of inode allocation of a volume.
 pub(super) struct InodeGroups {
     groups: AppendOnlyVec<CachePadded<InodeGroupState>, Volume>,
-    /// For each per-CPU slot, the group of the next directory.
+    /// For each per-CPU slot, the number of the group that the next new directory goes to.
     #[doc(alias = "m_agirotor")]
     rotors: Slots<AtomicU32<Slot>>,
 }
@@ -40,7 +40,8 @@ pub(super) struct SavedPaths {
 
 /// The state of inode allocation of one group.
 pub(super) struct InodeGroupState {
-    /// The number of free inodes in the group when it was last published.
+    /// The published number of free inodes in the group. It is updated only when it changes from
+    /// zero or to zero.
     free_count: AtomicU32<Group>,
     /// Number of chunks made since the volume was opened.
     chunks_made: AtomicU32<Group>,
@@ -166,8 +167,8 @@ impl InodeGroupState {
         }
     }
 
-    /// Counts a new chunk. Returns the count, which is different for each chunk of the group since
-    /// the volume was opened.
+    /// Counts a new chunk. Returns the number of this chunk among those made in the group since the
+    /// volume was opened.
     pub(super) fn count_chunk(&self) -> u32 {
         self.chunks_made.fetch_add(1, Ordering::Relaxed)
     }

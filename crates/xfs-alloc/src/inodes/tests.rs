@@ -123,7 +123,8 @@ fn check_chunk(
     }
 }
 
-/// Checks chunks and inode btrees against the reverse map.
+/// Checks that the reverse map contains exactly the blocks of the inode chunks, and as many blocks
+/// of inode btrees as the AGI counts.
 fn check_owners(cache: &BufferCache, headers: &AgHeaders, chunks: &[InodeChunk]) {
     let Some(map) = headers.reverse_map(cache).unwrap() else { return };
     let log = cache.geometry().inodes_per_block_log;
@@ -147,7 +148,7 @@ fn check_owners(cache: &BufferCache, headers: &AgHeaders, chunks: &[InodeChunk])
     }
 }
 
-/// Returns the inodes that a new volume has.
+/// Returns the inodes that are in use on a volume as mkfs made it.
 fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
     let mut found = BTreeSet::new();
     for group in cache.geometry().groups() {
@@ -160,7 +161,7 @@ fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
     found
 }
 
-/// A volume, and the inodes that are allocated on it.
+/// A volume, and the inodes that the test has allocated on it.
 struct TestVolume {
     device: SharedDevice,
     journal: Arc<Journal>,

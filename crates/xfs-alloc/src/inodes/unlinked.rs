@@ -43,8 +43,9 @@ pub struct UnlinkedList {
     pub damage: Option<xfs_buffer::Error>,
 }
 
-/// Adds an inode that is joined to the transaction to its unlinked list. The inode's last name is
-/// removed in this transaction, after this call (see the lock order of the module).
+/// Adds an inode to its unlinked list. The inode must be joined to the transaction. Its last name
+/// is removed in this transaction, after this call: the lock order of `xfs_alloc::inodes` requires
+/// that.
 ///
 /// # Errors
 ///
@@ -65,8 +66,8 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
     Ok(())
 }
 
-/// Removes an inode that is joined to the transaction from its unlinked list, because it gets a
-/// name after this call.
+/// Removes an inode from its unlinked list, because it gets a name after this call. The inode must
+/// be joined to the transaction.
 ///
 /// # Errors
 ///

@@ -30,7 +30,7 @@ pub(crate) enum Account {
 #[doc(alias = "xfs_ag_resv")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserve {
-    /// The number of blocks to which the btrees can grow.
+    /// The largest number of blocks that the btrees can have together.
     pub(crate) asked: u32,
     /// Number of blocks that the btrees have not taken yet.
     pub(crate) left: u32,
@@ -42,7 +42,8 @@ impl Reserve {
         Self { asked, left: asked.saturating_sub(used) }
     }
 
-    /// Takes blocks from the account. Returns the number of blocks that the account did not have.
+    /// Takes blocks from the account. Returns the number of requested blocks that the account
+    /// lacked.
     pub(crate) fn draw(&mut self, blocks: u32) -> u32 {
         let drawn = blocks.min(self.left);
         self.left -= drawn;
@@ -67,7 +68,7 @@ pub(crate) struct ReserveDemand {
 
 impl ReserveDemand {
     /// Computes the demand of a group. `free_inode_blocks` is the size of the free-inode btree in
-    /// blocks, which not every volume stores.
+    /// blocks, because not every volume stores this size.
     pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
         let geometry = &superblock.geometry;
         let blocks = usable_blocks(superblock, agf);
@@ -101,7 +102,8 @@ pub(crate) fn counted_free_inode_blocks(agi: &Agi) -> Option<u32> {
     }
 }
 
-/// Returns the number of blocks of a group without those of the log, which never have another use.
+/// Returns the number of blocks of a group, not counting blocks of the log: these never have
+/// another use.
 fn usable_blocks(superblock: &Superblock, agf: &Agf) -> u32 {
     let log_group = superblock.geometry.split_block(superblock.log_start);
     let is_internal = superblock.log_start.0 != 0;
@@ -129,16 +131,17 @@ fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
 /// more.
 const SET_ASIDE_PER_GROUP: u64 = 8;
 
-/// Returns the number of blocks of the whole volume that cannot be reserved.
+/// Returns the number of blocks of the whole volume that no transaction can reserve, because they
+/// are set aside for the free-space btrees.
 #[doc(alias = "xfs_alloc_set_aside")]
 pub(crate) fn set_aside(geometry: &Geometry) -> u64 {
     u64::from(geometry.ag_count) * SET_ASIDE_PER_GROUP
 }
 
-/// The maximum size, in blocks, of the pool for operations that may not fail for lack of space.
+/// The maximum size, in blocks, of the pool for operations that must not fail for lack of space.
 const POOL_BLOCKS: u64 = 8192;
 
-/// Returns the size, in blocks, of the pool for operations that may not fail for lack of space.
+/// Returns the size, in blocks, of the pool for operations that must not fail for lack of space.
 #[doc(alias = "xfs_default_resblks")]
 pub(crate) fn pool(geometry: &Geometry) -> u64 {
     (geometry.data_blocks / 20).min(POOL_BLOCKS)
@@ -169,8 +172,8 @@ impl VisibleBlocks {
     }
 
     /// Subtracts the blocks of a group's account from the visible blocks, or from the pool if there
-    /// are not enough visible blocks. Returns `false` if the pool has not enough blocks, either;
-    /// then the group has no such account.
+    /// are not enough visible blocks. Returns `false`, and subtracts nothing, if the pool has not
+    /// enough blocks either. The group then has no such account.
     #[must_use]
     pub(crate) fn hide(&mut self, blocks: u64) -> bool {
         let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };

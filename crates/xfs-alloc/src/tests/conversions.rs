@@ -27,8 +27,8 @@ fn part(whole: &FileMapping, from: u32, to: u32) -> FileMapping {
     }
 }
 
-/// Converts the middle of a mapping, and crashes when the conversion is promised in the log but not
-/// done. Checks the flags of the intent, and the volume after recovery.
+/// Converts the middle of a mapping. Simulates a crash after the log has the intent and before the
+/// conversion is done. Checks the flags of the intent, and the volume after recovery.
 fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
     let mut volume = TestVolume::new(0, 64 * MIB, options);
     let mut whole = FileMapping {

@@ -20,7 +20,7 @@ use crate::{
     allocate_extent, defer_free, defer_map, defer_unmap,
 };
 
-/// The file of one thread, which takes as many blocks as the thread can get.
+/// The file of one thread. The file takes as many blocks as the thread can get.
 struct Filler<'a> {
     journal: &'a Arc<Journal>,
     inode: InodeNumber,
@@ -35,8 +35,8 @@ impl<'a> Filler<'a> {
         Self { journal, inode, group, mappings: Vec::new() }
     }
 
-    /// Takes up to `most` blocks at once until the volume has no such extents, then half as many,
-    /// down to single blocks.
+    /// Takes extents of up to `most` blocks until an allocation fails. Then halves the length and
+    /// repeats this, down to single blocks.
     fn fill(&mut self, mut most: u32) {
         let mut offset = 0;
         while most > 0 {

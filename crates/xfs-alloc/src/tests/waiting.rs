@@ -106,7 +106,7 @@ fn leave(journal: &Arc<Journal>, group: u32, left: usize) {
     free(journal, blocks.map(|start| BlockExtent { start, length_blocks: 1 }));
 }
 
-/// Frees extents, and waits until they can be allocated again.
+/// Frees extents, and waits until they are durably free, so that they can be allocated again.
 fn free(journal: &Arc<Journal>, extents: impl IntoIterator<Item = BlockExtent>) {
     for extent in extents {
         let mut tx = journal.begin(TransactionKind::Truncate, 0).unwrap();
@@ -202,8 +202,8 @@ fn request_that_no_group_can_serve_is_refused_with_all_groups_kept() {
     assert_eq!(keeps(), [false; 3], "the commit releases them");
 }
 
-/// Checks that a header which promises missing blocks is reported as corrupt. Without the report,
-/// a step that relies on such a group would break I2.
+/// Checks that a header that counts free blocks which do not exist is reported as corrupt. Without
+/// the report, a step that relies on these blocks would break I2 of `xfs_alloc::allocate`.
 #[test]
 fn header_that_promises_missing_blocks_is_corrupt() {
     let journal = volume(1);
@@ -263,9 +263,9 @@ fn group_that_changed_without_making_inodes_is_released_before_the_next() {
     assert!(!journal.is_shut_down());
 }
 
-/// A step that keeps a group asks for a lower group, which another step keeps. The first step must
-/// get an answer at once. The other step may be waiting for it, and without the answer neither
-/// would end.
+/// A step that keeps a group requests blocks of a lower group, which another step keeps. The
+/// request must return at once, without a wait for that group. The other step may be waiting for
+/// the first one, so that neither would end.
 #[test]
 fn steps_that_keep_a_group_and_ask_for_the_others_both_end() {
     ends(|| {
@@ -315,7 +315,8 @@ impl Worker {
     }
 
     /// Takes `count` single blocks, each from a random group or, if that group has none, from the
-    /// groups after it. The blocks are reserved, so only the first may be refused.
+    /// groups after it. The transaction has reserved the blocks. Only the first allocation may find
+    /// none: after it, the step has secured all blocks that it may need.
     fn take_blocks(&mut self, tx: &mut Transaction<'_>, count: u64) {
         for index in 0..count {
             let target = AllocationTarget::FromGroup(self.group());

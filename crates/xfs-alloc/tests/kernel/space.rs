@@ -17,7 +17,7 @@ use xfs_trans::Journal;
 
 use super::{failed, open_volume};
 
-/// Number of extents staged on each volume.
+/// Number of extents that are staged for copy-on-write on each volume.
 const ROUNDS: usize = 1200;
 /// Number of blocks that the btrees of a group may take for one staged extent.
 const SPARE_BLOCKS: u64 = 64;
@@ -81,7 +81,8 @@ pub(crate) fn check_leftovers(geometry: &Geometry) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Stages blocks and unstages some of them. Returns the number of blocks that stay staged.
+/// Marks blocks as staged for copy-on-write, and removes the mark from some of them. Returns the
+/// number of blocks that stay staged.
 fn stage_and_unstage(journal: &Arc<Journal>) -> Result<u64> {
     let mut random = Prng::new(5);
     let mut staged: Vec<BlockExtent> = Vec::new();

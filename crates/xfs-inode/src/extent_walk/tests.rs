@@ -37,7 +37,8 @@ fn be(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_be_bytes()).collect()
 }
 
-/// Returns a node in a block of 1 KiB, which has room for 59 children.
+/// Returns the bytes of a btree node with these keys and pointers, in a block of 1 KiB. Such a node
+/// has room for 59 children.
 fn node(entries: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = vec![0; 59 * 16];
     for (index, (key, pointer)) in entries.iter().enumerate() {
@@ -84,7 +85,7 @@ fn btree_of_two_levels_is_walked() {
     assert_eq!(extents[29].file_block, FileBlock(200));
 }
 
-/// Checks I1: fewer or more extents than the inode counts are an error.
+/// Checks I1 of `xfs_inode::extent_walk`: fewer or more extents than the inode counts are an error.
 #[test]
 fn counts_that_differ_from_the_inode_are_refused() {
     let volume = Volume::new();
@@ -113,7 +114,7 @@ fn levels_that_do_not_fall_are_refused() {
     check_walk(&volume, BtreeCheck::LevelOnPath { found: 2, expected: 1 });
 }
 
-/// Checks I3 of the crate (the work to load a map is bounded): no block is visited twice.
+/// Checks I3 of `xfs_inode` (the work to load a map is bounded): no block is visited twice.
 #[test]
 fn block_with_two_parents_is_refused() {
     let volume = Volume::new();

@@ -44,7 +44,8 @@ impl LiveInode {
     }
 
     /// Joins the buffer of the data fork's block at `at` to the transaction, without a lookup in
-    /// the extent map. Returns `None` if the buffer is not remembered.
+    /// the extent map. Returns `None` unless the block is one of the most recently used ones, whose
+    /// buffers the inode remembers.
     ///
     /// In a corrupt image two structures may claim one block, and its buffer may have another kind
     /// by now. Then this also returns `None`, and the full lookup reports the corruption.

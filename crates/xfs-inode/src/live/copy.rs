@@ -85,8 +85,9 @@ impl Writer<'_> {
         Ok(copy.end())
     }
 
-    /// Widens a run of shared blocks around a piece to the whole unit of the file's extent size
-    /// hint for copy-on-write.
+    /// Returns the shared blocks to copy for a write of `piece`: the whole unit of the file's
+    /// extent size hint for copy-on-write, as far as it is shared. Without a hint, these are only
+    /// the blocks of the piece.
     fn around(&self, shared: Extent, piece: FileBytes<'_>) -> Result<Extent> {
         let geometry = self.journal.geometry();
         let written = blocks_of(geometry, piece.offset, piece.end());

@@ -58,7 +58,7 @@ fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::
     IoError::new(operation, at, length as u64, source)
 }
 
-/// Writes a piece of a file, which lies in one extent, to the device.
+/// Writes a piece of a file to the device. The whole piece lies in `extent`.
 pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: FileBytes<'_>) -> Result<()> {
     if piece.bytes.is_empty() {
         return Ok(());
@@ -79,8 +79,8 @@ pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8
         .map_err(|source| failed("read", offset, length, source).into())
 }
 
-/// Copies a range of whole blocks on the device from one extent to another. The range lies in both
-/// extents.
+/// Copies the contents of a range of whole file blocks from one extent to another. The file blocks
+/// of the range lie in both extents.
 pub(super) fn copy(
     cache: &BufferCache,
     from: &Extent,

@@ -119,8 +119,8 @@ impl LiveInode {
     }
 
     /// Removes the attribute fork, which must have no extents. If the data fork is a btree, the
-    /// attribute fork is emptied but stays. Without it, the data fork might have room for all its
-    /// extents in the inode and would have to become a list.
+    /// attribute fork is emptied but stays. If it were removed, the data fork might have room for
+    /// all its extents in the inode, and would have to become a list.
     ///
     /// # Errors
     ///
@@ -201,7 +201,8 @@ impl LiveInode {
     }
 }
 
-/// Returns the facts about the data fork that limit the offset of the attribute fork.
+/// Returns the form of the data fork and the bytes that it uses. Both limit the offset of the
+/// attribute fork.
 fn data_use(inode: &Inode) -> DataUse {
     let core = inode.core();
     let bytes = match inode.fork(ForkKind::Data) {

@@ -248,7 +248,7 @@ impl LiveInode {
     }
 
     /// Returns an error if the inode could not count its extents after `growth` more of them. The
-    /// caller asks before its first change, for all extents that its operation may add.
+    /// caller calls this before its first change, with all extents that its operation may add.
     ///
     /// # Errors
     ///

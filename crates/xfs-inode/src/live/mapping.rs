@@ -65,7 +65,7 @@ impl ForkForm {
     }
 }
 
-/// A fork as the anchor of its btree: supplies the blocks and keeps the root.
+/// The anchor of a fork's btree: supplies its blocks and keeps its root.
 struct ForkAnchor {
     owner: ExtentOwner,
     root: Option<ForkRoot>,
@@ -268,8 +268,8 @@ fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the error for an extent that is in the map, which was read from the btree, but no longer
-/// in the btree. Either the blocks have changed on the device, or two trees share blocks.
+/// Returns the error for an extent that is in the map but no longer in the btree, from which the
+/// map was read. Either the blocks have changed on the device, or two trees share blocks.
 fn not_in_btree(inode: InodeNumber, extent: &Extent) -> Error {
     let check = ExtentCheck::NotMapped { file_block: extent.file_block };
     Corruption::new(Structure::Extent, StructureAddress::Inode(inode), check).into()

@@ -87,8 +87,7 @@ impl LiveInode {
     }
 
     /// Whether the file has blocks past its end that [`trim`](Self::trim) would free; `false` for
-    /// preallocated blocks. While the extent map has not been loaded, the file counts as having
-    /// blocks there.
+    /// preallocated blocks. Also returns `true` if the extent map has not been loaded yet.
     #[must_use]
     pub fn ends_past_size(&self, geometry: &Geometry) -> bool {
         let (size, flags) = {

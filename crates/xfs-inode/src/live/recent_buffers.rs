@@ -36,8 +36,8 @@ impl RecentBuffers {
         if *known == at { buffer.upgrade() } else { None }
     }
 
-    /// Remembers the buffer of file block `at`. It replaces the block that had the same slot of the
-    /// table.
+    /// Remembers the buffer of file block `at`. It replaces the buffer in the slot of the table
+    /// that belongs to this block number.
     pub(super) fn remember(&self, at: FileBlock, buffer: &Buffer) {
         let mut slots = self.0.lock();
         let known = slots.get_or_insert_default().get_mut(slot(at));

@@ -5,8 +5,8 @@
 //! chain change in between.
 //!
 //! When a file takes over shared blocks, its extent map changes twice and reference counts change.
-//! That is too much for one transaction step, so the first step promises all of these changes in
-//! the log.
+//! That is too much for one transaction step, so the first step logs the intents of all of these
+//! changes.
 
 use std::sync::Arc;
 

@@ -187,8 +187,8 @@ impl LiveInode {
         Ok(())
     }
 
-    /// Maps the blocks of `new`, and unmaps those of `old`, which are mapped to the same range of
-    /// the file. The blocks of `old` lose one reference. If `old` is `None`, the range is a hole.
+    /// Maps the blocks of `new`, and unmaps the blocks of `old`, which the file has in the same
+    /// range. The blocks of `old` lose one reference. If `old` is `None`, the range is a hole.
     /// After a crash and its recovery, either all of these changes are done or none.
     #[doc(alias = "xfs_reflink_remap_extent")]
     fn remap(

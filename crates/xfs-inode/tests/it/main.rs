@@ -43,7 +43,7 @@ fn is_not_found<T>(result: Result<T, Error>) -> bool {
     matches!(result, Err(Error::Posix(PosixError::NotFound)))
 }
 
-/// Checks I1 of the crate: an `Inode` was verified, and is not free.
+/// Checks I1 of `xfs_inode`: an `Inode` was verified, and is not free.
 #[test]
 fn used_inodes_are_read_and_free_inodes_are_not_found() {
     let cache = cache_of(golden());
@@ -58,7 +58,7 @@ fn used_inodes_are_read_and_free_inodes_are_not_found() {
     }
 }
 
-/// Checks I2 of the crate: the extents of a map are in file order.
+/// Checks I2 of `xfs_inode`: the extents of a map are in file order.
 #[test]
 fn every_extent_is_listed_and_found() {
     let cache = cache_of(golden());

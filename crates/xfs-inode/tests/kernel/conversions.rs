@@ -49,8 +49,8 @@ pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialEr
     judge(&crashed)
 }
 
-/// Converts the middle of a file. Calls `crash` when the conversion in the reverse map is promised
-/// in the log but not done. Returns the result of `crash`.
+/// Converts the middle of a file. Calls `crash` once the log has the intent to convert the reverse
+/// map, before that conversion is done. Returns the result of `crash`.
 fn convert<T>(
     journal: &Arc<Journal>,
     root: xfs_format::InodeNumber,

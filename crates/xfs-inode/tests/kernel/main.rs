@@ -107,8 +107,8 @@ fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError
     Ok(())
 }
 
-/// Lets the kernel recover the image, then checks the volume with `xfs_repair` and with the check
-/// of this crate.
+/// Lets the kernel recover the image, then checks the volume with `xfs_repair` and with the
+/// consistency check of this crate's tests.
 fn judge(image: &Image) -> Result<(), TrialError> {
     image.mount(&[])?.unmount()?;
     if let Some(findings) = image.findings()? {
@@ -122,7 +122,7 @@ fn judge(image: &Image) -> Result<(), TrialError> {
     Inode::read(&cache, sound.root_inode).map(|_| ()).map_err(failed)
 }
 
-/// Files without names on a volume, which are changed at random.
+/// Files that have no names, and that are changed at random.
 struct RandomWork<'a> {
     journal: &'a Arc<Journal>,
     random: Prng,

@@ -34,7 +34,8 @@ use crate::mutant::ActiveMutant;
 /// is one write of as many as 65 items: 64 inodes and the buffer.
 const SWEEP_WRITES: usize = 32;
 
-/// The items that a walk has had written to their home locations on disk since the last sweep.
+/// The items that were written to their home locations during a walk over the AIL, and that have
+/// not been swept from its list yet.
 #[derive(Default)]
 pub struct InPlace {
     /// Positions in the AIL that the next sweep clears: their items are marked as no longer in the
@@ -42,7 +43,7 @@ pub struct InPlace {
     positions: Vec<Position>,
     /// The length of `positions` when the push of the last item ended.
     seen: usize,
-    /// Number of pushes since the last sweep that marked an item as no longer in the AIL.
+    /// Number of pushes, since the last sweep, in which an item was marked as no longer in the AIL.
     writes: usize,
     mutant: ActiveMutant,
 }
@@ -66,7 +67,8 @@ impl InPlace {
         }
     }
 
-    /// Ends the push of an item. Returns whether the walk must sweep now.
+    /// Ends the push of an item. Returns whether the walk must sweep now, because enough writes
+    /// have been made.
     pub(super) fn end_push(&mut self) -> bool {
         self.writes += usize::from(self.positions.len() > self.seen);
         self.seen = self.positions.len();
@@ -93,8 +95,8 @@ impl Ail {
 }
 
 impl AilList {
-    /// Removes the item that the list has at `position`, unless the item's own state says that the
-    /// item is at `position` now. Returns the removed item.
+    /// Removes the item that the list has at `position`, unless `position` is still the one in the
+    /// item's own state. Returns the removed item.
     fn sweep(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
         let item = self.groups.get(&position.lsn)?.items.get(position.number as usize)?.as_ref()?;
         let is_at_its_position = item.state().position() == Some(position);

@@ -43,15 +43,15 @@ fn place(ail: &Ail, placed: &Arc<TestItem>, lsn: Lsn) {
     });
 }
 
-/// Completes a checkpoint of `items` whose START is at `start` and whose COMMIT record ends at
-/// `end`.
+/// Adds `items` to the AIL at the LSN `start`, and completes their checkpoint. Its START is at
+/// `start`, and the record with its COMMIT ends at `end`.
 fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<TestItem>]) {
     items.iter().for_each(|item| place(ail, item, start));
     let (record, granted) = (CommitRecord { start, end }, granted_blocks * BLOCK);
     ail.complete(&DurableCheckpoint { sequence: 1, record, granted });
 }
 
-/// Notes that the item is on disk as it was at this LSN, and sweeps.
+/// Notes that the item is on disk as it was at this LSN, and sweeps noted items from the list.
 fn leave(ail: &Ail, item: &TestItem, lsn: Lsn) {
     let mut in_place = InPlace::default();
     in_place.note(item.state(), lsn);
@@ -78,9 +78,9 @@ fn tail_follows_the_oldest_item_around_the_end_of_the_log() {
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
 
-/// Checks that the head moves in the same step (I2) in which the grant is given back. The first of
-/// two checkpoints gives back more grant than it had, and the later one gives back that much less
-/// (I3).
+/// Checks I2 of `xfs_log::ail` (the head moves and grant is given back in one step) and
+/// I3 of `xfs_log::ail`. The first of two checkpoints gives back more grant than it had, and the
+/// later one gives back that much less.
 #[test]
 fn checkpoint_gives_back_as_much_grant_as_the_head_moves() {
     let ail = empty();

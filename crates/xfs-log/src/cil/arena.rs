@@ -1,4 +1,5 @@
-//! Memory for the vectors of a checkpoint until it is written.
+//! Memory for the log vectors of a checkpoint (the logged bytes of its items) until the checkpoint
+//! is written.
 //!
 //! Owns: chunks of memory that are filled from front to back and reused by later checkpoints. Does
 //! **not** own the right to write to them: each slot has an arena of its own, under the slot's
@@ -31,7 +32,7 @@ pub(super) struct VectorLocation {
     pub(super) regions: u32,
 }
 
-/// The memory for the vectors that one slot has of one checkpoint.
+/// The memory for the log vectors that one slot has of one checkpoint.
 #[derive(Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,
@@ -84,8 +85,8 @@ impl Arena {
         VectorLocation { length, regions: vector.regions, ..location }
     }
 
-    /// Doubles the capacity of the vector at `location`, which was stored last, as far as the chunk
-    /// has room. Returns the new capacity in bytes.
+    /// Doubles the capacity of the vector at `location`, as far as the chunk has room. The vector
+    /// must be the one that was stored last. Returns the new capacity in bytes.
     fn extend(&mut self, location: VectorLocation) -> u32 {
         let chunk = self.chunks.last_mut().expect("the vector was stored in the last chunk");
         let more = (chunk.capacity() - chunk.len()).min(location.length as usize);
@@ -93,7 +94,7 @@ impl Arena {
         location.length + more as u32
     }
 
-    /// Adds a vector that has memory of its own, which becomes a chunk.
+    /// Adds a vector that has memory of its own. That memory becomes a chunk of the arena.
     pub(super) fn adopt(&mut self, bytes: Vec<u8>, regions: u32) -> VectorLocation {
         let (chunk, length) = (self.chunks.len() as u32, bytes.len() as u32);
         self.chunks.push(bytes);

@@ -37,9 +37,9 @@ impl ClosedCheckpoint {
         self.members_by_slot.push(membership.switch(next));
     }
 
-    /// Applies the notes of the slots: a member that a note names will not be written (I4 of the
-    /// list). Moves the vectors that several slots share into the arenas. Called once, when no slot
-    /// has the checkpoint any more.
+    /// Applies the notes of the slots: a member that a note names will not be written
+    /// (I4 of `xfs_log::cil`). Moves the vectors that several slots share into the arenas. Called
+    /// once, when no slot has the checkpoint any more.
     pub(super) fn resolve_members(&mut self) {
         for slot in 0..self.members_by_slot.len() {
             let members = self.members_by_slot.get_mut(slot).expect("a slot below their number");

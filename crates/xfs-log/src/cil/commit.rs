@@ -26,8 +26,8 @@ pub(crate) enum Pressure {
 /// The result of a commit: its changes are part of the open checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
-    /// The sequence of that checkpoint. Forcing the log up to this sequence makes the commit
-    /// durable.
+    /// The sequence number of the checkpoint to which the commit was added. Forcing the log up to
+    /// this sequence makes the commit durable.
     pub sequence: u64,
     pub(crate) pressure: Pressure,
 }

@@ -1,4 +1,5 @@
-//! The list of a slot's members, in chunks that later checkpoints reuse.
+//! The list of the members (items) that one slot has of a checkpoint, in chunks that later
+//! checkpoints reuse.
 //!
 //! Owns: the position of a member. Does **not** own what a member is, or the bytes of its vector
 //! ([`arena`](super::arena)).

@@ -1,4 +1,4 @@
-//! A slot's part of the open checkpoint.
+//! One slot's part of the open checkpoint. The threads of one CPU commit through the same slot.
 //!
 //! Owns: the items that were committed through the slot, their vectors, and their sizes. Does
 //! **not** own the checkpoint, or the time of the switch.
@@ -41,7 +41,8 @@ pub(super) enum Disposition {
 /// An item's entry in one slot's part of a checkpoint.
 pub(super) struct Member {
     pub(super) item: Arc<dyn LogItem>,
-    /// The order number of the last commit that held the item.
+    /// The order number of the last commit that held the item. A push writes members in ascending
+    /// order of these numbers.
     pub(super) order: u64,
     pub(super) location: VectorLocation,
     pub(super) disposition: Disposition,
@@ -50,7 +51,7 @@ pub(super) struct Member {
     shared: Option<Arc<SharedVector>>,
 }
 
-/// A note that a member of some slot will not be written.
+/// A note that a commit makes: the named member, of any slot, will not be written.
 pub(super) struct DispositionNote {
     pub(super) slot: u32,
     pub(super) index: u32,
@@ -68,7 +69,8 @@ pub(super) struct CilMembership {
     pub(super) unfolded: i64,
     /// Number of bytes that commits through this slot have added to the checkpoint.
     pub(super) grown: u64,
-    /// Number of records whose overhead commits through this slot have granted to the checkpoint.
+    /// Number of log records for whose overhead commits through this slot have granted log space to
+    /// the checkpoint.
     pub(super) records: u64,
     /// Number of bytes of log space that commits through this slot have granted to the checkpoint.
     pub(super) granted: u64,
@@ -97,7 +99,7 @@ impl Members {
     }
 }
 
-/// An item with its log state, which is looked up once per commit.
+/// An item and its log state. The state is looked up once per commit.
 #[derive(Clone, Copy)]
 struct StatefulItem<'a> {
     item: &'a Arc<dyn LogItem>,

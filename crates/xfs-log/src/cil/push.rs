@@ -21,7 +21,8 @@ pub(crate) struct WrittenCheckpoint {
     record: CommitRecord,
 }
 
-/// An operation (START or COMMIT) that all checkpoints write in the order of their sequences.
+/// An operation (START or COMMIT) that all checkpoints write in the order of their sequence
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderedOperation {
     Start,
@@ -105,8 +106,8 @@ impl Cil {
         Some(closed)
     }
 
-    /// Switches as the mutant `SlotsOneByOne` does, which is wrong: it locks one slot after
-    /// another.
+    /// Switches to the next checkpoint as the mutant (deliberate bug) `SlotsOneByOne` does: it
+    /// locks one slot after another, which is wrong.
     #[cfg(test)]
     fn switch_one_by_one(&self, closed: &mut ClosedCheckpoint, next: &Arc<OpenCheckpoint>) {
         self.committing.lock().checkpoints.insert(closed.sequence, WriteProgress::default());

@@ -9,15 +9,15 @@ use crate::space::Urgency;
 use crate::state::LogState;
 use crate::unit::RecordLayout;
 
-/// The least size of an in-core log buffer in bytes, which is the default of a small log.
+/// The least size of an in-core log buffer in bytes. It is the default for a small log.
 pub const MIN_BUFFER_BYTES: u32 = 32 << 10;
 
 /// The greatest size of an in-core log buffer in bytes.
 pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
 
 /// The default buffer size in bytes of logs that are not small. Filling a record takes a lock of
-/// the volume, which favours large records. A small force writes headers for the whole buffer,
-/// which favours small ones.
+/// the volume, so larger buffers take the lock less often. A force of a few bytes writes the
+/// headers for a whole buffer, so smaller buffers make such forces cheaper.
 const DEFAULT_BUFFER_BYTES: u32 = 128 << 10;
 
 /// The least buffer size in bytes that another writer of the log may have used.
@@ -36,8 +36,8 @@ pub struct LogConfig {
     /// [`MAX_BUFFER_BYTES`]. A log that is dirty when it is opened keeps the buffer size with which
     /// it was written.
     pub buffer_bytes: u32,
-    /// Number of in-core log buffers, at least 2 and at most 8: recovery looks for holes no further
-    /// back.
+    /// Number of in-core log buffers, at least 2 and at most 8. More are not possible, because
+    /// recovery looks for holes only in the last 8 records.
     pub buffers: usize,
     /// Number of slots of the committed item list. With 1, all threads share a single list.
     pub slots: usize,

@@ -55,7 +55,7 @@ pub(super) struct Paced {
     has_writer: AtomicBool<Volume>,
 }
 
-/// The state of the one checkpoint that is handed over, written or collected (I1).
+/// The state of the one checkpoint that is between being closed and being treated as durable (I1).
 #[derive(Default)]
 enum Handoff {
     #[default]
@@ -63,7 +63,8 @@ enum Handoff {
     /// The checkpoint is closed, and the writer thread must write it.
     Closed(ClosedCheckpoint),
     Writing,
-    /// The checkpoint is durable, and a committing thread must collect it.
+    /// The checkpoint is durable, and a committing thread must collect it, that is, treat it as
+    /// durable from then on.
     Written(WrittenCheckpoint),
     /// The checkpoint could not be written, and its items are aborted. The thread that collects it
     /// returns the error.
@@ -100,8 +101,9 @@ impl Paced {
 }
 
 impl Inner {
-    /// Closes the checkpoint `sequence`, which has reached its soft limit, and has it written. Does
-    /// nothing if another thread has closed it already.
+    /// Closes the checkpoint `sequence`, which has reached its soft limit. Then gives it to the
+    /// writer thread, or writes it if there is no such thread. Does nothing if another thread has
+    /// closed it already.
     pub(super) fn pace(&self, paced: &Paced, sequence: u64) -> Result<()> {
         let _decision = paced.decision.lock();
         if self.cil.current() <= sequence {
@@ -146,8 +148,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Has a closed checkpoint written. Without a writer thread, the calling thread writes it; it
-    /// is collected at the same point either way.
+    /// Gives a closed checkpoint to the writer thread or, if there is none, writes it in the
+    /// calling thread. In both cases the checkpoint is treated as durable (collected) at the same
+    /// later point.
     fn hand_over(&self, paced: &Paced, closed: ClosedCheckpoint) {
         match paced.has_writer.load(Ordering::Acquire) {
             true => paced.put(Handoff::Closed(closed)),

@@ -28,8 +28,8 @@ const RECOVERY_ROUNDS: usize = 100;
 impl Log {
     /// Reserves log space for a chain of `steps` transactions, each with up to `bytes` of items and
     /// their operation headers. A chain with more transactions waits for space at each further one.
-    /// A chain that would take more than a third of the log is promised space for fewer
-    /// transactions.
+    /// If the chain would take more than a third of the log, space for fewer transactions is
+    /// reserved.
     ///
     /// # Errors
     ///

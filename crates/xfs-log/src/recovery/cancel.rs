@@ -32,7 +32,7 @@ impl CancelTable {
         self.left.contains_key(&(at, blocks))
     }
 
-    /// Ends a cancellation that the second pass has reached.
+    /// Removes a cancellation from the table, because the second pass has reached it.
     pub(super) fn end(&mut self, item: &BufferItem<'_>) {
         let key = (item.format.at, item.format.blocks.into());
         if let Some(left) = self.left.get_mut(&key) {

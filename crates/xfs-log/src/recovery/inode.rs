@@ -11,7 +11,8 @@ use super::store::Store;
 
 /// The offset in bytes, in the core, of the field that says where the attribute fork begins.
 const FORK_OFFSET_AT: usize = 82;
-/// The length in bytes of the header of a btree root in memory, and so in the log.
+/// The length in bytes of the header of a btree root in the kernel's memory, which is the form that
+/// is logged.
 const MEMORY_ROOT_BYTES: usize = 72;
 /// The length in bytes of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
@@ -60,7 +61,8 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// Replaces the core except the link of an unlinked list, which is logged with the inode's buffer.
+/// Replaces the core of the inode in `bytes`, except the link of an unlinked list. That link is
+/// logged with the inode's buffer.
 fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
     let short = LogItemCheck::Short { item: "INODE", bytes: core.len(), needed: CORE_BYTES };
     let core = core_to_disk(core.first_chunk::<CORE_BYTES>().ok_or(short)?, order);

@@ -12,8 +12,8 @@ use crate::head::corrupt;
 use crate::reader::Transaction;
 use crate::state::LogState;
 
-/// An intent in the log whose completion is not in the log: work that was promised and may not be
-/// done.
+/// An intent in the log whose completion is not in the log: its work was perhaps not done before
+/// the crash.
 #[derive(Clone, Debug)]
 pub struct Intent {
     kind: ItemKind,
@@ -24,7 +24,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Returns the kind of log item, which says what work is to be done.
+    /// Returns the kind of log item. It determines the kind of work that is to be done.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         self.kind

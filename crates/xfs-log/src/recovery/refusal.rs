@@ -10,7 +10,7 @@ use xfs_format::{AgNumber, Corruption, DiskAddr, InodeNumber, Lsn};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The log holds intents without completions: work that was promised and may not be done.
+    /// The log holds intents without completions: their work was perhaps not done before the crash.
     #[error("{count} unfinished intents in the log, the first ({}) at {lsn}", kind.name())]
     UnfinishedIntents {
         /// Number of intents without a completion.

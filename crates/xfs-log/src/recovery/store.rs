@@ -18,7 +18,8 @@ use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
-/// Number of bytes at the start of a block that hold its checksum and LSN.
+/// Number of bytes at the start of a block within which its checksum and its LSN lie, whatever its
+/// kind.
 pub(super) const STAMP_BYTES: usize = 512;
 
 /// The length in bytes and the kind of a buffer that was replayed.
@@ -99,8 +100,8 @@ impl Store {
         Ok(())
     }
 
-    /// Verifies everything that was replayed, in its final state (I2 of the module). `head` is the
-    /// newest LSN that a block may carry.
+    /// Verifies everything that was replayed, in its final state (I2 of `xfs_log::recovery`).
+    /// `head` is the newest LSN that a block may carry.
     pub(super) fn verify(&self, head: Lsn) -> Result<()> {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: Some(head) };
@@ -147,7 +148,7 @@ impl Store {
     }
 
     /// Returns an error unless `blocks` basic blocks from `at` on lie inside the volume and outside
-    /// the log (I3 of the module).
+    /// the log (I3 of `xfs_log::recovery`).
     pub(super) fn check_range(&self, at: DiskAddr, blocks: u64) -> Result<()> {
         let geometry = self.geometry();
         let limit = geometry.data_bytes().min(self.device.length_bytes());

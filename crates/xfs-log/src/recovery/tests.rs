@@ -370,7 +370,7 @@ fn item_inside_the_log_is_refused() {
     assert!(matches!(bench.item_check(), LogItemCheck::OutsideVolume { .. }));
 }
 
-/// Checks I2: each replayed object is verified in its last state.
+/// Checks I2 of `xfs_log::recovery`: each replayed object is verified in its last state.
 #[test]
 fn replayed_object_that_fails_its_verifier_is_refused() {
     let mut bench = Bench::new();

@@ -1,4 +1,5 @@
-//! Tests of the queue of waiters for log space: a waiter wakes only when it is served, and in turn.
+//! Tests of the queue of waiters for log space: a waiter wakes only when it is served, and waiters
+//! are served in turn.
 
 use std::sync::Arc;
 use std::thread;
@@ -35,8 +36,8 @@ fn wakeups(space: &LogSpace) -> u64 {
     space.queue.lock().wakeups
 }
 
-/// Checks that a waiter wakes only when it is served (I5), and that no byte stays in a cache while
-/// it waits (I3).
+/// Checks I5 of `xfs_log::space` (a waiter wakes only when it is served) and I3 of `xfs_log::space`
+/// (no byte stays in a cache while a thread waits).
 #[test]
 fn waiter_wakes_once_however_often_bytes_come_free() {
     let (space, health) = full();
@@ -54,7 +55,8 @@ fn waiter_wakes_once_however_often_bytes_come_free() {
     assert!(wakeups(&space) <= THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// Checks that only the head waiter requests a push, once for each move of the tail (I6).
+/// Checks I6 of `xfs_log::space`: only the first of the waiters requests a push, once for each move
+/// of the tail.
 #[test]
 fn only_the_head_waiter_requests_a_tail_push() {
     let (space, health) = full();
@@ -84,7 +86,7 @@ fn only_the_head_waiter_requests_a_tail_push() {
     assert!(wakeups(&space) <= 2 * THREADS, "{} of {THREADS}", wakeups(&space));
 }
 
-/// Checks I2: bytes in a cache are granted.
+/// Checks I2 of `xfs_log::space`: bytes in a cache are granted.
 #[test]
 fn cached_bytes_count_as_granted_until_they_are_drained() {
     let space = LogSpace::new(1 << 20, 1, 1, ActiveMutant::default());

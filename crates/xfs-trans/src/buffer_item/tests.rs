@@ -227,7 +227,7 @@ fn freed_buffer_is_gone_when_durable_and_released() {
 }
 
 /// Checks that the end of a checkpoint that held the buffer before it was freed does not remove the
-/// buffer. The transaction that frees the buffer may not even be committed.
+/// buffer. At that time the transaction that frees the buffer may still be uncommitted.
 #[test]
 fn older_checkpoint_does_not_end_a_freed_buffer() {
     let (cache, context) = cache();

@@ -21,7 +21,7 @@ fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
     let _ = tx.commit().unwrap();
 }
 
-/// Returns the owner of an inode, as read from the disk.
+/// Returns the user ID of an inode's owner, as read from the disk.
 fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
     let place = journal.geometry().inode_location(record.number()).unwrap();
     let cache = journal.cache();
@@ -93,7 +93,7 @@ fn one_push_writes_all_unlatched_unpinned_inodes_of_a_cluster() {
 }
 
 /// Checks that the push of one inode writes all inodes of its cluster. The other inodes have then
-/// left the AIL before the walk reaches them.
+/// left the AIL before the push reaches them.
 #[test]
 fn push_of_the_ail_writes_a_cluster_once() {
     let journal = open(&make(), 0);
@@ -118,7 +118,8 @@ impl Owners for Vec<Arc<InodeRecord>> {
     }
 }
 
-/// Checks I3 of `xfs_trans::inode_item`: an entry that was logged during the write stays.
+/// Checks I3 of `xfs_trans::inode_item`: an inode that was logged again while it was being written
+/// stays in the AIL.
 #[test]
 fn inode_logged_during_its_write_stays_in_the_ail() {
     let journal = open(&make(), 0);
@@ -198,8 +199,8 @@ fn inode_of_a_cancelled_dirty_transaction_is_not_written() {
     assert!(record.flush_into(&mut cluster).is_none(), "the image is ahead of the log (I4)");
 }
 
-/// Checks an inode that is written before a roll and leaves the AIL after it: the roll has nothing
-/// to relog.
+/// Checks that a roll does not relog an inode that was written to its home location before, even if
+/// the inode leaves the AIL only after the roll.
 #[test]
 fn inode_written_in_place_before_a_roll_is_not_relogged() {
     let device = make();

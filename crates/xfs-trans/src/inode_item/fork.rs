@@ -14,7 +14,7 @@ use super::{ForkBytes, InodeImage};
 const EXTENT_BYTES: usize = 16;
 /// The length in bytes of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
-/// The length in bytes of the header of a btree root as it is logged, which is the header of a
+/// The length in bytes of the header of a logged btree root. A root is logged with the header of a
 /// btree block.
 const LOGGED_ROOT_BYTES: usize = 72;
 /// The first bytes of the header of a logged root.

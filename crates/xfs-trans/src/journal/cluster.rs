@@ -80,8 +80,8 @@ impl InodeCluster {
         Ok(record)
     }
 
-    /// Returns the number of inodes from `number` to the end of the cluster; 0 if the inode is not
-    /// in it.
+    /// Returns the number of inodes from inode `number` to the end of the cluster; 0 if that inode
+    /// is not in this cluster.
     #[must_use]
     pub fn count_from(&self, journal: &Journal, number: InodeNumber) -> u32 {
         let inode_size = journal.geometry().inode_size;

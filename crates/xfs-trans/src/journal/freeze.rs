@@ -47,7 +47,7 @@ impl Journal {
     }
 
     /// Writes everything to its home location on disk and covers the log, while no other thread
-    /// uses the log. A reader can keep an item from being written for a moment, so this is
+    /// uses the log. A reader can keep an item from being written for a moment, so the attempt is
     /// repeated.
     fn cover_suspended(self: &Arc<Self>) -> Result<()> {
         let begin = || self.begin_while_frozen(TransactionKind::Superblock);

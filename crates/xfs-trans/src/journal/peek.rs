@@ -12,10 +12,11 @@ use crate::buffer_item::BufferItem;
 use crate::inode_item::InodeRecord;
 
 impl Journal {
-    /// Calls `f` with the cores of inodes of one cluster. A core comes from memory if the inode has
-    /// a record, which may be newer than the disk, or else from the cluster. Bit n of `wanted`
-    /// selects the n-th inode from `first` on. Free inodes, and inodes of other clusters, are left
-    /// out. Returns the number of inodes from `first` to the end of the cluster.
+    /// Calls `f` with the cores of inodes of one cluster. If an inode has a record in memory, the
+    /// core comes from the record, which may be newer than the disk. If not, the core comes from
+    /// the cluster. Bit n of `wanted` selects the n-th inode from `first` on. Free inodes, and
+    /// inodes of other clusters, are left out. Returns the number of inodes from `first` to the end
+    /// of the cluster.
     ///
     /// A cluster that is not in memory is read into `scratch`, and stays out of the cache.
     ///

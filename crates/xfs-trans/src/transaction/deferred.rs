@@ -172,8 +172,8 @@ impl Transaction<'_> {
     }
 
     /// Does all deferred work step by step, including work that this work defers itself. If there
-    /// is any, the transaction is in a new step afterwards, which has the changes of the last unit
-    /// of work.
+    /// is any deferred work, the transaction is in a new step when this function returns. That step
+    /// has the changes of the last unit of work.
     ///
     /// # Errors
     ///

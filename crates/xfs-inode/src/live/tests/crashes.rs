@@ -38,7 +38,7 @@ impl History {
     }
 
     /// Returns the index of the first byte whose value the file never had at that index; `None` if
-    /// all values are the file's own.
+    /// there is no such byte.
     fn stranger(&self, bytes: &[u8]) -> Option<usize> {
         let was_seen = |(at, byte): (usize, &u8)| {
             let seen = self.0.get(at);

@@ -107,7 +107,6 @@ fn metadata_blocks_are_allocated_and_freed() {
     volume.unmount();
 }
 
-/// Checks I1 of `recent_buffers`: a remembered buffer agrees with the extent map.
 /// Checks I1 of `xfs_inode::live::recent_buffers`: a remembered buffer agrees with the extent map.
 #[test]
 fn remembered_block_is_looked_up_again_after_it_has_moved() {

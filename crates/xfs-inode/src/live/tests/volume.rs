@@ -20,7 +20,8 @@ pub(super) struct Volume {
     pub(super) journal: Arc<Journal>,
 }
 
-/// Returns seeds from `first` on: one, or 100 in the long form of the tests.
+/// Returns the seeds of random tests, from `first` on: one seed, or 100 seeds in the long form of
+/// the tests.
 pub(super) fn seeds(first: u64) -> Range<u64> {
     let count = if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 1 };
     first..first + count
@@ -69,7 +70,7 @@ impl Volume {
         Self { device, journal }
     }
 
-    /// Creates a new file without a name, which is on an unlinked list.
+    /// Creates a new file that has no name and is on an unlinked list.
     pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<LiveInode> {
         let blocks = inode_blocks(self.journal.geometry());
         let parent = testing::superblock(&self.device).root_inode;

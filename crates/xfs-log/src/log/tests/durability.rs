@@ -18,7 +18,7 @@ const LOG_BLOCKS: u32 = 2048;
 const PLACE: u64 = LOG_BLOCKS as u64;
 
 /// Sets the number of each item and commits the items, which together fill more than one record.
-/// Returns the sequence of the checkpoint.
+/// Returns the sequence number of the checkpoint.
 pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u64 {
     let mut sequence = 0;
     for item in items {
@@ -35,7 +35,7 @@ pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u
 }
 
 /// Forces checkpoints of several records, and cuts the power at sampled moments. Returns an error
-/// that names a promised commit if one is missing afterwards.
+/// that names a forced commit if one is missing after recovery.
 fn power_cuts(mutant: ActiveMutant) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
@@ -88,9 +88,8 @@ fn no_preflush_mutant_loses_forced_commits() {
     power_cuts(ActiveMutant::with(Mutant::NoPreflush)).unwrap_err();
 }
 
-/// Checks I1 of the writer (earlier records are durable before a COMMIT): the device gets a flush,
-/// and then the record with COMMIT as a write with FUA.
-/// Checks I1 of `xfs_log::writer`: a record with COMMIT follows a flush and is durable by itself.
+/// Checks I1 of `xfs_log::writer`: earlier records are durable before a record with COMMIT. The
+/// device must get a flush, and then the record with COMMIT as a write with FUA.
 #[test]
 fn commit_record_is_written_with_fua_after_a_flush() {
     let start = Rig::new(LOG_BLOCKS);

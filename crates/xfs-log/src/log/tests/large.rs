@@ -51,8 +51,8 @@ fn stripe_unit_as_large_as_the_log_is_refused_without_waiting() {
     log.resume();
 }
 
-/// Checks that a long chain is promised only as many transactions as a third of the log holds, and
-/// waits at each further one.
+/// Checks that a long chain reserves space only for as many transactions as a third of the log
+/// holds, and waits for space at each further one.
 #[test]
 fn chain_is_promised_at_most_a_third_of_the_log() {
     let log = open(&Rig::new(LOG_BLOCKS));

@@ -278,6 +278,7 @@ fn pieces_apart_is_found() {
 }
 
 /// Requests log space from several threads, some of which must wait, while head and tail move.
+/// Checks that used and granted bytes together never exceed the log.
 fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
     let space = Arc::new(LogSpace::new(SIZE, slots, largest_bytes, mutant));
@@ -328,8 +329,8 @@ fn grant_before_head_is_found() {
     check_found("SpaceUse", || grant(ActiveMutant::with(Mutant::GrantBeforeHead), 2, u64::MAX));
 }
 
-/// Runs a chain of transactions that always has an intent open. It logs the intent again when
-/// `relog_before` says so.
+/// Runs a chain of transactions that always has an intent open. The chain logs the intent again
+/// when `Log::relog_before` requires it.
 fn chain(log: &Log, number: u64, device: &SharedDevice) {
     /// The length in bytes of the item that each transaction logs: a sixteenth of the log.
     const STEP_BYTES: usize = 16 << 10;
@@ -360,7 +361,8 @@ fn chain(log: &Log, number: u64, device: &SharedDevice) {
     log.release(ticket);
 }
 
-/// Runs several chains that are longer than was promised to them, and together use up the log.
+/// Runs several chains with more transactions than they reserved space for. Together they use up
+/// the log. Checks that all of them end, and that no space stays granted.
 fn roll(mutant: ActiveMutant) {
     let (_, log) = open(mutant);
     let log = Arc::new(log);

@@ -1,4 +1,4 @@
-//! Tests of mutants that need no particular schedule.
+//! Tests that find mutants (deliberate bugs) without a particular schedule of threads.
 
 use std::thread;
 
@@ -6,8 +6,8 @@ use super::history::{History, check};
 use super::rig::Rig;
 use crate::mutant::{ActiveMutant, Mutant};
 
-/// Has threads commit to one checkpoint one after another, writes the checkpoint, and checks the
-/// order of its items.
+/// Starts threads one after another, each of which commits to the same checkpoint. Then writes the
+/// checkpoint, and checks the order of its items.
 fn history(mutant: ActiveMutant) -> Result<(), String> {
     let rig = Rig::new(4096);
     let log = rig.open_with(&rig.config(), mutant);

@@ -47,8 +47,8 @@ fn work(log: &Log, device: &SharedDevice) {
     check_settled(log);
 }
 
-/// Returns all bytes of a device after `work` on a log with this many threads. If there is a seed,
-/// the device holds its requests back and a schedule that follows from the seed releases them.
+/// Returns all bytes of a device after `work` on a log with this many threads. With a seed, the
+/// device delays its requests until a schedule that follows from the seed releases them.
 fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
     let rig = Rig::new(LOG_BLOCKS);
     let done = AtomicBool::new(false);
@@ -84,10 +84,9 @@ fn release_requests(mut scheduler: Scheduler, done: &AtomicBool) {
     }
 }
 
-/// Checks that the same commits give the same bytes on the device without a writer thread, with
-/// one, and with one on a device that holds requests back. So every decision is made by the
-/// committing thread (I3).
-/// Checks I3 of `xfs_log::log::paced`: everything follows from the commits alone.
+/// Checks I3 of `xfs_log::log::paced`: everything follows from the commits alone. The same commits
+/// must give the same bytes on the device without a writer thread, with one, and with one on a
+/// device that delays requests.
 #[test]
 fn same_commits_give_the_same_bytes_whenever_records_are_written() {
     let alone = bytes_after(0, None);

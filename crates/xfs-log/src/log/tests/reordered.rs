@@ -103,7 +103,8 @@ fn change_and_force(
     promises
 }
 
-/// Returns the commits that the threads have forced while the device reorders their requests.
+/// Runs threads that change items and force the log while the device reorders their requests.
+/// Returns the forced commits.
 fn promises(
     rig: &Rig,
     recorder: &Arc<RecordingDevice>,
@@ -137,7 +138,7 @@ fn promises(
 }
 
 /// Cuts the power at sampled moments. Returns an error that names a forced commit if one is missing
-/// afterwards.
+/// after recovery.
 fn power_cuts(seed: u64, mutant: ActiveMutant) -> Result<(), String> {
     power_cuts_with(seed, mutant, |usual| usual)
 }

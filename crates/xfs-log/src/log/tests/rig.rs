@@ -48,7 +48,7 @@ impl Rig {
         Self { device, geometry }
     }
 
-    /// Returns a rig for the same log on another device.
+    /// Returns a rig whose device is `device`, with the same location of the log.
     pub(crate) fn on(&self, device: SharedDevice) -> Self {
         Self { device, geometry: self.geometry }
     }

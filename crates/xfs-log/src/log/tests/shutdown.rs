@@ -101,7 +101,7 @@ fn commit_beyond_its_reservation_shuts_the_log_down() {
 
 /// Repeats a series of forced commits, and each time fails another device request of this kind: the
 /// first, the second, and so on until no request fails. Checks that nothing is written after the
-/// failed request (I4 of the writer).
+/// failed request (I4 of `xfs_log::writer`).
 fn check_failures(kind: RequestKind) {
     let mut failed = true;
     let mut nth = 0;

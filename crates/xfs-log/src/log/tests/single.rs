@@ -171,8 +171,9 @@ fn chain_may_roll_beyond_its_reservation() {
     check_settled(&log);
 }
 
-/// Checks a chain that rolls while transactions that wait for its item keep their grants (I4 of log
-/// space: an eighth is left to chains).
+/// Checks I4 of `xfs_log::space`: new transactions leave an eighth of the log to chains. A chain
+/// must be able to go on rolling although other tickets hold all log space that new transactions
+/// can get.
 #[test]
 fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     const BYTES: u64 = 90 << 10;
@@ -198,9 +199,8 @@ fn chain_rolls_while_other_tickets_hold_all_they_can_get() {
     check_settled(&log);
 }
 
-/// Checks a log that is used up after an intent that only recovery finishes. Recovery can still
-/// reserve space in it.
-/// Checks I4 of `xfs_log::space`: new transactions leave an eighth of the log.
+/// Checks I4 of `xfs_log::space`: new transactions leave an eighth of the log. After an intent that
+/// only recovery can finish, they use up the rest. Recovery must still be able to reserve space.
 #[test]
 fn recovery_may_use_the_space_that_new_transactions_leave() {
     let rig = Rig::new(2048);

@@ -104,7 +104,7 @@ impl TestVolume {
     }
 }
 
-/// An `IntentRecovery` that completes each intent by a commit, which it forces.
+/// An `IntentRecovery` that completes each intent by a commit, and forces that commit.
 struct Completer<'a> {
     log: &'a Log,
     open: Vec<Arc<TestIntent>>,
@@ -238,8 +238,8 @@ fn log_without_open_work_releases_its_tail() {
     assert!(disk.replay().log_state().clean);
 }
 
-/// Checks I1 of recovery (no write before `write_back` or `write_in_place`): device and log stay as
-/// they were.
+/// Checks I1 of `xfs_log::recovery` (no write before `write_back` or `write_in_place`): device and
+/// log stay as they were.
 #[test]
 fn recovery_in_memory_writes_nothing_to_the_device() {
     let disk = three_open();

@@ -13,8 +13,8 @@ use crate::testing::{change_core, crashed, make, make_with, open, recovered_part
 /// A time in which a thread finishes if it does not have to wait.
 const A_WHILE: Duration = Duration::from_millis(30);
 
-/// Changes the owner of the root directory. Returns the sequence of the checkpoint that has the
-/// change.
+/// Changes the owner of the root directory. Returns the sequence number of the checkpoint that has
+/// the change.
 fn change(journal: &Arc<Journal>, uid: u32) -> xfs_buffer::Result<u64> {
     let record = journal.inode(journal.superblock().root_inode)?;
     let mut tx = journal.begin(TransactionKind::Write, 0)?;
@@ -52,7 +52,8 @@ fn freeze_of_an_idle_volume_writes_nothing() {
 }
 
 /// Checks that threads that change inodes make no commit while the volume is frozen, and go on
-/// after the thaw. Uses a log so small that slots cache no log space, and a log in which they do.
+/// after the thaw. Uses two logs: one so small that slots cache no log space, and a larger one in
+/// which they do.
 #[test]
 fn begin_on_a_frozen_volume_waits_for_thaw() {
     for options in ["-l size=16m", "-l size=64m"] {

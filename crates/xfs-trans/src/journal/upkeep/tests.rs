@@ -23,7 +23,8 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Changes the owner of an inode. Returns the sequence of the checkpoint that has the change.
+/// Changes the owner of an inode. Returns the sequence number of the checkpoint that has the
+/// change.
 fn change(journal: &Arc<Journal>, uid: u32) -> u64 {
     let record = journal.inode(journal.superblock().root_inode).unwrap();
     let mut tx = journal.begin(TransactionKind::Write, 0).unwrap();

@@ -222,8 +222,8 @@ fn read_of_a_freed_block_is_corruption() {
     assert_eq!(on_device(&device, 0), before, "a freed block is not written");
 }
 
-/// Checks a block that is freed, and used again before the free is durable. It keeps its buffer, so
-/// the checkpoint holds one item for the block.
+/// Checks that a block that is freed, and used again before the free is durable, keeps its buffer.
+/// The checkpoint must hold only one item for the block.
 #[test]
 fn block_reused_before_its_free_is_durable_keeps_its_buffer() {
     let device = testing::make();
@@ -401,9 +401,8 @@ fn held_buffer_is_relogged_by_each_roll() {
     tx.commit().unwrap();
 }
 
-/// Checks that an ordered buffer keeps the LSN of the checkpoint that created it, even if it is
-/// logged later.
 /// Checks I5 of `xfs_trans::buffer_item`: an ordered buffer keeps its first position in the AIL.
+/// That is the LSN of the checkpoint that created the buffer, even if the buffer is logged later.
 #[test]
 fn ordered_buffer_holds_the_tail() {
     let device = testing::make();

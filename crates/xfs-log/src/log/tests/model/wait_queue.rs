@@ -12,7 +12,7 @@ use crate::space::{LogSpace, Urgency};
 
 const SIZE: u64 = 800;
 
-/// Number of bytes that the test takes first, and gives back little by little.
+/// Number of bytes of log space that the test takes first, and gives back little by little.
 const TAKEN: u64 = 700;
 
 /// Runs threads that request different numbers of bytes. Each request fits once enough bytes have
