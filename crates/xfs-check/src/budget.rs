@@ -6,8 +6,8 @@
 //! Each block of a sound volume belongs to one fork at most, apart from shared contents of files,
 //! which are not read. So a run reads no more blocks of directories, attributes, links and extent
 //! btrees than the volume has. Damaged forks can map the same blocks many times, one million
-//! directories the same thousand blocks. Past [`FACTOR`] times the blocks of the volume nothing more
-//! is read (C5).
+//! directories the same thousand blocks. Past [`FACTOR`] times the blocks of the volume, nothing
+//! more is read (C5).
 
 use xfs_format::Geometry;
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume as VolumeScope};

@@ -196,7 +196,7 @@ fn opens(finding: &Finding, gap: Gap) -> bool {
     if !is_source(finding.code) {
         return false;
     }
-    // Groups past the end of the device are missing, and forks that were not read can lack anything.
+    // Groups past the end of the device are missing. Forks that were not read can lack anything.
     if matches!(finding.code, Code::SbDeviceShort | Code::DirAliased) {
         return true;
     }

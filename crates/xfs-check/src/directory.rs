@@ -25,7 +25,7 @@ pub(crate) fn check<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, map: &F
         short_form(pass, inode);
         return;
     }
-    if pass.volume.reads.is_spent() {
+    if !pass.take_reads(0) {
         pass.facts.gap(Gap::Names);
         return;
     }
@@ -191,7 +191,7 @@ impl Directory<'_> {
             pass.findings.push(finding.expected(size.to_string()));
         }
         for number in blocks {
-            if pass.volume.reads.is_spent() {
+            if !pass.take_reads(0) {
                 self.lose(pass);
                 break;
             }

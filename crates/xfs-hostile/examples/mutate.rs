@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use xfs_hostile::volume::{random_input, volume};
-use xfs_hostile::{FuzzTarget, TARGETS};
+use xfs_hostile::volume::random_input;
+use xfs_hostile::{FuzzTarget, TARGETS, WHOLE_IMAGES};
 use xfs_testkit::Prng;
 
 fn main() {
@@ -18,8 +18,14 @@ fn main() {
         return;
     };
     let name = arguments.next();
-    let target = TARGETS.iter().find(|target| Some(target.name) == name.as_deref());
-    let seeds = target.map(|target| (target.seeds)()).unwrap_or_default();
+    let name = name.as_deref().unwrap_or("volume");
+    let is_named = |target: &&FuzzTarget| target.name == name;
+    let structure = TARGETS.iter().find(is_named);
+    let seeds = structure.map(|target| (target.seeds)()).unwrap_or_default();
+    let Some(target) = structure.or_else(|| WHOLE_IMAGES.iter().find(is_named)) else {
+        eprintln!("there is no fuzz target {name}");
+        return;
+    };
     for seed in first..first.saturating_add(rounds) {
         let start = Instant::now();
         if std::panic::catch_unwind(|| run(seed, target, &seeds)).is_err() {
@@ -31,10 +37,12 @@ fn main() {
     }
 }
 
-fn run(seed: u64, target: Option<&FuzzTarget>, seeds: &[Vec<u8>]) {
+/// Runs a target on a mutated seed. A target for whole images has none: its inputs are changes.
+fn run(seed: u64, target: &FuzzTarget, seeds: &[Vec<u8>]) {
     let mut prng = Prng::new(seed);
-    let Some(target) = target else { return volume(&random_input(&mut prng)) };
-    let mut input = prng.choose(seeds).cloned().unwrap_or_default();
+    let Some(mut input) = prng.choose(seeds).cloned() else {
+        return (target.run)(&random_input(&mut prng));
+    };
     prng.mutate(&mut input);
     (target.run)(&input);
 }

@@ -1,6 +1,6 @@
 //! Fuzz targets and hand-made attacks: no image makes the library panic, hang or exhaust memory.
 //!
-//! Owns: the bodies of all fuzz targets (one per structure and one for whole images), their seeds,
+//! Owns: the bodies of all fuzz targets (one per structure, and three for whole images), their seeds,
 //! and hand-made hostile images. Does **not** own: the fuzzer (the crate `fuzz` calls these
 //! bodies), or limits on the process (`xfs-testkit`).
 //!
@@ -9,10 +9,11 @@
 //! results. A run of a body shows only that nothing panics, hangs or exhausts memory.
 
 pub mod attacks;
+pub mod damaged;
 mod forge;
 pub mod seeds;
 pub mod structures;
 pub mod volume;
 
 pub use structures::{FuzzTarget, TARGETS};
-pub use volume::{Finding, Survey, survey};
+pub use volume::{Finding, Survey, WHOLE_IMAGES, survey};

@@ -13,7 +13,8 @@ use xfs_format::{AgNumber, Structure};
 use xfs_scan::{AccountBy, Field, Fields, Format, Header, Output, ScanOptions, ScanSource};
 use xfs_testkit::{Image, Prng, golden};
 
-use crate::seeds;
+use crate::structures::FuzzTarget;
+use crate::{damaged, seeds};
 
 /// Size of the buffer cache in bytes. It is small, so that the cache and not the image bounds
 /// memory.
@@ -26,7 +27,7 @@ const SCAN_BYTES: u64 = 64 << 20;
 const MAX_FINDINGS: usize = 1000;
 
 /// Largest number of groups that are read: a superblock may claim 2^32 of them.
-const MAX_GROUPS: u32 = 64;
+pub(crate) const MAX_GROUPS: u32 = 64;
 
 /// Approximate number of names per directory that are looked up.
 const SOME_NAMES: usize = 16;
@@ -266,6 +267,19 @@ fn contents(node: &Node, survey: &mut Survey) {
     }
 }
 
+/// The fuzz targets for whole images. Their executions take about a hundred times as long as those
+/// of the others.
+pub const WHOLE_IMAGES: &[FuzzTarget] = &[
+    FuzzTarget { name: "volume", run: volume, seeds: inputs },
+    FuzzTarget { name: "check", run: damaged::check, seeds: inputs },
+    FuzzTarget { name: "evidence", run: damaged::evidence, seeds: inputs },
+];
+
+/// Returns some inputs of the targets for whole images.
+fn inputs() -> Vec<Vec<u8>> {
+    (0..20).map(|seed| random_input(&mut Prng::new(seed))).collect()
+}
+
 /// Fuzzes a whole image: the golden image with a few fields changed.
 ///
 /// Each 12 bytes of the input are one change: the structure (2 bytes), the offset in the structure
@@ -273,12 +287,12 @@ fn contents(node: &Node, survey: &mut Survey) {
 pub fn volume(input: &[u8]) {
     let mut image = golden();
     for change in input.as_chunks::<12>().0.iter().take(MAX_CHANGES) {
-        apply(&mut image, change);
+        apply(&mut image, change, true);
     }
     drop(black_box(survey(image)));
 }
 
-const MAX_CHANGES: usize = 16;
+pub(crate) const MAX_CHANGES: usize = 16;
 
 /// Returns a random input of [`volume`] with a few changes. Values at the edge of a field's range
 /// are more frequent than by chance, because such values test bounds.
@@ -300,7 +314,8 @@ pub fn random_input(prng: &mut Prng) -> Vec<u8> {
     (0..changes).flat_map(change).collect()
 }
 
-fn apply(image: &mut Image, change: &[u8; 12]) {
+/// Changes one field of a structure, and recomputes the checksum if `reseals` is set.
+pub(crate) fn apply(image: &mut Image, change: &[u8; 12], reseals: bool) {
     let [s0, s1, o0, o1, value @ ..] = *change;
     let all = seeds::all();
     let Some(seed) = all.get(usize::from(u16::from_be_bytes([s0, s1])) % all.len()) else { return };
@@ -309,7 +324,9 @@ fn apply(image: &mut Image, change: &[u8; 12]) {
     let offset = (field >> 2) % seed.bytes.len() / width * width;
     image.edit_with(seed.at, seed.bytes.len(), |bytes| {
         set(bytes, offset, &value, width);
-        xfs_testkit::reseal(bytes, seed.kind, seeds::geometry());
+        if reseals {
+            xfs_testkit::reseal(bytes, seed.kind, seeds::geometry());
+        }
     });
 }
 

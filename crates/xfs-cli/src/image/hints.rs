@@ -46,11 +46,12 @@ pub(super) fn without_superblock(error: &OpenError, path: &Path) -> Failure {
         OpenError::Volume(ferroxfs::Error::Corrupt(_))
             | OpenError::Find(FindError::NotXfs(Contents::Zeros | Contents::Unknown))
     );
-    if !is_lost || failure.has_hint() {
+    if !is_lost {
         return failure;
     }
     failure.hint(
-        "no copy of the superblock was found either; name the start of the volume with --offset BYTES, or try to rescue files with ferroxfs salvage",
+        "no copy of the superblock was found either; name the start of the volume with --offset \
+         BYTES, or try to rescue files with ferroxfs salvage",
     )
 }
 

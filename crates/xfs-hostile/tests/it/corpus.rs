@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use xfs_hostile::{TARGETS, volume};
+use xfs_hostile::{TARGETS, WHOLE_IMAGES};
 use xfs_testkit::run_limited;
 
 /// The most committed seeds of a target.
@@ -15,10 +15,9 @@ const MOST_BYTES: usize = 256 << 10;
 /// A fuzz target of the crate `fuzz`: its name and its body.
 type Target = (&'static str, fn(&[u8]));
 
-/// Returns all targets, those for structures and the one for whole images.
+/// Returns all targets, those for structures and those for whole images.
 fn targets() -> impl Iterator<Item = Target> {
-    let whole: Target = ("volume", volume::volume);
-    TARGETS.iter().map(|target| (target.name, target.run)).chain([whole])
+    TARGETS.iter().chain(WHOLE_IMAGES).map(|target| (target.name, target.run))
 }
 
 fn folder() -> PathBuf {

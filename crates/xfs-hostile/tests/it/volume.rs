@@ -1,6 +1,6 @@
 //! Smoke runs of whole images: the golden image, and mutated copies of it.
 
-use xfs_hostile::{survey, volume};
+use xfs_hostile::{damaged, survey, volume};
 use xfs_testkit::{Prng, golden, run_limited};
 
 const SEED: u64 = 0x5eed;
@@ -22,12 +22,27 @@ fn golden_image_has_no_findings() {
     });
 }
 
-#[test]
-fn mutated_images() {
-    run_limited("volume::mutated_images", crate::LIMITS, || {
-        for round in 0..ROUNDS {
+/// Runs a target for whole images on mutated images.
+fn mutated(test: &str, rounds: u64, run: fn(&[u8])) {
+    run_limited(test, crate::LIMITS, || {
+        for round in 0..rounds {
             println!("seed {:#x}", SEED + round);
-            volume::volume(&volume::random_input(&mut Prng::new(SEED + round)));
+            run(&volume::random_input(&mut Prng::new(SEED + round)));
         }
     });
+}
+
+#[test]
+fn mutated_images() {
+    mutated("volume::mutated_images", ROUNDS, volume::volume);
+}
+
+#[test]
+fn mutated_images_are_checked() {
+    mutated("volume::mutated_images_are_checked", ROUNDS / 4, damaged::check);
+}
+
+#[test]
+fn mutated_images_are_read_past_their_damage() {
+    mutated("volume::mutated_images_are_read_past_their_damage", ROUNDS / 4, damaged::evidence);
 }
