@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_evidence::InodeState;
 use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode::INODE_MAGIC;
 use xfs_format::inode_chunk::{FreeInodeChunks, INODES_PER_HOLE_BIT, InodeChunk, InodeChunks};
 use xfs_format::rmap::RmapOwner;
 use xfs_format::{AgBlock, AgInode, AgNumber, Group};
@@ -119,6 +120,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             let proof = Proof { mapped: &mapped, map_is_whole: map.is_whole };
+            let is_known = known.contains_key(&start) || proof.proves(self.group, AgInode(start));
+            if !is_known && !self.has_inodes(AgInode(start)) {
+                continue;
+            }
             chunks.extend(self.chunk(AgInode(start), known.get(&start), &proof));
         }
         chunks
@@ -137,6 +142,22 @@ impl<'a> Search<'a> {
             _ => geometry.chunk_blocks(),
         };
         vec![(block - block % alignment) << geometry.inodes_per_block_log]
+    }
+
+    /// Returns whether the blocks of a chunk have the magic number of an inode where an inode would
+    /// start. The search reads the whole group, so it reads each chunk at once.
+    fn has_inodes(&self, start: AgInode) -> bool {
+        let geometry = self.group.geometry();
+        let block = geometry.ag_inode_block(start);
+        let last = block.0.saturating_add(geometry.chunk_blocks() - 1);
+        let end = last.min(self.group.length_blocks().saturating_sub(1));
+        let Some(count) = end.checked_sub(block.0) else { return false };
+        let mut bytes = vec![0; (count as usize + 1) << geometry.block_log];
+        let at = geometry.ag_block_disk_addr(self.group.number(), block);
+        let magic = INODE_MAGIC.to_be_bytes();
+        // A block that cannot be read is looked at inode by inode.
+        !self.patient.can_read(at, &mut bytes)
+            || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
     /// Returns the chunk at `start`, or `None` if nothing proves it.

@@ -245,8 +245,13 @@ fn recreate(
     }
     let end = data.iter().filter(|e| !e.unwritten).map(|e| e.end().0).max().unwrap_or(0);
     let links = u32::try_from(names.len().max(1)).unwrap_or(u32::MAX);
-    let size = end << patient.geometry().block_log;
+    let block_size = u64::from(patient.geometry().block_size);
+    let size = end.saturating_mul(block_size).min(i64::MAX.cast_unsigned());
     let core = new_file(patient, number, links, size);
+    let counts = [(ForkKind::Data, data.len()), (ForkKind::Attr, attr.len())];
+    if counts.into_iter().any(|(kind, count)| !fork::fits_count(&core, kind, count)) {
+        return Ok(());
+    }
     patient.make_inode(&core)?;
     patient.set_fork(number, ForkKind::Data, ForkContents::Extents(fork::in_order(data)))?;
     if !attr.is_empty() {
