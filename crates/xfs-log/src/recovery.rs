@@ -69,8 +69,8 @@ mod pieces;
 mod refusal;
 mod store;
 
-pub use clean::end_clean_log;
 pub(crate) use clean::unmount_record;
+pub use clean::{end_clean_log, format_log};
 pub use intent::{FreedInodes, Intent, IntentRecovery, finish_intents};
 pub use refusal::{RecoveryError, Refusal};
 

@@ -22,6 +22,7 @@ mod damage;
 mod digest;
 mod error;
 mod fork;
+mod log;
 mod mapped;
 mod model;
 mod overlay;

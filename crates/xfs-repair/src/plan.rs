@@ -40,6 +40,8 @@ pub enum LogOutcome {
     Replayed,
     /// The log was replayed. Open work could not be finished; the rules answer what it left.
     ReplayedInPart,
+    /// The log could not be used, and was made empty.
+    Formatted,
 }
 
 impl LogOutcome {
@@ -50,6 +52,7 @@ impl LogOutcome {
             Self::Clean => "clean",
             Self::Replayed => "replayed",
             Self::ReplayedInPart => "replayed-in-part",
+            Self::Formatted => "formatted",
         }
     }
 }

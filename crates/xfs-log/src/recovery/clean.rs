@@ -20,6 +20,8 @@ use crate::device::{LogDevice, LogGeometry};
 use crate::state::{LogState, START, find_head_and_tail};
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
+/// The number of blocks of a log that are formatted by one write.
+const FORMATTED_BLOCKS: u32 = 2048;
 
 /// Marks a log clean, after all its changes were written to their home locations on disk.
 pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
@@ -54,6 +56,33 @@ pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
     let state = find_head_and_tail(&log)?;
     assert!(state.clean, "end_clean_log on a dirty log would lose its changes");
     mark_clean(&log.with_uuid(uuid), &state)
+}
+
+/// Overwrites a whole log with an empty one, which begins in cycle `cycle`. All its changes are
+/// lost. This is for a repair of a log that cannot be replayed, or that is older than the volume.
+/// Every LSN of the volume must be of an earlier cycle.
+///
+/// # Errors
+///
+/// Returns the error of writing the log.
+///
+/// # Panics
+///
+/// Panics for a cycle below 2: the rest of the log gets the cycle before, which is not 0.
+pub fn format_log(log: &LogDevice, cycle: u32) -> Result<()> {
+    assert!(cycle >= 2, "the cycle before the first one is not 0");
+    let mut at = 0;
+    while at < log.length_blocks() {
+        let count = (log.length_blocks() - at).min(FORMATTED_BLOCKS);
+        let mut bytes = Vec::with_capacity(count as usize * BLOCK);
+        for _ in 0..count {
+            bytes.extend_from_slice(&(cycle - 1).to_be_bytes());
+            bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        }
+        log.write_blocks(at, &bytes, Durability::Cached)?;
+        at += count;
+    }
+    write_unmount(log, Lsn::new(cycle, 0))
 }
 
 /// Prepares a log for writing from its head on: clears blocks of torn records after the head.

@@ -585,3 +585,20 @@ fn hostile_logs_never_panic() {
         let _ = bench.replay();
     }
 }
+
+#[test]
+fn formatted_log_is_clean_in_its_cycle_whatever_it_held() {
+    for fill in [0, 0xff, 0x5a] {
+        let device: SharedDevice = Arc::new(xfs_testkit::CowDevice::new(Arc::new(golden())));
+        let mut sector = [0; 512];
+        device.read_at(0, &mut sector).unwrap();
+        let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
+        let log = LogDevice::new(device.clone(), &superblock).unwrap();
+        let noise = vec![fill; log.length_blocks() as usize * 512];
+        log.write_blocks(0, &noise, xfs_device::Durability::Cached).unwrap();
+        super::format_log(&log, 7).unwrap();
+        let state = find_head_and_tail(&log).unwrap();
+        assert!(state.clean && !state.is_blank, "{state:?}");
+        assert_eq!((state.head.cycle(), state.tail), (7, state.head));
+    }
+}

@@ -121,6 +121,15 @@ fn repair(
             patient.act(Action::new(RULE, place, codes, "all fields but the LSN"));
             return Ok(());
         }
+        InodeState::Sound(core)
+            if codes.contains(&Code::InodeFlags) || codes.contains(&Code::InodeFeature) =>
+        {
+            let core = fields::with_possible_flags(core, patient.superblock());
+            patient.write_inode(&core, &found.bytes)?;
+            let keeps = "all fields but the flags that this inode cannot have";
+            patient.act(Action::new(RULE, place, codes, keeps));
+            return Ok(());
+        }
         InodeState::Sound(_) => return Ok(()),
         InodeState::Doubtful(..) | InodeState::Gone(_) => {}
     }

@@ -31,16 +31,24 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         superblock.incompat.remove(IncompatFeatures::NEEDSREPAIR);
         superblock.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
     }
-    let superblock = with_realtime_inodes(patient, superblock);
+    let mut superblock = with_realtime_inodes(patient, superblock);
     patient.set_superblock(superblock.clone());
-    if is_marked || !holds(patient, AgNumber(0)) {
+    let is_first = |code: &Code| matches!(code, Code::SbUnused | Code::SbField | Code::SbLsn);
+    let first: Vec<Code> =
+        damage.codes_of_group(AgNumber(0)).into_iter().filter(is_first).collect();
+    if !first.is_empty() {
+        clear_unused(&mut superblock);
+        patient.set_superblock(superblock.clone());
+    }
+    if is_marked || !first.is_empty() || !holds(patient, AgNumber(0)) {
         write(patient, AgNumber(0), &superblock)?;
-        let codes: Vec<Code> = damage.volume.iter().map(|finding| finding.code).collect();
+        let mut codes: Vec<Code> = damage.volume.iter().map(|finding| finding.code).collect();
+        codes.extend(first);
         let keeps = "all fields of the superblock, from its sector or its copies";
         patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), codes, keeps));
     }
-    let is_copy = |code: &Code| matches!(code, Code::SbCopy | Code::SbCopyDamaged);
-    let copies: Vec<AgNumber> = damage.groups.keys().copied().collect();
+    let is_copy = |code: &Code| matches!(code, Code::SbCopy | Code::SbCopyDamaged | Code::SbUnused);
+    let copies: Vec<AgNumber> = damage.groups.keys().copied().filter(|group| group.0 > 0).collect();
     for group in copies {
         let codes: Vec<Code> = damage.codes_of_group(group).into_iter().filter(is_copy).collect();
         if codes.is_empty() {
@@ -53,6 +61,21 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     }
     Ok(())
 }
+
+/// Clears the fields that have no meaning on this volume: flags that a finished volume does not have,
+/// and sizes of a realtime device that it does not have.
+const fn clear_unused(superblock: &mut Superblock) {
+    superblock.in_progress = false;
+    superblock.quota_flags &= KNOWN_QUOTA_FLAGS;
+    if superblock.realtime_blocks == 0 {
+        superblock.realtime_extents = 0;
+        superblock.realtime_bitmap_blocks = 0;
+        superblock.free_realtime_extents = 0;
+    }
+}
+
+/// The flags for the state of quota that a volume of version 5 may have.
+const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 
 /// Returns the superblock with the inodes of the realtime bitmap and summary, which mkfs.xfs leaves
 /// out of the copies. They follow the root inode, no directory names them, and nobody has a right

@@ -62,7 +62,7 @@ fn totals(plan: &Plan) -> String {
 /// Prints the actions and what stays damaged.
 fn print_body(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     match plan.log {
-        LogOutcome::Clean => {}
+        LogOutcome::Clean | LogOutcome::Formatted => {}
         LogOutcome::Replayed => writeln!(out, "the log is replayed")?,
         LogOutcome::ReplayedInPart => {
             writeln!(out, "the log is replayed; open work in it is dropped")?;

@@ -13,7 +13,7 @@ use xfs_format::inode::{
     InodeFlags, InodeFlags2, verify_checksum,
 };
 use xfs_format::symlink::MAX_TARGET_BYTES;
-use xfs_format::{Check, InodeNumber, Lsn};
+use xfs_format::{Check, InodeNumber, Lsn, Superblock};
 use zerocopy::FromBytes;
 
 use crate::model::ModelName;
@@ -21,6 +21,9 @@ use crate::patient::Patient;
 
 /// The version of all inodes of a v5 volume.
 const VERSION: u8 = 3;
+
+/// The bit of the first word of flags that no flag has.
+const UNKNOWN_FLAG: u16 = 1 << 15;
 
 /// The most fields of one inode that are set.
 const MOST_FIELDS: u32 = 24;
@@ -65,6 +68,50 @@ pub(super) fn is_this_inode(patient: &Patient, found: &InodeEvidence) -> bool {
         disk.uuid == patient.geometry().meta_uuid.into_bytes(),
     ];
     right.into_iter().filter(|is_right| *is_right).count() >= 3
+}
+
+/// Returns a core without the flags that do not exist, or that the type of the file cannot have.
+/// A hint without its flag is cleared.
+pub(super) fn with_possible_flags(core: &InodeCore, superblock: &Superblock) -> InodeCore {
+    let of_directories = InodeFlags::RTINHERIT
+        | InodeFlags::PROJINHERIT
+        | InodeFlags::NOSYMLINKS
+        | InodeFlags::EXTSZINHERIT;
+    let of_files = InodeFlags::REALTIME | InodeFlags::EXTSIZE;
+    let known2 = InodeFlags2::DAX
+        | InodeFlags2::REFLINK
+        | InodeFlags2::COWEXTSIZE
+        | InodeFlags2::BIGTIME
+        | InodeFlags2::NREXT64
+        | InodeFlags2::METADATA;
+    let mut core = core.clone();
+    let (is_directory, is_file) = (
+        core.file_type() == Some(FileType::Directory),
+        core.file_type() == Some(FileType::Regular),
+    );
+    core.flags = InodeFlags::from_bits_retain(core.flags.bits() & !UNKNOWN_FLAG);
+    core.flags2 = InodeFlags2::from_bits_retain(core.flags2.bits() & known2.bits());
+    let mut impossible = InodeFlags::from_bits_retain(0);
+    if core.number != superblock.realtime_bitmap_inode {
+        impossible |= InodeFlags::NEWRTBM;
+    }
+    if !is_directory {
+        impossible |= of_directories;
+    }
+    if !is_file {
+        impossible |= of_files;
+    }
+    if !superblock.has_realtime() {
+        impossible |= InodeFlags::REALTIME;
+    }
+    core.flags = InodeFlags::from_bits_retain(core.flags.bits() & !impossible.bits());
+    if !is_directory && !is_file {
+        core.flags2 = InodeFlags2::from_bits_retain(core.flags2.bits() & !InodeFlags2::DAX.bits());
+    }
+    if !core.flags.intersects(InodeFlags::EXTSIZE | InodeFlags::EXTSZINHERIT) {
+        core.extent_size_hint_blocks = 0;
+    }
+    core
 }
 
 /// Sets the fields of an inode that fail a check. Returns the sealed bytes, or `None` if a field

@@ -1,0 +1,142 @@
+//! The log as the first part of a repair: replayed, or made empty.
+//!
+//! Owns: the decision between the two. Does **not** own: recovery (`xfs-log`, and the layers above
+//! it, which the caller provides).
+//!
+//! | the log | what happens | loses something |
+//! |---|---|---|
+//! | clean, and no older than the volume | nothing | no |
+//! | dirty | it is replayed, and open work is finished | no |
+//! | dirty, and open work cannot be finished | it is replayed without that work | no |
+//! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
+//! | damaged | it is made empty in a later cycle | yes |
+//!
+//! A log is older than the volume if it was zeroed, or belongs to an earlier state of the volume.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use xfs_check::{Code, Place};
+use xfs_device::{OverlayDevice, SharedDevice};
+use xfs_format::{BlockKind, Lsn, Superblock, VerifyContext};
+use xfs_log::{LogDevice, LogState};
+
+use crate::action::Action;
+use crate::error::{RepairError, Result};
+use crate::plan::LogOutcome;
+use crate::planning::LogReplay;
+use crate::undo::read_device;
+
+/// The headers of a group that have an LSN, with the sector of each.
+const HEADERS: [(u32, BlockKind); 3] =
+    [(0, BlockKind::Superblock), (1, BlockKind::Agf), (2, BlockKind::Agi)];
+
+/// Makes the log of a volume clean.
+pub(crate) struct SettleLog<'a> {
+    /// The overlay.
+    pub(crate) device: &'a SharedDevice,
+    pub(crate) superblock: &'a Superblock,
+    pub(crate) replay: &'a dyn LogReplay,
+    pub(crate) allow_loss: bool,
+}
+
+impl SettleLog<'_> {
+    /// Makes the log clean, in the overlay. Returns what was done, and an action if the log was made
+    /// empty.
+    pub(crate) fn run(&self) -> Result<(LogOutcome, Option<Action>)> {
+        let newest = self.newest_lsn();
+        let settled = match self.state() {
+            Ok(state) if state.clean && newest <= state.head => {
+                return Ok((LogOutcome::Clean, None));
+            }
+            Ok(state) if state.clean => {
+                let keeps =
+                    "nothing of the log, which is older than the volume and holds no change";
+                return self.format(newest, Action::new(RULE, Place::default(), codes(), keeps));
+            }
+            Ok(_) => self.replay_dirty(),
+            Err(error) => Err(error),
+        };
+        match settled {
+            Ok(outcome) => Ok((outcome, None)),
+            Err(RepairError::Log(why)) if self.allow_loss => {
+                let keeps = format!("nothing of the log, because {why}");
+                let what = "the changes that only the log has";
+                let action = Action::new(RULE, Place::default(), codes(), keeps);
+                self.format(newest, action.losing(None, what))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn log(&self) -> Result<LogDevice> {
+        LogDevice::new(self.device.clone(), self.superblock).map_err(|error| failed(&error))
+    }
+
+    fn state(&self) -> Result<LogState> {
+        xfs_log::find_head_and_tail(&self.log()?).map_err(|error| failed(&error))
+    }
+
+    /// Replays a dirty log. If work that a crash left open cannot be finished, the log is replayed
+    /// without it: the damage that this work leaves is repaired like any other.
+    fn replay_dirty(&self) -> Result<LogOutcome> {
+        // A recovery that fails half way must leave no trace, so it runs in an overlay of its own.
+        let most_bytes = xfs_log::MAX_REPLAY_BYTES;
+        let trial = Arc::new(OverlayDevice::new(self.device.clone(), most_bytes));
+        if let Ok(outcome) = self.replay.replay(trial.clone()) {
+            let written = trial.write_back(&[]);
+            written.map_err(|error| RepairError::Io { offset: 0, error })?;
+            return Ok(outcome);
+        }
+        let log = self.log()?;
+        let replayed = xfs_log::replay_all(self.device.clone(), &log, self.superblock);
+        let replayed = replayed.map_err(|error| failed(&error))?;
+        replayed.write_back_without_work(&log).map_err(|error| failed(&error))?;
+        Ok(LogOutcome::ReplayedInPart)
+    }
+
+    /// Makes the log empty, in a cycle after every LSN of the volume.
+    fn format(&self, newest: Lsn, action: Action) -> Result<(LogOutcome, Option<Action>)> {
+        // Other structures may be a little newer than the headers of the groups.
+        let cycle = newest.cycle().saturating_add(2);
+        xfs_log::format_log(&self.log()?, cycle).map_err(|error| failed(&error))?;
+        Ok((LogOutcome::Formatted, Some(action)))
+    }
+
+    /// Returns the newest LSN of the headers of all groups that pass their checks.
+    fn newest_lsn(&self) -> Lsn {
+        let geometry = &self.superblock.geometry;
+        let context = VerifyContext { geometry, log_head: None };
+        let mut newest = self.superblock.lsn;
+        for group in geometry.groups() {
+            for (sector, kind) in HEADERS {
+                let at = geometry.header_disk_addr(group, sector);
+                let mut bytes = vec![0; geometry.sector_size as usize];
+                let is_read = read_device(&**self.device, at.0 * 512, &mut bytes).is_ok();
+                if is_read
+                    && kind.verify(&bytes, at, &context).is_ok()
+                    && let Some(lsn) = xfs_format::kind::find_lsn(&bytes, geometry)
+                    && !lsn.is_null()
+                {
+                    newest = newest.max(lsn);
+                }
+            }
+        }
+        newest
+    }
+}
+
+/// The name of the rule that makes a log empty.
+const RULE: &str = "log.format";
+
+/// Returns the codes of the findings that an old log causes.
+fn codes() -> Vec<Code> {
+    vec![Code::SbLsn]
+}
+
+fn failed(error: &dyn Display) -> RepairError {
+    RepairError::Log(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

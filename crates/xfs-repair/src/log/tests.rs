@@ -1,0 +1,42 @@
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability};
+use xfs_testkit::{CowDevice, golden};
+
+use crate::error::RepairError;
+use crate::plan::LogOutcome;
+use crate::planning::{PlanOptions, plan_repair};
+use crate::testing::{CleanLog, superblock_of};
+
+/// Returns the golden image with a byte repeated over its whole log.
+fn with_log_of(fill: u8) -> Arc<CowDevice> {
+    let device = CowDevice::new(Arc::new(golden()));
+    let mut sector = [0; 512];
+    device.read_at(0, &mut sector).unwrap();
+    let superblock = superblock_of(&sector);
+    let geometry = &superblock.geometry;
+    let start = geometry.block_disk_addr(superblock.log_start).unwrap().0 * 512;
+    let length = (superblock.log_blocks << geometry.block_log) as usize;
+    device.write_at(start, &vec![fill; length], Durability::Cached).unwrap();
+    Arc::new(device)
+}
+
+#[test]
+fn zeroed_log_is_made_empty_in_a_later_cycle() {
+    let rehearsal = plan_repair(with_log_of(0), PlanOptions::new(&CleanLog), &()).unwrap();
+    let plan = rehearsal.plan();
+    assert_eq!(plan.log, LogOutcome::Formatted);
+    assert!(plan.leaves_clean() && !plan.is_lossy(), "{:?}", plan.left);
+}
+
+#[test]
+fn damaged_log_needs_allow_loss() {
+    let device = with_log_of(0x5a);
+    let error = plan_repair(device.clone(), PlanOptions::new(&CleanLog), &()).err().unwrap();
+    assert!(matches!(error, RepairError::Log(_)), "{error}");
+    let mut options = PlanOptions::new(&CleanLog);
+    options.allow_loss = true;
+    let rehearsal = plan_repair(device, options, &()).unwrap();
+    assert_eq!(rehearsal.plan().log, LogOutcome::Formatted);
+    assert!(rehearsal.plan().leaves_clean() && rehearsal.plan().is_lossy());
+}
