@@ -4,4 +4,5 @@ mod inodes;
 mod logical;
 mod physical;
 mod seeded;
+mod trial;
 mod volume;
