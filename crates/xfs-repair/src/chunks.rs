@@ -3,9 +3,10 @@
 //! Owns: the chunks and their masks. Does **not** own: the inode btrees, which rule `space` builds
 //! from the chunks.
 //!
-//! If the inode btree is damaged, a chunk is believed if a record of a leaf, the reverse map or its
-//! own inodes prove it. An inode proves itself by its checksum and by its number, which is its
-//! place. A chunk that only free inodes prove is left over from a chunk that was freed.
+//! If the inode btree is damaged, or lacks a chunk of the reverse map, a chunk is believed if a
+//! record of a leaf, the reverse map or its own inodes prove it. An inode proves itself by its
+//! checksum and by its number, which is its place. A chunk that only free inodes prove is left over
+//! from a chunk that was freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,7 @@ pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
     let is_free_whole = !has_free_tree || free.is_some_and(|tree| tree.is_whole);
     found.is_whole = is_free_whole && all.as_ref().is_some_and(|tree| tree.is_whole);
     found.chunks = match all {
-        Some(all) if all.is_whole => all.records,
+        Some(all) if all.is_whole && has_all_mapped(patient, number, &all.records) => all.records,
         _ => {
             let mut records = trees::read::<InodeChunks>(patient, number, root).records;
             if has_free_tree {
@@ -54,6 +55,25 @@ pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
         }
     };
     found
+}
+
+/// Returns whether the records have every block that a whole reverse map gives to inodes. A lost
+/// write leaves an inode btree that is sound and lacks the newest chunks.
+fn has_all_mapped(patient: &Patient, number: AgNumber, records: &[InodeChunk]) -> bool {
+    let map = patient.reverse_map(number);
+    if !map.is_whole {
+        return true;
+    }
+    let group = Group::new(patient.geometry(), number).expect("a group of the volume");
+    let per_block = 1_u32 << patient.geometry().inodes_per_block_log;
+    let mut recorded = BTreeSet::new();
+    for record in records {
+        let start = record.start.0;
+        let inodes = (start..start.saturating_add(INODES_PER_CHUNK)).step_by(per_block as usize);
+        recorded.extend(inodes.map(|inode| group.geometry().ag_inode_block(AgInode(inode)).0));
+    }
+    let mut mapped = map.records.iter().filter(|record| record.owner == RmapOwner::Inodes);
+    mapped.all(|record| (record.start.0..record.end().0).all(|block| recorded.contains(&block)))
 }
 
 /// Returns a chunk with its free mask as the inodes on disk say. An inode that cannot be read keeps
