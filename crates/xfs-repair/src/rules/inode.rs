@@ -6,7 +6,7 @@
 //! ```text
 //!  checksum wrong ─→ one bit? ─→ restored
 //!        │ no
-//!  it is this inode ─→ fields that fail a check are set from forks and names ─→ mended
+//!  it is this inode ─→ fields that fail a check are set from forks and names ─→ fixed
 //!        │ no
 //!  gone ─→ the reverse map or a name knows a file ─→ made again: contents and names are kept
 //!        └→ nothing knows it ─→ cleared
@@ -146,7 +146,7 @@ fn repair(
     if !fields::is_this_inode(patient, &found) {
         return recreate(patient, known, &found, codes);
     }
-    if let Some(bytes) = fields::mend(patient, known.names(number), &found) {
+    if let Some(bytes) = fields::correct(patient, known.names(number), &found) {
         patient.write_raw_inode(number, &bytes)?;
         for kind in [ForkKind::Data, ForkKind::Attr] {
             fork::rebuild(patient, number, kind)?;

@@ -116,7 +116,7 @@ pub(super) fn with_possible_flags(core: &InodeCore, superblock: &Superblock) -> 
 
 /// Sets the fields of an inode that fail a check. Returns the sealed bytes, or `None` if a field
 /// has no candidate.
-pub(super) fn mend(
+pub(super) fn correct(
     patient: &Patient,
     names: &[ModelName],
     found: &InodeEvidence,
