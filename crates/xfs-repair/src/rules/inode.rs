@@ -217,8 +217,8 @@ fn free_position(chunk: &mut InodeChunk, inode: AgInode) {
     }
 }
 
-/// Makes an inode again that is gone, from the names that lead to it and from the reverse map. Clears
-/// it if neither knows a regular file. A directory is left to its own rule.
+/// Makes an inode again that is gone, from the names that lead to it and from the reverse map.
+/// Clears it if neither knows a regular file. A directory is left to its own rule.
 fn recreate(
     patient: &mut Patient,
     known: &Known,
@@ -264,8 +264,8 @@ fn recreate(
     Ok(())
 }
 
-/// Returns the core of a regular file of which only contents and names are known. Its owner is root,
-/// and nobody else can read it.
+/// Returns the core of a regular file of which only contents and names are known. Its owner is
+/// root, and nobody else can read it.
 fn new_file(patient: &Patient, number: InodeNumber, links: u32, size: u64) -> InodeCore {
     let mut flags2 = InodeFlags2::empty();
     let has = |feature| patient.geometry().has_incompat(feature);

@@ -1,4 +1,5 @@
-//! Seeded damage to any metadata block of the golden image. Each repair must end with a clean volume.
+//! Seeded damage to any metadata block of the golden image. Each repair must end with a clean
+//! volume.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -131,8 +132,8 @@ fn damage(volume: &TestVolume, prng: &mut Prng) -> String {
     format!("{verb} in {kind} at {}, offset {offset}", target.at)
 }
 
-/// Damages the golden image by a seed, and repairs it with losses allowed. Returns the findings that
-/// are left.
+/// Damages the golden image by a seed, and repairs it with losses allowed. Returns the findings
+/// that are left.
 fn check_seed(seed: u64) -> Result<(), String> {
     let mut prng = Prng::new(seed);
     let volume = TestVolume::golden();
