@@ -5,6 +5,7 @@
 //! the page is written. Records of suites that this chore cannot run are added by hand. Does
 //! **not** own: the text around the tables.
 
+mod counted;
 mod pjdfstest;
 mod record;
 mod suites;
@@ -31,7 +32,8 @@ pub(crate) struct Options {
     /// Run one kind of tests on this machine, and record the result
     #[arg(long, value_name = "KIND", value_enum)]
     run: Option<Kind>,
-    /// The seeds of crash, agreement, replay and recovery, such as 0..300, instead of the default
+    /// The seeds of crash, agreement, replay, recovery, damage and repair, such as 0..300, instead
+    /// of the default
     #[arg(long, value_name = "N..M", requires = "run")]
     seeds: Option<String>,
     /// Executions of each fuzz target
@@ -63,6 +65,12 @@ pub(crate) enum Kind {
     Matrix,
     /// Executions of all fuzz targets
     Fuzz,
+    /// Damaged volumes, judged by `ferroxfs check` and by xfs_repair; needs root
+    Damage,
+    /// Damaged volumes, repaired by `ferroxfs repair` and by xfs_repair; needs root
+    Repair,
+    /// Recovered power cuts, judged by `ferroxfs check` alone; needs root
+    CrashStates,
 }
 
 impl Kind {
@@ -78,6 +86,9 @@ impl Kind {
             Self::Recovery => "Recovery of the kernel's log",
             Self::Matrix => "Reading over a matrix of geometries",
             Self::Fuzz => "Fuzzing",
+            Self::Damage => "Damaged volumes",
+            Self::Repair => "Repairs",
+            Self::CrashStates => "Silence of the checker after power cuts",
         }
     }
 
@@ -98,6 +109,17 @@ impl Kind {
             Self::Recovery => "Our recovery gives the volume of the kernel's recovery.",
             Self::Matrix => "Inodes, contents and attributes are those that the kernel shows.",
             Self::Fuzz => "No input of any target causes a panic or a hang.",
+            Self::Damage => {
+                "Whatever `xfs_repair -n` notices on a damaged volume, `ferroxfs check` notices, \
+                 apart from the differences in [the checker](internals/check.md)."
+            }
+            Self::Repair => {
+                "In no trial does `ferroxfs repair` keep less than xfs_repair, and each volume is \
+                 clean after one run, by `ferroxfs check` and by `xfs_repair -n`."
+            }
+            Self::CrashStates => {
+                "After the recovery of any power cut, `ferroxfs check` finds nothing above `preen`."
+            }
         }
     }
 
@@ -119,6 +141,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
             Kind::Xfstests | Kind::Locks => return Err(Error::ByHand(kind.records())),
             Kind::Pjdfstest => pjdfstest::run(root, options.program.as_deref())?,
             Kind::Fuzz => vec![suites::fuzz(root, options.rounds)?],
+            Kind::Damage => vec![counted::damage(options.seeds.as_deref())?],
+            Kind::Repair => counted::repairs(options.seeds.as_deref())?,
+            Kind::CrashStates => vec![counted::crash_states(options.seeds.as_deref())?],
             kind => vec![suites::tests(kind, options.seeds.as_deref())?],
         };
         let mut records = record::load(root, &kind.records())?;

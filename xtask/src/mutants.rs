@@ -12,7 +12,7 @@ mod list;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::command;
 use crate::error::Error;
@@ -51,13 +51,14 @@ enum RunOutcome {
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let source = root.join("target/mutants");
     copy(root, &source)?;
-    let (outcome, _) = work(root, &source, 0)?;
-    if outcome != RunOutcome::Missed {
-        return Err(Error::Mutants(format!("a build without a mistake gives {outcome:?}")));
+    let program = build(root, &source)?;
+    let unchanged = work(root, &program, 0)?;
+    if unchanged != RunOutcome::Missed {
+        return Err(Error::Mutants(format!("a build without a mistake gives {unchanged:?}")));
     }
     let mut results = Vec::new();
     for (number, mutant) in (1..).zip(MUTANTS) {
-        let (outcome, _) = work(root, &source, number)?;
+        let outcome = work(root, &program, number)?;
         println!("{number}: {}: {outcome:?}", mutant.mistake);
         results.push((mutant, outcome));
     }
@@ -66,7 +67,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     println!("wrote {PAGE}");
     let missed: Vec<&str> = results
         .iter()
-        .filter(|(_, outcome)| !matches!(outcome, RunOutcome::Found(_)))
+        .filter(|(_, outcome)| *outcome == RunOutcome::Missed)
         .map(|(mutant, _)| mutant.mistake)
         .collect();
     match missed.as_slice() {
@@ -133,23 +134,30 @@ fn with_mistake(text: &str, number: u32, mutant: &Mutant) -> Result<String, Erro
     Ok(text.replacen(right, &new, 1))
 }
 
-/// Runs the operations with one mistake; 0 is none. Returns the outcome and the lines.
-fn work(root: &Path, source: &Path, number: u32) -> Result<(RunOutcome, Vec<String>), Error> {
+/// Builds the operations with all mistakes. Returns the path of the program.
+fn build(root: &Path, source: &Path) -> Result<PathBuf, Error> {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--no-run", "--package", "xfs-oracle", "--test", "work"]);
+    cargo.arg("--message-format=json-render-diagnostics");
+    cargo.env("CARGO_TARGET_DIR", target(root)).current_dir(source);
+    let messages = command::output(&mut cargo)?;
+    let program = messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message.get("executable")?.as_str().map(PathBuf::from)
+    });
+    program.ok_or_else(|| Error::Mutants("cargo names no program".to_owned()))
+}
+
+/// Runs the operations with one mistake; 0 is none.
+fn work(root: &Path, program: &Path, number: u32) -> Result<RunOutcome, Error> {
     let mut timed = Command::new("timeout");
-    timed.arg(MOST_SECONDS);
-    // A build of all mistakes takes longer than a run.
-    let mut run = if number == 0 { command::cargo() } else { timed };
-    if number != 0 {
-        run.arg(command::cargo().get_program());
-    }
-    run.args(["test", "--quiet", "--package", "xfs-oracle", "--test", "work"]);
-    run.env("FERROXFS_MUTANT", number.to_string());
-    run.env("FERROXFS_ORACLES", oracles::folder(root));
-    run.env("CARGO_TARGET_DIR", target(root)).current_dir(source);
+    timed.arg(MOST_SECONDS).arg(program);
+    timed.env("FERROXFS_MUTANT", number.to_string());
+    timed.env("FERROXFS_ORACLES", oracles::folder(root));
+    timed.stderr(Stdio::null());
     let mut lines = Vec::new();
-    let status = command::run_lines(&mut run, |line| lines.push(line.to_owned()))?;
-    let outcome = outcome(&lines, status.success());
-    Ok((outcome, lines))
+    let status = command::run_lines(&mut timed, |line| lines.push(line.to_owned()))?;
+    Ok(outcome(&lines, status.success()))
 }
 
 /// Returns the folder of the builds. The copy shares it, because most of what is built is the code
@@ -167,10 +175,14 @@ fn outcome(lines: &[String], is_success: bool) -> RunOutcome {
     let mut codes: Vec<String> = lines.iter().filter_map(code).collect();
     codes.sort();
     codes.dedup();
-    let stop = lines.iter().find_map(|line| line.strip_prefix("stopped: "));
+    let stop = |line: &String| {
+        let is_stop = line.starts_with("stopped: ") || line.starts_with("skipped: ");
+        is_stop.then(|| line.clone())
+    };
+    let stop = lines.iter().find_map(stop);
     match (codes.is_empty(), stop) {
         (false, _) => RunOutcome::Found(codes),
-        (true, Some(stop)) => RunOutcome::Stopped(stop.to_owned()),
+        (true, Some(stop)) => RunOutcome::Stopped(stop),
         (true, None) if is_success => RunOutcome::Missed,
         (true, None) => RunOutcome::Stopped("the run has no result".to_owned()),
     }
@@ -194,7 +206,7 @@ fn page(results: &[(&Mutant, RunOutcome)]) -> String {
             RunOutcome::Found(codes) => {
                 codes.iter().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", ")
             }
-            RunOutcome::Stopped(why) => format!("none: the library stops: {}", plain(why)),
+            RunOutcome::Stopped(why) => format!("none, because the run stopped: {}", plain(why)),
             RunOutcome::Missed => "**none**".to_owned(),
         };
         writeln!(text, "| {number} | `{}` | {} | {shown} |", mutant.file, mutant.mistake)
@@ -231,7 +243,7 @@ mod tests {
             lines("found: churn: check: agf.freeblks: group 1: 5, expected 6\nstopped: x: y");
         assert_eq!(outcome(&found, false), RunOutcome::Found(vec!["agf.freeblks".to_owned()]));
         let stopped = lines("stopped: churn: shut down");
-        assert_eq!(outcome(&stopped, false), RunOutcome::Stopped("churn: shut down".to_owned()));
+        assert_eq!(outcome(&stopped, false), RunOutcome::Stopped(stopped.concat()));
         assert_eq!(outcome(&[], true), RunOutcome::Missed);
     }
 }

@@ -2,6 +2,7 @@
 
 use core::mem::{offset_of, size_of};
 
+use xfs_format::features::{Features2, VersionFlags};
 use xfs_format::superblock::{Superblock, SuperblockDisk, SuperblockError};
 use xfs_format::{AgNumber, BlockKind, DiskAddr, IncompatFeatures, InodeNumber, StructureAddress};
 use zerocopy::FromBytes;
@@ -54,6 +55,18 @@ fn unused(volume: Volume<'_>, at: DiskAddr, sector: &[u8], findings: &mut Findin
             let place = Place::of_address(at, volume.geometry());
             let found =
                 format!("{found} {what} of a realtime device that the volume does not have");
+            findings.push(Finding::new(Code::SbUnused, place, found));
+        }
+    }
+    if let Ok((disk, _)) = SuperblockDisk::read_from_prefix(sector) {
+        let (version, features) = (disk.version.get(), disk.features2.get());
+        // The lowest four bits are the number of the version.
+        let is_known = VersionFlags::from_bits(version & !0xf).is_some()
+            && Features2::from_bits(features).is_some();
+        if !is_known {
+            let place = Place::of_address(at, volume.geometry());
+            let found =
+                format!("version {version:#x} and features {features:#x} have unknown bits");
             findings.push(Finding::new(Code::SbUnused, place, found));
         }
     }

@@ -151,6 +151,12 @@ impl<T: Facts> Pass<'_, T> {
             let found = format!("a {:?} of {} bytes", inode.file_type, core.size);
             self.findings.push(Finding::new(Code::InodeSize, place, found).expected("0"));
         }
+        // The kernel accepts this format without a fork, because inodes of new clusters have it.
+        if !core.has_attr_fork() && core.attr_format == ForkFormat::Device {
+            let found = "the attribute fork, which does not exist, has the format of a device";
+            let finding = Finding::new(Code::InodeFormat, place, found);
+            self.findings.push(finding.expected("the format of extents"));
+        }
         if core.nlink != 0 && !core.next_unlinked.is_null() {
             let found = format!("a linked inode leads to inode {} of a list", core.next_unlinked.0);
             self.findings.push(Finding::new(Code::InodeUnlinked, place, found).expected("none"));

@@ -183,25 +183,67 @@ fn reference_count_that_is_one_too_high_is_found() {
     assert!(found.contains(&Code::RefcCount), "{found:?}");
 }
 
-#[test]
-fn file_on_a_realtime_device_that_does_not_exist_is_found() {
-    let mut image = golden();
+/// Returns the place of the first regular file of the first chunk that has blocks.
+fn first_file(image: &Image) -> DiskAddr {
     let geometry = image.geometry();
-    let group = Group::of(&image, AgNumber(0));
-    let chunks = image.bytes(group.leaf(&image, BtreeKind::Inode), BLOCK_BYTES).expect("a leaf");
+    let group = Group::of(image, AgNumber(0));
+    let chunks = image.bytes(group.leaf(image, BtreeKind::Inode), BLOCK_BYTES).expect("a leaf");
     let records = BtreeKind::Inode.layout().header_bytes();
     let start = u32::from_be_bytes(chunks[records..records + 4].try_into().expect("a word"));
-    // The first regular file of the first chunk.
-    let at = (start..start + 64)
+    (start..start + 64)
         .filter_map(|inode| {
             geometry.inode_location(geometry.join_inode(AgNumber(0), AgInode(inode)))
         })
         .map(|place| DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512))
-        .find(|at| image.bytes(*at, 4).is_some_and(|inode| inode[2] >> 4 == 0o10))
-        .expect("a chunk has a regular file");
-    image.edit(at, SECTOR_BYTES, BlockKind::InodeCluster, |inode| inode[91] |= 1);
+        .find(|at| {
+            let inode = image.bytes(*at, 128);
+            inode.is_some_and(|inode| inode[2] >> 4 == 0o10 && inode[71] != 0)
+        })
+        .expect("a chunk has a regular file with blocks")
+}
+
+/// Changes the first regular file with blocks, and checks that the report has a finding with this
+/// code.
+fn check_changed_file(change: impl Fn(&mut [u8]), code: Code) {
+    let mut image = golden();
+    let at = first_file(&image);
+    image.edit(at, SECTOR_BYTES, BlockKind::InodeCluster, change);
     let found = codes(&image);
-    assert!(found.contains(&Code::InodeFeature), "{found:?}");
+    assert!(found.contains(&code), "{found:?}");
+}
+
+#[test]
+fn file_on_a_realtime_device_that_does_not_exist_is_found() {
+    check_changed_file(|inode| inode[91] |= 1, Code::InodeFeature);
+}
+
+#[test]
+fn flag_that_does_not_exist_is_found() {
+    check_changed_file(|inode| inode[90] |= 0x80, Code::InodeFlags);
+    check_changed_file(|inode| inode[120] |= 0x80, Code::InodeFlags);
+}
+
+#[test]
+fn flag_of_directories_in_a_file_is_found() {
+    check_changed_file(|inode| inode[90] |= 4, Code::InodeFlags);
+}
+
+#[test]
+fn linked_inode_with_a_next_inode_of_an_unlinked_list_is_found() {
+    check_changed_file(|inode| inode[96..100].copy_from_slice(&[0, 0, 0, 64]), Code::InodeUnlinked);
+}
+
+#[test]
+fn wrong_count_of_blocks_is_found_beside_attributes_in_the_inode() {
+    check_changed_file(|inode| inode[68] += 1, Code::InodeBlocks);
+}
+
+#[test]
+fn bytes_after_the_last_field_of_the_superblock_are_found() {
+    let mut image = golden();
+    image.edit(DiskAddr(0), SECTOR_BYTES, BlockKind::Superblock, |sector| sector[400] = 1);
+    let found = codes(&image);
+    assert!(found.contains(&Code::SbUnused), "{found:?}");
 }
 
 #[test]

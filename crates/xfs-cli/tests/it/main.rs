@@ -33,6 +33,7 @@ mod outputs;
 mod partitions;
 mod permissions;
 mod progress;
+mod repairing;
 mod replacing;
 mod reproducible;
 mod sandbox;

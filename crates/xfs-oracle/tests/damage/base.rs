@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, XattrFlags};
+use rustix::io::Errno;
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Image, Xfsprogs};
@@ -188,7 +189,8 @@ impl Filler {
         self.attributes("attr-leaf", 15)?;
         self.attributes("attr-node", 260)?;
         self.remote("attr-remote")?;
-        self.holes()
+        self.holes()?;
+        self.partial_chunks()
     }
 
     /// Writes `count` single blocks of a file, with a hole after each.
@@ -247,6 +249,37 @@ impl Filler {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         for index in 0..1200 {
             rustix::fs::fallocate(&file, punch, index * 2 * block, block)?;
+        }
+        Ok(())
+    }
+
+    /// Uses up all space except for pieces that are too small for a whole inode chunk, and makes
+    /// files, whose chunks are then sparse.
+    fn partial_chunks(&self) -> std::io::Result<()> {
+        let file = self.file("filler")?;
+        let (mut length, block) = (0, self.kind.block_bytes);
+        for step in [16 << 20, 1 << 20, 64 << 10, block] {
+            loop {
+                match rustix::fs::fallocate(&file, FallocateFlags::empty(), length, step) {
+                    Ok(()) => length += step,
+                    Err(Errno::NOSPC) => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        // A whole chunk has 64 inodes, a part of one at least 16 KiB.
+        let chunk = 64 * if block == 1024 { 512 } else { 2048 };
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        for piece in 0..400 {
+            rustix::fs::fallocate(&file, punch, piece * 4 * chunk, chunk - block)?;
+        }
+        file.sync_all()?;
+        fs::create_dir(self.path("partial"))?;
+        for index in 0..1000 {
+            match self.file(&format!("partial/{index}")) {
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => break,
+                other => other?,
+            };
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ use judge::{Judge, Verdict};
 /// Number of damages of one volume in a usual run: of fields, and of bytes.
 const USUAL: (usize, u64) = (50, 18);
 /// Number of damages of one volume in a long run.
-const LONG: (usize, u64) = (4000, 720);
+const LONG: (usize, u64) = (1600, 540);
 
 fn main() -> ExitCode {
     let trials = seeds(1).flat_map(|seed| {
@@ -126,12 +126,18 @@ fn chosen(base: &Base, structures: &[structures::DiskStructure], seed: u64) -> V
     let mut random = Random::new(seed);
     let (fields, bytes) = if is_long() { LONG } else { USUAL };
     let mut all = damage::fields(structures);
-    let mut chosen = Vec::new();
-    while chosen.len() < fields && !all.is_empty() {
+    println!(
+        "damages: {} has {} structures, {} damages of fields",
+        base.kind.name,
+        structures.len(),
+        all.len()
+    );
+    let mut damages = ByteDamages { base, structures, random: random.clone() };
+    let mut chosen: Vec<Damage> = (0..bytes).map(|number| damages.next(number)).collect();
+    let most = chosen.len() + fields;
+    while chosen.len() < most && !all.is_empty() {
         let index = random.below(all.len() as u64) as usize;
         chosen.push(all.swap_remove(index));
     }
-    let mut damages = ByteDamages { base, structures, random };
-    chosen.extend((0..bytes).map(|number| damages.next(number)));
     chosen
 }

@@ -19,6 +19,21 @@ struct Churn {
     random: Random,
 }
 
+/// Creates some files and removes one, and closes the volume.
+pub(crate) fn start(volume: Volume) -> Result<()> {
+    let block = volume.geometry().block_size.into();
+    let mode = CreateOptions::new(0o755);
+    let folder = volume.root()?.create("start", &NewKind::Directory, &mode)?;
+    let churn = Churn { folder, block, random: Random::new(0) };
+    for name in ["first", "second", "third"] {
+        write(&churn.create(name)?, &vec![b's'; 5 * block as usize], 0)?;
+    }
+    volume.sync()?;
+    churn.folder.remove_file("second")?;
+    drop(churn);
+    volume.close()
+}
+
 /// Performs the churn in a folder of its own, and closes the volume.
 pub(crate) fn run(volume: Volume, seed: u64) -> Result<()> {
     let block = volume.geometry().block_size.into();

@@ -46,7 +46,7 @@ fn text(error: impl fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// Performs a churn and a history on one volume, and checks the volume after each.
+/// Performs a little work, a churn and a history on one volume, and checks the volume after each.
 fn check(name: &str, seed: u64) -> Result<(), TrialError> {
     let geometry = Geometry::ALL.into_iter().find(|geometry| geometry.name == name);
     let geometry = geometry.ok_or_else(|| text(format!("there is no geometry {name}")))?;
@@ -54,6 +54,8 @@ fn check(name: &str, seed: u64) -> Result<(), TrialError> {
     let image = geometry.make(folder.path())?;
     let file = patiently(|| FileDevice::open(&image.data, xfs_device::OpenOptions::read_only()));
     let device = Arc::new(CowDevice::new(Arc::new(file.map_err(text)?)));
+    // The library itself notices many mistakes in time, and stops. A little work comes first.
+    perform(&device, "start", |volume| churn::start(volume))?;
     perform(&device, "churn", |volume| churn::run(volume, seed))?;
     perform(&device, "history", |volume| history(volume, seed))
 }

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | all entries state another type than the inode | the entries, if the contents do not fit the inode's type |
 //! | several children have one name | the child with both witnesses, then the one with a pointer, then the first entry |
-//! | an entry without a pointer | the link is kept, unless its block is damaged and the child has another name |
+//! | an entry without a pointer | the link is kept, unless the child has other names and the block is damaged or the link count does not ask for it |
 //! | a pointer without an entry | the link is kept if entries of the directory are lost, if the child has no other name, or if the link count asks for it |
 //! | several names of a directory | the one with both witnesses, then the one that `..` confirms |
 //! | a ring of directories | the link with fewer witnesses is cut |
@@ -378,13 +378,15 @@ impl Resolver<'_> {
     /// Returns whether a link is believed, if `others` links of the child are.
     fn is_believed(&self, link: &Link, others: u32) -> bool {
         let Some(child) = self.facts.members.get(&link.child) else { return true };
+        let wants_more = others < child.links && !child.is_directory();
         match link.rank() {
-            4 | 2 => true,
-            3 => {
-                self.has_lost_names(link.directory)
-                    || others == 0
-                    || others < child.links && !child.is_directory()
+            4 => true,
+            // A block of an older state has entries that neither a pointer nor the count knows.
+            2 if self.facts.has_parents && child.has_all_pointers && !child.is_directory() => {
+                others == 0 || wants_more
             }
+            2 => true,
+            3 => self.has_lost_names(link.directory) || others == 0 || wants_more,
             _ => others == 0 || !child.has_all_pointers || !self.facts.has_parents,
         }
     }

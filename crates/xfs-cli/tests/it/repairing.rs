@@ -1,0 +1,196 @@
+//! The command `repair`: plans, applies, undo files, refusals and exit codes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::SeekFrom;
+use serde_json::Value;
+
+use crate::changing::VolumeDir;
+
+/// The offset in bytes of the second sector of the image, which holds the first AGF.
+const AGF: u64 = 512;
+
+/// The blocks of an image that are not zero, by number.
+type Image = BTreeMap<u64, Vec<u8>>;
+
+const BLOCK: usize = 4096;
+
+/// Reads the image of a directory.
+fn image(place: &VolumeDir) -> Image {
+    let file = File::open(place.path("image")).unwrap();
+    let (mut blocks, mut at) = (Image::new(), 0);
+    while let Ok(start) = rustix::fs::seek(&file, SeekFrom::Data(at)) {
+        let end = rustix::fs::seek(&file, SeekFrom::Hole(start)).unwrap();
+        for number in start / BLOCK as u64..end.div_ceil(BLOCK as u64) {
+            let mut block = vec![0; BLOCK];
+            file.read_exact_at(&mut block, number * BLOCK as u64).unwrap();
+            if block.iter().any(|byte| *byte != 0) {
+                blocks.insert(number, block);
+            }
+        }
+        at = end;
+    }
+    blocks
+}
+
+/// Returns a directory with a volume `image` that has some files, and whose first AGF is zeroed, and
+/// the contents of the damaged image.
+fn damaged() -> (VolumeDir, Image) {
+    let place = VolumeDir::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    for number in 0..50 {
+        fs::write(place.path("tree").join(number.to_string()), number.to_string()).unwrap();
+    }
+    place.check(&["import", "tree", "image:/"]);
+    let file = File::options().write(true).open(place.path("image")).unwrap();
+    file.write_all_at(&[0; 512], AGF).unwrap();
+    let broken = image(&place);
+    (place, broken)
+}
+
+/// Runs `repair` and returns its exit code, and what it wrote to standard output and error.
+fn run(place: &VolumeDir, arguments: &[&str]) -> (i32, String) {
+    let output = place.command(&[&["repair"], arguments].concat()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+}
+
+fn check_code(place: &VolumeDir, arguments: &[&str], expected: i32) -> String {
+    let (code, said) = run(place, arguments);
+    assert_eq!(code, expected, "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn clean_volume_is_not_written() {
+    let place = VolumeDir::new();
+    let before = image(&place);
+    check_code(&place, &["--plan", "image"], 0);
+    let said = check_code(&place, &["--yes", "image"], 0);
+    assert_eq!(said, "image: clean, nothing was written\n");
+    assert!(image(&place) == before);
+    assert!(!place.path("image.undo").exists());
+}
+
+#[test]
+fn repair_is_undone_and_resumed_byte_for_byte() {
+    let (place, broken) = damaged();
+    check_code(&place, &["--plan", "image"], 4);
+    assert!(image(&place) == broken, "a plan wrote to the image");
+    let said = check_code(&place, &["--yes", "image"], 1);
+    assert!(said.contains("clean after the repair"), "{said}");
+    let repaired = image(&place);
+    place.check(&["check", "-q", "image"]);
+    check_code(&place, &["--undo", "image.undo", "image"], 0);
+    assert!(image(&place) == broken, "the undo does not end as before");
+    check_code(&place, &["--resume", "image.undo", "image"], 1);
+    assert!(image(&place) == repaired, "the resume does not end as after");
+    let said = check_code(&place, &["--yes", "image"], 8);
+    assert!(said.contains("exists already"), "{said}");
+}
+
+#[test]
+fn plan_is_applied_to_its_image_only() {
+    let (place, broken) = damaged();
+    check_code(&place, &["--plan", "-o", "plan", "image"], 4);
+    let first = fs::read_to_string(place.path("plan")).unwrap();
+    check_code(&place, &["--plan", "-o", "again", "image"], 4);
+    assert_eq!(fs::read_to_string(place.path("again")).unwrap(), first);
+
+    fs::write(place.path("edited"), first.replacen("\"rounds\":", "\"rounds\": ", 1)).unwrap();
+    let said = check_code(&place, &["--apply", "edited", "image"], 8);
+    assert!(said.contains("digest"), "{said}");
+    // One more damage: the plan is of another state of the image.
+    let file = File::options().write(true).open(place.path("image")).unwrap();
+    file.write_all_at(&[0; 512], 2 * AGF).unwrap();
+    let said = check_code(&place, &["--apply", "plan", "image"], 8);
+    assert!(said.contains("does not match the image"), "{said}");
+    file.write_all_at(&broken[&0][1024..1536], 2 * AGF).unwrap();
+    assert!(image(&place) == broken);
+
+    check_code(&place, &["--apply", "plan", "--undo-file", "back", "image"], 1);
+    place.check(&["check", "-q", "image"]);
+    check_code(&place, &["--undo", "back", "image"], 0);
+    assert!(image(&place) == broken);
+}
+
+#[test]
+fn damaged_undo_file_is_refused() {
+    let (place, _) = damaged();
+    check_code(&place, &["--yes", "image"], 1);
+    let repaired = image(&place);
+    let mut undo = fs::read(place.path("image.undo")).unwrap();
+    let middle = undo.len() / 2;
+    undo[middle] ^= 1;
+    fs::write(place.path("image.undo"), undo).unwrap();
+    let said = check_code(&place, &["--undo", "image.undo", "image"], 8);
+    assert!(said.contains("the undo file has a damaged run"), "{said}");
+    assert!(image(&place) == repaired);
+}
+
+#[test]
+fn undo_after_another_change_is_refused() {
+    let (place, _) = damaged();
+    check_code(&place, &["--yes", "image"], 1);
+    place.check(&["mkdir", "image:/later"]);
+    let changed = image(&place);
+    let said = check_code(&place, &["--undo", "image.undo", "image"], 8);
+    assert!(said.contains("another program has changed the volume"), "{said}");
+    assert!(image(&place) == changed);
+}
+
+#[test]
+fn plan_is_read_by_programs() {
+    let (place, _) = damaged();
+    let document = check_code(&place, &["--plan", "--json", "image"], 4);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["schema"], "ferroxfs.repair/1");
+    assert!(!document["actions"].as_array().unwrap().is_empty());
+    assert_eq!(document["left"].as_array().unwrap().len(), 0);
+    let run = &document["runs"][0];
+    assert_ne!(run["before"], run["after"], "{run}");
+}
+
+#[test]
+fn losses_need_a_quarantine() {
+    let (place, broken) = damaged();
+    check_code(&place, &["--yes", "--allow-loss", "image"], 16);
+    fs::create_dir(place.path("full")).unwrap();
+    fs::write(place.path("full/file"), "").unwrap();
+    check_code(&place, &["--yes", "--allow-loss", "--quarantine", "full", "image"], 8);
+    assert!(image(&place) == broken);
+    check_code(&place, &["--yes", "--allow-loss", "--quarantine", "kept", "image"], 1);
+    let manifest = fs::read_to_string(place.path("kept/manifest")).unwrap();
+    let lines: Vec<Value> =
+        manifest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let blocks = fs::read(place.path("kept/blocks")).unwrap();
+    // Every run of the manifest is in `blocks` as it was before the repair.
+    let mut runs = 0;
+    for run in lines.iter().filter(|line| line["kind"] == "overwritten") {
+        let number = |key: &str| run[key].as_u64().unwrap() as usize;
+        let mut kept = blocks[number("position")..][..number("length")].chunks(512);
+        for offset in (number("offset")..).step_by(512) {
+            let Some(kept) = kept.next() else { break };
+            let block = broken.get(&((offset / BLOCK) as u64));
+            let before = block.map_or(&[0; 512][..], |block| &block[offset % BLOCK..][..512]);
+            assert!(before == kept, "the sector at byte {offset}");
+        }
+        runs += 1;
+    }
+    assert!(runs > 0, "{manifest}");
+}
+
+#[test]
+fn image_in_use_is_refused() {
+    let (place, broken) = damaged();
+    let lock = File::open(place.path("image")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for mode in ["--plan", "--yes"] {
+        check_code(&place, &[mode, "image"], 8);
+    }
+    drop(lock);
+    assert!(image(&place) == broken);
+    assert!(!place.path("image.undo").exists());
+}

@@ -1,0 +1,194 @@
+//! Runs of this project's own tests that print how many cases they have judged.
+
+use super::record::RunResult;
+use crate::command;
+use crate::error::Error;
+use crate::oracles;
+use crate::report::Report;
+
+/// The seeds of a run without `--seeds`.
+const CRASH_SEEDS: &str = "0..30";
+const DAMAGE_SEEDS: &str = "0..1";
+
+/// Damages volumes, and compares the checker with xfs_repair.
+pub(super) fn damage(seeds: Option<&str>) -> Result<RunResult, Error> {
+    let (mut result, lines) = run(&["damage"], seeds.unwrap_or(DAMAGE_SEEDS))?;
+    let tally = lines.iter().filter_map(|line| Tally::of(line)).fold(Tally::default(), Tally::sum);
+    let missed = lines.iter().filter(|line| line.starts_with("missed: ")).count() as u64;
+    let Tally { both, ours, theirs, none } = tally;
+    (result.passed, result.failed) = (both + ours + theirs + none - missed, missed);
+    result.note = format!(
+        "noticed by both {both}, only by check {ours}, only by xfs_repair {theirs}, by none {none}"
+    );
+    Ok(result)
+}
+
+/// Checks recovered power cuts with the checker alone.
+pub(super) fn crash_states(seeds: Option<&str>) -> Result<RunResult, Error> {
+    let arguments = ["crash", "--", "recovered_crash_states"];
+    let (mut result, lines) = run(&arguments, seeds.unwrap_or(CRASH_SEEDS))?;
+    result.note = format!("{} histories", result.passed);
+    result.passed = lines.iter().filter_map(|line| states_of(line)).sum();
+    Ok(result)
+}
+
+/// Repairs damaged volumes with our repair and with xfs_repair. Returns one result for each tool,
+/// ours first. A trial of xfs_repair that is not clean after one run has failed.
+pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
+    let (result, lines) = run(&["repair"], seeds.unwrap_or(DAMAGE_SEEDS))?;
+    let mut worse: Vec<&str> = Vec::new();
+    for line in lines.iter().filter_map(|line| line.strip_prefix("worse: ")) {
+        // Several lines may speak of one trial.
+        let trial = line.split(": ").next().unwrap_or(line);
+        if worse.last() != Some(&trial) {
+            worse.push(trial);
+        }
+    }
+    let tools = ["ferroxfs", "xfs_repair"].map(|tool| {
+        let sums = lines.iter().filter_map(|line| RepairSums::of(line, tool));
+        let sums = sums.fold(RepairSums::default(), RepairSums::sum);
+        let is_ours = tool == "ferroxfs";
+        let failed = if is_ours { worse.len() as u64 } else { sums.trials - sums.clean };
+        RunResult {
+            run: format!("{tool}: {}", result.run),
+            passed: sums.trials.saturating_sub(failed),
+            skipped: result.skipped,
+            failed,
+            note: sums.note(),
+        }
+    });
+    Ok(tools.into())
+}
+
+/// The sums of one tool over all trials of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RepairSums {
+    trials: u64,
+    whole: u64,
+    clean: u64,
+    gone: u64,
+    found: u64,
+}
+
+impl RepairSums {
+    /// Returns the numbers in a line of the test about all trials of a tool, such as `repairs: all:
+    /// ferroxfs: 16 trials: 9 whole, 16 clean after one run, 3 names gone, 4 names in lost+found`.
+    fn of(line: &str, tool: &str) -> Option<Self> {
+        let rest = line.strip_prefix("repairs: all: ")?.strip_prefix(tool)?.strip_prefix(": ")?;
+        let (trials, counts) = rest.split_once(" trials: ")?;
+        let number = |name: &str| counts.split(", ").find_map(|part| part.strip_suffix(name));
+        let number = |name: &str| number(name)?.trim().parse::<u64>().ok();
+        Some(Self {
+            trials: trials.parse().ok()?,
+            whole: number("whole")?,
+            clean: number("clean after one run")?,
+            gone: number("names gone")?,
+            found: number("names in lost+found")?,
+        })
+    }
+
+    fn sum(self, other: Self) -> Self {
+        Self {
+            trials: self.trials + other.trials,
+            whole: self.whole + other.whole,
+            clean: self.clean + other.clean,
+            gone: self.gone + other.gone,
+            found: self.found + other.found,
+        }
+    }
+
+    fn note(self) -> String {
+        let Self { whole, clean, gone, found, .. } = self;
+        format!("{whole} whole, {clean} clean, {gone} names gone, {found} in lost+found")
+    }
+}
+
+/// Runs a test of `xfs-oracle` in its long form. Returns the counts of its trials, and its lines.
+fn run(test: &[&str], seeds: &str) -> Result<(RunResult, Vec<String>), Error> {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--package", "xfs-oracle", "--test"]).args(test);
+    let root = crate::workspace_root();
+    cargo.env("FERROXFS_ORACLES", oracles::folder(&root)).current_dir(&root);
+    cargo.env("FERROXFS_LONG", "1").env("FERROXFS_SEED", seeds);
+    let run = format!(
+        "`FERROXFS_LONG=1 FERROXFS_SEED={seeds} cargo test --package xfs-oracle --test {}`",
+        test.join(" ")
+    );
+    let (mut report, mut lines) = (Report::default(), Vec::new());
+    let status = command::run_lines(&mut cargo, |line| {
+        report.test_line(line);
+        lines.push(line.to_owned());
+    })?;
+    let (passed, failed, skipped) = report.counts();
+    // Tests that do not build, or that print no counts, are no result.
+    if passed + failed + skipped == 0 {
+        return Err(Error::Command { line: run, status });
+    }
+    Ok((RunResult { run, passed, skipped, failed, note: String::new() }, lines))
+}
+
+/// How many damages were noticed, and by which program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    both: u64,
+    ours: u64,
+    theirs: u64,
+    none: u64,
+}
+
+impl Tally {
+    /// Returns the numbers in a line of the test, such as `damages: block-1k field: 9 cases: both
+    /// 5, only check 2, only xfs_repair 0, none 2`.
+    fn of(line: &str) -> Option<Self> {
+        let (_, counts) = line.strip_prefix("damages: ")?.split_once(" cases: ")?;
+        let number = |name: &str| counts.split(", ").find_map(|part| part.strip_prefix(name));
+        let number = |name: &str| number(name)?.trim().parse::<u64>().ok();
+        Some(Self {
+            both: number("both")?,
+            ours: number("only check")?,
+            theirs: number("only xfs_repair")?,
+            none: number("none")?,
+        })
+    }
+
+    fn sum(self, other: Self) -> Self {
+        Self {
+            both: self.both + other.both,
+            ours: self.ours + other.ours,
+            theirs: self.theirs + other.theirs,
+            none: self.none + other.none,
+        }
+    }
+}
+
+/// Returns the number in a line of the test, such as `crash states: 120 of default with seed 3 are
+/// clean`.
+fn states_of(line: &str) -> Option<u64> {
+    line.strip_prefix("crash states: ")?.split_once(' ')?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RepairSums, Tally, states_of};
+
+    #[test]
+    fn counts_are_read_from_the_lines_of_the_tests() {
+        let line = "damages: block-1k field: 9 cases: both 5, only check 2, only xfs_repair 0, \
+                    none 2";
+        let tally = Tally::of(line);
+        assert_eq!(tally, Some(Tally { both: 5, ours: 2, theirs: 0, none: 2 }));
+        assert_eq!(Tally::of("damages: agi 0: newino: firstbit: xfs_repair says []"), None);
+        assert_eq!(states_of("crash states: 120 of default with seed 3 are clean"), Some(120));
+        assert_eq!(states_of("test a ... ok"), None);
+    }
+
+    #[test]
+    fn sums_of_repairs_are_read_from_the_lines_of_the_tests() {
+        let line = "repairs: all: ferroxfs: 16 trials: 9 whole, 15 clean after one run, 3 names \
+                    gone, 4 names in lost+found";
+        let sums = RepairSums { trials: 16, whole: 9, clean: 15, gone: 3, found: 4 };
+        assert_eq!(RepairSums::of(line, "ferroxfs"), Some(sums));
+        assert_eq!(RepairSums::of(line, "xfs_repair"), None);
+        assert_eq!(RepairSums::of("repairs: bit: ferroxfs: 1 trials", "ferroxfs"), None);
+    }
+}
