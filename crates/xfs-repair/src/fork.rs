@@ -38,8 +38,8 @@ const ROOT_ENTRY_BYTES: usize = 16;
 const OFFSET_UNIT: usize = 8;
 
 impl Patient {
-    /// Returns the number of bytes that a fork has in its inode. For an attribute fork that does not
-    /// exist yet, this is the length that [`set_fork`](Self::set_fork) gives it.
+    /// Returns the number of bytes that a fork has in its inode. For an attribute fork that does
+    /// not exist yet, this is the length that [`set_fork`](Self::set_fork) gives it.
     ///
     /// # Panics
     ///
@@ -125,8 +125,8 @@ impl Patient {
         self.write_inode(&core, &bytes)
     }
 
-    /// Builds a btree over extents: writes its blocks, and its root into `fork`. Returns its blocks.
-    /// The blocks of the old btree are used first.
+    /// Builds a btree over extents: writes its blocks, and its root into `fork`. Returns its
+    /// blocks. The blocks of the old btree are used first.
     fn put_tree(
         &mut self,
         number: InodeNumber,

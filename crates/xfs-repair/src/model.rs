@@ -3,7 +3,8 @@
 //!
 //! Owns: one pass over all inodes. Does **not** own: decisions about what is right.
 //!
-//! The model is in memory. Its size grows with the number of inodes and names, unlike the checker's.
+//! The model is in memory. Its size grows with the number of inodes and names, unlike the
+//! checker's.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,10 @@
 //! Tests of repairs of whole volumes.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod inodes;
 mod logical;
