@@ -76,9 +76,7 @@ fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<
     let mut chunks: BTreeMap<ChunkPlace, u64> = BTreeMap::new();
     for inode in mentioned {
         let Some((group, in_group)) = patient.geometry().split_inode(inode) else { continue };
-        let mut known = model.chunks.get(&group).into_iter().flatten();
-        let is_known = known.any(|chunk| chunk.position(in_group).is_some());
-        if is_known || !damaged.contains(&group) {
+        if !damaged.contains(&group) || model.chunk_of(group, in_group).is_some() {
             continue;
         }
         // Chunks of a volume with sparse chunks start at multiples of their length.

@@ -470,14 +470,17 @@ impl Resolver<'_> {
             return;
         }
         let Some(place) = self.lost_and_found(links) else { return };
+        let dropped = std::mem::take(&mut self.tree.dropped);
         let taken = links.iter().filter(|link| link.directory == place);
         let mut taken: BTreeSet<Box<[u8]>> = taken.map(|link| link.name.clone()).collect();
+        let known = Self::last_names(&dropped, self.facts);
         for child in lost.into_iter().filter(|child| *child != place) {
-            let name = self.free_name(child, &taken);
+            let name = Self::free_name(known.get(&child).copied(), child, &taken);
             taken.insert(name.clone());
             links.push(new_link(place, name, child));
             self.tree.rescued.insert(child);
         }
+        self.tree.dropped = dropped;
     }
 
     /// Returns the directory `lost+found`. It is made if it does not exist and an inode is free.
@@ -495,13 +498,20 @@ impl Resolver<'_> {
         Some(inode)
     }
 
+    /// Returns the last known name of each inode: that of a parent pointer, else of an entry.
+    fn last_names<'n>(dropped: &'n [Dropped], facts: &'n Facts) -> BTreeMap<InodeNumber, &'n [u8]> {
+        let of_entries = dropped.iter().map(|dropped| (dropped.link.child, &*dropped.link.name));
+        let of_pointers = facts.pointers.iter().map(|pointer| (pointer.child, &*pointer.name));
+        of_entries.chain(of_pointers).collect()
+    }
+
     /// Returns the name that an inode gets in `lost+found`: its last known name, with the inode
     /// number if the name is taken, or the inode number alone.
-    fn free_name(&self, child: InodeNumber, taken: &BTreeSet<Box<[u8]>>) -> Box<[u8]> {
-        let by_pointer = self.facts.pointers.iter().find(|pointer| pointer.child == child);
-        let dropped = self.tree.dropped.iter().find(|dropped| dropped.link.child == child);
-        let known =
-            by_pointer.map(|pointer| &pointer.name).or(dropped.map(|dropped| &dropped.link.name));
+    fn free_name(
+        known: Option<&[u8]>,
+        child: InodeNumber,
+        taken: &BTreeSet<Box<[u8]>>,
+    ) -> Box<[u8]> {
         let number: Box<[u8]> = child.0.to_string().into_bytes().into();
         let with_number = |name: &[u8]| -> Box<[u8]> {
             let room = xfs_format::directory::MAX_NAME - number.len() - 1;
@@ -509,7 +519,7 @@ impl Resolver<'_> {
             kept.chain(*b".").chain(number.iter().copied()).collect()
         };
         match known {
-            Some(name) if !taken.contains(name) => name.clone(),
+            Some(name) if !taken.contains(name) => name.into(),
             Some(name) => with_number(name),
             None if !taken.contains(&number) => number,
             None => with_number(b"inode"),
