@@ -1,8 +1,8 @@
 //! Rule *lost-chunks*: inode chunks of which nothing is left but the numbers of their inodes in
 //! entries and parent pointers elsewhere.
 //!
-//! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are made
-//! again by the rules about names.
+//! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are
+//! made again by the rules about names.
 //!
 //! A chunk whose blocks were overwritten leaves no inode, and the inode btree may be gone with it.
 //! Names in other directories and parent pointers of children still state inode numbers in the
@@ -60,8 +60,8 @@ struct ChunkPlace {
     start: AgInode,
 }
 
-/// Returns the chunks that names, parent pointers or the superblock mention and no group knows, with
-/// a mask of the mentioned inodes.
+/// Returns the chunks that names, parent pointers or the superblock mention and no group knows,
+/// with a mask of the mentioned inodes.
 fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<ChunkPlace, u64> {
     let model = patient.model();
     let of_names = model.names.iter().map(|name| name.child);

@@ -4,17 +4,19 @@
 //! forks are written.
 //!
 //! A *link* is a name of a child in a directory. An entry and a parent pointer are two witnesses of
-//! one link. The rules, in this order:
+//! one link. The decisions for contradictions, in this order:
 //!
-//! | contradiction | decision |
-//! |---|---|
-//! | all entries state another type than the inode | the entries, if the contents do not fit the inode's type |
-//! | several children have one name | the child with both witnesses, then the one with a pointer, then the first entry |
-//! | an entry without a pointer | the link is kept, unless the child has other names and the block is damaged or the link count does not ask for it |
-//! | a pointer without an entry | the link is kept if entries of the directory are lost, if the child has no other name, or if the link count asks for it |
-//! | several names of a directory | the one with both witnesses, then the one that `..` confirms |
-//! | a ring of directories | the link with fewer witnesses is cut |
-//! | an inode without a name | `lost+found`, under its last known name |
+//! 1. All entries state another type than the inode: the entries are right, if the contents do not
+//!    fit the inode's type.
+//! 2. Several children have one name: the child with both witnesses has it, then the one with a
+//!    pointer, then the first entry.
+//! 3. An entry without a pointer: the link is kept, unless the child has other names and the block
+//!    is damaged or the link count does not ask for it.
+//! 4. A pointer without an entry: the link is kept if entries of the directory are lost, if the
+//!    child has no other name, or if the link count asks for it.
+//! 5. Several names of a directory: the one with both witnesses, then the one that `..` confirms.
+//! 6. A ring of directories: the link with fewer witnesses is cut.
+//! 7. An inode without a name: `lost+found`, under its last known name.
 //!
 //! # Invariants
 //!
@@ -52,8 +54,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Returns how well the link is witnessed: 4 entry and pointer, 3 pointer, 2 entry, 1 entry in a
-    /// damaged block.
+    /// Returns how well the link is witnessed: 4 entry and pointer, 3 pointer, 2 entry, 1 entry in
+    /// a damaged block.
     fn rank(&self) -> u8 {
         match (self.position.is_some(), self.has_pointer, self.is_sound) {
             (true, true, _) => 4,
