@@ -184,6 +184,14 @@ impl Model {
         }));
     }
 
+    /// Returns the chunk that has an inode of a group, which may lie in a hole of the chunk.
+    pub(crate) fn chunk_of(&self, group: AgNumber, inode: AgInode) -> Option<&InodeChunk> {
+        let chunks = self.chunks.get(&group)?;
+        let after = chunks.partition_point(|chunk| chunk.start <= inode);
+        let chunk = chunks.get(after.checked_sub(1)?)?;
+        chunk.position(inode).map(|_| chunk)
+    }
+
     /// Returns the core of an inode in use that can be read.
     pub(crate) fn core(&self, inode: InodeNumber) -> Option<&InodeCore> {
         self.inodes.get(&inode).and_then(|inode| inode.core.as_ref())

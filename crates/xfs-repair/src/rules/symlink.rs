@@ -1,7 +1,8 @@
 //! Rule *symlink*: writes the blocks of a symbolic link's target again.
 //!
 //! The target has no second copy. If a block still belongs to the link by its header, its bytes are
-//! kept, although the checksum may be wrong: the report says so. Else the rest of the target is lost.
+//! kept, although the checksum may be wrong: the report says so. Else the rest of the target is
+//! lost.
 
 use xfs_check::{Area, Code, Place};
 use xfs_format::extent::Extent;

@@ -293,15 +293,22 @@ fn seeded_damage(trial: &Trial, seed: u64) -> String {
     let mut random = Prng::new(seed);
     let mut pick = |count: u64| random.number() % count;
     let paths: Vec<_> = trial.before.paths.iter().collect();
-    let is_directory = |inode: &u64| trial.before.inodes.get(inode).unwrap().mode >> 12 == 0o4;
+    let is_directory = |inode: &u64| {
+        trial.before.inodes.get(inode).expect("the index was drawn below the length").mode >> 12
+            == 0o4
+    };
     let directories: Vec<_> = paths.iter().filter(|(_, inode)| is_directory(inode)).collect();
     let (path, inode, kind) = match pick(3) {
         0 => {
-            let (path, inode) = paths.get(pick(paths.len() as u64) as usize).unwrap();
+            let (path, inode) = paths
+                .get(pick(paths.len() as u64) as usize)
+                .expect("the index was drawn below the length");
             (*path, InodeNumber(**inode), ForkKind::Attr)
         }
         _ => {
-            let (path, inode) = directories.get(pick(directories.len() as u64) as usize).unwrap();
+            let (path, inode) = directories
+                .get(pick(directories.len() as u64) as usize)
+                .expect("the index was drawn below the length");
             (*path, InodeNumber(**inode), ForkKind::Data)
         }
     };
@@ -314,19 +321,23 @@ fn seeded_damage(trial: &Trial, seed: u64) -> String {
     if blocks.is_empty() {
         let at = trial.inode_place(inode);
         let mut bytes = trial.volume.bytes(at, geometry.inode_size as usize);
-        let core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        let core = InodeCore::decode(&bytes, inode, geometry)
+            .expect("the index was drawn below the length");
         let start = match kind {
             ForkKind::Data => 176,
             ForkKind::Attr => 176 + u64::from(core.fork_offset) * 8,
         };
         // Bytes after the first few may belong to no entry.
         let place = start + pick(24);
-        *bytes.get_mut(place as usize).unwrap() ^= 1 << pick(8);
+        *bytes.get_mut(place as usize).expect("the index was drawn below the length") ^=
+            1 << pick(8);
         xfs_format::inode::seal(&mut bytes, core.lsn);
         trial.volume.put(at, &bytes);
         return format!("seed {seed}: byte {place} of {path} ({inode})");
     }
-    let block = *blocks.get(pick(blocks.len() as u64) as usize).unwrap();
+    let block = *blocks
+        .get(pick(blocks.len() as u64) as usize)
+        .expect("the index was drawn below the length");
     let at = trial.place(inode, kind, block);
     let length = geometry.block_size as usize;
     let mut bytes = trial.volume.bytes(at, length);
@@ -341,12 +352,12 @@ fn seeded_damage(trial: &Trial, seed: u64) -> String {
         }
         2 => {
             let place = pick(length as u64) as usize;
-            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
+            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
             "bit"
         }
         _ => {
             let place = pick(96) as usize;
-            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
+            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
             "bit near the start"
         }
     };

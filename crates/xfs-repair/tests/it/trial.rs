@@ -32,8 +32,8 @@ pub(crate) struct Shape {
 
 pub(crate) fn superblock_of(device: &dyn BlockDevice) -> Superblock {
     let mut sector = vec![0; SECTOR_BYTES];
-    device.read_at(0, &mut sector).unwrap();
-    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
+    device.read_at(0, &mut sector).expect("the image can be read");
+    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).expect("the image can be read")
 }
 
 impl Shape {
@@ -107,7 +107,7 @@ impl Trial {
     }
 
     pub(crate) fn inode(&self, path: &str) -> InodeNumber {
-        InodeNumber(*self.before.paths.get(path).unwrap_or_else(|| panic!("no {path}")))
+        InodeNumber(*self.before.paths.get(path).expect("the path is in the image"))
     }
 
     pub(crate) fn root(&self) -> InodeNumber {
@@ -127,11 +127,11 @@ impl Trial {
             extents.iter().find(|extent| extent.file_block <= block && block < extent.end());
         let extent = extent.expect("the block is mapped");
         let start = FsBlock(extent.start.0 + (block.0 - extent.file_block.0));
-        self.volume.geometry.block_disk_addr(start).unwrap()
+        self.volume.geometry.block_disk_addr(start).expect("the image can be read")
     }
 
     pub(crate) fn inode_place(&self, inode: InodeNumber) -> DiskAddr {
-        let location = self.volume.geometry.inode_location(inode).unwrap();
+        let location = self.volume.geometry.inode_location(inode).expect("the image can be read");
         DiskAddr(location.cluster.0 + u64::from(location.offset_bytes / 512))
     }
 
@@ -151,11 +151,11 @@ impl Trial {
         let geometry = &self.volume.geometry;
         let at = self.inode_place(inode);
         let mut bytes = self.volume.bytes(at, geometry.inode_size as usize);
-        let mut core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        let mut core = InodeCore::decode(&bytes, inode, geometry).expect("the image can be read");
         edit(&mut core);
-        let disk = core.encode(geometry).unwrap();
+        let disk = core.encode(geometry).expect("the image can be read");
         let disk = zerocopy::IntoBytes::as_bytes(&disk);
-        bytes.get_mut(..disk.len()).unwrap().copy_from_slice(disk);
+        bytes.get_mut(..disk.len()).expect("the image can be read").copy_from_slice(disk);
         xfs_format::inode::seal(&mut bytes, core.lsn);
         self.volume.put(at, &bytes);
     }
@@ -166,10 +166,10 @@ impl Trial {
         let geometry = &self.volume.geometry;
         let at = self.inode_place(inode);
         let mut bytes = self.volume.bytes(at, geometry.inode_size as usize);
-        let core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        let core = InodeCore::decode(&bytes, inode, geometry).expect("the image can be read");
         let found = bytes.windows(from.len()).enumerate().skip(176);
         let (start, _) = found.into_iter().find(|(_, window)| *window == from).expect("the bytes");
-        bytes.get_mut(start..start + to.len()).unwrap().copy_from_slice(to);
+        bytes.get_mut(start..start + to.len()).expect("the image can be read").copy_from_slice(to);
         xfs_format::inode::seal(&mut bytes, core.lsn);
         self.volume.put(at, &bytes);
     }
@@ -207,12 +207,20 @@ impl Trial {
             Ok(programs) => programs,
             Err(reason) => return println!("skipped: xfs_repair -n: {reason}"),
         };
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let mut bytes = vec![0; usize::try_from(repaired.device.length_bytes()).unwrap()];
-        repaired.device.read_at(0, &mut bytes).unwrap();
-        file.write_all(&bytes).unwrap();
-        let output =
-            programs.command("xfs_repair").args(["-n", "-f"]).arg(file.path()).output().unwrap();
+        let mut file = tempfile::NamedTempFile::new().expect("the image can be read");
+        let mut bytes = vec![
+            0;
+            usize::try_from(repaired.device.length_bytes())
+                .expect("the image can be read")
+        ];
+        repaired.device.read_at(0, &mut bytes).expect("the image can be read");
+        file.write_all(&bytes).expect("the image can be read");
+        let output = programs
+            .command("xfs_repair")
+            .args(["-n", "-f"])
+            .arg(file.path())
+            .output()
+            .expect("the image can be read");
         let said = String::from_utf8_lossy(&output.stderr).into_owned()
             + &String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{said}");
