@@ -289,6 +289,7 @@ fn symbolic_link_without_its_block_keeps_its_name() {
 }
 
 /// Damages one structure of names or attributes as the seed says. Returns its description.
+#[expect(clippy::too_many_lines, reason = "a table of damages")]
 fn seeded_damage(trial: &Trial, seed: u64) -> String {
     let mut random = Prng::new(seed);
     let mut pick = |count: u64| random.number() % count;
