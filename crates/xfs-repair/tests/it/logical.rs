@@ -288,6 +288,30 @@ fn symbolic_link_without_its_block_keeps_its_name() {
     assert_eq!(Shape::of(&*repaired.device).paths, trial.before.paths);
 }
 
+/// Damages the bytes of a block in one of four ways. Returns the way.
+fn damage_bytes(bytes: &mut [u8], pick: &mut impl FnMut(u64) -> u64) -> &'static str {
+    match pick(4) {
+        0 => {
+            bytes.fill(0);
+            "zeroed"
+        }
+        1 => {
+            bytes.iter_mut().for_each(|byte| *byte = pick(256) as u8);
+            "random"
+        }
+        2 => {
+            let place = pick(bytes.len() as u64) as usize;
+            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
+            "bit"
+        }
+        _ => {
+            let place = pick(96) as usize;
+            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
+            "bit near the start"
+        }
+    }
+}
+
 /// Damages one structure of names or attributes as the seed says. Returns its description.
 #[expect(clippy::too_many_lines, reason = "a table of damages")]
 fn seeded_damage(trial: &Trial, seed: u64) -> String {
@@ -342,26 +366,7 @@ fn seeded_damage(trial: &Trial, seed: u64) -> String {
     let at = trial.place(inode, kind, block);
     let length = geometry.block_size as usize;
     let mut bytes = trial.volume.bytes(at, length);
-    let verb = match pick(4) {
-        0 => {
-            bytes.fill(0);
-            "zeroed"
-        }
-        1 => {
-            bytes.iter_mut().for_each(|byte| *byte = pick(256) as u8);
-            "random"
-        }
-        2 => {
-            let place = pick(length as u64) as usize;
-            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
-            "bit"
-        }
-        _ => {
-            let place = pick(96) as usize;
-            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
-            "bit near the start"
-        }
-    };
+    let verb = damage_bytes(&mut bytes, &mut pick);
     trial.volume.put(at, &bytes);
     format!("seed {seed}: {verb} in {kind:?} block {} of {path} ({inode})", block.0)
 }
