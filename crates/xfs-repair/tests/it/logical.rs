@@ -313,7 +313,6 @@ fn damage_bytes(bytes: &mut [u8], pick: &mut impl FnMut(u64) -> u64) -> &'static
 }
 
 /// Damages one structure of names or attributes as the seed says. Returns its description.
-#[expect(clippy::too_many_lines, reason = "a table of damages")]
 fn seeded_damage(trial: &Trial, seed: u64) -> String {
     let mut random = Prng::new(seed);
     let mut pick = |count: u64| random.number() % count;
