@@ -3,14 +3,16 @@
 //! Owns: the chunks and their masks. Does **not** own: the inode btrees, which rule `space` builds
 //! from the chunks.
 //!
-//! If the inode btree is damaged, a chunk is believed if a record of a leaf, the reverse map or its
-//! own inodes prove it. An inode proves itself by its checksum and by its number, which is its
-//! place. A chunk that only free inodes prove is left over from a chunk that was freed.
+//! If the inode btree is damaged, or lacks a chunk of the reverse map, a chunk is believed if a
+//! record of a leaf, the reverse map or its own inodes prove it. An inode proves itself by its
+//! checksum and by its number, which is its place. A chunk that only free inodes prove is left over
+//! from a chunk that was freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_evidence::InodeState;
 use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode::INODE_MAGIC;
 use xfs_format::inode_chunk::{FreeInodeChunks, INODES_PER_HOLE_BIT, InodeChunk, InodeChunks};
 use xfs_format::rmap::RmapOwner;
 use xfs_format::{AgBlock, AgInode, AgNumber, Group};
@@ -43,7 +45,7 @@ pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
     let is_free_whole = !has_free_tree || free.is_some_and(|tree| tree.is_whole);
     found.is_whole = is_free_whole && all.as_ref().is_some_and(|tree| tree.is_whole);
     found.chunks = match all {
-        Some(all) if all.is_whole => all.records,
+        Some(all) if all.is_whole && has_all_mapped(patient, number, &all.records) => all.records,
         _ => {
             let mut records = trees::read::<InodeChunks>(patient, number, root).records;
             if has_free_tree {
@@ -53,6 +55,25 @@ pub(crate) fn find(patient: &Patient, number: AgNumber) -> GroupChunks {
         }
     };
     found
+}
+
+/// Returns whether the records have every block that a whole reverse map gives to inodes. A lost
+/// write leaves an inode btree that is sound and lacks the newest chunks.
+fn has_all_mapped(patient: &Patient, number: AgNumber, records: &[InodeChunk]) -> bool {
+    let map = patient.reverse_map(number);
+    if !map.is_whole {
+        return true;
+    }
+    let group = Group::new(patient.geometry(), number).expect("a group of the volume");
+    let per_block = 1_u32 << patient.geometry().inodes_per_block_log;
+    let mut recorded = BTreeSet::new();
+    for record in records {
+        let start = record.start.0;
+        let inodes = (start..start.saturating_add(INODES_PER_CHUNK)).step_by(per_block as usize);
+        recorded.extend(inodes.map(|inode| group.geometry().ag_inode_block(AgInode(inode)).0));
+    }
+    let mut mapped = map.records.iter().filter(|record| record.owner == RmapOwner::Inodes);
+    mapped.all(|record| (record.start.0..record.end().0).all(|block| recorded.contains(&block)))
 }
 
 /// Returns a chunk with its free mask as the inodes on disk say. An inode that cannot be read keeps
@@ -119,6 +140,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             let proof = Proof { mapped: &mapped, map_is_whole: map.is_whole };
+            let is_known = known.contains_key(&start) || proof.proves(self.group, AgInode(start));
+            if !is_known && !self.has_inodes(AgInode(start)) {
+                continue;
+            }
             chunks.extend(self.chunk(AgInode(start), known.get(&start), &proof));
         }
         chunks
@@ -137,6 +162,22 @@ impl<'a> Search<'a> {
             _ => geometry.chunk_blocks(),
         };
         vec![(block - block % alignment) << geometry.inodes_per_block_log]
+    }
+
+    /// Returns whether the blocks of a chunk have the magic number of an inode where an inode would
+    /// start. The search reads the whole group, so it reads each chunk at once.
+    fn has_inodes(&self, start: AgInode) -> bool {
+        let geometry = self.group.geometry();
+        let block = geometry.ag_inode_block(start);
+        let last = block.0.saturating_add(geometry.chunk_blocks() - 1);
+        let end = last.min(self.group.length_blocks().saturating_sub(1));
+        let Some(count) = end.checked_sub(block.0) else { return false };
+        let mut bytes = vec![0; (count as usize + 1) << geometry.block_log];
+        let at = geometry.ag_block_disk_addr(self.group.number(), block);
+        let magic = INODE_MAGIC.to_be_bytes();
+        // A block that cannot be read is looked at inode by inode.
+        !self.patient.can_read(at, &mut bytes)
+            || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
     /// Returns the chunk at `start`, or `None` if nothing proves it.

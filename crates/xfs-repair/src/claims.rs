@@ -57,7 +57,8 @@ pub(crate) const fn claim(start: AgBlock, count: u32, owner: RmapOwner) -> Rmap 
     Rmap { start, count, owner, offset: FileBlock(0), flags: RmapFlags::empty() }
 }
 
-/// Adds the records of the reverse map for inodes whose forks are not known: the blocks stay theirs.
+/// Adds the records of the reverse map for inodes whose forks are not known: the blocks stay
+/// theirs.
 fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     if held.is_empty() {
         return;

@@ -7,7 +7,8 @@ use std::collections::HashSet;
 
 use xfs_evidence::{ForkEvidence, InodeEvidence};
 use xfs_format::extent::{
-    EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES, Extent, ExtentRoot, encode_extent_root,
+    EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES, Extent, ExtentRoot, MAX_EXTENT_BLOCKS,
+    encode_extent_root,
 };
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
 use xfs_format::{AgNumber, FsBlock, Group, InodeNumber};
@@ -37,8 +38,8 @@ const ROOT_ENTRY_BYTES: usize = 16;
 const OFFSET_UNIT: usize = 8;
 
 impl Patient {
-    /// Returns the number of bytes that a fork has in its inode. For an attribute fork that does not
-    /// exist yet, this is the length that [`set_fork`](Self::set_fork) gives it.
+    /// Returns the number of bytes that a fork has in its inode. For an attribute fork that does
+    /// not exist yet, this is the length that [`set_fork`](Self::set_fork) gives it.
     ///
     /// # Panics
     ///
@@ -72,6 +73,10 @@ impl Patient {
         kind: ForkKind,
         contents: ForkContents,
     ) -> Result<(), RepairError> {
+        let contents = match contents {
+            ForkContents::Extents(extents) => ForkContents::Extents(cut(&extents)),
+            local @ ForkContents::Local(_) => local,
+        };
         let found = self.evidence().inode(number);
         let mut core = found.any_core().expect("the inode can be decoded").clone();
         let old = self.evidence().extents(&found, kind);
@@ -120,8 +125,8 @@ impl Patient {
         self.write_inode(&core, &bytes)
     }
 
-    /// Builds a btree over extents: writes its blocks, and its root into `fork`. Returns its blocks.
-    /// The blocks of the old btree are used first.
+    /// Builds a btree over extents: writes its blocks, and its root into `fork`. Returns its
+    /// blocks. The blocks of the old btree are used first.
     fn put_tree(
         &mut self,
         number: InodeNumber,
@@ -164,6 +169,22 @@ impl Patient {
             }
         }
     }
+}
+
+/// Cuts extents that are longer than a record can state. A record of the reverse map can be longer.
+fn cut(extents: &[Extent]) -> Vec<Extent> {
+    let mut parts = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let mut rest = *extent;
+        while rest.length_blocks > MAX_EXTENT_BLOCKS {
+            parts.push(Extent { length_blocks: MAX_EXTENT_BLOCKS, ..rest });
+            rest.file_block.0 += u64::from(MAX_EXTENT_BLOCKS);
+            rest.start.0 += u64::from(MAX_EXTENT_BLOCKS);
+            rest.length_blocks -= MAX_EXTENT_BLOCKS;
+        }
+        parts.push(rest);
+    }
+    parts
 }
 
 /// Returns the start of a new attribute fork: after the data fork, and after the default place of
@@ -223,3 +244,6 @@ fn blocks_of(extents: &[Extent], tree: &[FsBlock]) -> u64 {
     let blocks: u64 = extents.iter().map(|extent| u64::from(extent.length_blocks)).sum();
     blocks + tree.len() as u64
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Repairs an XFS volume: plans, rehearses, applies, undoes.
 //!
-//! Owns: the rules that turn findings into changes, the plan, the undo file, and the order of writes
-//! of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures
+//! Owns: the rules that turn findings into changes, the plan, the undo file, and the order of
+//! writes of an apply. Does **not** own: finding damage (`xfs-check`), reading damaged structures
 //! (`xfs-evidence`), or how a plan is printed.
 //!
 //! ```text

@@ -3,7 +3,8 @@
 //!
 //! Owns: one pass over all inodes. Does **not** own: decisions about what is right.
 //!
-//! The model is in memory. Its size grows with the number of inodes and names, unlike the checker's.
+//! The model is in memory. Its size grows with the number of inodes and names, unlike the
+//! checker's.
 
 use std::collections::BTreeMap;
 
@@ -181,6 +182,14 @@ impl Model {
             generation: parent.generation,
             name: parent.name.into(),
         }));
+    }
+
+    /// Returns the chunk that has an inode of a group, which may lie in a hole of the chunk.
+    pub(crate) fn chunk_of(&self, group: AgNumber, inode: AgInode) -> Option<&InodeChunk> {
+        let chunks = self.chunks.get(&group)?;
+        let after = chunks.partition_point(|chunk| chunk.start <= inode);
+        let chunk = chunks.get(after.checked_sub(1)?)?;
+        chunk.position(inode).map(|_| chunk)
     }
 
     /// Returns the core of an inode in use that can be read.

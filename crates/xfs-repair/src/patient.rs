@@ -6,8 +6,9 @@
 //! # Invariants
 //!
 //! - **I1** Every change goes to the overlay.
-//! - **I2** Blocks are free if no owner claims them. The records of free space are not asked, because
-//!   they may be damaged. A group whose claims change is marked, and its space is rebuilt last.
+//! - **I2** Blocks are free if no owner claims them. The records of free space are not asked,
+//!   because they may be damaged. A group whose claims change is marked, and its space is rebuilt
+//!   last.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -278,8 +278,9 @@ impl PlanText {
         let body = text.strip_suffix('\n').ok_or_else(|| damaged("is cut short"))?;
         let (start, last) = body.rsplit_once('\n').ok_or_else(|| damaged("is cut short"))?;
         let sealed = text.get(..=start.len()).expect("the last line follows the others");
-        let end = json!({"kind": "end", "digest": Digest::of(sealed.as_bytes()).to_string()});
-        if last != end.to_string() {
+        let digest = Digest::of(sealed.as_bytes()).to_string();
+        let end = json!({"kind": "end", "digest": digest}).to_string();
+        if last != end {
             return Err(damaged("is damaged: its digest does not match its lines"));
         }
         let first = sealed.lines().next().filter(|line| line.len() <= MOST_LINE_BYTES);

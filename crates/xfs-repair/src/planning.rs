@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use xfs_check::{Code, Place, Progress, Report};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
-use xfs_format::{DiskAddr, StructureAddress, Superblock};
+use xfs_format::{DiskAddr, IncompatFeatures, StructureAddress, Superblock};
 use xfs_log::LogDevice;
 
 use crate::action::Action;
@@ -181,7 +181,8 @@ pub(crate) fn plan_with(
     let settling = SettleLog { device: &shared, superblock: &superblock, replay: log, allow_loss };
     let (log, action) = settling.run()?;
     actions.extend(action);
-    let rehearsing = Rehearsing { overlay, shared, allow_loss, progress };
+    let superblock_bytes = sector_bytes(&superblock);
+    let rehearsing = Rehearsing { overlay, shared, superblock_bytes, allow_loss, progress };
     rehearsing.finish(superblock, Start { log, actions }, decide)
 }
 
@@ -190,6 +191,8 @@ struct Rehearsing<'a> {
     overlay: Arc<RepairOverlay>,
     /// The same overlay, as rules take it.
     shared: SharedDevice,
+    /// The length of the superblock's sector.
+    superblock_bytes: usize,
     allow_loss: bool,
     progress: &'a dyn Progress,
 }
@@ -203,7 +206,7 @@ struct Start {
 impl Rehearsing<'_> {
     /// Reads the superblock again after the log was replayed.
     fn superblock(&self, before: Superblock) -> Result<Superblock> {
-        let mut sector = vec![0; sector_bytes(&before)];
+        let mut sector = vec![0; self.superblock_bytes];
         read_device(&*self.shared, 0, &mut sector)?;
         Ok(Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap_or(before))
     }
@@ -211,6 +214,7 @@ impl Rehearsing<'_> {
     /// Runs the rounds, and makes the plan of what they changed.
     fn finish(self, before: Superblock, start: Start, decide: &dyn Decide) -> Result<Rehearsal> {
         let failed = |error: &dyn Display| RepairError::Log(error.to_string());
+        let was_marked = before.has_incompat(IncompatFeatures::NEEDSREPAIR);
         let superblock = self.superblock(before)?;
         let log = LogDevice::new(self.shared.clone(), &superblock);
         let log = log.map_err(|error| failed(&error))?;
@@ -228,8 +232,11 @@ impl Rehearsing<'_> {
         }
         let superblock = self.superblock(superblock)?;
         if is_marked_only(&done.report) {
-            done.actions.push(self.clear_needs_repair(&superblock)?);
+            done.actions.push(self.clear_needs_repair()?);
             done.report.findings.retain(|finding| finding.code != Code::SbNeedsRepair);
+        } else if was_marked && !done.report.is_clean() {
+            // A rule may have cleared the mark before the rest turned out not to be repaired.
+            self.write_mark(true)?;
         }
         let superblock = self.superblock(superblock)?;
         let log_start = log.geometry().start.byte_offset();
@@ -248,15 +255,20 @@ impl Rehearsing<'_> {
     }
 
     /// Clears NEEDSREPAIR in the superblock of a volume that has no other damage.
-    fn clear_needs_repair(&self, superblock: &Superblock) -> Result<Action> {
-        let mut sector = vec![0; sector_bytes(superblock)];
-        read_device(&*self.shared, 0, &mut sector)?;
-        set_needs_repair(&mut sector, false)?;
-        let written = self.shared.write_at(&sector, 0, Durability::Cached);
-        written.map_err(|error| RepairError::Io { offset: 0, error })?;
+    fn clear_needs_repair(&self) -> Result<Action> {
+        self.write_mark(false)?;
         let keeps = "everything; the mark NEEDSREPAIR goes, because nothing is left to repair";
         let codes = vec![Code::SbNeedsRepair];
         Ok(Action::new("superblock.needs-repair", Place::default(), codes, keeps))
+    }
+
+    /// Sets or clears NEEDSREPAIR in the first superblock.
+    fn write_mark(&self, is_set: bool) -> Result<()> {
+        let mut sector = vec![0; self.superblock_bytes];
+        read_device(&*self.shared, 0, &mut sector)?;
+        set_needs_repair(&mut sector, is_set)?;
+        let written = self.shared.write_at(&sector, 0, Durability::Cached);
+        written.map_err(|error| RepairError::Io { offset: 0, error })
     }
 
     /// Makes the plan from the overlay and the result of the rounds.

@@ -42,8 +42,8 @@ pub struct Rehearsed {
 ///
 /// # Errors
 ///
-/// Returns an error if the overlay fails, or the volume has features that are not known. Damage that
-/// cannot be repaired is not an error: it is in the report.
+/// Returns an error if the overlay fails, or the volume has features that are not known. Damage
+/// that cannot be repaired is not an error: it is in the report.
 pub fn rehearse(
     overlay: &SharedDevice,
     superblock: &Superblock,
@@ -52,8 +52,8 @@ pub fn rehearse(
     run(overlay, superblock, options, &())
 }
 
-/// Works as [`rehearse`], and reports the progress of the checks. If `progress` asks for a stop, the
-/// report says so, and the overlay is not to be used.
+/// Works as [`rehearse`], and reports the progress of the checks. If `progress` asks for a stop,
+/// the report says so, and the overlay is not to be used.
 ///
 /// # Errors
 ///
@@ -86,8 +86,8 @@ pub(crate) fn run(
     Ok(Rehearsed { superblock, actions: patient.into_actions(), report, findings, rounds })
 }
 
-/// The most rounds. Each round ends with a volume that is at least as sound as before, and three are
-/// usual: headers, inodes, names.
+/// The most rounds. Each round ends with a volume that is at least as sound as before, and three
+/// are usual: headers, inodes, names.
 const MOST_ROUNDS: u32 = 8;
 
 /// The key of the checker's hashes, so that the same image always gives the same plan.

@@ -1,8 +1,8 @@
 //! The rules: each rewrites one kind of object, from what else the volume says about it.
 //!
-//! Owns: the order of the rules. The order follows the dependencies: geometry, chunks, inodes, forks,
-//! contents of directories and attributes, names and links, and space last, because new blocks are
-//! taken by the claims of all owners.
+//! Owns: the order of the rules. The order follows the dependencies: geometry, chunks, inodes,
+//! forks, contents of directories and attributes, names and links, and space last, because new
+//! blocks are taken by the claims of all owners.
 
 mod attributes;
 mod counters;
@@ -58,8 +58,8 @@ pub(crate) fn owner_of_block(patient: &Patient, at: DiskAddr) -> Option<InodeNum
 
 /// Applies the rules to the damage of a round. Returns whether something was changed.
 ///
-/// After a change to chunks, inodes or maps, the findings about names are out of date: they wait for
-/// the next round.
+/// After a change to chunks, inodes or maps, the findings about names are out of date: they wait
+/// for the next round.
 ///
 /// # Errors
 ///

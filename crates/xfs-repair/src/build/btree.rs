@@ -3,9 +3,9 @@
 //! Owns: the shape of the btree, its keys, siblings and sealed blocks. Does **not** own: where the
 //! blocks lie, which the caller decides, or the header or inode that points to the root.
 //!
-//! Leaves and nodes are filled to three quarters, so that the next changes do not split every block.
-//! The entries of a level are spread evenly. Each block then has at least half of the entries that
-//! fit, which is what the format asks for.
+//! Leaves and nodes are filled to three quarters, so that the next changes do not split every
+//! block. The entries of a level are spread evenly. Each block then has at least half of the
+//! entries that fit, which is what the format asks for.
 
 use std::marker::PhantomData;
 
@@ -65,7 +65,8 @@ pub(crate) fn count_levels<F: BtreeFormat>(records: usize, geometry: &Geometry) 
     levels
 }
 
-/// Returns the number of blocks of a fork's btree whose root in the inode holds `capacity` children.
+/// Returns the number of blocks of a fork's btree whose root in the inode holds `capacity`
+/// children.
 pub(crate) fn count_fork_blocks(records: usize, capacity: usize, geometry: &Geometry) -> usize {
     blocks_below::<Extents>(records, capacity, geometry)
 }
@@ -83,7 +84,8 @@ fn blocks_below<F: BtreeFormat>(records: usize, capacity: usize, geometry: &Geom
     blocks
 }
 
-/// Returns the number of blocks of a level with this number of entries. An empty btree has one leaf.
+/// Returns the number of blocks of a level with this number of entries. An empty btree has one
+/// leaf.
 fn count_level(entries: usize, level: u32, layout: &BtreeLayout, geometry: &Geometry) -> usize {
     let most = layout.max_entries(level, geometry.block_size);
     if entries <= most {

@@ -92,5 +92,6 @@ fn unreadable_range_is_remembered() {
     assert!(overlay.read_at(&mut [0; 512], 4096).is_err());
     assert!(overlay.read_at(&mut [0; 512], 4096).is_ok());
     let ranges: Vec<_> = overlay.unreadable().into_iter().map(|(range, _)| range).collect();
-    assert_eq!(ranges, [4096..4608]);
+    assert_eq!(ranges.len(), 1);
+    assert_eq!(ranges[0], 4096..4608);
 }

@@ -11,6 +11,7 @@ use xfs_evidence::{Evidence, Trust};
 use xfs_format::directory::EntryType;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{FileType, InodeCore};
+use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgInode, IncompatFeatures, InodeNumber, Superblock};
 
 use crate::damage::Damage;
@@ -245,13 +246,12 @@ fn slot(evidence: &Evidence<'_>, model: &Model, damage: &Damage, inode: InodeNum
         // An inode of an impossible type is still to be repaired.
         return if known.state == InodeState::Gone { Slot::Gone } else { Slot::Unknown };
     }
-    let chunks = model.chunks.get(&group).into_iter().flatten();
-    let mut holding = chunks.filter(|chunk| {
-        let position = chunk.position(in_group);
-        position.is_some_and(|position| chunk.present() >> position & 1 == 1)
+    let position = |chunk: &InodeChunk| chunk.position(in_group);
+    let holding = model.chunk_of(group, in_group).filter(|chunk| {
+        position(chunk).is_some_and(|position| chunk.present() >> position & 1 == 1)
     });
     let is_certain = !damage.codes_of_group(group).iter().any(|code| is_about_chunks(*code));
-    match holding.next() {
+    match holding {
         Some(_) => Slot::Free,
         None if is_certain => Slot::Impossible,
         None => Slot::Unknown,

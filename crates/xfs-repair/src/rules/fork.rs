@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use xfs_check::{Area, Code, Place};
 use xfs_evidence::{FileRange, ForkEvidence};
-use xfs_format::extent::{Extent, ExtentRules, FILE_BLOCK_LIMIT, MAX_EXTENT_BLOCKS};
+use xfs_format::extent::{Extent, ExtentRules, FILE_BLOCK_LIMIT, MAX_ATTR_EXTENTS, MAX_EXTENTS};
 use xfs_format::free_space::FreeSpaceByBlock;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
 use xfs_format::rmap::{Rmap, RmapOwner};
@@ -101,7 +101,7 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
                 (false, true) => true,
                 _ => owned.contradicts(inode, &own) && !owned.contradicts(inode, &by_map),
             };
-            if !map_is_right {
+            if !map_is_right || !fits_count(&core, kind, by_map.len()) {
                 continue;
             }
             patient.set_fork(inode, kind, ForkContents::Extents(by_map))?;
@@ -215,7 +215,7 @@ pub(super) fn rebuild(
             extents.into_iter().filter(|extent| extent.verify(&rules).is_ok()).collect();
         (extents, mapped.is_whole)
     };
-    if !is_complete && !patient.allows_loss() {
+    if (!is_complete && !patient.allows_loss()) || !fits_count(core, kind, extents.len()) {
         return Ok(false);
     }
     if !is_complete {
@@ -226,6 +226,18 @@ pub(super) fn rebuild(
     }
     patient.set_fork(inode, kind, ForkContents::Extents(extents))?;
     Ok(true)
+}
+
+/// Returns whether the counters of an inode can hold this number of extents of a fork. A record of
+/// the reverse map may become several extents, which is left room for.
+pub(super) fn fits_count(core: &InodeCore, kind: ForkKind, count: usize) -> bool {
+    let is_large = core.flags2.contains(InodeFlags2::NREXT64);
+    let most = match (kind, is_large) {
+        (ForkKind::Data, false) => MAX_EXTENTS / 2,
+        (ForkKind::Attr, false) => MAX_ATTR_EXTENTS / 2,
+        (_, true) => MAX_EXTENTS,
+    };
+    count as u64 <= most
 }
 
 fn may_be_unwritten(core: &InodeCore, kind: ForkKind) -> bool {
@@ -273,12 +285,13 @@ fn clipped(extent: &Extent, range: FileRange) -> Option<Extent> {
     })
 }
 
-/// Returns whether the second extent continues the first, and one record can hold both.
+/// Returns whether the second extent continues the first. [`Patient::set_fork`] cuts extents that
+/// are too long for a record.
 fn continues(first: &Extent, second: &Extent) -> bool {
     first.end() == second.file_block
         && first.start.0 + u64::from(first.length_blocks) == second.start.0
         && first.unwritten == second.unwritten
-        && first.length_blocks.saturating_add(second.length_blocks) <= MAX_EXTENT_BLOCKS
+        && first.length_blocks.checked_add(second.length_blocks).is_some()
 }
 
 /// Returns extents in the order of the file, joined and without overlap.
@@ -286,3 +299,6 @@ pub(super) fn in_order(extents: Vec<Extent>) -> Vec<Extent> {
     let fork = ForkEvidence { extents, ..ForkEvidence::default() };
     filled(&fork, &[], true)
 }
+
+#[cfg(test)]
+mod tests;

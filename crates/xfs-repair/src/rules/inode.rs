@@ -6,7 +6,7 @@
 //! ```text
 //!  checksum wrong ─→ one bit? ─→ restored
 //!        │ no
-//!  it is this inode ─→ fields that fail a check are set from forks and names ─→ mended
+//!  it is this inode ─→ fields that fail a check are set from forks and names ─→ fixed
 //!        │ no
 //!  gone ─→ the reverse map or a name knows a file ─→ made again: contents and names are kept
 //!        └→ nothing knows it ─→ cleared
@@ -146,7 +146,7 @@ fn repair(
     if !fields::is_this_inode(patient, &found) {
         return recreate(patient, known, &found, codes);
     }
-    if let Some(bytes) = fields::mend(patient, known.names(number), &found) {
+    if let Some(bytes) = fields::correct(patient, known.names(number), &found) {
         patient.write_raw_inode(number, &bytes)?;
         for kind in [ForkKind::Data, ForkKind::Attr] {
             fork::rebuild(patient, number, kind)?;
@@ -217,8 +217,8 @@ fn free_position(chunk: &mut InodeChunk, inode: AgInode) {
     }
 }
 
-/// Makes an inode again that is gone, from the names that lead to it and from the reverse map. Clears
-/// it if neither knows a regular file. A directory is left to its own rule.
+/// Makes an inode again that is gone, from the names that lead to it and from the reverse map.
+/// Clears it if neither knows a regular file. A directory is left to its own rule.
 fn recreate(
     patient: &mut Patient,
     known: &Known,
@@ -245,8 +245,13 @@ fn recreate(
     }
     let end = data.iter().filter(|e| !e.unwritten).map(|e| e.end().0).max().unwrap_or(0);
     let links = u32::try_from(names.len().max(1)).unwrap_or(u32::MAX);
-    let size = end << patient.geometry().block_log;
+    let block_size = u64::from(patient.geometry().block_size);
+    let size = end.saturating_mul(block_size).min(i64::MAX.cast_unsigned());
     let core = new_file(patient, number, links, size);
+    let counts = [(ForkKind::Data, data.len()), (ForkKind::Attr, attr.len())];
+    if counts.into_iter().any(|(kind, count)| !fork::fits_count(&core, kind, count)) {
+        return Ok(());
+    }
     patient.make_inode(&core)?;
     patient.set_fork(number, ForkKind::Data, ForkContents::Extents(fork::in_order(data)))?;
     if !attr.is_empty() {
@@ -259,8 +264,8 @@ fn recreate(
     Ok(())
 }
 
-/// Returns the core of a regular file of which only contents and names are known. Its owner is root,
-/// and nobody else can read it.
+/// Returns the core of a regular file of which only contents and names are known. Its owner is
+/// root, and nobody else can read it.
 fn new_file(patient: &Patient, number: InodeNumber, links: u32, size: u64) -> InodeCore {
     let mut flags2 = InodeFlags2::empty();
     let has = |feature| patient.geometry().has_incompat(feature);

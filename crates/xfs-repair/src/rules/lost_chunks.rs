@@ -1,8 +1,8 @@
 //! Rule *lost-chunks*: inode chunks of which nothing is left but the numbers of their inodes in
 //! entries and parent pointers elsewhere.
 //!
-//! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are made
-//! again by the rules about names.
+//! Owns: the decision that a chunk existed. Does **not** own: the inodes in it. Directories are
+//! made again by the rules about names.
 //!
 //! A chunk whose blocks were overwritten leaves no inode, and the inode btree may be gone with it.
 //! Names in other directories and parent pointers of children still state inode numbers in the
@@ -60,8 +60,8 @@ struct ChunkPlace {
     start: AgInode,
 }
 
-/// Returns the chunks that names, parent pointers or the superblock mention and no group knows, with
-/// a mask of the mentioned inodes.
+/// Returns the chunks that names, parent pointers or the superblock mention and no group knows,
+/// with a mask of the mentioned inodes.
 fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<ChunkPlace, u64> {
     let model = patient.model();
     let of_names = model.names.iter().map(|name| name.child);
@@ -76,9 +76,7 @@ fn lost_chunks(patient: &mut Patient, damaged: &BTreeSet<AgNumber>) -> BTreeMap<
     let mut chunks: BTreeMap<ChunkPlace, u64> = BTreeMap::new();
     for inode in mentioned {
         let Some((group, in_group)) = patient.geometry().split_inode(inode) else { continue };
-        let mut known = model.chunks.get(&group).into_iter().flatten();
-        let is_known = known.any(|chunk| chunk.position(in_group).is_some());
-        if is_known || !damaged.contains(&group) {
+        if !damaged.contains(&group) || model.chunk_of(group, in_group).is_some() {
             continue;
         }
         // Chunks of a volume with sparse chunks start at multiples of their length.

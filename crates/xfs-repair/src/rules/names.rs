@@ -3,8 +3,8 @@
 //! Owns: the order in which the decided tree is written. The decision is in `resolve`. Does **not**
 //! own: how one directory or one attribute fork is written.
 //!
-//! These rules look at the whole volume, because a name has witnesses in two places. They write only
-//! objects that have findings or that differ from the decided tree.
+//! These rules look at the whole volume, because a name has witnesses in two places. They write
+//! only objects that have findings or that differ from the decided tree.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
 //! Rule `owners`: blocks that two owners claim and that cannot be shared.
 //!
-//! Owns: the copies. Does **not** own: forks that the reverse map contradicts, which rule `fork` has
-//! rewritten before; or the contents of files on a volume with reference counts, which stay shared.
+//! Owns: the copies. Does **not** own: forks that the reverse map contradicts, which rule `fork`
+//! has rewritten before; or the contents of files on a volume with reference counts, which stay
+//! shared.
 //!
-//! The first owner keeps the blocks: metadata before contents, and the lower inode before the higher
-//! one. Each other owner gets a copy of them, so that no owner loses what it shows now.
+//! The first owner keeps the blocks: metadata before contents, and the lower inode before the
+//! higher one. Each other owner gets a copy of them, so that no owner loses what it shows now.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +75,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// Returns the forks whose extents overlap a claim of an owner with a better right, with the blocks.
-/// Claims that may share blocks have no conflict with each other.
+/// Returns the forks whose extents overlap a claim of an owner with a better right, with the
+/// blocks. Claims that may share blocks have no conflict with each other.
 fn conflicts(mut claims: Vec<Rmap>, may_share: impl Fn(&Rmap) -> bool) -> Vec<(Loser, (u32, u32))> {
     let rank = |claim: &Rmap| match claim.owner {
         RmapOwner::Inode(inode) if claim.flags.contains(RmapFlags::FORK_BTREE) => (1, inode.0),

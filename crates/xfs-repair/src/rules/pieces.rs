@@ -64,8 +64,8 @@ impl ForkPlace {
     }
 }
 
-/// Gives a fork the contents `pieces`: takes blocks where needed, writes the pieces, and changes the
-/// map if it differs.
+/// Gives a fork the contents `pieces`: takes blocks where needed, writes the pieces, and changes
+/// the map if it differs.
 ///
 /// # Errors
 ///

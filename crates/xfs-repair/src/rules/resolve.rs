@@ -4,17 +4,19 @@
 //! forks are written.
 //!
 //! A *link* is a name of a child in a directory. An entry and a parent pointer are two witnesses of
-//! one link. The rules, in this order:
+//! one link. The decisions for contradictions, in this order:
 //!
-//! | contradiction | decision |
-//! |---|---|
-//! | all entries state another type than the inode | the entries, if the contents do not fit the inode's type |
-//! | several children have one name | the child with both witnesses, then the one with a pointer, then the first entry |
-//! | an entry without a pointer | the link is kept, unless its block is damaged and the child has another name |
-//! | a pointer without an entry | the link is kept if entries of the directory are lost, if the child has no other name, or if the link count asks for it |
-//! | several names of a directory | the one with both witnesses, then the one that `..` confirms |
-//! | a ring of directories | the link with fewer witnesses is cut |
-//! | an inode without a name | `lost+found`, under its last known name |
+//! 1. All entries state another type than the inode: the entries are right, if the contents do not
+//!    fit the inode's type.
+//! 2. Several children have one name: the child with both witnesses has it, then the one with a
+//!    pointer, then the first entry.
+//! 3. An entry without a pointer: the link is kept, unless the child has other names and the block
+//!    is damaged or the link count does not ask for it.
+//! 4. A pointer without an entry: the link is kept if entries of the directory are lost, if the
+//!    child has no other name, or if the link count asks for it.
+//! 5. Several names of a directory: the one with both witnesses, then the one that `..` confirms.
+//! 6. A ring of directories: the link with fewer witnesses is cut.
+//! 7. An inode without a name: `lost+found`, under its last known name.
 //!
 //! # Invariants
 //!
@@ -52,8 +54,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Returns how well the link is witnessed: 4 entry and pointer, 3 pointer, 2 entry, 1 entry in a
-    /// damaged block.
+    /// Returns how well the link is witnessed: 4 entry and pointer, 3 pointer, 2 entry, 1 entry in
+    /// a damaged block.
     fn rank(&self) -> u8 {
         match (self.position.is_some(), self.has_pointer, self.is_sound) {
             (true, true, _) => 4,
@@ -378,13 +380,15 @@ impl Resolver<'_> {
     /// Returns whether a link is believed, if `others` links of the child are.
     fn is_believed(&self, link: &Link, others: u32) -> bool {
         let Some(child) = self.facts.members.get(&link.child) else { return true };
+        let wants_more = others < child.links && !child.is_directory();
         match link.rank() {
-            4 | 2 => true,
-            3 => {
-                self.has_lost_names(link.directory)
-                    || others == 0
-                    || others < child.links && !child.is_directory()
+            4 => true,
+            // A block of an older state has entries that neither a pointer nor the count knows.
+            2 if self.facts.has_parents && child.has_all_pointers && !child.is_directory() => {
+                others == 0 || wants_more
             }
+            2 => true,
+            3 => self.has_lost_names(link.directory) || others == 0 || wants_more,
             _ => others == 0 || !child.has_all_pointers || !self.facts.has_parents,
         }
     }
@@ -468,14 +472,17 @@ impl Resolver<'_> {
             return;
         }
         let Some(place) = self.lost_and_found(links) else { return };
+        let dropped = std::mem::take(&mut self.tree.dropped);
         let taken = links.iter().filter(|link| link.directory == place);
         let mut taken: BTreeSet<Box<[u8]>> = taken.map(|link| link.name.clone()).collect();
+        let known = Self::last_names(&dropped, self.facts);
         for child in lost.into_iter().filter(|child| *child != place) {
-            let name = self.free_name(child, &taken);
+            let name = Self::free_name(known.get(&child).copied(), child, &taken);
             taken.insert(name.clone());
             links.push(new_link(place, name, child));
             self.tree.rescued.insert(child);
         }
+        self.tree.dropped = dropped;
     }
 
     /// Returns the directory `lost+found`. It is made if it does not exist and an inode is free.
@@ -493,13 +500,20 @@ impl Resolver<'_> {
         Some(inode)
     }
 
+    /// Returns the last known name of each inode: that of a parent pointer, else of an entry.
+    fn last_names<'n>(dropped: &'n [Dropped], facts: &'n Facts) -> BTreeMap<InodeNumber, &'n [u8]> {
+        let of_entries = dropped.iter().map(|dropped| (dropped.link.child, &*dropped.link.name));
+        let of_pointers = facts.pointers.iter().map(|pointer| (pointer.child, &*pointer.name));
+        of_entries.chain(of_pointers).collect()
+    }
+
     /// Returns the name that an inode gets in `lost+found`: its last known name, with the inode
     /// number if the name is taken, or the inode number alone.
-    fn free_name(&self, child: InodeNumber, taken: &BTreeSet<Box<[u8]>>) -> Box<[u8]> {
-        let by_pointer = self.facts.pointers.iter().find(|pointer| pointer.child == child);
-        let dropped = self.tree.dropped.iter().find(|dropped| dropped.link.child == child);
-        let known =
-            by_pointer.map(|pointer| &pointer.name).or(dropped.map(|dropped| &dropped.link.name));
+    fn free_name(
+        known: Option<&[u8]>,
+        child: InodeNumber,
+        taken: &BTreeSet<Box<[u8]>>,
+    ) -> Box<[u8]> {
         let number: Box<[u8]> = child.0.to_string().into_bytes().into();
         let with_number = |name: &[u8]| -> Box<[u8]> {
             let room = xfs_format::directory::MAX_NAME - number.len() - 1;
@@ -507,7 +521,7 @@ impl Resolver<'_> {
             kept.chain(*b".").chain(number.iter().copied()).collect()
         };
         match known {
-            Some(name) if !taken.contains(name) => name.clone(),
+            Some(name) if !taken.contains(name) => name.into(),
             Some(name) => with_number(name),
             None if !taken.contains(&number) => number,
             None => with_number(b"inode"),

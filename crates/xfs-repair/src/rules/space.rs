@@ -120,11 +120,13 @@ impl Rebuild<'_> {
         let kept = self.kept.iter().flatten();
         own.extend(kept.map(|block| claims::claim(*block, 1, RmapOwner::InodeBtree)));
         let gaps = claims::gaps(&own, self.group.length_blocks());
-        let free: Vec<u32> = gaps.into_iter().flat_map(|(start, end)| start..end).collect();
         let mut count = 0;
         for _ in 0..MOST_ATTEMPTS {
-            let Some(taken) = free.get(..count) else { break };
-            let taken: Vec<AgBlock> = taken.iter().copied().map(AgBlock).collect();
+            let free = gaps.iter().flat_map(|(start, end)| *start..*end);
+            let taken: Vec<AgBlock> = free.take(count).map(AgBlock).collect();
+            if taken.len() < count {
+                break;
+            }
             let records = Records::of(self, &own, &taken, &shared);
             let needs = Needs::of(self, &records);
             if needs.all() <= count {

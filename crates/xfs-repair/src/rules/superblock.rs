@@ -62,8 +62,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// Clears the fields that have no meaning on this volume: flags that a finished volume does not have,
-/// and sizes of a realtime device that it does not have.
+/// Clears the fields that have no meaning on this volume: flags that a finished volume does not
+/// have, and sizes of a realtime device that it does not have.
 const fn clear_unused(superblock: &mut Superblock) {
     superblock.in_progress = false;
     superblock.quota_flags &= KNOWN_QUOTA_FLAGS;

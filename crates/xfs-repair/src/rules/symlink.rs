@@ -1,12 +1,13 @@
 //! Rule *symlink*: writes the blocks of a symbolic link's target again.
 //!
 //! The target has no second copy. If a block still belongs to the link by its header, its bytes are
-//! kept, although the checksum may be wrong: the report says so. Else the rest of the target is lost.
+//! kept, although the checksum may be wrong: the report says so. Else the rest of the target is
+//! lost.
 
 use xfs_check::{Area, Code, Place};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
-use xfs_format::symlink::{SYMLINK_HEADER_BYTES, SymlinkDisk, encode_header};
+use xfs_format::symlink::{SYMLINK_HEADER_BYTES, SymlinkBlock, SymlinkDisk, encode_header};
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
 use zerocopy::FromBytes;
 
@@ -45,7 +46,9 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
     }
     let extents = model.inodes.get(&inode).map_or(&[][..], |known| &known.data.extents);
     let target = Target::read(patient, core, extents);
-    let is_whole = target.bytes.len() as u64 == core.size && core.size > 0;
+    // Sound blocks know the length of the target too. The size of the inode may be wrong.
+    let has_length = target.bytes.len() as u64 == core.size || target.is_sound;
+    let is_whole = has_length && !target.bytes.is_empty();
     if !is_whole && !patient.allows_loss() {
         return Ok(());
     }
@@ -64,8 +67,7 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
     }
     patient.set_inode(inode, |core| core.size = size)?;
     let place = Place::of_inode(inode, patient.geometry());
-    let doubt =
-        if target.is_doubtful { "; a checksum is wrong, so they may be wrong too" } else { "" };
+    let doubt = if target.is_sound { "" } else { "; their block is damaged, so they may be wrong" };
     let keeps = format!("{} bytes of the target{doubt}", target.bytes.len());
     let action = Action::new("symlink", place, codes, keeps);
     patient.act(match is_whole {
@@ -78,12 +80,13 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 /// The target of a link, as far as it is left.
 struct Target {
     bytes: Vec<u8>,
-    is_doubtful: bool,
+    /// Whether the target has blocks, and all of them pass their checks.
+    is_sound: bool,
 }
 
 impl Target {
     fn read(patient: &Patient, core: &InodeCore, extents: &[Extent]) -> Self {
-        let mut target = Self { bytes: Vec::new(), is_doubtful: false };
+        let mut target = Self { bytes: Vec::new(), is_sound: !extents.is_empty() };
         if core.data_format == ForkFormat::Local {
             let found = patient.evidence().inode(core.number);
             let size = usize::try_from(core.size).unwrap_or(usize::MAX);
@@ -91,7 +94,10 @@ impl Target {
         }
         for extent in extents {
             let rest = core.size.saturating_sub(target.bytes.len() as u64);
-            let Some(part) = target.part(patient, core.number, extent, rest) else { break };
+            let Some(part) = target.part(patient, core.number, extent, rest) else {
+                target.is_sound = false;
+                break;
+            };
             target.bytes.extend(part);
         }
         let end = target.bytes.iter().position(|byte| *byte == 0);
@@ -114,7 +120,12 @@ impl Target {
         if !patient.can_read(at, &mut bytes) || !belongs(&bytes, owner, at, geometry) {
             return None;
         }
-        self.is_doubtful |= BlockKind::Symlink.verify(&bytes, at, &patient.context()).is_err();
+        if BlockKind::Symlink.verify(&bytes, at, &patient.context()).is_ok()
+            && let Ok(block) = SymlinkBlock::decode(&bytes, at)
+        {
+            return Some(block.target.to_vec());
+        }
+        self.is_sound = false;
         let rest = usize::try_from(rest).ok()?;
         Some(bytes.into_iter().skip(SYMLINK_HEADER_BYTES).take(rest).collect())
     }

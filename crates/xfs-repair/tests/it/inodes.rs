@@ -75,8 +75,8 @@ fn sibling_pointer_changed_is_set_again_and_no_extent_is_lost() {
     assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
 }
 
-/// Sets bytes of an inode of each kind to a value, with a good checksum, and asserts that the repair
-/// is clean and loses nothing. `field` names the field for messages.
+/// Sets bytes of an inode of each kind to a value, with a good checksum, and asserts that the
+/// repair is clean and loses nothing. `field` names the field for messages.
 fn check_field(field: &str, range: std::ops::Range<usize>, values: &[&[u8]]) {
     let mut kinds = std::collections::BTreeSet::new();
     let inodes = TestVolume::inodes(|_| true);

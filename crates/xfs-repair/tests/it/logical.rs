@@ -3,242 +3,14 @@
 //! Each test damages a copy of the golden image, repairs it, and compares all names and attributes
 //! of the repaired volume with those of the sound one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::collections::BTreeSet;
 
-use xfs_device::BlockDevice;
-use xfs_evidence::{Evidence, FoundValue, InodeState};
-use xfs_format::attr::Namespace;
-use xfs_format::extent::Extent;
+use xfs_evidence::{Evidence, InodeState};
 use xfs_format::inode::{ForkKind, InodeCore};
-use xfs_format::{
-    BlockKind, DiskAddr, FileBlock, FsBlock, InodeNumber, StructureAddress, Superblock,
-};
-
-use xfs_oracle::Xfsprogs;
+use xfs_format::{BlockKind, DiskAddr, FileBlock, InodeNumber};
 use xfs_testkit::Prng;
 
-use crate::volume::{Repaired, SECTOR_BYTES, TestVolume};
-
-/// An inode as a user sees it, but for its contents.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
-    mode: u16,
-    links: u32,
-    generation: u32,
-    attributes: BTreeSet<(Namespace, Vec<u8>, Vec<u8>)>,
-}
-
-/// The tree of a volume: each path with its inode number, and each inode.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Shape {
-    root: u64,
-    paths: BTreeMap<String, u64>,
-    inodes: BTreeMap<u64, Seen>,
-}
-
-fn superblock_of(device: &dyn BlockDevice) -> Superblock {
-    let mut sector = vec![0; SECTOR_BYTES];
-    device.read_at(&mut sector, 0).unwrap();
-    Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap()
-}
-
-impl Shape {
-    fn of(device: &dyn BlockDevice) -> Self {
-        let superblock = superblock_of(device);
-        let evidence = Evidence::new(device, &superblock);
-        let mut shape = Self { root: superblock.root_inode.0, ..Self::default() };
-        let mut directories = vec![(String::new(), superblock.root_inode)];
-        while let Some((path, directory)) = directories.pop() {
-            shape.see(&evidence, directory);
-            let found = evidence.entries(&evidence.inode(directory));
-            for name in found.names {
-                let path = format!("{path}/{}", name.name.escape_ascii());
-                shape.paths.insert(path.clone(), name.child.0);
-                shape.see(&evidence, name.child);
-                let child = evidence.inode(name.child);
-                let is_directory = child.core().is_some_and(|core| core.mode >> 12 == 0o4);
-                if is_directory {
-                    directories.push((path, name.child));
-                }
-            }
-        }
-        shape
-    }
-
-    /// Returns each name as the inode number of its directory, the name, and the inode number of the
-    /// child.
-    fn links(&self) -> BTreeSet<(u64, String, u64)> {
-        let link = |(path, child): (&String, &u64)| {
-            let (directory, name) = path.rsplit_once('/').expect("paths start with a slash");
-            let directory = match directory {
-                "" => self.root,
-                _ => *self.paths.get(directory).expect("the directory has a path"),
-            };
-            (directory, name.to_owned(), *child)
-        };
-        self.paths.iter().map(link).collect()
-    }
-
-    fn see(&mut self, evidence: &Evidence<'_>, number: InodeNumber) {
-        let inode = evidence.inode(number);
-        let Some(core) = inode.core() else { return };
-        let found = evidence.attributes(&inode);
-        let whole = found.attributes.into_iter().filter_map(|attribute| match attribute.value {
-            FoundValue::Whole(value) => {
-                Some((attribute.namespace, attribute.name.into_vec(), value))
-            }
-            FoundValue::Lost { .. } => None,
-        });
-        let seen = Seen {
-            mode: core.mode,
-            links: core.nlink,
-            generation: core.generation,
-            attributes: whole.collect(),
-        };
-        self.inodes.insert(number.0, seen);
-    }
-}
-
-/// A copy of the golden image, with what it has before the damage.
-struct Trial {
-    volume: TestVolume,
-    before: Shape,
-}
-
-impl Trial {
-    fn new() -> Self {
-        let volume = TestVolume::golden();
-        let before = Shape::of(&*volume.device);
-        Self { volume, before }
-    }
-
-    fn inode(&self, path: &str) -> InodeNumber {
-        InodeNumber(*self.before.paths.get(path).unwrap_or_else(|| panic!("no {path}")))
-    }
-
-    fn root(&self) -> InodeNumber {
-        superblock_of(&*self.volume.device).root_inode
-    }
-
-    fn extents(&self, inode: InodeNumber, kind: ForkKind) -> Vec<Extent> {
-        let superblock = superblock_of(&*self.volume.device);
-        let evidence = Evidence::new(&*self.volume.device, &superblock);
-        evidence.extents(&evidence.inode(inode), kind).extents
-    }
-
-    /// Returns the address of a block of a fork.
-    fn place(&self, inode: InodeNumber, kind: ForkKind, block: FileBlock) -> DiskAddr {
-        let extents = self.extents(inode, kind);
-        let extent =
-            extents.iter().find(|extent| extent.file_block <= block && block < extent.end());
-        let extent = extent.expect("the block is mapped");
-        let start = FsBlock(extent.start.0 + (block.0 - extent.file_block.0));
-        self.volume.geometry.block_disk_addr(start).unwrap()
-    }
-
-    fn inode_place(&self, inode: InodeNumber) -> DiskAddr {
-        let location = self.volume.geometry.inode_location(inode).unwrap();
-        DiskAddr(location.cluster.0 + u64::from(location.offset_bytes / 512))
-    }
-
-    fn zero_inode(&self, inode: InodeNumber) {
-        let length = self.volume.geometry.inode_size as usize;
-        self.volume.zero(self.inode_place(inode), length);
-    }
-
-    /// Zeroes one block of a fork.
-    fn zero_block(&self, inode: InodeNumber, kind: ForkKind, block: FileBlock) {
-        let length = self.volume.geometry.block_size as usize;
-        self.volume.zero(self.place(inode, kind, block), length);
-    }
-
-    /// Changes the core of an inode and recomputes its checksum.
-    fn edit_core(&self, inode: InodeNumber, edit: impl FnOnce(&mut InodeCore)) {
-        let geometry = &self.volume.geometry;
-        let at = self.inode_place(inode);
-        let mut bytes = self.volume.bytes(at, geometry.inode_size as usize);
-        let mut core = InodeCore::decode(&bytes, inode, geometry).unwrap();
-        edit(&mut core);
-        let disk = core.encode(geometry).unwrap();
-        let disk = zerocopy::IntoBytes::as_bytes(&disk);
-        bytes.get_mut(..disk.len()).unwrap().copy_from_slice(disk);
-        xfs_format::inode::seal(&mut bytes, core.lsn);
-        self.volume.put(at, &bytes);
-    }
-
-    /// Replaces bytes inside the forks of an inode and recomputes the checksum: the first
-    /// occurrence of `from` after the core becomes `to`.
-    fn edit_inline(&self, inode: InodeNumber, from: &[u8], to: &[u8]) {
-        let geometry = &self.volume.geometry;
-        let at = self.inode_place(inode);
-        let mut bytes = self.volume.bytes(at, geometry.inode_size as usize);
-        let core = InodeCore::decode(&bytes, inode, geometry).unwrap();
-        let found = bytes.windows(from.len()).enumerate().skip(176);
-        let (start, _) = found.into_iter().find(|(_, window)| *window == from).expect("the bytes");
-        bytes.get_mut(start..start + to.len()).unwrap().copy_from_slice(to);
-        xfs_format::inode::seal(&mut bytes, core.lsn);
-        self.volume.put(at, &bytes);
-    }
-
-    /// Repairs the volume, and asserts that it is clean and that no name, inode or attribute
-    /// changed.
-    fn assert_whole(&self) -> Repaired {
-        assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
-        let repaired = self.volume.repair(false);
-        repaired.assert_clean();
-        self.compare(&repaired, |seen| seen);
-        repaired
-    }
-
-    /// As `assert_whole`, but for the mode and the attributes of inodes that were made again.
-    fn assert_names(&self, made: &[InodeNumber]) -> Repaired {
-        assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
-        let repaired = self.volume.repair(false);
-        repaired.assert_clean();
-        self.compare(&repaired, |mut shape| {
-            for inode in made {
-                let seen = shape.inodes.get_mut(&inode.0).expect("the inode is there");
-                seen.attributes.clear();
-                seen.mode = 0o40755;
-            }
-            shape
-        });
-        repaired
-    }
-
-    /// Asserts that xfs_repair -n finds nothing in the repaired volume. Without the programs of
-    /// `cargo xtask oracles`, nothing is asserted, and a line says so.
-    fn judge(repaired: &Repaired) {
-        let programs = match Xfsprogs::newer() {
-            Ok(programs) => programs,
-            Err(reason) => return println!("skipped: xfs_repair -n: {reason}"),
-        };
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let mut bytes = vec![0; usize::try_from(repaired.device.length_bytes()).unwrap()];
-        repaired.device.read_at(&mut bytes, 0).unwrap();
-        file.write_all(&bytes).unwrap();
-        let output =
-            programs.command("xfs_repair").args(["-n", "-f"]).arg(file.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned()
-            + &String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{said}");
-    }
-
-    fn compare(&self, repaired: &Repaired, view: impl Fn(Shape) -> Shape) {
-        Self::judge(repaired);
-        let after = view(Shape::of(&*repaired.device));
-        let before = view(self.before.clone());
-        let gone = before.paths.iter().filter(|(path, _)| !after.paths.contains_key(*path));
-        let new = after.paths.iter().filter(|(path, _)| !before.paths.contains_key(*path));
-        let (gone, new): (Vec<_>, Vec<_>) = (gone.collect(), new.collect());
-        assert!(gone.is_empty() && new.is_empty(), "gone: {gone:?}\nnew: {new:?}");
-        for (number, inode) in &before.inodes {
-            assert_eq!(Some(inode), after.inodes.get(number), "inode {number}");
-        }
-        assert_eq!(before, after);
-    }
-}
+use crate::trial::{Shape, Trial, superblock_of};
 
 /// Zeroes the first filesystem block of a section of a directory, and asserts that nothing is lost.
 fn check_zeroed_directory_block(path: &str, section: u64) {
@@ -486,20 +258,81 @@ fn start_of_the_volume_zeroed_keeps_each_name_whose_inode_survives() {
     assert!(missing.is_empty(), "{missing:?}\n{:?}", repaired.rules());
 }
 
+#[test]
+fn symbolic_link_with_a_damaged_header_keeps_its_target() {
+    let trial = Trial::new();
+    let link = trial.inode("/links-remote");
+    let at = trial.place(link, ForkKind::Data, FileBlock(0));
+    // The checksum stands at byte 12 of the block.
+    let mut bytes = trial.volume.bytes(at, 512);
+    *bytes.get_mut(13).unwrap() ^= 0xff;
+    trial.volume.put(at, &bytes);
+    let repaired = trial.assert_whole();
+    assert!(repaired.rules().contains(&"symlink"), "{:?}", repaired.rules());
+    let superblock = superblock_of(&*repaired.device);
+    let evidence = Evidence::new(&*repaired.device, &superblock);
+    let found = evidence.link_target(&evidence.inode(link));
+    assert!(found.is_whole && found.target == [b'x'; 1000], "{:?}", found.target);
+}
+
+#[test]
+fn symbolic_link_without_its_block_keeps_its_name() {
+    let trial = Trial::new();
+    let link = trial.inode("/links-remote");
+    trial.zero_block(link, ForkKind::Data, FileBlock(0));
+    let kept = trial.volume.repair(false);
+    assert!(kept.rules().is_empty(), "{:?}", kept.rules());
+    let repaired = trial.volume.repair(true);
+    let report = crate::volume::report(&*repaired.device);
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    assert_eq!(Shape::of(&*repaired.device).paths, trial.before.paths);
+}
+
+/// Damages the bytes of a block in one of four ways. Returns the way.
+fn damage_bytes(bytes: &mut [u8], pick: &mut impl FnMut(u64) -> u64) -> &'static str {
+    match pick(4) {
+        0 => {
+            bytes.fill(0);
+            "zeroed"
+        }
+        1 => {
+            bytes.iter_mut().for_each(|byte| *byte = pick(256) as u8);
+            "random"
+        }
+        2 => {
+            let place = pick(bytes.len() as u64) as usize;
+            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
+            "bit"
+        }
+        _ => {
+            let place = pick(96) as usize;
+            *bytes.get_mut(place).expect("the index was drawn below the length") ^= 1 << pick(8);
+            "bit near the start"
+        }
+    }
+}
+
 /// Damages one structure of names or attributes as the seed says. Returns its description.
 fn seeded_damage(trial: &Trial, seed: u64) -> String {
     let mut random = Prng::new(seed);
     let mut pick = |count: u64| random.number() % count;
     let paths: Vec<_> = trial.before.paths.iter().collect();
-    let is_directory = |inode: &u64| trial.before.inodes.get(inode).unwrap().mode >> 12 == 0o4;
+    let is_directory = |inode: &u64| {
+        trial.before.inodes.get(inode).expect("the index was drawn below the length").mode >> 12
+            == 0o4
+    };
     let directories: Vec<_> = paths.iter().filter(|(_, inode)| is_directory(inode)).collect();
     let (path, inode, kind) = match pick(3) {
         0 => {
-            let (path, inode) = paths.get(pick(paths.len() as u64) as usize).unwrap();
+            let (path, inode) = paths
+                .get(pick(paths.len() as u64) as usize)
+                .expect("the index was drawn below the length");
             (*path, InodeNumber(**inode), ForkKind::Attr)
         }
         _ => {
-            let (path, inode) = directories.get(pick(directories.len() as u64) as usize).unwrap();
+            let (path, inode) = directories
+                .get(pick(directories.len() as u64) as usize)
+                .expect("the index was drawn below the length");
             (*path, InodeNumber(**inode), ForkKind::Data)
         }
     };
@@ -512,42 +345,27 @@ fn seeded_damage(trial: &Trial, seed: u64) -> String {
     if blocks.is_empty() {
         let at = trial.inode_place(inode);
         let mut bytes = trial.volume.bytes(at, geometry.inode_size as usize);
-        let core = InodeCore::decode(&bytes, inode, geometry).unwrap();
+        let core = InodeCore::decode(&bytes, inode, geometry)
+            .expect("the index was drawn below the length");
         let start = match kind {
             ForkKind::Data => 176,
             ForkKind::Attr => 176 + u64::from(core.fork_offset) * 8,
         };
         // Bytes after the first few may belong to no entry.
         let place = start + pick(24);
-        *bytes.get_mut(place as usize).unwrap() ^= 1 << pick(8);
+        *bytes.get_mut(place as usize).expect("the index was drawn below the length") ^=
+            1 << pick(8);
         xfs_format::inode::seal(&mut bytes, core.lsn);
         trial.volume.put(at, &bytes);
         return format!("seed {seed}: byte {place} of {path} ({inode})");
     }
-    let block = *blocks.get(pick(blocks.len() as u64) as usize).unwrap();
+    let block = *blocks
+        .get(pick(blocks.len() as u64) as usize)
+        .expect("the index was drawn below the length");
     let at = trial.place(inode, kind, block);
     let length = geometry.block_size as usize;
     let mut bytes = trial.volume.bytes(at, length);
-    let verb = match pick(4) {
-        0 => {
-            bytes.fill(0);
-            "zeroed"
-        }
-        1 => {
-            bytes.iter_mut().for_each(|byte| *byte = pick(256) as u8);
-            "random"
-        }
-        2 => {
-            let place = pick(length as u64) as usize;
-            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
-            "bit"
-        }
-        _ => {
-            let place = pick(96) as usize;
-            *bytes.get_mut(place).unwrap() ^= 1 << pick(8);
-            "bit near the start"
-        }
-    };
+    let verb = damage_bytes(&mut bytes, &mut pick);
     trial.volume.put(at, &bytes);
     format!("seed {seed}: {verb} in {kind:?} block {} of {path} ({inode})", block.0)
 }

@@ -1,7 +1,14 @@
 //! Tests of repairs of whole volumes.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod inodes;
 mod logical;
 mod physical;
 mod seeded;
+mod trial;
 mod volume;

@@ -106,8 +106,7 @@ impl TestVolume {
         let device: SharedDevice = Arc::new(OverlayDevice::new(below, OVERLAY_BYTES));
         let found = find_superblock(&*device).expect("the version is supported");
         let superblock = found.expect("a superblock is left").superblock;
-        let mut options = RehearsalOptions::default();
-        options.allow_loss = allow_loss;
+        let options = RehearsalOptions { allow_loss, ..RehearsalOptions::default() };
         let rehearsed = rehearse(&device, &superblock, &options).expect("the overlay is large");
         Repaired { device, rehearsed }
     }

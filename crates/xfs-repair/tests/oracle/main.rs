@@ -89,8 +89,7 @@ fn check_repaired(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
 
 /// As `check_repaired`, but for the names whose inodes are destroyed.
 fn check_burst(damage: fn(&Geometry) -> Damage) -> Result<(), TrialError> {
-    let mut options = RehearsalOptions::default();
-    options.allow_loss = true;
+    let options = RehearsalOptions { allow_loss: true, ..RehearsalOptions::default() };
     let result = repaired(damage, options)?;
     let ranges = damage(&result.geometry);
     let is_lost = |inode: InodeNumber| {

@@ -116,7 +116,7 @@ pub(super) fn with_possible_flags(core: &InodeCore, superblock: &Superblock) -> 
 
 /// Sets the fields of an inode that fail a check. Returns the sealed bytes, or `None` if a field
 /// has no candidate.
-pub(super) fn mend(
+pub(super) fn correct(
     patient: &Patient,
     names: &[ModelName],
     found: &InodeEvidence,
@@ -350,8 +350,8 @@ impl Work<'_> {
         one(move |disk| disk.flags2 = (disk.flags2.get() & !missing.bits()).into())
     }
 
-    /// Candidates for the counts: those of the forks as the records in the inode and the reverse map
-    /// give them.
+    /// Candidates for the counts: those of the forks as the records in the inode and the reverse
+    /// map give them.
     fn counts(&self, bytes: &[u8]) -> Vec<Edit> {
         let mapped = self.patient.mapped();
         let found = self.patient.evidence().judge_inode(self.number, bytes.to_vec());

@@ -275,3 +275,12 @@ fn type_that_the_contents_contradict_is_that_of_the_entries() {
     case.member(131).entry_type = EntryType::Regular;
     assert_eq!(resolve(&case.0).types.get(&InodeNumber(131)), Some(&EntryType::Directory));
 }
+
+#[test]
+fn entry_of_an_older_state_to_a_file_with_its_own_name_goes() {
+    let mut case = Case::new();
+    case.name(ROOT, "older", 141);
+    case.check(&WHOLE);
+    case.member(141).links = 2;
+    case.check(&[WHOLE.as_slice(), &[(ROOT, "older", 141)]].concat());
+}
