@@ -189,7 +189,8 @@ fn first_file(image: &Image) -> DiskAddr {
     let group = Group::of(image, AgNumber(0));
     let chunks = image.bytes(group.leaf(image, BtreeKind::Inode), BLOCK_BYTES).expect("a leaf");
     let records = BtreeKind::Inode.layout().header_bytes();
-    let start = u32::from_be_bytes(chunks[records..records + 4].try_into().expect("a word"));
+    let word = chunks.get(records..records + 4).expect("the leaf has a record");
+    let start = u32::from_be_bytes(word.try_into().expect("a word"));
     (start..start + 64)
         .filter_map(|inode| {
             geometry.inode_location(geometry.join_inode(AgNumber(0), AgInode(inode)))
@@ -197,7 +198,9 @@ fn first_file(image: &Image) -> DiskAddr {
         .map(|place| DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512))
         .find(|at| {
             let inode = image.bytes(*at, 128);
-            inode.is_some_and(|inode| inode[2] >> 4 == 0o10 && inode[71] != 0)
+            let byte = |index| inode.as_ref().and_then(|inode| inode.get(index)).copied();
+            // The type in the mode, and the lowest byte of the count of blocks.
+            byte(2).is_some_and(|mode| mode >> 4 == 0o10) && byte(71).is_some_and(|low| low != 0)
         })
         .expect("a chunk has a regular file with blocks")
 }

@@ -139,7 +139,7 @@ impl Churn {
     /// Removes files in an order that leaves holes in inode chunks and in free space.
     fn removed(&mut self) -> Result<()> {
         for index in (0..FILES).filter(|index| index % 3 != 0) {
-            self.folder.remove_file(&Self::name(index))?;
+            self.folder.remove_file(Self::name(index))?;
         }
         // One file is removed while it is open.
         let file = self.create("open")?;
@@ -196,7 +196,7 @@ impl Churn {
 
     fn removed_all(&mut self) -> Result<()> {
         for index in (0..FILES).step_by(3) {
-            self.folder.remove_file(&Self::name(index))?;
+            self.folder.remove_file(Self::name(index))?;
         }
         for name in ["scattered", "shared"] {
             self.folder.remove_file(name)?;
