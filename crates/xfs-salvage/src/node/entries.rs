@@ -185,6 +185,13 @@ impl<'a> Iterator for NodeEntries<'a> {
 }
 
 impl<'a> NodeEntries<'a> {
+    /// Returns the entry with this name, and passes over those before it. Returns `None` if there
+    /// is none, or if nothing is left of it.
+    pub fn find_name(&mut self, name: &[u8]) -> Option<Node<'a>> {
+        let candidate = self.names.find(|candidate| candidate.name == name)?;
+        self.child(&candidate)
+    }
+
     fn mark(&self, number: InodeNumber) -> bool {
         self.salvage.inventory.borrow_mut().mark(number, Mark::Visited)
     }
