@@ -42,15 +42,21 @@ pub(crate) struct Position {
     parent: Option<Rc<Self>>,
     name: Vec<u8>,
     level: u32,
+    /// Whether the node is at or below an orphan that may have been freed.
+    is_unsure: bool,
 }
 
 impl Position {
     fn top() -> Rc<Self> {
-        Rc::new(Self { parent: None, name: Vec::new(), level: 0 })
+        Rc::new(Self { parent: None, name: Vec::new(), level: 0, is_unsure: false })
     }
 
     fn below(parent: &Rc<Self>, name: Vec<u8>) -> Rc<Self> {
-        Rc::new(Self { level: parent.level + 1, parent: Some(Rc::clone(parent)), name })
+        Self::orphan(parent, name, parent.is_unsure)
+    }
+
+    fn orphan(parent: &Rc<Self>, name: Vec<u8>, is_unsure: bool) -> Rc<Self> {
+        Rc::new(Self { level: parent.level + 1, parent: Some(Rc::clone(parent)), name, is_unsure })
     }
 
     /// Returns the path below the destination.
@@ -158,6 +164,9 @@ impl<'a> Salvage<'a> {
         let mut remarks = Remarks::default();
         if let Some(text) = doubt(&inode) {
             remarks.doubt(text);
+        }
+        if position.is_unsure {
+            remarks.doubt("found by reading the group: the file may have been deleted");
         }
         Node {
             salvage: self,

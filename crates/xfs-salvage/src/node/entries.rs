@@ -334,7 +334,8 @@ impl<'a> NodeEntries<'a> {
         let number = inode.number;
         self.mark(number);
         let name = number.0.to_string().into_bytes();
-        let position = Position::below(&self.position, name.clone());
+        let is_unsure = self.salvage.is_unsure(number);
+        let position = Position::orphan(&self.position, name.clone(), is_unsure);
         if pass != OrphanPass::Gone && inode.core().is_none() {
             self.salvage.report(&FileReport {
                 path: position.path(),
