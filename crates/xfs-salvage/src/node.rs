@@ -34,6 +34,8 @@ pub(crate) const MOST_LEVELS: u32 = 2048;
 const UNKNOWN_MODE: u16 = 0o600;
 /// The mode of regular files whose inode is gone.
 const GONE_MODE: u16 = FileType::Regular.mode_bits() | UNKNOWN_MODE;
+/// The set-user-ID and set-group-ID bits of a mode.
+const SET_ID: u16 = 0o6000;
 /// The mode of directories that exist only by the names of their children.
 const MADE_MODE: u16 = 0o755;
 
@@ -189,7 +191,8 @@ impl Node<'_> {
         self.position.path()
     }
 
-    /// Returns the facts of the file. Facts of a doubtful inode are returned as they are.
+    /// Returns the facts of the file. Those of a doubtful inode are returned as they are, except
+    /// for flags and set-ID bits.
     #[must_use]
     pub fn facts(&self) -> NodeFacts {
         let zero = Timestamp::default();
@@ -217,9 +220,12 @@ impl Node<'_> {
         };
         // A doubtful count of links must not make two files of one.
         let links = if self.inode.is_sound() { core.nlink } else { core.nlink.max(2) };
+        // Damaged bits must not grant rights, or forbid that a copy is removed.
+        let rights = if self.inode.is_sound() { 0 } else { SET_ID };
+        let xflags = if self.inode.is_sound() { core.xflags().bits() } else { 0 };
         NodeFacts {
             inode: core.number.0,
-            mode: if self.mode == 0 { core.mode } else { self.mode },
+            mode: if self.mode == 0 { core.mode & !rights } else { self.mode },
             links,
             uid: core.uid,
             gid: core.gid,
@@ -228,7 +234,7 @@ impl Node<'_> {
             blocks: core.blocks,
             device: core.rdev,
             times: [core.access_time, core.modify_time, core.change_time, core.birth_time],
-            xflags: core.xflags().bits(),
+            xflags,
         }
     }
 
