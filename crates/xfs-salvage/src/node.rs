@@ -34,6 +34,8 @@ pub(crate) const MOST_LEVELS: u32 = 2048;
 const UNKNOWN_MODE: u16 = 0o600;
 /// The mode of regular files whose inode is gone.
 const GONE_MODE: u16 = FileType::Regular.mode_bits() | UNKNOWN_MODE;
+/// The set-user-ID and set-group-ID bits of a mode.
+const SET_ID: u16 = 0o6000;
 /// The mode of directories that exist only by the names of their children.
 const MADE_MODE: u16 = 0o755;
 
@@ -42,15 +44,21 @@ pub(crate) struct Position {
     parent: Option<Rc<Self>>,
     name: Vec<u8>,
     level: u32,
+    /// Whether the node is at or below an orphan that may have been freed.
+    is_unsure: bool,
 }
 
 impl Position {
     fn top() -> Rc<Self> {
-        Rc::new(Self { parent: None, name: Vec::new(), level: 0 })
+        Rc::new(Self { parent: None, name: Vec::new(), level: 0, is_unsure: false })
     }
 
     fn below(parent: &Rc<Self>, name: Vec<u8>) -> Rc<Self> {
-        Rc::new(Self { level: parent.level + 1, parent: Some(Rc::clone(parent)), name })
+        Self::orphan(parent, name, parent.is_unsure)
+    }
+
+    fn orphan(parent: &Rc<Self>, name: Vec<u8>, is_unsure: bool) -> Rc<Self> {
+        Rc::new(Self { level: parent.level + 1, parent: Some(Rc::clone(parent)), name, is_unsure })
     }
 
     /// Returns the path below the destination.
@@ -159,6 +167,9 @@ impl<'a> Salvage<'a> {
         if let Some(text) = doubt(&inode) {
             remarks.doubt(text);
         }
+        if position.is_unsure {
+            remarks.doubt("found by reading the group: the file may have been deleted");
+        }
         Node {
             salvage: self,
             kind,
@@ -180,7 +191,8 @@ impl Node<'_> {
         self.position.path()
     }
 
-    /// Returns the facts of the file. Facts of a doubtful inode are returned as they are.
+    /// Returns the facts of the file. Those of a doubtful inode are returned as they are, except
+    /// for flags and set-ID bits.
     #[must_use]
     pub fn facts(&self) -> NodeFacts {
         let zero = Timestamp::default();
@@ -208,9 +220,12 @@ impl Node<'_> {
         };
         // A doubtful count of links must not make two files of one.
         let links = if self.inode.is_sound() { core.nlink } else { core.nlink.max(2) };
+        // Damaged bits must not grant rights, or forbid that a copy is removed.
+        let rights = if self.inode.is_sound() { 0 } else { SET_ID };
+        let xflags = if self.inode.is_sound() { core.xflags().bits() } else { 0 };
         NodeFacts {
             inode: core.number.0,
-            mode: if self.mode == 0 { core.mode } else { self.mode },
+            mode: if self.mode == 0 { core.mode & !rights } else { self.mode },
             links,
             uid: core.uid,
             gid: core.gid,
@@ -219,7 +234,7 @@ impl Node<'_> {
             blocks: core.blocks,
             device: core.rdev,
             times: [core.access_time, core.modify_time, core.change_time, core.birth_time],
-            xflags: core.xflags().bits(),
+            xflags,
         }
     }
 

@@ -4,7 +4,7 @@
 //! itself (`node.rs`).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use xfs_device::{BlockDevice, SharedDevice};
@@ -74,6 +74,8 @@ pub struct Salvage<'a> {
     pub(crate) forks: BTreeMap<InodeNumber, Vec<Extent>>,
     /// Directory blocks that a sweep has found, of directories that are gone.
     pub(crate) strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
+    /// The groups in which a freed inode cannot be told from one in use.
+    unsure: BTreeSet<AgNumber>,
     /// Whether the reverse map of every group was read, so that it knows every extent.
     pub(crate) knows_all_extents: bool,
     pub(crate) root: Option<InodeNumber>,
@@ -104,6 +106,7 @@ impl<'a> Salvage<'a> {
             damaged: BTreeMap::new(),
             forks: BTreeMap::new(),
             strays: BTreeMap::new(),
+            unsure: BTreeSet::new(),
             roots: Vec::new(),
             is_incomplete: false,
             knows_all_extents: superblock.geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
@@ -125,6 +128,7 @@ impl<'a> Salvage<'a> {
             names,
             forks: survey.forks,
             strays: survey.strays,
+            unsure: survey.unsure,
             knows_all_extents: survey.knows_all_extents,
             root,
             deleted,
@@ -163,6 +167,12 @@ impl<'a> Salvage<'a> {
         &self.evidence
     }
 
+    /// Returns whether an inode without a name may have been freed.
+    pub(crate) fn is_unsure(&self, number: InodeNumber) -> bool {
+        let group = self.evidence.geometry().split_inode(number).map(|(group, _)| group);
+        group.is_some_and(|group| self.unsure.contains(&group))
+    }
+
     pub(crate) fn report(&self, report: &FileReport) {
         self.totals.borrow_mut().add(report);
         if let Some(sink) = self.sink.borrow_mut().as_mut() {
@@ -180,6 +190,7 @@ pub(crate) struct Survey<'a, 'p> {
     damaged: BTreeMap<InodeNumber, u32>,
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
     strays: BTreeMap<InodeNumber, Vec<DiskAddr>>,
+    unsure: BTreeSet<AgNumber>,
     /// Directories that name themselves as their parent.
     roots: Vec<InodeNumber>,
     /// Whether inodes may be missing or gone, so that names may be too.
@@ -248,6 +259,9 @@ impl Survey<'_, '_> {
         self.notes.push(format!(
             "{group}: the inode btree is damaged; inodes were found by reading the group"
         ));
+        if !is_known {
+            self.unsure.insert(group);
+        }
         let (inventory, strays) = (&mut self.inventory, &mut self.strays);
         let mut on_sighting = |sighting: &Sighting, _: &[u8]| {
             let number = InodeNumber(sighting.owner);

@@ -51,6 +51,9 @@ pub(crate) struct CpArguments {
     /// Do not report that owners, and other properties that only root may set, could not be set
     #[arg(long)]
     pub(crate) ignore_owner: bool,
+    /// Copy out of a damaged volume as far as it can be read, as salvage does; with -a or -r
+    #[arg(long)]
+    pub(crate) damaged: bool,
 }
 
 impl CpArguments {
@@ -69,6 +72,9 @@ pub(crate) struct TarArguments {
     /// Write to this file instead of standard output (-); it appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Archive a damaged volume as far as it can be read, as salvage does
+    #[arg(long)]
+    pub(crate) damaged: bool,
 }
 
 /// Copy everything that can be read from a damaged volume, without writing to it

@@ -3,7 +3,7 @@
 //!
 //! Owns: the table of examples, and how help and pages show it. Does **not** own: the arguments of
 //! commands. Tests parse each example, and run those that need no mount, in a directory with
-//! `disk.img`, `tree/`, `root.tar` and `notes.txt`.
+//! `disk.img`, `disk.map`, `tree/`, `root.tar` and `notes.txt`.
 
 mod examples;
 mod markdown;

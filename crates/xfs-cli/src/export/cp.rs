@@ -14,11 +14,12 @@ use super::cat;
 use crate::cli::{CpArguments, GlobalOptions};
 use crate::exit::Exit;
 use crate::export::host::{Directory, Existing, Fidelity, HostWriter};
+use crate::export::salvage::damaged::{self, DamagedDestination};
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node::{self, NodeSource};
 use crate::file::source::InodeSpace;
-use crate::image::address::last_component;
+use crate::image::address::{Address, last_component};
 use crate::image::{ImagePath, ImagePaths};
 use crate::import;
 use crate::interrupt;
@@ -59,6 +60,9 @@ pub(crate) fn open(
     let Some((destination, sources)) = arguments.words.split_last() else {
         return Err(Failure::usage("cp: the source or the destination is missing"));
     };
+    if arguments.damaged {
+        return open_damaged(sources, destination, arguments, options);
+    }
     if options.image.is_none() && is_in_image(destination) {
         return import::cp::open(sources, destination, arguments, options);
     }
@@ -87,6 +91,30 @@ pub(crate) fn open(
     raise_file_limit();
     interrupt::arm()?;
     Ok(Box::new(Cp { targets, destination, is_directory, is_recursive, fidelity }))
+}
+
+/// Opens a damaged image and the directory for the copies.
+fn open_damaged(
+    sources: &[OsString],
+    destination: &OsStr,
+    arguments: &CpArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let ([source], true) = (sources, arguments.archive || arguments.recursive) else {
+        return Err(Failure::usage("cp: --damaged takes one source, and -a or -r"));
+    };
+    let address = Address::parse(source, options.image.as_deref())?;
+    let fidelity = Fidelity {
+        is_archive: arguments.keeps_facts(),
+        ignores_owner: arguments.ignore_owner,
+        existing: if arguments.no_clobber { Existing::Keep } else { Existing::Replace },
+    };
+    let path = Path::new(destination);
+    check_no_image(path, [address.image.as_path()])?;
+    fs::create_dir_all(path).map_err(|error| Failure::host(destination, &error))?;
+    raise_file_limit();
+    let directory = Directory::open(path)?;
+    damaged::open(&address, DamagedDestination::Directory(directory, fidelity), options)
 }
 
 /// Returns whether a path ends in a slash or a dot.

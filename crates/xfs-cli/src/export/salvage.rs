@@ -5,6 +5,7 @@
 //!
 //! The volume is only read. A dirty log is replayed in memory where that is possible.
 
+pub(crate) mod damaged;
 mod manifest;
 mod source;
 mod volume;

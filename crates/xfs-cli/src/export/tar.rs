@@ -7,10 +7,11 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 
 use crate::cli::{GlobalOptions, TarArguments};
+use crate::export::salvage::damaged::{self, DamagedDestination};
 use crate::export::tar::writer::TarWriter;
 use crate::failure::Failure;
 use crate::file::node::NodeSource;
-use crate::image::address::last_component;
+use crate::image::address::{Address, last_component};
 use crate::image::{ImagePath, ImagePaths};
 use crate::output::{Output, unless_stdout};
 use crate::run::Run;
@@ -29,6 +30,9 @@ pub(crate) fn open(
     arguments: &TarArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
+    if arguments.damaged {
+        return open_damaged(arguments, options);
+    }
     let targets = ImagePaths::open(arguments.address.as_slice(), options)?;
     let output = match unless_stdout(arguments.output.clone()) {
         None if io::stdout().is_terminal() => {
@@ -39,6 +43,24 @@ pub(crate) fn open(
         Some(path) => Some(Output::open(&path, targets.files())?),
     };
     Ok(Box::new(Tar { targets, output }))
+}
+
+/// Opens a damaged image and the output.
+fn open_damaged(
+    arguments: &TarArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let addresses = Address::parse_all(arguments.address.as_slice(), options.image.as_deref())?;
+    let address = addresses.first().ok_or_else(|| Failure::usage("tar: the image is missing"))?;
+    let output = match unless_stdout(arguments.output.clone()) {
+        None if io::stdout().is_terminal() => {
+            return Err(Failure::usage("an archive cannot be written to a terminal")
+                .hint("name a file with -o FILE, or use a pipe"));
+        }
+        None => None,
+        Some(path) => Some(Output::open(&path, [address.image.as_path()])?),
+    };
+    damaged::open(address, DamagedDestination::Archive(output), options)
 }
 
 impl Run for Tar {

@@ -62,6 +62,7 @@ fn furnish(place: &VolumeDir, program: &Path) {
         echo one > tree/a.conf; echo two > tree/sub/b; echo words > notes.txt
         echo 127.0.0.1 localhost > base/etc/hosts
         ln -s hosts base/etc/link
+        printf '0x0 + 1\n0x0 0x3000000 +\n' > disk.map
         tar cf root.tar -C tree a.conf sub
         ferroxfs mkfs -q --unsupported --from base -d file,size=48m base.img
         ferroxfs setfattr -n user.origin -v here base.img:/etc/hosts"#;
@@ -99,7 +100,7 @@ fn every_example_runs() {
                 place.path("."),
                 program,
                 &format!(
-                    "mkdir {folder} && cp -r tree root.tar notes.txt {folder} && \
+                    "mkdir {folder} && cp -r tree root.tar notes.txt disk.map {folder} && \
                           cp --sparse=always base.img {folder}/disk.img"
                 ),
             );

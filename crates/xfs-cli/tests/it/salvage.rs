@@ -155,6 +155,31 @@ fn archive_holds_the_same_files() {
 }
 
 #[test]
+fn tree_of_a_damaged_volume_is_copied_and_archived() {
+    let (place, copied) = place();
+    let image = fs::File::options().write(true).open(place.path().join("image")).unwrap();
+    // The superblock and the headers of the first group.
+    image.write_all_at(&[0; 2048], 0).unwrap();
+    for command in [&["cp", "-a", "--ignore-owner"][..], &["tar"]] {
+        assert_ne!(place.run(&[command, &["image:/short", "x"]].concat()).status.code(), Some(0));
+    }
+    let output = place.run(&["cp", "-a", "--ignore-owner", "--damaged", "image:/short", "part"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("the superblock is damaged"), "{said}");
+    let part = contents(&place.path().join("part"));
+    let expected = copied.iter().filter(|(path, _)| path.starts_with("short/"));
+    assert_eq!(part, expected.map(|(path, bytes)| (path.clone(), bytes.clone())).collect());
+    let output = place.run(&["tar", "--damaged", "-o", "part.tar", "image:/short"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut archive = tar::Archive::new(fs::File::open(place.path().join("part.tar")).unwrap());
+    assert_eq!(archive.entries().unwrap().count(), part.len() + 1);
+    let output = place.run(&["tar", "--damaged", "-o", "none.tar", "image:/nothing"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!place.path().join("none.tar").exists());
+}
+
+#[test]
 fn destination_with_files_is_refused() {
     let place = GoldenDir::new();
     fs::create_dir(place.path().join("saved")).unwrap();

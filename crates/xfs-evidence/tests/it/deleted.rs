@@ -1,4 +1,4 @@
-//! What is left of deleted names and of freed inodes.
+//! Deleted names and freed inodes: the parts that are left of them.
 
 use std::collections::BTreeSet;
 

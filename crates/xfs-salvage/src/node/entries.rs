@@ -185,6 +185,13 @@ impl<'a> Iterator for NodeEntries<'a> {
 }
 
 impl<'a> NodeEntries<'a> {
+    /// Returns the entry with this name, and passes over those before it. Returns `None` if there
+    /// is none, or if nothing is left of it.
+    pub fn find_name(&mut self, name: &[u8]) -> Option<Node<'a>> {
+        let candidate = self.names.find(|candidate| candidate.name == name)?;
+        self.child(&candidate)
+    }
+
     fn mark(&self, number: InodeNumber) -> bool {
         self.salvage.inventory.borrow_mut().mark(number, Mark::Visited)
     }
@@ -327,7 +334,8 @@ impl<'a> NodeEntries<'a> {
         let number = inode.number;
         self.mark(number);
         let name = number.0.to_string().into_bytes();
-        let position = Position::below(&self.position, name.clone());
+        let is_unsure = self.salvage.is_unsure(number);
+        let position = Position::orphan(&self.position, name.clone(), is_unsure);
         if pass != OrphanPass::Gone && inode.core().is_none() {
             self.salvage.report(&FileReport {
                 path: position.path(),

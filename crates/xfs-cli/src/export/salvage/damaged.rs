@@ -1,0 +1,198 @@
+//! The option `--damaged` of `cp` and `tar`: copies one file or tree of a damaged volume, as far as
+//! it can be read.
+//!
+//! Owns: the path in the damaged volume, and the messages about what is not whole. Does **not**
+//! own: destinations, which `cp` and `tar` have opened.
+
+use std::cell::RefCell;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use xfs_salvage::{FileReport, Node, Origin, Salvage as Survey, SalvageOptions, Status};
+
+use super::Bar;
+use super::source::SalvageSource;
+use super::volume::SalvageImage;
+use crate::cli::GlobalOptions;
+use crate::exit::Exit;
+use crate::export::host::{Directory, Fidelity, HostWriter};
+use crate::export::tar::writer::TarWriter;
+use crate::failure::Failure;
+use crate::file::source::{InodeSpace, SourceLocation};
+use crate::image::address::{Address, last_component};
+use crate::interrupt;
+use crate::output::Output;
+use crate::run::Run;
+use crate::sandbox::{Reach, Rights};
+use crate::terminal::console::Console;
+use crate::terminal::names;
+use crate::terminal::standard_output::StandardOutput;
+use crate::terminal::tally::{Measure, Tally, Work};
+
+/// The most files that are named because they are not whole.
+const MOST_NAMED: usize = 1000;
+
+/// Where the copies go.
+pub(crate) enum DamagedDestination {
+    /// Into a directory of the host, in this way.
+    Directory(Directory, Fidelity),
+    /// Into an archive: a file, or standard output.
+    Archive(Option<Output>),
+}
+
+struct Damaged {
+    image: SalvageImage,
+    path: Vec<u8>,
+    destination: DamagedDestination,
+}
+
+/// Opens the damaged image of an address.
+pub(crate) fn open(
+    address: &Address,
+    destination: DamagedDestination,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let image = SalvageImage::open(&address.image, None, options)?;
+    interrupt::arm()?;
+    Ok(Box::new(Damaged { image, path: address.path.clone(), destination }))
+}
+
+/// The files that are not whole, for the messages at the end.
+#[derive(Default)]
+struct Shortfalls {
+    named: Vec<Failure>,
+    more: u64,
+}
+
+impl Shortfalls {
+    fn take(&mut self, report: &FileReport) {
+        if report.status == Status::Complete && report.origin != Origin::Orphan {
+            return;
+        }
+        if self.named.len() >= MOST_NAMED {
+            self.more += 1;
+            return;
+        }
+        let path = [b"/", report.path.as_slice()].concat();
+        let reasons = report.reasons.join("; ");
+        let missing: u64 = report.missing.iter().map(|range| range.end - range.start).sum();
+        let mut message = format!("{}: {}", names::in_message(&path), report.status.word());
+        if missing > 0 {
+            message += &format!(", {missing} bytes are missing");
+        }
+        if !reasons.is_empty() {
+            message += &format!(" ({reasons})");
+        }
+        self.named.push(Failure::new(Exit::Corrupt, message));
+    }
+}
+
+impl Run for Damaged {
+    fn reach(&self) -> Reach<'_> {
+        match &self.destination {
+            DamagedDestination::Directory(directory, _) => {
+                Reach::Beneath(directory.as_fd(), Rights::TreesAndDevices)
+            }
+            DamagedDestination::Archive(output) => {
+                output.as_ref().map_or(Reach::Nothing, Output::reach)
+            }
+        }
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { image, path, destination } = *self;
+        let shown = image.shown();
+        let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
+        let tally = console.begin(Work::survey());
+        let options = SalvageOptions::default();
+        let survey = Survey::survey(&*volume.device, &volume.superblock, options, &Bar(&tally));
+        console.end();
+        interrupt::check()?;
+        let survey = survey.map_err(|stopped| Failure::new(Exit::Failed, stopped.to_string()))?;
+        survey.notes().iter().for_each(|note| console.note(format!("{shown}: {note}")));
+        let node = find(&survey, &path).ok_or_else(|| {
+            let subject = names::in_message(&path).into_owned();
+            let message = "no such file or directory, as far as the volume can be read";
+            Failure::new(Exit::Failed, message).about(&subject).about(&shown)
+        })?;
+        // The directories on the path have been reported by now, and are not copied.
+        let shortfalls: Rc<RefCell<Shortfalls>> = Rc::default();
+        let sink = Rc::clone(&shortfalls);
+        survey.report_to(move |report| sink.borrow_mut().take(report));
+        let measure = Measure::Files(survey.inode_count());
+        let tally = console.begin(Work::copy("copying", "copied", measure));
+        let location = SourceLocation { image: shown.clone(), path };
+        copy(node, destination, &location, &tally, console)?;
+        let Shortfalls { named, more } = shortfalls.take();
+        for failure in named {
+            console.report(&failure.about(&shown));
+        }
+        if more > 0 {
+            let message = format!("{more} more files are not whole");
+            console.report(&Failure::new(Exit::Corrupt, message).about(&shown));
+        }
+        Ok(console.conclude()?)
+    }
+}
+
+/// Finds the file at a path. Symbolic links are not followed.
+fn find<'a>(survey: &'a Survey<'a>, path: &[u8]) -> Option<Node<'a>> {
+    let mut node = survey.top();
+    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        node = node.entries().find_name(name)?;
+    }
+    Some(node)
+}
+
+fn copy(
+    node: Node<'_>,
+    destination: DamagedDestination,
+    location: &SourceLocation,
+    tally: &Arc<Tally>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let name = match last_component(&location.path) {
+        b"/" | b".." => b".",
+        name => name,
+    };
+    let source = SalvageSource::new(node);
+    let output = match destination {
+        DamagedDestination::Directory(root, fidelity) => {
+            let console = RefCell::new(console);
+            let mut report = |failure: Failure| console.borrow_mut().report(&failure);
+            let mut writer = HostWriter::new(fidelity, &root, &mut report, tally);
+            writer.start_source(InodeSpace::default(), location.clone());
+            let copied = match name {
+                b"." => writer.copy_contents(source),
+                name => writer.copy(source, name),
+            };
+            let shortfalls = writer.finish();
+            if let Some(shortfalls) = shortfalls {
+                console.borrow_mut().report(&shortfalls.about(&location.image));
+            }
+            return copied;
+        }
+        DamagedDestination::Archive(output) => output,
+    };
+    let write = |out: &mut dyn Write| -> io::Result<()> {
+        let mut report = |failure: Failure| console.report(&failure);
+        let writer = TarWriter::new(out, &mut report).out_of(location.clone()).counted_by(tally);
+        writer.write(source, name)
+    };
+    match output {
+        None => {
+            let mut stdout = BufWriter::with_capacity(1 << 20, StandardOutput::open());
+            write(&mut stdout)?;
+            Ok(stdout.flush()?)
+        }
+        Some(output) => {
+            let mut file = output.buffered()?;
+            let written = write(&mut file).and_then(|()| file.flush());
+            written.map_err(|error| output.failure(&error))?;
+            drop(file);
+            output.commit()
+        }
+    }
+}
