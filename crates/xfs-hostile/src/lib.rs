@@ -1,7 +1,7 @@
 //! Fuzz targets and hand-made attacks: no image makes the library panic, hang or exhaust memory.
 //!
-//! Owns: the bodies of all fuzz targets (one per structure, and three for whole images), their seeds,
-//! and hand-made hostile images. Does **not** own: the fuzzer (the crate `fuzz` calls these
+//! Owns: the bodies of all fuzz targets (one per structure, and three for whole images), their
+//! seeds, and hand-made hostile images. Does **not** own: the fuzzer (the crate `fuzz` calls these
 //! bodies), or limits on the process (`xfs-testkit`).
 //!
 //! A body is an ordinary function of bytes, so a smoke run of each is an ordinary test. A body

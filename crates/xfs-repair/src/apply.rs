@@ -14,16 +14,16 @@
 //!
 //! # Why a crash does no harm
 //!
-//! - **A1** The undo file holds both states of every byte that is written, and is durable before the
-//!   first write.
-//! - **A2** At any time each sector of a run holds its old or its new bytes. The superblock's sector
-//!   holds its old bytes, its new bytes, or the new bytes with NEEDSREPAIR.
+//! - **A1** The undo file holds both states of every byte that is written, and is durable before
+//!   the first write.
+//! - **A2** At any time each sector of a run holds its old or its new bytes. The superblock's
+//!   sector holds its old bytes, its new bytes, or the new bytes with NEEDSREPAIR.
 //! - **A3** While runs are written, NEEDSREPAIR is durable: the kernel, xfs_repair's callers and
 //!   ferroxfs do not write to the volume. The flag goes only after a flush of all runs.
 //!
 //! So after a crash at any point both directions write every run again, whatever its state, and end
-//! byte-equal to before or after. A run is written even if it reads as done: after a failed flush the
-//! host may show bytes that never reached the disk.
+//! byte-equal to before or after. A run is written even if it reads as done: after a failed flush
+//! the host may show bytes that never reached the disk.
 
 use std::mem::offset_of;
 

@@ -41,8 +41,8 @@ pub(crate) struct SettleLog<'a> {
 }
 
 impl SettleLog<'_> {
-    /// Makes the log clean, in the overlay. Returns what was done, and an action if the log was made
-    /// empty.
+    /// Makes the log clean, in the overlay. Returns what was done, and an action if the log was
+    /// made empty.
     pub(crate) fn run(&self) -> Result<(LogOutcome, Option<Action>)> {
         let newest = self.newest_lsn();
         let settled = match self.state() {

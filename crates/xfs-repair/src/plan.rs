@@ -155,8 +155,8 @@ impl Plan {
         text
     }
 
-    /// Returns the plan as one JSON object: the values of the line `plan`, and a list for each other
-    /// kind of line.
+    /// Returns the plan as one JSON object: the values of the line `plan`, and a list for each
+    /// other kind of line.
     #[must_use]
     pub fn document(&self) -> Map<String, Value> {
         let mut object = Map::new();

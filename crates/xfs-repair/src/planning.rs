@@ -1,12 +1,13 @@
 //! Planning: rounds of checking and repairing in an overlay, until nothing is left to repair.
 //!
-//! Owns: the order superblock, log, rounds; the plan and the overlay that come out. Does **not** own: the rounds (`rounds`), the rules
-//! (`rules`), or writes to the volume (`apply`).
+//! Owns: the order superblock, log, rounds; the plan and the overlay that come out. Does **not**
+//! own: the rounds (`rounds`), the rules (`rules`), or writes to the volume (`apply`).
 //!
 //! # Why the plan is deterministic
 //!
-//! The checker runs on one thread with a fixed hash key, and sorts its findings. The log is replayed
-//! with a fixed time. Rules read the overlay and the sorted findings only. Nothing else is an input.
+//! The checker runs on one thread with a fixed hash key, and sorts its findings. The log is
+//! replayed with a fixed time. Rules read the overlay and the sorted findings only. Nothing else is
+//! an input.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -129,8 +130,8 @@ impl Rehearsal {
         UndoFile::write(file, identity, &self.overlay, self.log_head_byte)
     }
 
-    /// Hands the old bytes of each changed run to `keep`, with the first byte of the run: everything
-    /// that the repair overwrites.
+    /// Hands the old bytes of each changed run to `keep`, with the first byte of the run:
+    /// everything that the repair overwrites.
     ///
     /// # Errors
     ///

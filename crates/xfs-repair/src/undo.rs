@@ -16,10 +16,10 @@
 //!
 //! - **U1** The first run is the sector of the superblock, whether it changes or not.
 //! - **U2** The file is durable, and read back whole, before the first write to the volume.
-//! - **U3** Nothing of a file is used before all of it was verified. Each run is verified again when
-//!   it is read.
-//! - **U4** A run whose old and new bytes are equal is a witness: the apply does not write it, and a
-//!   volume that differs there was changed by another program.
+//! - **U3** Nothing of a file is used before all of it was verified. Each run is verified again
+//!   when it is read.
+//! - **U4** A run whose old and new bytes are equal is a witness: the apply does not write it, and
+//!   a volume that differs there was changed by another program.
 
 use std::fs::File;
 use std::io::{self, Write};

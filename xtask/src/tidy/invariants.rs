@@ -4,8 +4,8 @@
 //! A header defines `I3` by a list item that begins with `I3`. The module, the modules below it and
 //! their tests cite it as `I3`, unless a module between them defines an `I3` of its own. The header
 //! of a crate's root speaks for the whole crate, which may write `I3 of the crate`. Any other file
-//! names the module: ``I3 of `xfs_log::writer` ``. The module `citations` knows the forms that
-//! count.
+//! names the module: ``I3 of `xfs_log::writer` ``, or in the same crate ``I3 of `writer` ``. The
+//! module `citations` knows the forms that count.
 
 mod citations;
 
@@ -61,12 +61,21 @@ fn cited_module<'m, 'a>(
         Some("the crate") => {
             modules.find(|module| module.file.is_root() && belongs(module.file, file))
         }
-        Some(path) => modules.find(|module| path_of(module.file) == path),
+        Some(path) => modules.find(|module| is_named(module.file, path, file)),
         // The root of a crate, whose path is not the shortest, is above all its modules.
         None => modules
             .filter(|module| belongs(module.file, file))
             .max_by_key(|module| (!module.file.is_root(), module.file.path.len())),
     }
+}
+
+/// Returns whether `path` is the path of a module, as `file` may write it: whole, or inside of one
+/// crate only the end of the path.
+fn is_named(module: &File, path: &str, file: &File) -> bool {
+    let whole = path_of(module);
+    let crate_of = |file: &File| path_of(file).split("::").next().map(str::to_owned);
+    let is_end = || whole.strip_suffix(path).is_some_and(|rest| rest.ends_with("::"));
+    whole == path || (crate_of(module) == crate_of(file) && is_end())
 }
 
 /// Returns the path of a module as code writes it: `xfs_log::writer`.

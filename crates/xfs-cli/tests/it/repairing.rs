@@ -35,8 +35,8 @@ fn image(place: &VolumeDir) -> Image {
     blocks
 }
 
-/// Returns a directory with a volume `image` that has some files, and whose first AGF is zeroed, and
-/// the contents of the damaged image.
+/// Returns a directory with a volume `image` that has some files, and whose first AGF is zeroed,
+/// and the contents of the damaged image.
 fn damaged() -> (VolumeDir, Image) {
     let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();

@@ -59,8 +59,8 @@ impl Shape {
         shape
     }
 
-    /// Returns each name as the inode number of its directory, the name, and the inode number of the
-    /// child.
+    /// Returns each name as the inode number of its directory, the name, and the inode number of
+    /// the child.
     pub(crate) fn links(&self) -> BTreeSet<(u64, String, u64)> {
         let link = |(path, child): (&String, &u64)| {
             let (directory, name) = path.rsplit_once('/').expect("paths start with a slash");

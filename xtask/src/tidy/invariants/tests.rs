@@ -40,6 +40,16 @@ fn longer_number_is_another_invariant() {
     assert_eq!(findings(&[file("a/src/log.rs", &module)]).len(), 1);
 }
 
+#[test]
+fn end_of_a_path_names_a_module_of_the_same_crate() {
+    let module = file("crates/a/src/log.rs", HEADER);
+    let cites = "/// Checks I1 of `log`, and I2 of `log`.\n#[test]\nfn f() {}\n";
+    let same = file("crates/a/src/tail/tests.rs", cites);
+    assert_eq!(findings(&[file("crates/a/src/log.rs", HEADER), same]), [""; 0]);
+    let other = file("crates/b/src/tail/tests.rs", cites);
+    assert_eq!(findings(&[module, other]).len(), 2);
+}
+
 /// Checks whether a module with this code, after a header that defines I1, cites I1.
 #[track_caller]
 fn check_cites(code: &str, is_cited: bool) {
