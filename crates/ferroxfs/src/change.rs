@@ -356,8 +356,8 @@ impl Node {
     }
 
     /// Returns when the contents are durable, with the metadata that is needed to read them: their
-    /// place and the size. Times may not be. So overwriting a file without extending it costs a
-    /// flush of the device, and writes nothing to the log.
+    /// place and the size. The times may not be durable. So overwriting a file without extending it
+    /// costs a flush of the device, and writes nothing to the log.
     ///
     /// # Errors
     ///

@@ -292,8 +292,8 @@ impl ReadDirPlus {
 }
 
 impl Iterator for ReadDirPlus {
-    /// An entry, and the metadata of its inode. `None`: the inode is gone or cannot be read, as
-    /// [`DirEntry::node`] says.
+    /// An entry, and the metadata of its inode. `None`: the inode is gone or cannot be read;
+    /// [`DirEntry::node`] then returns the error.
     type Item = Result<(DirEntry, Option<Metadata>)>;
 
     fn next(&mut self) -> Option<Self::Item> {

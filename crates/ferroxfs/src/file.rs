@@ -118,7 +118,8 @@ impl Drop for File {
 
 impl File {
     /// Returns the cached inode and a write guard, for a change of the contents. Leases are broken
-    /// before the guard is taken, because that may need the volume to be thawed.
+    /// before the guard is taken: their holders may have to wait for a thaw, and a freeze waits for
+    /// the guard.
     fn changing(&self) -> Result<(WriteGuard<'_>, &Arc<CachedInode>)> {
         self.check_writable()?;
         let (mount, entry) = self.node.writable()?;

@@ -226,8 +226,8 @@ impl Volume {
         self.volume_ref().node(self.volume_ref().superblock.root_inode)
     }
 
-    /// Returns the inode of this number, wherever the number comes from: the inode btree is asked
-    /// before the inode is read.
+    /// Returns the inode of this number. The number may come from anywhere: the inode is read only
+    /// if the inode btree says that it exists.
     ///
     /// # Errors
     ///
@@ -242,9 +242,9 @@ impl Volume {
         }
     }
 
-    /// Returns the inode of this number as [`node`](Self::node) does, but without asking the inode
-    /// btree. The caller must know that the number belongs to an inode in use: a name led to it, or
-    /// a handle on it exists although it has lost its last name.
+    /// Returns the inode of this number as [`node`](Self::node) does, but without a search in the
+    /// inode btree. The caller must know that the number belongs to an inode in use: a name led to
+    /// it, or a handle on it exists although it has lost its last name.
     ///
     /// # Errors
     ///
@@ -397,7 +397,8 @@ impl Volume {
 impl Node {
     /// Returns the same file on behalf of the user of `volume`, which is this volume [as another
     /// user](Volume::as_user). It is as if the user had been handed an open directory, or a
-    /// descriptor opened with `O_PATH`: operations on it are checked, having it is not.
+    /// descriptor opened with `O_PATH`: each operation on the file is checked, but not whether the
+    /// user could have reached the file.
     ///
     /// # Errors
     ///
