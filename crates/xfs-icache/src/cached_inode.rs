@@ -207,7 +207,7 @@ impl<K: InodeKind> CachedInode<K> {
         FileLocks { word: self.hints.word(), state: &self.locks }
     }
 
-    /// Returns the watches and keepers that hold the inode.
+    /// Returns the marks of the inode: its watches, and its keepers, which only keep it cached.
     pub fn marks(&self) -> &Marks<K::Watch> {
         self.hints.marks()
     }

@@ -33,7 +33,8 @@ const STEP_CHUNKS: usize = 64;
 pub(crate) struct Group<K: InodeKind> {
     chunks: papaya::HashMap<u32, Arc<Chunk<K>>, AddressHash>,
     order: Mutex<Order<K>, GroupScope>,
-    /// Collector of the map and of the chunks, so that one guard protects both.
+    /// The epoch collector that the map and the chunks share, so that one guard protects what a
+    /// reader finds in both.
     collector: Arc<Collector>,
 }
 
