@@ -15,8 +15,8 @@ pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Durati
 }
 
 /// Checks that a file which is about to change has no delegations. This function breaks no
-/// delegation: its holder may first call the volume, and would wait for latches that the caller
-/// holds. See `OpContext::undelegated`.
+/// delegation: the holder may have to use the volume before it can return the delegation, and would
+/// wait for latches that the caller holds. See `OpContext::undelegated`.
 pub(crate) fn check_undelegated(file: &CachedInode) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),
