@@ -141,8 +141,8 @@ impl ReadDir {
         self.batch = findings.into_iter();
     }
 
-    /// Compares an entry with the index. The error says that the index has another entry for the
-    /// name.
+    /// Counts an entry for the comparison with the index. Returns an error if an earlier entry has
+    /// the same name.
     fn see(&mut self, entry: &xfs_dir::DirEntry) -> Result<()> {
         let Auditing::On(audit) = &mut self.audit else { return Ok(()) };
         match audit.see(&entry.name, entry.cookie) {
@@ -159,8 +159,8 @@ impl ReadDir {
         }
     }
 
-    /// Ends the comparison after an error, because entries that cannot be read are missing from it.
-    /// Duplicate names have been reported already.
+    /// Gives up the comparison of entries and index after an error, because the listing lacks the
+    /// entries that cannot be read. Duplicate names are still reported.
     fn note_error(&mut self) {
         if let Auditing::On(audit) = &mut self.audit {
             audit.give_up();

@@ -163,7 +163,7 @@ impl File {
         context.drop_privileges(entry, !caller.has(Capabilities::FSETID), is_capable).map(drop)
     }
 
-    /// Makes every read and write of this handle go to the device at once, in units of
+    /// Sets whether every read and write of this handle goes to the device at once, in units of
     /// [`direct_alignment`](Self::direct_alignment). Buffered bytes of other handles are written
     /// first.
     #[must_use]

@@ -69,7 +69,7 @@ impl Volume {
     /// # Errors
     ///
     /// - EBUSY if another clone, [`Node`] or [`File`] keeps the volume open. This clone is dropped
-    ///   nevertheless, and with the last one the volume can only be dropped.
+    ///   nevertheless. If it was the last clone, the volume can no longer be closed, only dropped.
     /// - The error that kept an inode from being freed since the volume was opened: everything is
     ///   durable then, and the log is left to a recovery.
     /// - The error of the log, or that the volume was shut down: durable changes are left to a
