@@ -299,7 +299,7 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Puts the first bytes of a write into the buffer, and returns their number. `None`: the bytes
-    /// do not belong into the buffer, or there are no blocks to reserve for them, or no memory.
+    /// are too many for a new buffer, or there are no blocks to reserve for them, or no memory.
     fn buffer(
         &self,
         state: &mut ContentsState,

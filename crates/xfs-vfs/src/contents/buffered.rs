@@ -38,8 +38,8 @@ impl Buffered {
         end_of_buffer(self.offset)
     }
 
-    /// Returns whether bytes written at offset `at` belong into this buffer: they overlap or follow
-    /// its bytes.
+    /// Returns whether bytes written at offset `at` can be added to this buffer: they overlap its
+    /// bytes or directly follow them.
     pub(crate) fn takes(&self, at: u64) -> bool {
         (self.offset..=self.end()).contains(&at) && at < self.limit()
     }

@@ -18,7 +18,7 @@ use crate::op_context::OpContext;
 use crate::requests::Removal;
 use crate::watch::WatchEvents;
 
-/// A removal after the lookup of its name.
+/// The removal of a name, after a lookup has found the inode that the name means.
 #[derive(Clone, Copy)]
 struct RemovalRequest<'a> {
     directory: &'a CachedInode,

@@ -27,7 +27,7 @@ use crate::permission::Access;
 use crate::requests::{CreateOptions, NewKind, RenameMode};
 use crate::watch::WatchEvents;
 
-/// A rename after the lookup of its names.
+/// A rename, after a lookup has found the inodes that its names mean.
 #[derive(Clone, Copy)]
 struct KnownRename<'a> {
     from: EntryName<'a>,
