@@ -79,7 +79,8 @@ impl<K: InodeKind> Order<K> {
         last.map_or(NextChunk::End, NextChunk::Passed)
     }
 
-    /// Moves the hand to the next chunk with an idle inode, if the hand is still in this round.
+    /// Moves the hand past the next chunk with an idle inode, and returns the chunk. Does nothing
+    /// if the hand is no longer in this round.
     fn move_hand(&mut self, round: ClockRound) -> NextChunk<K> {
         if round != self.round {
             return NextChunk::End;

@@ -3,7 +3,7 @@
 //!
 //! Owns: doing once for a whole chunk what a lookup does for each inode: the search in the index,
 //! the lock of the chunk, the guard, the counters. Does **not** own which inodes exist. Inodes that
-//! are cached or latched already are left to the caller, which asks for each
+//! are cached or latched already are left to the caller, which takes each of them
 //! ([`InodeCache::take_as`]).
 //!
 //! ```text
