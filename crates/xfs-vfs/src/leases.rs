@@ -7,8 +7,8 @@ use xfs_locks::{Breaker, LockError, Wait, Waiter};
 
 use crate::kind::CachedInode;
 
-/// Breaks the leases on a file that conflict with `breaker`. Returns when their holders have
-/// returned them, or after `grace`, when they end.
+/// Breaks the leases on a file that conflict with the operation `breaker`. Returns when their
+/// holders have returned them, or after `grace`, when they end.
 pub(crate) fn break_and_wait(file: &CachedInode, breaker: Breaker, grace: Duration) -> Result<()> {
     let broken = file.locks().break_leases(breaker, Wait::For(&Waiter::new()), grace);
     broken.map_err(lock_error)
