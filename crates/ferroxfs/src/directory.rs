@@ -238,7 +238,8 @@ pub struct ReadDirPlus {
     scratch: Vec<u8>,
 }
 
-/// The least number of entries whose inodes are read together. Most clusters hold as many inodes.
+/// The least number of entries whose inodes are read together. It is the number of inodes in most
+/// clusters.
 const LOT: usize = 32;
 /// The largest number of entries whose inodes are read together. A lot grows up to this number
 /// while the next inode is a neighbour of the last one, so that no cluster is read for two lots.
@@ -259,7 +260,7 @@ impl ReadDirPlus {
         together
     }
 
-    /// Reads the next entries with their metadata. Returns none at the end of the directory.
+    /// Reads the next entries with their metadata. The result is empty at the end of the directory.
     fn next_lot(&mut self) -> Vec<Result<(DirEntry, Option<Metadata>)>> {
         let is_checked = self.entries.node.caller().credentials().is_some();
         let entries = match is_checked {

@@ -81,7 +81,7 @@ pub struct File {
     is_direct: bool,
     /// Whether the file was opened for reading.
     reads: bool,
-    /// Whether this handle may have written buffered bytes.
+    /// Whether this handle has written bytes, which may still be buffered.
     has_written: AtomicBool<Object>,
     /// The open file description. `None` on a volume that is open for reading, which does not count
     /// opens.
