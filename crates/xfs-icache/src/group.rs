@@ -94,7 +94,7 @@ impl<K: InodeKind> Order<K> {
     }
 }
 
-/// The content of an inode's slot before the inode is inserted.
+/// Whether another inode was in the slot of an inode to insert, and whether it was replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     Vacant,
