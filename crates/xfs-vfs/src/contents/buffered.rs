@@ -8,7 +8,7 @@ use xfs_trans::BlockReservation;
 /// multiple of this number.
 pub(crate) const BUFFER_BYTES: u64 = 1 << 20;
 
-/// Returns the byte offset at which a buffer must end that begins at `offset`.
+/// Returns the byte offset at which a buffer that begins at `offset` must end.
 pub(crate) const fn end_of_buffer(offset: u64) -> u64 {
     (offset / BUFFER_BYTES + 1).saturating_mul(BUFFER_BYTES)
 }
