@@ -12,8 +12,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ferroxfs::OpenOptions;
 use ferroxfs::device::{BlockDevice, Durability};
 
-/// The contract is in the documentation of [`BlockDevice`]. The most important line: a read fills
-/// the whole buffer or fails.
+/// A device in memory that counts its requests. The documentation of [`BlockDevice`] says how a
+/// device must behave. The most important rule is that a read fills the whole buffer or fails.
 pub(crate) struct CountingDevice {
     bytes: RwLock<Vec<u8>>,
     pub(crate) reads: AtomicU64,

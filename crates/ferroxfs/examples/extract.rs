@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if problems.is_empty() { Ok(()) } else { Err("not everything was extracted".into()) }
 }
 
-/// Returns a message for each file that could not be extracted. All others were.
+/// Returns a message for each file that could not be extracted. All other files were extracted.
 pub(crate) fn run(image: &Path, path: &Path, target: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let volume = Volume::open(image)?;
     let mut problems = Vec::new();

@@ -1,4 +1,5 @@
-//! Scans a tree: sums up the space and the files of each user, hard links once.
+//! Scans a tree, and sums up the files and the space of each user. A file with several names counts
+//! once.
 //!
 //! `cargo run -p ferroxfs --example scan -- IMAGE PATH`
 //!

@@ -25,8 +25,8 @@ pub struct Attribute {
 }
 
 impl Node {
-    /// Returns the extended attributes, under their Linux names. If a part of them cannot be read,
-    /// the result has an error in its place.
+    /// Returns the extended attributes, under their Linux names. If some of them cannot be read,
+    /// the result has an error in place of these.
     #[must_use]
     pub fn attributes(&self) -> Vec<Result<Attribute>> {
         self.note(Activity::AttributeListing);

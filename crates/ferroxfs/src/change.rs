@@ -110,8 +110,8 @@ impl Node {
         Ok(())
     }
 
-    /// As [`remove_file`](Self::remove_file), for a caller that continues to use the file. It stays
-    /// until the returned node is dropped.
+    /// As [`remove_file`](Self::remove_file), for a caller that continues to use the file. The file
+    /// exists until the returned node is dropped.
     ///
     /// # Errors
     ///
@@ -186,18 +186,19 @@ impl Node {
         context.rename(from, to, mode)
     }
 
-    /// Changes mode, owner, times, flags or hints, and the access control list with the mode.
-    /// [Buffered bytes](crate::File#buffered-bytes) of the file are written first. A file that gets
-    /// another owner loses its capabilities first, in a change of its own.
+    /// Changes mode, owner, times, flags or hints. If the file has an access control list, a new
+    /// mode changes the list too. [Buffered bytes](crate::File#buffered-bytes) of the file are
+    /// written first. A file that gets another owner loses its capabilities before that, in a
+    /// separate change.
     ///
     /// # Errors
     ///
     /// - EPERM for an immutable or append-only file, unless only flags, project and hints change;
     ///   if the caller does not own the file, or lacks the [capability](crate::Capabilities) for
     ///   it.
-    /// - EINVAL for a hint or a flag that it cannot have.
-    /// - ENOSPC if a list that follows the mode needs blocks; EFBIG if the attributes have the
-    ///   largest number of extents.
+    /// - EINVAL for a hint or a flag that the file cannot have.
+    /// - ENOSPC if the access control list changes with the mode and needs blocks; EFBIG if the
+    ///   attributes have the largest number of extents.
     /// - Those of writing buffered bytes, and of [every change](crate#errors).
     pub fn set_attributes(&self, changes: &SetAttributes) -> Result<()> {
         let (context, entry) = self.op_context()?;
@@ -356,8 +357,8 @@ impl Node {
     }
 
     /// Returns when the contents are durable, with the metadata that is needed to read them: their
-    /// place and the size. Times may not be. So overwriting a file without extending it costs a
-    /// flush of the device, and writes nothing to the log.
+    /// place and the size. The times may not be durable. So overwriting a file without extending it
+    /// costs a flush of the device, and writes nothing to the log.
     ///
     /// # Errors
     ///

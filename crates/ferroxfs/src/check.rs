@@ -87,8 +87,8 @@ impl Volume {
         Ok(report)
     }
 
-    /// Sets the paths of inodes with findings. A directory that cannot be read is a finding of its
-    /// own, so an inode whose path cannot be found has none.
+    /// Sets the path in each finding about an inode, if a path can be found. An error of this
+    /// search is not reported: a directory that cannot be read has a finding of its own.
     fn find_paths(&self, report: &mut Report) {
         let mut known: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
         for finding in report.findings.iter_mut().chain(&mut report.consequences) {

@@ -141,8 +141,8 @@ impl ReadDir {
         self.batch = findings.into_iter();
     }
 
-    /// Compares an entry with the index. The error says that the index has another entry for the
-    /// name.
+    /// Counts an entry for the comparison with the index. Returns an error if an earlier entry has
+    /// the same name.
     fn see(&mut self, entry: &xfs_dir::DirEntry) -> Result<()> {
         let Auditing::On(audit) = &mut self.audit else { return Ok(()) };
         match audit.see(&entry.name, entry.cookie) {
@@ -159,8 +159,8 @@ impl ReadDir {
         }
     }
 
-    /// Ends the comparison after an error, because entries that cannot be read are missing from it.
-    /// Duplicate names have been reported already.
+    /// Gives up the comparison of entries and index after an error, because the listing lacks the
+    /// entries that cannot be read. Duplicate names are still reported.
     fn note_error(&mut self) {
         if let Auditing::On(audit) = &mut self.audit {
             audit.give_up();
@@ -238,7 +238,8 @@ pub struct ReadDirPlus {
     scratch: Vec<u8>,
 }
 
-/// The least number of entries whose inodes are read together. Most clusters hold as many inodes.
+/// The least number of entries whose inodes are read together. It is the number of inodes in most
+/// clusters.
 const LOT: usize = 32;
 /// The largest number of entries whose inodes are read together. A lot grows up to this number
 /// while the next inode is a neighbour of the last one, so that no cluster is read for two lots.
@@ -259,7 +260,7 @@ impl ReadDirPlus {
         together
     }
 
-    /// Reads the next entries with their metadata. Returns none at the end of the directory.
+    /// Reads the next entries with their metadata. The result is empty at the end of the directory.
     fn next_lot(&mut self) -> Vec<Result<(DirEntry, Option<Metadata>)>> {
         let is_checked = self.entries.node.caller().credentials().is_some();
         let entries = match is_checked {
@@ -292,8 +293,8 @@ impl ReadDirPlus {
 }
 
 impl Iterator for ReadDirPlus {
-    /// An entry, and the metadata of its inode. `None`: the inode is gone or cannot be read, as
-    /// [`DirEntry::node`] says.
+    /// An entry, and the metadata of its inode. `None`: the inode is gone or cannot be read;
+    /// [`DirEntry::node`] then returns the error.
     type Item = Result<(DirEntry, Option<Metadata>)>;
 
     fn next(&mut self) -> Option<Self::Item> {

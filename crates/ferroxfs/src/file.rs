@@ -81,7 +81,7 @@ pub struct File {
     is_direct: bool,
     /// Whether the file was opened for reading.
     reads: bool,
-    /// Whether this handle may have written buffered bytes.
+    /// Whether this handle has written bytes, which may still be buffered.
     has_written: AtomicBool<Object>,
     /// The open file description. `None` on a volume that is open for reading, which does not count
     /// opens.
@@ -118,7 +118,8 @@ impl Drop for File {
 
 impl File {
     /// Returns the cached inode and a write guard, for a change of the contents. Leases are broken
-    /// before the guard is taken, because that may need the volume to be thawed.
+    /// before the guard is taken: their holders may have to wait for a thaw, and a freeze waits for
+    /// the guard.
     fn changing(&self) -> Result<(WriteGuard<'_>, &Arc<CachedInode>)> {
         self.check_writable()?;
         let (mount, entry) = self.node.writable()?;
@@ -162,7 +163,7 @@ impl File {
         context.drop_privileges(entry, !caller.has(Capabilities::FSETID), is_capable).map(drop)
     }
 
-    /// Makes every read and write of this handle go to the device at once, in units of
+    /// Sets whether every read and write of this handle goes to the device at once, in units of
     /// [`direct_alignment`](Self::direct_alignment). Buffered bytes of other handles are written
     /// first.
     #[must_use]

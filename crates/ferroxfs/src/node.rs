@@ -43,8 +43,8 @@ enum NodeInode {
     Live(InodeRef),
 }
 
-/// A view of an in-core inode. Nothing changes the inode while the view exists: keep it short, and
-/// take no second view of the same inode meanwhile.
+/// A view of an in-core inode. Nothing changes the inode while the view exists. Drop the view soon,
+/// and take no second view of the same inode meanwhile.
 #[cfg_attr(
     not(feature = "raw"),
     expect(unreachable_pub, reason = "the feature `raw` makes it public")

@@ -174,8 +174,8 @@ impl OpenOptions {
 
     /// Sets how soon written data is durable, and how often the log is covered, on a volume that is
     /// open for writing. The defaults are 5 and 30 seconds. With a [`fixed_time`](Self::fixed_time)
-    /// the default is never, because the result would depend on the clock. In that case this
-    /// applies to the log alone: [joined](Self::join_writes) writes stay buffered.
+    /// the default is never, because the result would depend on the clock. With a fixed time, a
+    /// given `upkeep` applies to the log alone: [joined](Self::join_writes) writes stay buffered.
     #[must_use]
     pub fn upkeep(mut self, upkeep: Upkeep) -> Self {
         self.options.upkeep = Some(upkeep);
@@ -199,8 +199,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets how many unreferenced inodes stay cached on a volume that is open for writing: about 2
-    /// KiB each.
+    /// Sets how many unreferenced inodes stay cached on a volume that is open for writing. Each
+    /// takes about 2 KiB of memory.
     #[must_use]
     pub fn cached_inodes(mut self, most: u64) -> Self {
         self.cached_inodes = most;

@@ -98,8 +98,8 @@ fn components(path: &OsStr) -> Vec<OsString> {
 }
 
 /// Returns the inode to which a path leads from the root, if the dentry cache has all its names and
-/// no symbolic link is followed. `None` otherwise. It takes no lock. For sharded inodes it writes
-/// nothing that another slot reads.
+/// no symbolic link is followed. `None` otherwise. It takes no lock. If the references to the inode
+/// are counted by processor slot, it writes no memory that threads on other processors read.
 ///
 /// # Errors
 ///

@@ -92,8 +92,8 @@ impl ScratchVolume {
         ScratchNode::new(&self.tree, Arc::clone(root))
     }
 
-    /// Calls `f` with each inode, until it stops the walk. No lock is held: `f` may use this volume
-    /// too. Every inode is referenced, because names are references.
+    /// Calls `f` with each inode, until `f` stops the walk. No lock is held: `f` may use this
+    /// volume too. Every inode is referenced, because names are references.
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,

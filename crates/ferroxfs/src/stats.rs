@@ -10,8 +10,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Owns: the figures, collected from the layers that count. Each counter is kept by processor slot.
-//! Counters are read one after the other, so they need not agree while operations run.
+//! Owns: the figures, collected from the layers that count. Each counter has one part for each
+//! processor slot, and a figure is the sum of the parts. Counters are read one after the other, so
+//! they need not agree while operations run.
 
 mod log;
 

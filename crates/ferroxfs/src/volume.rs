@@ -69,7 +69,7 @@ impl Volume {
     /// # Errors
     ///
     /// - EBUSY if another clone, [`Node`] or [`File`] keeps the volume open. This clone is dropped
-    ///   nevertheless, and with the last one the volume can only be dropped.
+    ///   nevertheless. If it was the last clone, the volume can no longer be closed, only dropped.
     /// - The error that kept an inode from being freed since the volume was opened: everything is
     ///   durable then, and the log is left to a recovery.
     /// - The error of the log, or that the volume was shut down: durable changes are left to a
@@ -226,8 +226,8 @@ impl Volume {
         self.volume_ref().node(self.volume_ref().superblock.root_inode)
     }
 
-    /// Returns the inode of this number, wherever the number comes from: the inode btree is asked
-    /// before the inode is read.
+    /// Returns the inode of this number. The number may come from anywhere: the inode is read only
+    /// if the inode btree says that it exists.
     ///
     /// # Errors
     ///
@@ -242,9 +242,9 @@ impl Volume {
         }
     }
 
-    /// Returns the inode of this number as [`node`](Self::node) does, but without asking the inode
-    /// btree. The caller must know that the number belongs to an inode in use: a name led to it, or
-    /// a handle on it exists although it has lost its last name.
+    /// Returns the inode of this number as [`node`](Self::node) does, but without a search in the
+    /// inode btree. The caller must know that the number belongs to an inode in use: a name led to
+    /// it, or a handle on it exists although it has lost its last name.
     ///
     /// # Errors
     ///
@@ -397,7 +397,8 @@ impl Volume {
 impl Node {
     /// Returns the same file on behalf of the user of `volume`, which is this volume [as another
     /// user](Volume::as_user). It is as if the user had been handed an open directory, or a
-    /// descriptor opened with `O_PATH`: operations on it are checked, having it is not.
+    /// descriptor opened with `O_PATH`: each operation on the file is checked, but not whether the
+    /// user could have reached the file.
     ///
     /// # Errors
     ///

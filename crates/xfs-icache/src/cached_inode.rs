@@ -52,7 +52,7 @@ pub struct CachedInode<K: InodeKind> {
     state: Mutex<State, Object>,
 }
 
-/// The phase of a cached inode's life. The figure at the head of this module shows them.
+/// The phase of a cached inode's life. The figure at the head of this module shows all phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The inode is under construction. Walks skip it.
@@ -207,7 +207,7 @@ impl<K: InodeKind> CachedInode<K> {
         FileLocks { word: self.hints.word(), state: &self.locks }
     }
 
-    /// Returns the watches and keepers that hold the inode.
+    /// Returns the marks of the inode: its watches, and its keepers, which only keep it cached.
     pub fn marks(&self) -> &Marks<K::Watch> {
         self.hints.marks()
     }
@@ -329,7 +329,8 @@ impl<K: InodeKind> CachedInode<K> {
     }
 
     /// Takes a reference for a walk. This does not count as a use of the inode. Returns `false` if
-    /// the walk skips the inode.
+    /// the walk skips the inode. `is_active` says whether the filesystem is in use; if it is not,
+    /// inodes without a reference are skipped.
     pub(crate) fn take_for_walk(&self, which: WalkFilter, is_active: bool) -> bool {
         let mut state = self.state.lock();
         match state.phase {

@@ -38,8 +38,8 @@ use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
 
 /// The most dentries that stay cached. They take about 10 MiB.
 const MAX_DENTRIES: usize = 1 << 16;
-/// Number of hashes per per-CPU slot. Each is the hash of a name that was looked up for the first
-/// time. A name is cached at its second lookup.
+/// Number of hashes that each processor slot remembers. Each is the hash of a name that was looked
+/// up for the first time. A name is cached at its second lookup.
 const SEEN_ONCE: usize = 1 << 10;
 /// Number of dentries that an insertion visits to find one that was not used.
 const SWEEP_STEPS: usize = 8;

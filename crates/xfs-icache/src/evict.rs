@@ -117,8 +117,8 @@ pub fn drop_idle(filesystem: &impl InodeWalk) -> u64 {
 }
 
 /// Evicts inodes until every cached inode has a reference. Returns the number of evicted inodes.
-/// The filesystem must be inactive, so that an inode is evicted when its last reference is
-/// released.
+/// The filesystem must be inactive (it is being taken down), so that an inode is evicted when its
+/// last reference is released.
 #[doc(alias = "evict_inodes")]
 pub fn evict_all(filesystem: &impl InodeWalk) -> u64 {
     assert!(!filesystem.is_active(), "eviction of a filesystem that is in use");

@@ -33,7 +33,8 @@ const STEP_CHUNKS: usize = 64;
 pub(crate) struct Group<K: InodeKind> {
     chunks: papaya::HashMap<u32, Arc<Chunk<K>>, AddressHash>,
     order: Mutex<Order<K>, GroupScope>,
-    /// Collector of the map and of the chunks, so that one guard protects both.
+    /// The epoch collector that the map and the chunks share, so that one guard protects what a
+    /// reader finds in both.
     collector: Arc<Collector>,
 }
 
@@ -78,7 +79,8 @@ impl<K: InodeKind> Order<K> {
         last.map_or(NextChunk::End, NextChunk::Passed)
     }
 
-    /// Moves the hand to the next chunk with an idle inode, if the hand is still in this round.
+    /// Moves the hand past the next chunk with an idle inode, and returns the chunk. Does nothing
+    /// if the hand is no longer in this round.
     fn move_hand(&mut self, round: ClockRound) -> NextChunk<K> {
         if round != self.round {
             return NextChunk::End;
@@ -92,7 +94,7 @@ impl<K: InodeKind> Order<K> {
     }
 }
 
-/// The content of an inode's slot before the inode is inserted.
+/// Whether another inode was in the slot of an inode to insert, and whether it was replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     Vacant,

@@ -22,7 +22,7 @@ pub(crate) struct Hints<K: InodeKind> {
     live: Arc<K::Inode>,
     /// The slot of the inode in its chunk. `None` in a filesystem without chunks.
     slot: Option<ChunkSlot<K>>,
-    /// The watches and keepers that hold the inode.
+    /// The marks of the inode: the watches and the keepers, which only keep the inode cached.
     marks: Marks<K::Watch>,
 }
 

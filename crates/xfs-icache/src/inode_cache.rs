@@ -261,8 +261,8 @@ impl<S: Store> InodeCache<S> {
         self.settle(entry, release)
     }
 
-    /// Does the work that the release of a reference requires. Returns the outcome that is left for
-    /// the caller.
+    /// Does the work that the outcome `release` of releasing a reference requires. Returns that
+    /// outcome or, for an abandoned inode, the outcome after the marks were removed.
     fn settle(&self, entry: Arc<CachedInode<S::Kind>>, release: ReleaseOutcome) -> ReleaseOutcome {
         match release {
             ReleaseOutcome::InUse => {}

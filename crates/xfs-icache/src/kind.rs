@@ -13,7 +13,7 @@ pub trait Inode: Send + Sync + 'static {
     fn file_type(&self) -> FileType;
 
     /// Returns whether the inode has a name left. The cache calls this when the last reference is
-    /// released, and then no thread changes the inode.
+    /// released. At that time no thread changes the inode.
     fn has_name(&self) -> bool;
 }
 

@@ -182,7 +182,7 @@ impl Room {
     }
 }
 
-/// A filesystem that is a list of inodes. Nothing is behind it, so an evicted inode is lost.
+/// A filesystem that is a list of inodes. It has no device, so an evicted inode is lost.
 pub struct Small {
     list: InodeList<SmallKind>,
     active: AtomicBool<Volume>,

@@ -354,7 +354,7 @@ impl GroupBulkstat<'_> {
     }
 }
 
-/// Returns the metadata of a cached inode. Buffered bytes count.
+/// Returns the metadata of a cached inode, with the size and the blocks of buffered bytes.
 fn metadata(mount: &Mount, entry: &CachedInode) -> Metadata {
     let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();

@@ -57,7 +57,7 @@ pub use state::{Contents, ContentsState, Shown};
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 
-/// The breaker with which a change of contents breaks layout leases.
+/// A change of contents, as an operation that breaks layout leases.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
 /// How a write reaches the device.
@@ -299,7 +299,7 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Puts the first bytes of a write into the buffer, and returns their number. `None`: the bytes
-    /// do not belong into the buffer, or there are no blocks to reserve for them, or no memory.
+    /// are too many for a new buffer, or there are no blocks to reserve for them, or no memory.
     fn buffer(
         &self,
         state: &mut ContentsState,

@@ -49,8 +49,8 @@ use xfs_trans::Upkeep;
 const PASSES: u32 = 5;
 /// Number of the pass that flushes a buffer, counted from the beginning of the buffer.
 pub(crate) const FLUSH_PASSES: u64 = 2;
-/// Number of the pass, counted in the same way, that waits for the contents lock. The passes after
-/// it leave time for the device.
+/// Number of the pass that waits for the contents lock, counted from the beginning of the buffer.
+/// The passes after it leave time for the device.
 pub(crate) const WAIT_PASSES: u64 = FLUSH_PASSES + 1;
 const _: () = assert!(WAIT_PASSES < PASSES as u64);
 /// Preallocated blocks are given back when the file was not written to for this time.

@@ -141,8 +141,8 @@ impl Mount {
         self.end_put_off();
     }
 
-    /// Puts off the end of writing to a file until the volume is thawed. The caller references the
-    /// file.
+    /// Postpones the work at the end of writing to a file until the volume is thawed. The caller
+    /// references the file.
     pub(crate) fn put_off_end(&self, entry: &Arc<CachedInode>) {
         self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
             entry.share();
@@ -154,7 +154,8 @@ impl Mount {
         }
     }
 
-    /// Ends writing to the files whose last writer was closed while the gate was closed.
+    /// Does the postponed work for the files whose last writer was closed while the gate was
+    /// closed.
     fn end_put_off(&self) {
         let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
         for entry in put_off.into_values() {

@@ -22,8 +22,8 @@ impl Mount {
         taken.map_or_else(|| self.look_up(directory, name), Ok)
     }
 
-    /// Returns a reference to the inode that `name` means now. A concurrent change of the directory
-    /// repeats the lookup.
+    /// Returns a reference to the inode that `name` means now. The lookup is repeated if the
+    /// directory changes meanwhile.
     pub fn look_up(&self, directory: &CachedInode, name: &[u8]) -> Result<InodeRef<&Self>> {
         loop {
             let changes = directory.change_count();

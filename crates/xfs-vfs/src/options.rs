@@ -20,7 +20,7 @@ pub struct MountOptions {
     pub lease_grace: Duration,
     /// How an open learns whether a file has locks.
     pub lock_check: LockCheck,
-    /// The intervals of background work that the caller wants. `None`: the default, and no
+    /// The intervals of background work that the caller wants. `None`: the default intervals, or no
     /// background work if the time is fixed.
     pub upkeep: Option<Upkeep>,
 }

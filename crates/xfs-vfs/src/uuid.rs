@@ -86,8 +86,8 @@ pub fn write_sector(device: &dyn BlockDevice, at: DiskAddr, sector: &[u8]) -> Re
     written.map_err(|source| superblock_io_error("write", at, source))
 }
 
-/// Puts `uuid` into the sector of a superblock, and seals the sector. A UUID other than `meta_uuid`
-/// sets the feature bit META_UUID.
+/// Puts `uuid` into the sector of a superblock, and updates the checksum of the sector. A UUID
+/// other than `meta_uuid` sets the feature bit META_UUID.
 pub fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
     let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else {
         unreachable!("a sector is longer than the superblock");

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | set label, UUID | [`set_label`], [`set_uuid`] | [`Label`], [`Uuid`], [`UuidChange`] |
 //! | grow | [`grow`] | [`GrowError`] |
-//! | copy the device meanwhile | [`freeze`], [`thaw`] | |
+//! | copy the device of an open volume | [`freeze`], [`thaw`] | |
 //! | stop at once | [`shut_down`] | [`Shutdown`] |
 //! | choose how soon changes are durable | [`OpenOptions::upkeep`] | [`Upkeep`] |
 //! | see every inode | [`bulkstat`], [`inumbers`] | [`BulkPath`], [`InodeChunkUse`] |

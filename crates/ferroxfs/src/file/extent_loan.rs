@@ -48,7 +48,7 @@ pub(super) fn is_lending() -> bool {
 impl File {
     /// Calls `take` with the device range of the bytes that [`read_at`](Self::read_at) would read,
     /// and returns its result. Writes to the file and changes of its extents wait until `take`
-    /// returns. `None`: the bytes are not in one extent, and `take` was not called. A read can
+    /// returns. `None`: the bytes are not in one extent, and `take` was not called. `read_at` can
     /// return such bytes, because it zeroes holes and joins extents.
     ///
     /// # Errors

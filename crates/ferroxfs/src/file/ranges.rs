@@ -42,18 +42,19 @@ pub enum RangeMode {
     /// The range reads as zeros, and its space is freed.
     #[doc(alias = "FALLOC_FL_PUNCH_HOLE")]
     Punch,
-    /// The range reads as zeros, and has space.
+    /// The range reads as zeros, and space is allocated for it.
     #[doc(alias = "FALLOC_FL_ZERO_RANGE")]
     Zero(AllocateMode),
-    /// The range is removed, and later bytes move to lower offsets. It must have whole blocks and
-    /// end before the end of the file.
+    /// The range is removed, and later bytes move to lower offsets. It must consist of whole blocks
+    /// and end before the end of the file.
     #[doc(alias = "FALLOC_FL_COLLAPSE_RANGE")]
     Collapse,
     /// A hole of the length of the range is inserted at its start, and later bytes move to higher
-    /// offsets. The range must have whole blocks and start before the end of the file.
+    /// offsets. The range must consist of whole blocks and start before the end of the file.
     #[doc(alias = "FALLOC_FL_INSERT_RANGE")]
     Insert,
-    /// The range has space, and no longer shares its blocks with another file.
+    /// Space is allocated for the range, and the range no longer shares its blocks with another
+    /// file.
     #[doc(alias = "FALLOC_FL_UNSHARE_RANGE")]
     Unshare(AllocateMode),
 }

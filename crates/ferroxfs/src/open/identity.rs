@@ -34,8 +34,8 @@ impl Devices {
     /// # Errors
     ///
     /// See [`OpenError`]. A volume of a kind that is only read is refused, with nothing changed. If
-    /// a copy of the superblock cannot be changed, the others were, and the volume has the new
-    /// UUID. If any other write fails, it has the old one or the new one.
+    /// a copy of the superblock cannot be changed, this fails, but the other copies are changed and
+    /// the volume has the new UUID. If any other write fails, it has the old one or the new one.
     #[doc(alias = "xfs_admin -U")]
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid, OpenError> {
         let superblock = read_superblock(&self.data)?;

@@ -76,7 +76,7 @@ fn removed_contents_free_their_bytes() {
     assert_eq!(posix(root.create("more", &NewKind::Fifo)), PosixError::NoSpace);
 }
 
-/// Checks I1: an inode is freed with its last name and handle.
+/// Checks I1 of `ferroxfs::scratch`: an inode is freed with its last name and handle.
 #[test]
 fn walk_meets_each_inode_until_its_last_reference() {
     let volume = ScratchVolume::new(1 << 20);
@@ -121,7 +121,7 @@ fn deep_tree_is_dropped_without_recursion() {
     small.spawn(work).unwrap().join().unwrap();
 }
 
-/// Checks I2: names change one after another.
+/// Checks I2 of `ferroxfs::scratch`: names change one after another.
 #[test]
 fn concurrent_changes_of_one_tree_are_consistent() {
     let volume = ScratchVolume::new(64 << 20);

@@ -14,7 +14,7 @@ use xfs_vfs::{NewKind, check_name};
 
 use crate::Result;
 
-/// Bytes of memory that a name takes in addition to its own bytes, about.
+/// About how many bytes of memory a name takes in addition to its own bytes.
 const NAME_BYTES: u64 = 64;
 
 type Node = Arc<CachedInode<SmallKind>>;

@@ -52,7 +52,8 @@ impl Volume {
         self.volume_ref().mount()?.bulkstat_group(group, from, path, &mut f)
     }
 
-    /// Reports which inodes exist from number `from` on, chunk by chunk.
+    /// Calls `f` with each chunk of inodes from number `from` on, until `f` stops the listing. A
+    /// chunk says which of its inodes exist and which are in use.
     ///
     /// # Errors
     ///

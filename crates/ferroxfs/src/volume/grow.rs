@@ -28,7 +28,7 @@ pub enum GrowError {
         /// Number of blocks by which the volume would grow.
         added: u64,
     },
-    /// No volume with such allocation groups has that many blocks.
+    /// No volume with allocation groups of this size can have that many blocks.
     #[error("{wanted} blocks are more than a volume with such allocation groups can have")]
     TooLarge {
         /// Number of blocks that were requested.

@@ -17,8 +17,8 @@ use crate::node::Node;
 use crate::stats::VolumeStats;
 
 impl Volume {
-    /// Calls `f` with each cached inode, until it stops the walk. No lock is held: `f` may use this
-    /// volume too.
+    /// Calls `f` with each cached inode, until `f` stops the walk. No lock is held: `f` may use
+    /// this volume too.
     ///
     /// # Errors
     ///

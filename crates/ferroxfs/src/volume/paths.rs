@@ -114,7 +114,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], except EEXIST; ENOTDIR if one of them is something else, also a link.
+    /// As [`Node::create`], except EEXIST; ENOTDIR if one of the names exists and is no directory,
+    /// also if it is a symbolic link.
     pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut directory = self.root()?;
         for component in path.as_ref().components() {

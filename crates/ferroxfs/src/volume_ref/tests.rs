@@ -32,7 +32,8 @@ fn check_shares_nothing(operation: impl Fn(&Volume)) {
     assert_eq!(counts.group.total(), 0, "{counts:?}");
 }
 
-/// Checks I2: the reference of a thread writes the count of one slot only.
+/// Checks I2 of `ferroxfs::volume_ref`: the reference of a thread writes the count of one slot
+/// only.
 #[test]
 fn lookup_writes_nothing_shared() {
     check_shares_nothing(|volume| drop(volume.lookup("/deep/1/2/3/4/5/6/7/8").unwrap()));

@@ -139,7 +139,7 @@ fn volume_closes_while_a_watch_ends() {
     ending.join().unwrap();
 }
 
-/// Lost events give one overflow event, until that event is read.
+/// Checks that lost events give a single overflow event until that event is read.
 #[test]
 fn overflowing_watch_reports_it_once() {
     let volume = volume("");

@@ -26,7 +26,8 @@ fn spoil(image: &mut Image, at: DiskAddr) {
     image.replace(at, &[0x5a; 512]);
 }
 
-/// A damaged block is one error of the listing. The listing continues after it (I3).
+/// Checks I3 of the crate: a damaged block of a directory is one error of the listing, which
+/// continues with the next block.
 #[test]
 fn damaged_directory_block_is_one_error_of_the_listing() {
     let mut image = golden();

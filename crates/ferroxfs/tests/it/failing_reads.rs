@@ -10,7 +10,7 @@ use super::everything::{Shown, read_everything};
 
 const EIO: i32 = 5;
 
-/// Number of threads. Each tries another failing read.
+/// Number of threads. Each of them makes different reads fail.
 const THREADS: u64 = 4;
 
 /// Returns the golden image on a device whose `nth` read fails.

@@ -83,8 +83,8 @@ fn append_only_file_is_neither_cut_nor_replaced() {
     check_refused(fixed.set_len(0), PosixError::NotPermitted);
 }
 
-/// Flags, project and hints of a file can change whatever its flags are. Other attributes cannot,
-/// not even together with them.
+/// Flags, project and hints of an immutable or append-only file can change. Its other attributes
+/// cannot change, not even in one change together with flags or project.
 #[test]
 fn immutable_file_changes_only_its_settings() {
     let volume = open();
@@ -138,8 +138,8 @@ fn immutable_file_changes_only_its_settings() {
     }
 }
 
-/// A volume without a realtime device may have directories whose new files would go to the realtime
-/// device. It can have no file there.
+/// On a volume without a realtime device, a directory can have the flag that gives new files the
+/// realtime flag. No file gets the realtime flag there.
 #[test]
 fn directory_may_inherit_realtime_without_the_device() {
     let volume = open();

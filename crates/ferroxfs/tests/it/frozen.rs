@@ -157,7 +157,7 @@ fn writers_wait_and_every_copy_is_consistent() {
 }
 
 /// The holder of a delegation may have to write before it returns the delegation. On a frozen
-/// volume that waits for the thaw, so the freeze must not wait for the holder.
+/// volume such a write waits for the thaw, so the freeze must not wait for the holder.
 #[test]
 fn freeze_does_not_wait_for_a_delegation() {
     let volume = open(&make());

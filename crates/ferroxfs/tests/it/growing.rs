@@ -26,7 +26,8 @@ fn make() -> SharedDevice {
     make_sized(DEVICE_BYTES, "-d size=300m -d agsize=80m -l size=16m")
 }
 
-/// Checks that `space` of the open volume agrees with the counters of the volume opened again.
+/// Opens the volume again, and checks that it has as many blocks and inodes as `space`, the counts
+/// of the volume before it was closed.
 fn check_counts(device: &SharedDevice, space: ferroxfs::Space) {
     let volume = OpenOptions::new().open_device(Arc::clone(device)).unwrap();
     let fresh = volume.space().unwrap();

@@ -108,7 +108,8 @@ fn damaged_unlinked_inode_blocks_no_other_list() {
     assert!(lists.is_empty(), "{lists:?}");
 }
 
-/// An inode without links is being freed, or waits to be freed.
+/// Checks that a bulkstat leaves out an inode without links: such an inode is being freed, or waits
+/// to be freed.
 #[test]
 fn bulkstat_skips_an_inode_without_links() {
     use std::ops::ControlFlow;

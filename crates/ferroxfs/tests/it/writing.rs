@@ -503,7 +503,7 @@ fn every_change_raises_the_change_count() {
     assert_eq!(count(&file), before + 1, "counted once in each transaction");
 }
 
-/// Makes a volume with files that fill whole inode chunks, and writes it in place.
+/// Makes a volume with files that fill whole inode chunks, and writes all changes in place.
 fn crowded(options: &str) -> SharedDevice {
     let device = make_with(options);
     let volume = open(&device);

@@ -19,7 +19,8 @@ use crate::{CREATION, failed};
 const PIECE_BYTES: u64 = 16 << 10;
 const BLOCK_BYTES: u64 = 64 << 10;
 const VOLUME_BYTES: u64 = 320 << 20;
-/// Number of bytes to allocate. It is more than all larger free extents have.
+/// Number of bytes that the kernel is made to allocate: more than there are in all free extents
+/// that are larger than `PIECE_BYTES`.
 const TAKEN_BYTES: u64 = 24 << 20;
 /// Number of files. Their inodes are made before the free extents are too small for inode chunks.
 const FILES: usize = 1500;

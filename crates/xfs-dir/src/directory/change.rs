@@ -79,7 +79,7 @@ enum Form<B> {
 /// The result of the search for a name in a directory, with the entry if it exists. There is one
 /// variant for each form of the directory.
 pub(crate) enum EntrySearch<B> {
-    /// The decoded directory, and the index of the entry in it.
+    /// The decoded directory, and the index of the entry in it, or `None` if it has no such entry.
     Short(Short, Option<usize>),
     Block(B, Option<FoundEntry<B>>),
     Leaf(B, Option<FoundEntry<B>>),

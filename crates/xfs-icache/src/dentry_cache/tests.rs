@@ -38,7 +38,8 @@ fn name_looked_up_twice_is_cached() {
     assert_eq!(dentries.count(), 0);
 }
 
-/// The cache stays within its bound, and evicts names that are not used (I4).
+/// Checks I4 of `xfs_icache::dentry_cache`: the cache stays within its bound, and evicts names that
+/// are not used.
 #[test]
 fn cache_at_its_bound_keeps_used_names() {
     let dentries = DentryCache::with_most(64);
@@ -84,7 +85,8 @@ fn removed_name_is_dead() {
     }));
 }
 
-/// Two names may have one hash, so the keys themselves must tell them apart.
+/// The hashes of two names may be equal. Checks that a key equals only the key of the same name in
+/// the same directory.
 #[test]
 fn key_is_that_of_one_name_in_one_directory() {
     let key = Arc::new(DentryKey { directory: DIRECTORY, name: b"name".as_slice().into() });

@@ -1,9 +1,9 @@
 //! Bulk visit: reads the inodes of a chunk together, shows each to a visitor, and evicts them
 //! together.
 //!
-//! Owns: that work which a lookup does for each inode is done once for a chunk: the lookup in the
-//! index, the lock of the chunk, the guard, the counters. Does **not** own which inodes exist.
-//! Inodes that are cached or latched already are left to the caller, which asks for each
+//! Owns: doing once for a whole chunk what a lookup does for each inode: the search in the index,
+//! the lock of the chunk, the guard, the counters. Does **not** own which inodes exist. Inodes that
+//! are cached or latched already are left to the caller, which takes each of them
 //! ([`InodeCache::take_as`]).
 //!
 //! ```text

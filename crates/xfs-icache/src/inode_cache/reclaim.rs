@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** All groups take turns, whichever of them threads work in. So an inode is evicted
+//! - **I1** All groups take turns, no matter in which groups threads work. So an inode is evicted
 //!   because it was not used during a round of the hand, and not because of its group.
 //! - **I2** A call makes enough steps to evict the wanted number even if each inode is alone in its
 //!   chunk, was used since its last sweep, and all groups must be passed. So an excess is

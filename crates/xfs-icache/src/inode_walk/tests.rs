@@ -23,7 +23,8 @@ use crate::marks::Mark;
 use crate::small::{Small, SmallContents, SmallKind};
 use crate::testing::{FakeStore, Mutant, RecordedWatch, WatchEnd};
 
-/// More inodes than one step of a walk shows. Where there are groups, they lie in two of them.
+/// Number of inodes, more than one step of a walk shows. In a filesystem with groups, they lie in
+/// two groups.
 const INODES: u64 = 1100;
 
 /// Limit of memory in bytes, more than any test here uses.
@@ -97,7 +98,7 @@ fn walk_over_a_list_meets_all_inodes() {
     check(&small, entries, Small::deactivate);
 }
 
-/// Checks I1: a walk goes forward and ends.
+/// Checks I1 of `xfs_icache::inode_walk`: a walk goes forward and ends.
 #[test]
 fn walk_over_an_index_meets_all_inodes() {
     let store = Arc::new(FakeStore::new(2, Mutant::None));
@@ -141,8 +142,8 @@ fn unlinked_file_is_freed_by_its_last_reference() {
 const HELD: u64 = 60;
 
 /// All functions that use the walks run in parallel over a filesystem with a list, and walks run
-/// while it is taken down. Each walk must show all inodes that are held (I2). `FERROXFS_LONG=1`
-/// runs for a minute.
+/// while it is taken down. With `FERROXFS_LONG=1` this takes a minute.
+/// Checks I2 of `xfs_icache::inode_walk`: each walk shows all inodes that are held.
 #[test]
 fn concurrent_users_over_a_list_miss_no_held_inode() {
     let is_long = std::env::var_os("FERROXFS_LONG").is_some();

@@ -26,7 +26,7 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
 /// The moment at which the slots are visited, so that they forget a removed file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Collapse {
-    /// After the inode was marked as draining, as I1 requires.
+    /// After the inode was marked as draining: I1 of `xfs_icache::per_cpu_refs`.
     Drained,
     Before,
 }
@@ -73,7 +73,7 @@ fn opens_beside_removal(visit: Collapse) {
     assert_eq!(count_inodes(&*cache).total(), 0);
 }
 
-/// Checks I1: no slot remembers the inode after the visit.
+/// Checks I1 of `xfs_icache::per_cpu_refs`: no slot remembers the inode after the visit.
 #[test]
 fn removed_file_leaves_no_slot_behind() {
     explore(|| opens_beside_removal(Collapse::Drained));

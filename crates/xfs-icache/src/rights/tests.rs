@@ -15,7 +15,7 @@ fn hint_is_empty_at_first_and_once_forgotten() {
     assert_eq!(hint.rights(), Some(SECOND));
 }
 
-/// Every reader gets ids and a mode that were stored together (I2).
+/// Checks I2 of `xfs_icache::rights`: every reader gets ids and a mode that were stored together.
 #[test]
 #[cfg(not(shuttle))]
 fn hint_read_during_changes_is_never_torn() {

@@ -8,7 +8,7 @@ use xfs_trans::BlockReservation;
 /// multiple of this number.
 pub(crate) const BUFFER_BYTES: u64 = 1 << 20;
 
-/// Returns the byte offset at which a buffer must end that begins at `offset`.
+/// Returns the byte offset at which a buffer that begins at `offset` must end.
 pub(crate) const fn end_of_buffer(offset: u64) -> u64 {
     (offset / BUFFER_BYTES + 1).saturating_mul(BUFFER_BYTES)
 }
@@ -38,8 +38,8 @@ impl Buffered {
         end_of_buffer(self.offset)
     }
 
-    /// Returns whether bytes written at offset `at` belong into this buffer: they overlap or follow
-    /// its bytes.
+    /// Returns whether bytes written at offset `at` can be added to this buffer: they overlap its
+    /// bytes or directly follow them.
     pub(crate) fn takes(&self, at: u64) -> bool {
         (self.offset..=self.end()).contains(&at) && at < self.limit()
     }

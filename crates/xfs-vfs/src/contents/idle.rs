@@ -119,8 +119,8 @@ impl OpenContents<'_> {
         self.settle_and_trim(&mut self.contents().state.write());
     }
 
-    /// Flushes buffered bytes, and frees blocks past the end. No caller waits for the result, so
-    /// the volume keeps an error.
+    /// Flushes buffered bytes, and frees blocks past the end. No caller waits for the result, so if
+    /// this fails, the volume keeps the error.
     fn settle_and_trim(&self, state: &mut ContentsState) {
         let trimmed = self.flush(state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.mount.flusher.fail(error));

@@ -219,8 +219,8 @@ impl AttributePurpose {
 /// version in its first word, and its length.
 #[doc(alias = "vfs_ns_cap_data")]
 fn are_capabilities(value: &[u8]) -> bool {
-    /// Each version with its length in bytes. Version 3 has the user to whom the capabilities
-    /// apply.
+    /// The versions of the value, each with its length in bytes. Version 3 also holds the user to
+    /// whom the capabilities apply.
     const LENGTHS: [(u8, usize); 2] = [(2, 20), (3, 24)];
     // Little-endian: the lowest byte holds flags.
     let Some([_, 0, 0, version]) = value.first_chunk() else { return false };

@@ -115,8 +115,8 @@ impl<'a> OpContext<'a> {
         Ok(InodeRef::new(self.mount, inode))
     }
 
-    /// Checks the requested owner. A caller other than root always owns its new files, so this
-    /// owner does not matter.
+    /// Checks the owner and the group that root requests for a new file. Any other caller owns its
+    /// new files, so its request is not checked.
     fn check_owner(&self, creation: &CreateOptions) -> Result<()> {
         match self.caller.credentials() {
             Some(_) => Ok(()),

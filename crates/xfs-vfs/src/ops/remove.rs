@@ -18,7 +18,7 @@ use crate::op_context::OpContext;
 use crate::requests::Removal;
 use crate::watch::WatchEvents;
 
-/// A removal after the lookup of its name.
+/// The removal of a name, after a lookup has found the inode that the name means.
 #[derive(Clone, Copy)]
 struct RemovalRequest<'a> {
     directory: &'a CachedInode,
@@ -194,8 +194,8 @@ impl<'c> OpContext<'c> {
     /// Subtracts links from a file. An inode without links is put on its unlinked list.
     ///
     /// An unlinked list belongs to the group of its inode. So the caller runs this before any
-    /// change that can choose its group: a transaction that already holds the header of a higher
-    /// group would have to roll.
+    /// change that is free to choose a group. A transaction that already holds the header of a
+    /// higher group would have to roll.
     #[doc(alias = "xfs_droplink")]
     pub(crate) fn drop_name(
         &self,

@@ -27,7 +27,7 @@ use crate::permission::Access;
 use crate::requests::{CreateOptions, NewKind, RenameMode};
 use crate::watch::WatchEvents;
 
-/// A rename after the lookup of its names.
+/// A rename, after a lookup has found the inodes that its names mean.
 #[derive(Clone, Copy)]
 struct KnownRename<'a> {
     from: EntryName<'a>,
@@ -321,8 +321,8 @@ impl<'c> OpContext<'c> {
     }
 
     /// Puts the replaced inode on its unlinked list, and takes the whiteout off its unlinked list.
-    /// This comes before all other changes, and the lower inode number first, because each list
-    /// belongs to the group of its inode; see `drop_name`.
+    /// This comes before all other changes, and in the order of the inode numbers, because each
+    /// list belongs to the group of its inode; see `drop_name`.
     fn change_lists(
         &self,
         tx: &mut Transaction<'_>,

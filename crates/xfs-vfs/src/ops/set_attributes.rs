@@ -203,8 +203,8 @@ impl Mount {
         self.check_length()
     }
 
-    /// Fails if the device has become shorter, because synced bytes may be lost then. Nothing would
-    /// write them again.
+    /// Fails if the device has become shorter. Bytes that were synced before may be lost then, and
+    /// nothing would write them again.
     fn check_length(&self) -> Result<()> {
         let checked = self.journal.cache().device().check_length();
         checked.map_err(|source| IoError::new("sync", DiskAddr(0), 0, source).into())

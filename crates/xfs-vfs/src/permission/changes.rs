@@ -96,8 +96,8 @@ fn needs_owner(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) ->
         || changes.modified.is_some()
 }
 
-/// Returns whether `changes` change the mode. A new owner or group that removes set-ID bits counts,
-/// because [`Capabilities::CHOWN`] alone does not allow that.
+/// Returns whether `changes` change the mode. They also do so if a new owner or group removes
+/// set-ID bits, which [`Capabilities::CHOWN`] alone does not allow.
 fn sets_mode(core: &InodeCore, changes: &SetAttributes, caller: Caller<'_>) -> bool {
     let is_directory = core.file_type() == Some(FileType::Directory);
     let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;

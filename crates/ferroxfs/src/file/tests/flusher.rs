@@ -25,7 +25,8 @@ fn make() -> (SharedDevice, Volume) {
     (device, volume)
 }
 
-/// Returns the contents of a file after a crash and recovery; none if the file does not exist.
+/// Returns the bytes that a file would have after a crash at this moment and a recovery. Empty if
+/// the file would not exist.
 fn survives(device: &SharedDevice, path: &str) -> Vec<u8> {
     let copy = OpenOptions::new().open_device(crashed(device)).unwrap();
     copy.read(path).unwrap_or_default()

@@ -241,8 +241,8 @@ fn bulkstat_caches_no_inode() {
 }
 
 /// Checks that a bulkstat through the cache counts each inode that was not cached once as read and
-/// once as evicted. This also holds for chunks that lie in two chunks of the cache, with some
-/// inodes cached, and with some chunks freed.
+/// once as evicted. This also holds if a chunk on disk lies in two chunks of the cache, if some
+/// inodes are cached, and if many files were removed.
 #[test]
 fn bulkstat_counts_each_inode_it_visits() {
     for format in ["", "-i sparse=0"] {

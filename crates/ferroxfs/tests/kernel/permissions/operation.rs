@@ -46,7 +46,7 @@ pub(super) enum Operation {
     Write,
     Truncate,
     Allocate,
-    /// Changes the project, and inverts these flags.
+    /// Inverts the flags in the first field, and sets the project to the second field.
     SetFlags(u32, u32),
     /// Makes file `d/n` of this kind and mode.
     Make(Made, u16),

@@ -96,8 +96,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         Ok(FreeSearch::New(hole.unwrap_or(blocks * self.free_capacity())))
     }
 
-    /// Checks only the last data block, where a growing directory has its room. The search then
-    /// need not begin at the start. Returns `None` if that block has no room.
+    /// Checks only the last data block, where a growing directory has its room, to avoid a search
+    /// from the first block on. Returns `None` if the last data block has no room.
     fn find_free_at_end(
         &mut self,
         blocks: u64,

@@ -1,9 +1,9 @@
 //! Edits of one leaf of a directory's hash index: the only leaf of a leaf form, or a leaf below
 //! nodes.
 //!
-//! Owns: entries and counts. In an only leaf also the best free lengths at its end: for each data
-//! block, the length of its longest free record. Does **not** own the choice of the leaf, or the
-//! tree above.
+//! Owns: entries and counts, and the best free lengths at the end of an only leaf. A best free
+//! length is the length of the longest free record of one data block. Does **not** own the choice
+//! of the leaf, or the tree above.
 
 use std::mem::offset_of;
 
@@ -26,7 +26,7 @@ pub(super) const fn capacity(block_bytes: usize) -> usize {
     (block_bytes - BASE) / ENTRY
 }
 
-/// Whether an only leaf has room for this number of entries and best free lengths.
+/// Whether the only leaf of a leaf form has room for this number of entries and best free lengths.
 pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: usize) -> bool {
     BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
 }

@@ -176,7 +176,7 @@ fn names_of_one_hash_over_several_leaves_are_found() {
     }
 }
 
-/// Checks I2: an entry keeps its cookie through all forms.
+/// Checks I2 of `xfs_dir::directory::change`: an entry keeps its cookie through all forms.
 #[test]
 fn cookies_stay_through_every_form() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
@@ -230,7 +230,8 @@ fn parent_is_replaced_in_every_form() {
     }
 }
 
-/// Checks I1: everything that can be refused is refused before the first change.
+/// Checks I1 of `xfs_dir::directory::change`: everything that can be refused is refused before the
+/// first change.
 #[test]
 fn refused_change_changes_nothing() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());

@@ -24,11 +24,11 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
 }
 
-/// Whether a reader, which holds a reference to the inode that a name led to, checks the name
-/// again.
+/// Whether a reader that was led to an inode by a dentry checks the dentry after it has taken a
+/// reference to the inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DentryReader {
-    /// The reader checks whether the dentry is dead, as I2 requires.
+    /// The reader checks whether the dentry is dead: I2 of `xfs_icache::dentry_cache`.
     Checks,
     Trusts,
 }
@@ -77,7 +77,7 @@ fn walk_beside_removal(reader: DentryReader) {
     assert_eq!(dentries.count(), 0);
 }
 
-/// Checks I1: the cache and the directory agree.
+/// Checks I1 of `xfs_icache::dentry_cache`: the cache and the directory agree.
 #[test]
 fn cached_name_never_leads_to_another_file() {
     explore(|| walk_beside_removal(DentryReader::Checks));

@@ -141,7 +141,8 @@ fn lookups_during_eviction_and_replacement_are_consistent() {
     explore(SCHEDULES, || look_and_replace(Mutant::None));
 }
 
-/// A thread that reads an inode without its latch breaks I1 of the cache.
+/// Checks that a planted bug is found: a thread reads an inode without its latch, which violates
+/// I1 of `xfs_icache::inode_cache`.
 #[test]
 fn planted_read_without_the_latch_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
@@ -236,9 +237,10 @@ fn walks_over_one_list_miss_no_held_inode() {
 /// How a thread evicts inodes that have no reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Evicts {
-    /// It does not touch the tag of an inode that is gone: the slot may hold a new inode.
+    /// The thread does not touch the tag of an inode that is gone, because the slot may hold a new
+    /// inode.
     Checks,
-    /// It clears the tag before it has checked the inode.
+    /// The thread clears the tag before it has checked whether the inode is gone.
     Blindly,
 }
 

@@ -6,8 +6,9 @@ use super::*;
 const BUFFER: usize = BUFFER_BYTES as usize;
 
 /// Writes slices of these lengths from byte `offset` on, and checks the bytes of each piece.
-/// `taken` gets the number of a piece, counted from 1, and its length, and returns the written
-/// bytes. Returns the offset and length of each piece, and the result of the write.
+/// `taken` stands for the device: it gets the number of a piece, counted from 1, and its length,
+/// and returns how many bytes are written. Returns the offset and length of each piece, and the
+/// result of the write.
 fn check_pieces(
     offset: u64,
     lengths: &[usize],
@@ -48,7 +49,8 @@ fn single_slice_is_not_cut() {
     assert_eq!(pieces, [(5, 3 * BUFFER)]);
 }
 
-/// A piece ends where a buffer ends, or where the write ends, never where a slice ends (I1).
+/// Checks I1 of `xfs_vfs::contents::pieces`: a piece ends where a buffer ends, or where the write
+/// ends, never where a slice ends.
 #[test]
 fn pieces_end_at_buffer_boundaries() {
     let (pieces, written) = check_pieces(5, &[BUFFER / 2, 2 * BUFFER, 9], all);

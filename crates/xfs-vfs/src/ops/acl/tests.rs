@@ -1,6 +1,6 @@
 use super::NewLists;
 
-/// A file with either list needs room for attributes from the start.
+/// A new file that gets an access list or a default list needs room for attributes from the start.
 #[test]
 fn lists_are_empty_only_without_both() {
     let lists = |access: bool, default: bool| NewLists {
