@@ -1,7 +1,7 @@
 //! The bound on the time of a check: how many blocks of forks are read.
 //!
-//! Owns: the number of blocks that may still be read, for all threads. Does **not** own: the bounds
-//! of one btree or one list.
+//! Owns: the number of blocks that may still be read, for all threads, and the finding that none are
+//! left. Does **not** own: the bounds of one btree or one list.
 //!
 //! Each block of a sound volume belongs to one fork at most, apart from shared contents of files,
 //! which are not read. So a run reads no more blocks of directories, attributes, links and extent
@@ -13,9 +13,7 @@ use xfs_format::Geometry;
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume as VolumeScope};
 
 use crate::code::Code;
-use crate::facts::Facts;
 use crate::finding::{Finding, Place};
-use crate::inode::Pass;
 
 /// The number of times that a run may read each block of the volume, on average.
 const FACTOR: u64 = 2;
@@ -56,23 +54,16 @@ impl ReadBudget {
     pub(crate) fn is_spent(&self) -> bool {
         self.taken.load(Ordering::Relaxed) >= self.whole
     }
-}
 
-impl<T: Facts> Pass<'_, T> {
-    /// Takes some blocks of the budget. Returns whether any were left. The first time that none are
-    /// left is a finding.
-    pub(crate) fn take_reads(&mut self, blocks: u64) -> bool {
-        let reads = self.volume.reads;
-        if reads.take(blocks) {
-            return true;
+    /// Returns the finding that the budget is spent. Only the first call gets it.
+    pub(crate) fn finding(&self) -> Option<Finding> {
+        if self.is_reported.swap(true, Ordering::Relaxed) {
+            return None;
         }
-        if !reads.is_reported.swap(true, Ordering::Relaxed) {
-            let found = format!("forks map more than {} blocks", reads.whole);
-            let finding = Finding::new(Code::DirAliased, Place::default(), found);
-            let expected = format!("at most the {} blocks of the volume", reads.whole / FACTOR);
-            self.findings.push(finding.expected(expected));
-        }
-        false
+        let found = format!("forks map more than {} blocks", self.whole);
+        let finding = Finding::new(Code::DirAliased, Place::default(), found);
+        let expected = format!("at most the {} blocks of the volume", self.whole / FACTOR);
+        Some(finding.expected(expected))
     }
 }
 
@@ -81,10 +72,11 @@ mod tests {
     use super::ReadBudget;
 
     #[test]
-    fn budget_ends_with_its_last_block_and_can_be_refilled() {
+    fn budget_ends_with_its_last_block_is_reported_once_and_can_be_refilled() {
         let budget = ReadBudget::with_blocks(5);
         assert!(budget.take(3) && budget.take(3));
         assert!(budget.is_spent() && !budget.take(1));
+        assert!(budget.finding().is_some() && budget.finding().is_none());
         budget.refill();
         assert!(budget.take(0) && !budget.is_spent());
     }

@@ -53,6 +53,17 @@ impl<T: Facts> Pass<'_, T> {
         self.volume.geometry()
     }
 
+    /// Takes some blocks of the budget. Returns whether any were left. The first time that none are
+    /// left is a finding.
+    pub(crate) fn take_reads(&mut self, blocks: u64) -> bool {
+        let reads = self.volume.reads;
+        let has_some = reads.take(blocks);
+        if !has_some && let Some(finding) = reads.finding() {
+            self.findings.push(finding);
+        }
+        has_some
+    }
+
     /// Notes that an inode in use may have claims, names and parent pointers that are not known.
     fn lose_inode(&mut self) {
         for gap in [Gap::Claims, Gap::Names, Gap::Parents] {
