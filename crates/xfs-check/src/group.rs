@@ -1,15 +1,16 @@
 //! One allocation group: its headers, its btrees, and its free list.
 //!
 //! Owns: reading them, their counters, and the facts that follow from them. Does **not** own: the
-//! inodes of the group's chunks, which the next pass reads.
+//! inodes of the chunks, which the next pass reads, or the place of a chunk (`chunk_place.rs`).
+
+mod chunk_place;
 
 use xfs_format::agf::{Agf, BtreeRoot};
 use xfs_format::agfl::Agfl;
 use xfs_format::agi::Agi;
 use xfs_format::btree::BtreeFormat;
 use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize};
-use xfs_format::geometry::INODES_PER_CHUNK;
-use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
 use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
 use xfs_format::rmap::{ReverseMap, Rmap, RmapOwner};
 use xfs_format::{AgBlock, AgInode, AgNumber, BlockKind, Corruption, Group};
@@ -19,6 +20,8 @@ use crate::code::Code;
 use crate::facts::{Claim, Facts, Gap, Owner};
 use crate::finding::{Finding, Place};
 use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
+
+use chunk_place::{claim_chunk, is_aligned};
 
 /// The facts of a group that the next passes need.
 #[derive(Clone, Debug, Default)]
@@ -477,48 +480,4 @@ pub(crate) fn continues(first: &Claim, second: &Claim) -> bool {
         && first.owner == second.owner
         && first.flags == second.flags
         && first.diagonal() == second.diagonal()
-}
-
-/// Claims the blocks of an inode chunk, without the holes of a sparse chunk.
-fn claim_chunk<T: Facts>(facts: &mut T, group: &Group<'_>, chunk: &InodeChunk) {
-    let inodes_per_block = 1_u32 << group.geometry().inodes_per_block_log;
-    let owner = Owner::Used(RmapOwner::Inodes);
-    let mut claim = |start: u32, count: u32| {
-        facts.claim(&Claim::of(group.number(), AgBlock(start), count, owner));
-    };
-    let first = group.geometry().ag_inode_block(chunk.start).0;
-    if inodes_per_block >= u64::BITS {
-        // Several chunks share a block. The first of them claims it.
-        if chunk.start.0.is_multiple_of(inodes_per_block) {
-            claim(first, 1);
-        }
-        return;
-    }
-    let present = chunk.present();
-    let blocks = u64::BITS / inodes_per_block;
-    let mut run = None;
-    for index in 0..blocks {
-        let is_present = present >> (index * inodes_per_block) & 1 != 0;
-        match (is_present, run) {
-            (true, None) => run = Some(index),
-            (false, Some(start)) => {
-                claim(first + start, index - start);
-                run = None;
-            }
-            _ => {}
-        }
-    }
-    if let Some(start) = run {
-        claim(first + start, blocks - start);
-    }
-}
-
-/// Returns whether a chunk may start at this inode, by the alignment of chunks of the volume.
-fn is_aligned(group: &Group<'_>, start: AgInode) -> bool {
-    let geometry = group.geometry();
-    let inodes_per_block = 1_u32 << geometry.inodes_per_block_log;
-    let alignment = geometry.inode_alignment_blocks.max(1);
-    start.0.is_multiple_of(inodes_per_block.min(INODES_PER_CHUNK))
-        && (inodes_per_block >= INODES_PER_CHUNK
-            || geometry.ag_inode_block(start).0.is_multiple_of(alignment))
 }
