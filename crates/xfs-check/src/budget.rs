@@ -1,7 +1,7 @@
 //! The bound on the time of a check: how many blocks of forks are read.
 //!
-//! Owns: the number of blocks that may still be read, for all threads, and the finding that none are
-//! left. Does **not** own: the bounds of one btree or one list.
+//! Owns: the number of blocks that may still be read, for all threads, and the finding that none
+//! are left. Does **not** own: the bounds of one btree or one list.
 //!
 //! Each block of a sound volume belongs to one fork at most, apart from shared contents of files,
 //! which are not read. So a run reads no more blocks of directories, attributes, links and extent

@@ -1,7 +1,7 @@
 //! The place of an inode chunk in its group.
 //!
-//! Owns: the blocks that a chunk claims, and the alignment of its first inode. Does **not** own: the
-//! records of the inode btrees.
+//! Owns: the blocks that a chunk claims, and the alignment of its first inode. Does **not** own:
+//! the records of the inode btrees.
 
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode_chunk::InodeChunk;
