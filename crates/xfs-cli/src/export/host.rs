@@ -1,7 +1,8 @@
 //! Copying files out of an image to the host.
 //!
 //! Owns: the order in which files are created, hard links, and the handling of failures. Does
-//! **not** own: the system calls on names ([`directory`]) and on files ([`attributes`]).
+//! **not** own: the steps for one file ([`files`]), or the system calls on names ([`directory`]) and
+//! on files ([`attributes`]).
 //!
 //! # Invariants
 //!
@@ -17,10 +18,11 @@
 mod attributes;
 mod contents;
 mod directory;
+mod files;
 mod project;
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
@@ -32,7 +34,7 @@ use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 
-use attributes::{AttributeNotes, Property, Shortfalls};
+use attributes::{AttributeNotes, Shortfalls};
 use directory::FirstName;
 pub(crate) use directory::{Directory, Existing};
 
@@ -329,145 +331,6 @@ impl<'a> HostWriter<'a> {
             }
         }
     }
-
-    fn make_regular<S: Source>(
-        &mut self,
-        parent: &Directory,
-        name: &[u8],
-        source: &S,
-        facts: &Facts,
-    ) -> Result<(), Stop> {
-        if self.link_again(parent, name, facts)? {
-            return Ok(());
-        }
-        let mode = if self.fidelity.is_archive { 0o600 } else { facts.mode };
-        let (staged, file) = parent.make_file(mode)?;
-        if !self.fidelity.is_archive && self.fidelity.existing == Existing::Replace {
-            parent.copy_owner_and_mode(name, &file);
-        }
-        contents::copy(source, facts.size, file.as_fd(), self.tally)?;
-        let path = parent.path_of(name);
-        if self.fidelity.is_archive {
-            attributes::apply_to_open(
-                &file,
-                source,
-                facts,
-                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
-            );
-            self.report_unreadable(source, &path);
-        }
-        // The file is complete, and gets its own name (I2).
-        staged.publish(name, self.fidelity.existing)?;
-        self.remember(parent, name, facts)?;
-        if !self.fidelity.is_archive || !attributes::has_flags(facts) {
-            return Ok(());
-        }
-        if facts.links < 2 {
-            // The file gets no further name.
-            attributes::apply_flags(
-                file,
-                facts,
-                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
-            );
-            return Ok(());
-        }
-        let made = self.links.get(&(self.origin, facts.inode));
-        let file = match made.filter(|_| self.flagged.len() >= FLAGGED_LIMIT) {
-            Some(made) => FlaggedFile::Named(made.clone()),
-            None => FlaggedFile::Open(file),
-        };
-        self.flagged.push(Flagged { file, facts: *facts, path });
-        Ok(())
-    }
-
-    fn make_symlink<S: Source>(
-        &mut self,
-        parent: &Directory,
-        name: &[u8],
-        source: &S,
-        facts: &Facts,
-    ) -> Result<(), Stop> {
-        if self.link_again(parent, name, facts)? {
-            return Ok(());
-        }
-        let target = source.target().map_err(Stop::Source)?;
-        if target.contains(&0) || target.is_empty() {
-            let failure = Failure::new(Exit::Corrupt, "the target of the link is not a path");
-            return Err(Stop::Source(failure));
-        }
-        let staged = parent.make_symlink(&target)?;
-        self.set_attributes_and_publish(staged, NewEntry { parent, name }, source, facts)
-    }
-
-    fn make_special<S: Source>(
-        &mut self,
-        parent: &Directory,
-        name: &[u8],
-        source: &S,
-        facts: &Facts,
-    ) -> Result<(), Stop> {
-        if self.link_again(parent, name, facts)? {
-            return Ok(());
-        }
-        let staged = match parent.make_special(facts) {
-            Err(Errno::PERM) if self.fidelity.is_archive => {
-                self.shortfalls.note(Property::Device, &parent.path_of(name));
-                return Ok(());
-            }
-            staged => staged?,
-        };
-        self.set_attributes_and_publish(staged, NewEntry { parent, name }, source, facts)
-    }
-
-    /// Sets attributes through the temporary name, for a file that cannot be opened. Then gives the
-    /// file its own name.
-    fn set_attributes_and_publish<S: Source>(
-        &mut self,
-        staged: directory::StagedEntry<'_>,
-        NewEntry { parent, name }: NewEntry<'_>,
-        source: &S,
-        facts: &Facts,
-    ) -> Result<(), Stop> {
-        if self.fidelity.is_archive {
-            let path = parent.path_of(name);
-            attributes::apply_by_name(
-                &staged,
-                source,
-                facts,
-                AttributeNotes { path: &path, shortfalls: &mut self.shortfalls },
-            );
-            self.report_unreadable(source, &path);
-        }
-        staged.publish(name, self.fidelity.existing)?;
-        self.remember(parent, name, facts)
-    }
-
-    /// Adds `name` to the file that the run has created for an earlier name of the same inode.
-    /// Returns false if there is no earlier name, or if that file can get no further name.
-    fn link_again(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<bool, Stop> {
-        if !self.fidelity.is_archive || facts.links < 2 {
-            return Ok(false);
-        }
-        match self.links.get(&(self.origin, facts.inode)) {
-            None => Ok(false),
-            Some(made) => Ok(parent.link(self.root, made, name, self.fidelity.existing)?),
-        }
-    }
-
-    fn remember(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<(), Stop> {
-        if self.fidelity.is_archive && facts.links > 1 {
-            let made = parent.made(name)?;
-            self.links.insert((self.origin, facts.inode), made);
-        }
-        Ok(())
-    }
-}
-
-/// The directory and the name on the host that a file gets.
-#[derive(Clone, Copy)]
-struct NewEntry<'a> {
-    parent: &'a Directory,
-    name: &'a [u8],
 }
 
 /// The reason why a file could not be created.

@@ -24,15 +24,14 @@
 //! - **I2** A name is given up only if its inode is not in use and cannot be made again, or if
 //!   another child has a better right to it.
 
+mod lost_found;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 
 use super::facts::{Facts, Member, Slot};
-
-/// The name of the directory for inodes without a name.
-pub(crate) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// A name of a child in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -451,93 +450,6 @@ impl Resolver<'_> {
             links.drain(..).partition(|link| !cut.contains(&link.child));
         gone.into_iter().for_each(|link| self.drop_link(link));
         kept
-    }
-
-    /// Gives each inode in use that has no name one in `lost+found`.
-    fn rescue(&mut self, links: &mut Vec<Link>) {
-        let named: BTreeSet<InodeNumber> = links.iter().map(|link| link.child).collect();
-        let made = self.tree.made.keys().copied();
-        let all: BTreeSet<InodeNumber> = self.facts.members.keys().copied().chain(made).collect();
-        let is_lost = |inode: &InodeNumber| {
-            let has_links = self.facts.members.get(inode).is_none_or(|member| member.links > 0);
-            !named.contains(inode)
-                && *inode != self.facts.root
-                && !self.facts.reserved.contains(inode)
-                // An inode without links is deleted and waits on an unlinked list.
-                && has_links
-        };
-        let lost: Vec<InodeNumber> = all.into_iter().filter(is_lost).collect();
-        let has_root = self.tree.is_directory(self.facts, self.facts.root);
-        if lost.is_empty() || !has_root {
-            return;
-        }
-        let Some(place) = self.lost_and_found(links) else { return };
-        let dropped = std::mem::take(&mut self.tree.dropped);
-        let taken = links.iter().filter(|link| link.directory == place);
-        let mut taken: BTreeSet<Box<[u8]>> = taken.map(|link| link.name.clone()).collect();
-        let known = Self::last_names(&dropped, self.facts);
-        for child in lost.into_iter().filter(|child| *child != place) {
-            let name = Self::free_name(known.get(&child).copied(), child, &taken);
-            taken.insert(name.clone());
-            links.push(new_link(place, name, child));
-            self.tree.rescued.insert(child);
-        }
-        self.tree.dropped = dropped;
-    }
-
-    /// Returns the directory `lost+found`. It is made if it does not exist and an inode is free.
-    fn lost_and_found(&mut self, links: &mut Vec<Link>) -> Option<InodeNumber> {
-        let root = self.facts.root;
-        let found =
-            links.iter().find(|link| link.directory == root && &*link.name == LOST_AND_FOUND);
-        if let Some(found) = found {
-            let is_directory = self.tree.is_directory(self.facts, found.child);
-            return is_directory.then_some(found.child);
-        }
-        let (inode, generation) = self.facts.spare?;
-        self.tree.made.insert(inode, generation);
-        links.push(new_link(root, LOST_AND_FOUND.into(), inode));
-        Some(inode)
-    }
-
-    /// Returns the last known name of each inode: that of a parent pointer, else of an entry.
-    fn last_names<'n>(dropped: &'n [Dropped], facts: &'n Facts) -> BTreeMap<InodeNumber, &'n [u8]> {
-        let of_entries = dropped.iter().map(|dropped| (dropped.link.child, &*dropped.link.name));
-        let of_pointers = facts.pointers.iter().map(|pointer| (pointer.child, &*pointer.name));
-        of_entries.chain(of_pointers).collect()
-    }
-
-    /// Returns the name that an inode gets in `lost+found`: its last known name, with the inode
-    /// number if the name is taken, or the inode number alone.
-    fn free_name(
-        known: Option<&[u8]>,
-        child: InodeNumber,
-        taken: &BTreeSet<Box<[u8]>>,
-    ) -> Box<[u8]> {
-        let number: Box<[u8]> = child.0.to_string().into_bytes().into();
-        let with_number = |name: &[u8]| -> Box<[u8]> {
-            let room = xfs_format::directory::MAX_NAME - number.len() - 1;
-            let kept = name.iter().take(room).copied();
-            kept.chain(*b".").chain(number.iter().copied()).collect()
-        };
-        match known {
-            Some(name) if !taken.contains(name) => name.into(),
-            Some(name) => with_number(name),
-            None if !taken.contains(&number) => number,
-            None => with_number(b"inode"),
-        }
-    }
-}
-
-fn new_link(directory: InodeNumber, name: Box<[u8]>, child: InodeNumber) -> Link {
-    Link {
-        directory,
-        position: None,
-        name,
-        child,
-        stated_type: EntryType::Unknown,
-        is_sound: false,
-        has_pointer: false,
     }
 }
 

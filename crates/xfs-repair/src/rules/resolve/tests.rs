@@ -6,7 +6,8 @@ use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 
 use super::super::facts::{Facts, Member, Name, Pointer, Slot};
-use super::{LOST_AND_FOUND, Tree, resolve};
+use super::lost_found::LOST_AND_FOUND;
+use super::{Tree, resolve};
 
 const ROOT: u64 = 128;
 /// The generation of every directory of the cases.
@@ -102,7 +103,8 @@ impl Case {
         self.0.slots.insert(inode, slot);
     }
 
-    /// Resolves the case and compares all links of the tree with `expected`, as a set.
+    /// Resolves the case and compares all links of the tree with `expected`, as a set. The reversed
+    /// statements must give the same links (I1).
     fn check(&self, expected: &[(u64, &str, u64)]) -> Tree {
         let tree = resolve(&self.0);
         let found: BTreeSet<(u64, String, u64)> = tree
@@ -118,6 +120,10 @@ impl Case {
             .map(|(directory, name, child)| (*directory, (*name).to_owned(), *child))
             .collect();
         assert_eq!(found, expected);
+        let mut reversed = self.0.clone();
+        reversed.names.reverse();
+        reversed.pointers.reverse();
+        assert_eq!(resolve(&reversed).links, tree.links);
         tree
     }
 }
@@ -197,6 +203,7 @@ fn gone_root_is_made_again_with_the_names_of_its_children() {
     assert!(tree.rescued.is_empty());
 }
 
+/// I2: the name of a gone inode stays, since a later round can make the inode again.
 #[test]
 fn name_of_a_gone_inode_stays_and_that_of_a_free_one_goes() {
     let mut case = Case::new();
