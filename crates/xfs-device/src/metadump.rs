@@ -4,7 +4,7 @@
 //! the choice of their blocks (`xfs-metadump`).
 //!
 //! ```text
-//! version 1: 512 bytes { "XFSM", count (2), log of the block size (1), flags (1), address (8) × 63 }
+//! version 1: 512 bytes { "XFSM", count (2), log of block size (1), flags (1), address (8) × 63 }
 //!            then `count` blocks of 512 bytes, then the next index; a count below 63 is the last
 //! version 2: "XMD2", version (4), flags (4), incompatible flags (4), reserved (8)
 //!            then { address (8), length (4) } and the bytes of that extent, until the end of file

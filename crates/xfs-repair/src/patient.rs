@@ -236,6 +236,7 @@ impl Patient {
         near: AgNumber,
         count: u32,
     ) -> Result<Vec<FsBlock>, RepairError> {
+        // Free blocks come from the claims of owners, not from the records of free space (I2).
         let mut free = match self.free.take() {
             Some(free) => free,
             None => self.find_free(),
@@ -247,6 +248,7 @@ impl Patient {
             let missing = count - u32::try_from(taken.len()).expect("at most `count` are taken");
             let Some(runs) = free.get_mut(&group).filter(|_| missing > 0) else { continue };
             let blocks = take_of(runs, missing);
+            // The claims of the group change, so its space is rebuilt (I2).
             if !blocks.is_empty() {
                 self.mark_group(group);
             }

@@ -135,10 +135,12 @@ impl TreeReader<'_> {
         }
         let checked = BlockKind::Btree(kind).verify(&bytes, at, &self.patient.context());
         let is_sound = checked.is_ok();
+        // A block with another checksum, UUID or address is no evidence (I2).
         if checked.err().is_some_and(|corruption| !is_evidence(corruption.check())) {
             return None;
         }
         let view = BtreeBlock::decode(&bytes, kind, at);
+        // The owner is the group (I2).
         let is_own = view.is_ok_and(|view| view.owner() == u64::from(self.group.number().0));
         is_own.then_some((bytes, is_sound))
     }

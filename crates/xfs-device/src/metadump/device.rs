@@ -128,6 +128,7 @@ pub fn open_metadump(image: SharedDevice) -> Result<MetadumpDevice, MetadumpErro
         let range = StoredRange { length_bytes: extent.length_bytes, place: extent.place };
         extents.insert(extent.start, range);
         end = end.max(extent.start + extent.length_bytes);
+        // Each separate extent takes memory, so their number has a bound (I1).
         if extents.0.len() > MAX_EXTENTS {
             return Err(MetadumpError::TooManyExtents);
         }

@@ -176,6 +176,7 @@ impl<S: MetadumpSource> MetadumpReader<S> {
 
     fn next_of_version_2(&mut self) -> Result<Option<MetadumpExtent>, MetadumpError> {
         let (mut bytes, at) = ([0; EXTENT_BYTES], self.place);
+        // The image ends where no byte follows. Otherwise the step consumes an extent (I2).
         match self.fill(&mut bytes)? {
             0 => return Ok(None),
             EXTENT_BYTES => {}
@@ -240,6 +241,7 @@ impl<S: MetadumpSource> MetadumpReader<S> {
                 return Ok(None);
             }
             let mut magic = [0; 4];
+            // The image ends where no byte follows. Otherwise the step consumes an index (I2).
             match self.fill(&mut magic)? {
                 // Writers may leave out an index without blocks.
                 0 => return Ok(None),

@@ -54,7 +54,7 @@ impl Kept {
 }
 
 impl Names {
-    /// Reads all names of a volume. What cannot be read is left out.
+    /// Reads all names of a volume. Inodes and directories that cannot be read are left out.
     pub(crate) fn read(image: &Path) -> Result<Self, TrialError> {
         let volume = Volume::open(image).map_err(text)?;
         let mut names = Self::default();

@@ -132,3 +132,42 @@ fn node(entries: &[NodeEntryDisk], level: u16, tree: &TreeIdentity) -> Branch {
     let last_hash = entries.last().map_or(0, |entry| entry.hash.get());
     Branch { bytes, last_hash }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+    use xfs_format::dabtree::NodeHeaderDisk;
+    use xfs_format::{BlockKind, FileBlock, InodeNumber};
+    use zerocopy::FromBytes;
+
+    use super::{Branch, TreeIdentity, assemble};
+
+    /// Builds a tree of nine leaves with four entries a node, and reads the header of each node.
+    /// The root has the first place, then come the leaves and the nodes of level 1 (I1). The nine
+    /// entries of level 1 are spread over three nodes (I2).
+    #[test]
+    fn tree_of_three_levels_has_its_places_in_order_and_even_nodes() {
+        let tree = TreeIdentity {
+            owner: InodeNumber(131),
+            uuid: Uuid::nil(),
+            block_bytes: size_of::<NodeHeaderDisk>() + 4 * 8,
+            kind: BlockKind::DirectoryIndex,
+        };
+        let leaf =
+            |hash: u8| Branch { bytes: vec![hash; tree.block_bytes], last_hash: hash.into() };
+        let leaves: Vec<Branch> = (1..=9).map(leaf).collect();
+        let blocks = assemble(leaves, &tree, &mut (100..).map(FileBlock)).unwrap();
+        let places: Vec<u64> = blocks.iter().map(|block| block.file_block.0).collect();
+        assert_eq!(places, (100..=112).collect::<Vec<u64>>());
+        let marks: Vec<u8> =
+            blocks.iter().skip(1).take(9).map(|leaf| *leaf.bytes.last().unwrap()).collect();
+        assert_eq!(marks, (1..=9).collect::<Vec<u8>>());
+        let node = |bytes: &[u8]| {
+            let (header, _) = NodeHeaderDisk::read_from_prefix(bytes).unwrap();
+            (header.level.get(), header.count.get())
+        };
+        assert_eq!(node(&blocks.first().unwrap().bytes), (2, 3));
+        let nodes: Vec<_> = blocks.iter().skip(10).map(|block| node(&block.bytes)).collect();
+        assert_eq!(nodes, [(1, 3); 3]);
+    }
+}

@@ -20,6 +20,7 @@ fn plan_of_a_clean_volume_is_empty() {
     assert!(device.changed_chunks().is_empty(), "planning wrote to the volume");
 }
 
+/// I1 of `patient`: all changes of the plan go to the overlay.
 #[test]
 fn plan_writes_nothing_to_the_volume() {
     let device = damaged();

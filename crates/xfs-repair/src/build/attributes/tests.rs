@@ -92,6 +92,7 @@ fn long_value_has_blocks_between_the_root_and_the_leaves() {
     assert_eq!(blocks.values.first().map(|part| part.file_block), Some(FileBlock(1)));
 }
 
+/// I1: builds a fork from a list and from the reversed list, and compares the bytes.
 #[test]
 fn order_of_the_list_does_not_change_the_fork() {
     let owner = AttributeOwner { number: InodeNumber(131), room: 100 };

@@ -15,8 +15,8 @@ use super::{build, count_blocks, count_levels};
 
 /// Builds a btree of `records` in blocks from 100 on, and walks it from its root. Each block must
 /// pass its verifier, have at least half of its entries unless it is the root, and lead to its
-/// right neighbour; the leaves must hold all records in order, and each key of a node must be that
-/// of its child.
+/// right neighbour. The leaves must hold all records in order. Each key of a node must be that of
+/// its child.
 fn check_build<F: BtreeFormat>(geometry: &Geometry, records: &[F::Record]) {
     let group = Group::new(geometry, AgNumber(1)).expect("the image has two groups");
     let count = count_blocks::<F>(records.len(), geometry);
