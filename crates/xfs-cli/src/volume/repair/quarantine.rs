@@ -4,7 +4,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `manifest` | one JSON object a line: the losses of each action, and the place of each run in `blocks` |
+//! | `manifest` | JSON lines: the losses of each action, and the place of each run in `blocks` |
 //! | `blocks` | the bytes of all runs, one after the other |
 //!
 //! Both files are durable before the first write to the volume.
