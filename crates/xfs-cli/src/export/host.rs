@@ -1,8 +1,8 @@
 //! Copying files out of an image to the host.
 //!
 //! Owns: the order in which files are created, hard links, and the handling of failures. Does
-//! **not** own: the steps for one file ([`files`]), or the system calls on names ([`directory`]) and
-//! on files ([`attributes`]).
+//! **not** own: the steps for one file ([`files`]), or the system calls on names ([`directory`])
+//! and on files ([`attributes`]).
 //!
 //! # Invariants
 //!
