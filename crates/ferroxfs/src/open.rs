@@ -42,8 +42,9 @@ const LEASE_GRACE: Duration = Duration::from_secs(45);
 
 /// Options of opening a volume, in the style of [`std::fs::OpenOptions`].
 ///
-/// A volume is opened for reading, unless [`write`](Self::write) asks for more. Then its log is
-/// replayed onto the disk first, and work that a crash left open is finished.
+/// A volume is opened for reading, unless [`write`](Self::write) asks for more. When it is opened
+/// for writing, its log is replayed onto the disk first, and work that a crash left open is
+/// finished.
 ///
 /// ```
 /// # let (_folder, image) = xfs_trans::testing::make_file();

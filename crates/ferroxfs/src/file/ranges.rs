@@ -124,9 +124,9 @@ impl File {
         changed.inspect(|()| mount.notify(entry, WatchEvents::MODIFY))
     }
 
-    /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on;
-    /// 0 means up to the end of `source`. A later write to either file copies the blocks that it
-    /// changes.
+    /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on.
+    /// A length of 0 means up to the end of `source`. A later write to either file copies the
+    /// blocks that it changes.
     ///
     /// The shared blocks are durable with the next [`sync_all`](Self::sync_all) of this file. A
     /// crash before that, and an error on the way, leave the first extents shared and the rest as

@@ -87,9 +87,9 @@ impl Volume {
         Err(PosixError::Exists.into())
     }
 
-    /// Makes a file with these contents, or replaces the contents of an existing one. That is not
-    /// one change: a crash may leave the file empty, or with a part of the contents, until it is
-    /// durable.
+    /// Makes a file with these contents, or replaces the contents of an existing one. This is not
+    /// one change: until the contents are durable, a crash may leave the file empty, or with a part
+    /// of them.
     ///
     /// # Errors
     ///
