@@ -321,8 +321,8 @@ fn make_room_to_move(mount: &Mount) -> Result<()> {
 }
 
 /// Locks the contents of two files exclusively, the lower inode number first, or of one file once.
-/// On return, buffered bytes of both are on the device, and neither file has a layout lease, not
-/// even a file whose blocks are only shared.
+/// On return, buffered bytes of both are on the device, and neither file has a layout lease. That
+/// also holds for a file whose contents stay and whose blocks are only shared.
 fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,

@@ -261,7 +261,7 @@ impl Volume {
         self.lookup(path)?.access(wanted)
     }
 
-    /// Returns when all earlier changes are durable.
+    /// Makes all earlier changes durable before it returns.
     ///
     /// # Errors
     ///
