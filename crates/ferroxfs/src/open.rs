@@ -192,8 +192,9 @@ impl OpenOptions {
         self
     }
 
-    /// Discards freed space on the device, once the free is durable: an image file on the host
-    /// shrinks with its contents. [`Volume::trim`] does it at once.
+    /// Sets whether freed space is discarded on the device, once the change that freed it is
+    /// durable: an image file on the host then shrinks with its contents. [`Volume::trim`] discards
+    /// all free space at once.
     #[must_use]
     pub fn discard(mut self, discards: bool) -> Self {
         self.discards = discards;

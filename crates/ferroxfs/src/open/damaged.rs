@@ -24,8 +24,8 @@ const OVERLAY_BYTES: u64 = 64 << 10;
 
 impl OpenOptions {
     /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if the first
-    /// superblock of the volume is damaged. Then a copy of the superblock stands in its place, in
-    /// memory only, and the finding says how the first one is damaged.
+    /// superblock of the volume is damaged. In that case a copy of the superblock stands in its
+    /// place, in memory only, and the returned finding says how the first one is damaged.
     ///
     /// The search for a copy can read the whole device.
     ///

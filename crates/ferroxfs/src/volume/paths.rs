@@ -109,8 +109,8 @@ impl Volume {
         self.create_node(path, &NewKind::Directory, &DIRECTORY).map(drop)
     }
 
-    /// Makes a directory and the missing ones above it, each by itself, the highest first. Those
-    /// that were made before an error or a crash stay.
+    /// Makes a directory and the missing ones above it, each in a change of its own, the highest
+    /// first. Those that were made before an error or a crash stay.
     ///
     /// # Errors
     ///
