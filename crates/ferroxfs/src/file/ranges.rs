@@ -197,8 +197,8 @@ impl File {
     }
 
     /// Exchanges contents of two files, all or nothing also in a crash. A length of 0 means
-    /// everything from both offsets on, lengths included. The exchange is durable on return, with
-    /// all earlier changes of the volume.
+    /// everything from both offsets to the ends of the files, whose lengths are then exchanged too.
+    /// The exchange is durable on return, with all earlier changes of the volume.
     ///
     /// # Errors
     ///
