@@ -42,7 +42,8 @@ pub(crate) fn run(image: &Path) -> Result<Arc<CountingDevice>, Box<dyn Error>> {
 }
 
 impl CountingDevice {
-    /// Returns the range of a request, or the error that the contract asks for.
+    /// Returns the byte range of a request. If the request is not inside the device, returns the
+    /// error that `BlockDevice` requires.
     fn range(&self, offset: u64, length: usize) -> io::Result<std::ops::Range<usize>> {
         let start = usize::try_from(offset).ok().filter(|_| {
             offset.checked_add(length as u64).is_some_and(|end| end <= self.length_bytes())

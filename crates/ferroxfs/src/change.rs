@@ -342,7 +342,8 @@ impl Node {
         context.shed_privileges(entry, set_ids)
     }
 
-    /// Returns when all earlier changes of this inode are durable, the contents of a file included.
+    /// Makes all earlier changes of this inode durable before it returns, the contents of a file
+    /// included.
     ///
     /// # Errors
     ///
@@ -356,9 +357,9 @@ impl Node {
         mount.sync(entry)
     }
 
-    /// Returns when the contents are durable, with the metadata that is needed to read them: their
-    /// place and the size. The times may not be durable. So overwriting a file without extending it
-    /// costs a flush of the device, and writes nothing to the log.
+    /// Makes the contents durable before it returns, with the metadata that is needed to read them:
+    /// their place and the size. The times may not be durable. So overwriting a file without
+    /// extending it costs a flush of the device, and writes nothing to the log.
     ///
     /// # Errors
     ///

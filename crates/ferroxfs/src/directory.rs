@@ -241,8 +241,9 @@ pub struct ReadDirPlus {
 /// The least number of entries whose inodes are read together. It is the number of inodes in most
 /// clusters.
 const LOT: usize = 32;
-/// The largest number of entries whose inodes are read together. A lot grows up to this number
-/// while the next inode is a neighbour of the last one, so that no cluster is read for two lots.
+/// The largest number of entries whose inodes are read together. The entries that are read together
+/// (a lot) grow to at most this number while the next inode is a neighbour of the last one, so that
+/// no cluster is read for two lots.
 const LARGEST_LOT: usize = 128;
 
 impl ReadDirPlus {

@@ -389,8 +389,8 @@ impl File {
         Ok(())
     }
 
-    /// Returns when the data and all metadata of the inode are durable, names that were made before
-    /// included.
+    /// Makes the data and all metadata of the inode durable before it returns, also the names that
+    /// the file got before.
     ///
     /// # Errors
     ///
@@ -399,7 +399,7 @@ impl File {
         self.node.sync()
     }
 
-    /// Returns when the data is durable, with the metadata that is needed to read it:
+    /// Makes the data durable before it returns, with the metadata that is needed to read it:
     /// [`Node::sync_data`].
     ///
     /// # Errors

@@ -42,8 +42,9 @@ const LEASE_GRACE: Duration = Duration::from_secs(45);
 
 /// Options of opening a volume, in the style of [`std::fs::OpenOptions`].
 ///
-/// A volume is opened for reading, unless [`write`](Self::write) asks for more. Then its log is
-/// replayed onto the disk first, and work that a crash left open is finished.
+/// A volume is opened for reading, unless [`write`](Self::write) asks for more. When it is opened
+/// for writing, its log is replayed onto the disk first, and work that a crash left open is
+/// finished.
 ///
 /// ```
 /// # let (_folder, image) = xfs_trans::testing::make_file();
@@ -191,8 +192,9 @@ impl OpenOptions {
         self
     }
 
-    /// Discards freed space on the device, once the free is durable: an image file on the host
-    /// shrinks with its contents. [`Volume::trim`] does it at once.
+    /// Sets whether freed space is discarded on the device, once the change that freed it is
+    /// durable: an image file on the host then shrinks with its contents. [`Volume::trim`] discards
+    /// all free space at once.
     #[must_use]
     pub fn discard(mut self, discards: bool) -> Self {
         self.discards = discards;

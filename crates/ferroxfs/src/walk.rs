@@ -126,8 +126,8 @@ impl Walk {
         self.pending = None;
     }
 
-    /// Returns an entry, or opens a directory first if its contents are returned before it. `None`:
-    /// the directory was opened.
+    /// Returns an entry, unless it is a directory whose contents are returned before it. Opens such
+    /// a directory, and returns `None`.
     fn visit(&mut self, entry: WalkEntry) -> Option<Result<WalkEntry, WalkError>> {
         if entry.node.file_type() != FileType::Directory {
             return Some(Ok(entry));

@@ -227,8 +227,8 @@ impl<K: InodeKind> CachedInode<K> {
         self.hints.rights().note(rights);
     }
 
-    /// Removes owner, group and mode from the cache, because they change. The caller holds the
-    /// exclusive latch of the inode, and keeps it until they have changed.
+    /// Removes owner, group and mode from the cache before one of them changes. The caller holds
+    /// the exclusive latch of the inode, and keeps it until the change is made.
     pub fn forget_rights(&self) {
         self.hints.rights().forget();
     }

@@ -182,9 +182,9 @@ impl<'a> OpenContents<'a> {
         if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
     }
 
-    /// Flushes for a handle that is dropped (I1). No caller can get an error, so the volume keeps
-    /// it. The failed flush may have lost bytes of another handle. So the next sync of the file
-    /// returns the error too.
+    /// Flushes for a handle that is dropped (I1). No caller can get the error of this flush, so the
+    /// volume keeps the error. The failed flush may have lost bytes of another handle. So the next
+    /// sync of the file returns the error too.
     pub fn leave(&self) {
         let ended = self.write_back();
         let failure = if !self.has(FAILED) {

@@ -124,9 +124,9 @@ impl File {
         changed.inspect(|()| mount.notify(entry, WatchEvents::MODIFY))
     }
 
-    /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on;
-    /// 0 means up to the end of `source`. A later write to either file copies the blocks that it
-    /// changes.
+    /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on.
+    /// A length of 0 means up to the end of `source`. A later write to either file copies the
+    /// blocks that it changes.
     ///
     /// The shared blocks are durable with the next [`sync_all`](Self::sync_all) of this file. A
     /// crash before that, and an error on the way, leave the first extents shared and the rest as
@@ -197,8 +197,8 @@ impl File {
     }
 
     /// Exchanges contents of two files, all or nothing also in a crash. A length of 0 means
-    /// everything from both offsets on, lengths included. The exchange is durable on return, with
-    /// all earlier changes of the volume.
+    /// everything from both offsets to the ends of the files, whose lengths are then exchanged too.
+    /// The exchange is durable on return, with all earlier changes of the volume.
     ///
     /// # Errors
     ///
@@ -321,8 +321,8 @@ fn make_room_to_move(mount: &Mount) -> Result<()> {
 }
 
 /// Locks the contents of two files exclusively, the lower inode number first, or of one file once.
-/// On return, buffered bytes of both are on the device, and neither file has a layout lease, not
-/// even a file whose blocks are only shared.
+/// On return, buffered bytes of both are on the device, and neither file has a layout lease. That
+/// also holds for a file whose contents stay and whose blocks are only shared.
 fn settle_both<'a>(
     mount: &'a Mount,
     left: &'a Arc<CachedInode>,

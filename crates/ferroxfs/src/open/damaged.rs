@@ -18,13 +18,14 @@ use xfs_format::superblock::SuperblockError;
 use super::{Devices, IoError, OpenError, OpenOptions, read_superblock};
 use crate::Error;
 
-/// The most bytes that the overlay keeps: one superblock has at most the longest sector.
+/// The most bytes that the overlay may keep. It keeps one superblock, which has at most 32 KiB, the
+/// length of the longest sector.
 const OVERLAY_BYTES: u64 = 64 << 10;
 
 impl OpenOptions {
     /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if the first
-    /// superblock of the volume is damaged. Then a copy of the superblock stands in its place, in
-    /// memory only, and the finding says how the first one is damaged.
+    /// superblock of the volume is damaged. In that case a copy of the superblock stands in its
+    /// place, in memory only, and the returned finding says how the first one is damaged.
     ///
     /// The search for a copy can read the whole device.
     ///
@@ -47,7 +48,8 @@ impl OpenOptions {
         devices.with_sound_superblock()
     }
 
-    /// Finds the volume. If nothing is recognised at its start, the options say where it starts.
+    /// Finds the volume. If nothing is recognised at its start, looks for a copy of its superblock.
+    /// The volume then starts where the options say: by default at byte 0.
     fn find_damaged(&self, data: SharedDevice) -> Result<LocatedVolume, FindError> {
         let start = match self.selection {
             Selection::Auto => 0,
@@ -98,7 +100,7 @@ impl Devices {
     }
 }
 
-/// Returns the finding of a first superblock that a copy stands for.
+/// Returns the finding about a damaged first superblock, in whose place `copy` stands.
 fn finding_of(damage: &Error, copy: &SuperblockEvidence) -> Finding {
     let geometry = &copy.superblock.geometry;
     let finding = match damage {

@@ -223,8 +223,8 @@ fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn 
     Ok(works)
 }
 
-/// Returns the kind of the transactions that finish these intents, and the blocks that they
-/// reserve.
+/// Returns the kind of the transactions that finish these intents, and the number of blocks that
+/// each of them reserves.
 fn budget(journal: &Journal, payloads: &[IntentPayload]) -> (TransactionKind, u64) {
     let geometry = journal.geometry();
     match payloads.first() {

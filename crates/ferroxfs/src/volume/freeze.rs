@@ -11,8 +11,8 @@ impl Volume {
     /// device that is taken meanwhile is consistent: opening it finds a log with nothing but the
     /// superblock, and frees the files that had lost their last name.
     ///
-    /// Access times are not noted meanwhile. Closing the volume thaws it; a volume that is dropped
-    /// is left as it is.
+    /// While the volume is frozen, access times are not noted. Closing the volume thaws it; a
+    /// volume that is dropped is left as it is.
     ///
     /// # Errors
     ///

@@ -87,9 +87,9 @@ impl Volume {
         Err(PosixError::Exists.into())
     }
 
-    /// Makes a file with these contents, or replaces the contents of an existing one. That is not
-    /// one change: a crash may leave the file empty, or with a part of the contents, until it is
-    /// durable.
+    /// Makes a file with these contents, or replaces the contents of an existing one. This is not
+    /// one change: until the contents are durable, a crash may leave the file empty, or with a part
+    /// of them.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl Volume {
         self.create_node(path, &NewKind::Directory, &DIRECTORY).map(drop)
     }
 
-    /// Makes a directory and the missing ones above it, each by itself, the highest first. Those
-    /// that were made before an error or a crash stay.
+    /// Makes a directory and the missing ones above it, each in a change of its own, the highest
+    /// first. Those that were made before an error or a crash stay.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl Volume {
         self.lookup(path)?.access(wanted)
     }
 
-    /// Returns when all earlier changes are durable.
+    /// Makes all earlier changes durable before it returns.
     ///
     /// # Errors
     ///

@@ -139,8 +139,8 @@ fn changes_needed_by_contents_survive_after_sync_data() {
     check(write_shared, &ones(|bytes| bytes[4096..8192].fill(2)));
 }
 
-/// An overwrite after another change of the inode gives the file new times. `sync_data` must make
-/// the earlier change durable nevertheless.
+/// After a change of its inode, a file is overwritten, and so gets new times. `sync_data` must make
+/// the earlier change durable, although new times alone need not become durable.
 #[test]
 fn change_before_new_times_survives_after_sync_data() {
     let change = |_: &Volume, file: &File| {

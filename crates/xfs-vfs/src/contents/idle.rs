@@ -107,8 +107,8 @@ impl OpenContents<'_> {
         let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
     }
 
-    /// Ends an open for writing. The last one gives back preallocated blocks. On a frozen volume it
-    /// does so after the thaw.
+    /// Ends an open for writing. The end of the last one gives back preallocated blocks, on a
+    /// frozen volume after the thaw.
     pub fn end_writing(&self) {
         if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;

@@ -50,8 +50,8 @@ impl Actor {
             .protect_hard_links(protects))
     }
 
-    /// Calls `act` with the credentials of this user. It runs in a thread of its own, because the
-    /// credentials of Linux belong to a thread.
+    /// Calls `act` with the credentials of this user. `act` runs in a thread of its own, because on
+    /// Linux credentials belong to a thread.
     pub(super) fn does(&self, act: impl FnOnce() -> Answer + Send) -> Result<Answer, TrialError> {
         let acted = std::thread::scope(|scope| {
             scope

@@ -18,7 +18,8 @@ use crate::tree::{TreeIdentity, put_identity};
 const COUNT: usize = offset_of!(LeafHeaderDisk, count);
 const STALE: usize = offset_of!(LeafHeaderDisk, stale);
 const BASE: usize = size_of::<LeafHeaderDisk>();
-/// Number of bytes in the count of best free lengths, which is at the end of an only leaf.
+/// Number of bytes in the count of best free lengths, which is at the end of the only leaf of a
+/// leaf form.
 const TAIL: usize = size_of::<u32>();
 
 /// Returns the number of entries that fit in a leaf below nodes.
