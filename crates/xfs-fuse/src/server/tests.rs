@@ -596,8 +596,8 @@ fn append_only_file_cannot_be_mapped_shared() {
     assert!(!is_direct(OFlags::RDONLY));
 }
 
-/// Checks SETATTR in the forms of truncate(2), which has no time, and of ftruncate(2), which has
-/// one.
+/// Checks that a SETATTR to the same length changes the times only if it contains a time. The
+/// SETATTR of ftruncate(2) contains one, and that of truncate(2) does not.
 #[test]
 fn truncate_to_the_same_length_changes_times_only_if_given() {
     let server = server(make_with("-l size=16m"));

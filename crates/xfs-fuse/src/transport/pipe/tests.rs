@@ -69,7 +69,7 @@ fn pipe_sends_an_answer_with_its_header() {
     }
 }
 
-/// Checks I1: a pipe that may be non-empty gets no answer.
+/// Checks I1 of `xfs_fuse::transport::pipe`: a pipe that may be non-empty gets no answer.
 #[test]
 fn pipe_that_may_not_be_empty_is_not_used_again() {
     let mut target = target();
