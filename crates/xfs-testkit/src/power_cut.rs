@@ -38,8 +38,9 @@ use crate::recording::{Recording, Request};
 /// Largest number of writes or units of which every subset is tried.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// Bit of a cut's choice. If it is set, the other bits are the number of a random sample; otherwise
-/// they are a subset.
+/// A bit of the part of a cut's number that chooses the surviving requests. If the bit is set, the
+/// other bits are the number of a random sample. Otherwise the other bits are the subset that
+/// survives.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: its time, and which unflushed requests survive.
@@ -282,9 +283,9 @@ enum SurvivalPattern {
 
 struct Sample {
     pattern: SurvivalPattern,
-    /// Number of writes or units, of 8, that survive on average.
+    /// Of 8 writes, or of 8 units of a torn write, the number that survive on average.
     eighths: usize,
-    /// Number of writes, of 8, that the pattern lets survive but that are torn.
+    /// Of 8 surviving writes, the number that are torn on average.
     torn_eighths: usize,
 }
 
