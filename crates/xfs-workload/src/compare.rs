@@ -18,7 +18,7 @@ impl Collected {
     /// # Errors
     ///
     /// [`WorkloadError::Disagreement`] if this run did other work than an earlier run of the same
-    /// step, or left other files (I1).
+    /// step, or left other files (I1 of the crate).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
             // The kernel's bulkstat also lists files of other programs, and each volume has its own

@@ -22,7 +22,7 @@ const SECTION: &str = "pressure";
 /// In the second pass, one in this many inodes fits in memory.
 const SHARE: u64 = 10;
 
-/// The limit of the inode cache, in inodes, is at least this where all inodes must fit.
+/// The smallest limit of the inode cache, in inodes, for the pass in which all inodes must fit.
 const LEAST_ROOM: u64 = 1 << 16;
 
 /// Number of bytes of the buffer cache per file. It suffices for all files in either pass, so that
