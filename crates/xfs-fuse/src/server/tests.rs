@@ -521,8 +521,9 @@ fn seek_reports_no_holes_while_another_handle_writes() {
     server.close().unwrap();
 }
 
-/// Checks that fdatasync of an overwritten file does not write its times to the log. They stay in
-/// the committed item list.
+/// Checks that fdatasync, or an O_DSYNC write, of a file that was only overwritten writes nothing
+/// to the log. The new times of the file wait in the committed item list, until fsync or an O_SYNC
+/// write.
 #[test]
 fn fdatasync_of_an_overwrite_writes_no_log_record() {
     // The background threads make nothing durable during the test.
@@ -557,8 +558,8 @@ fn fdatasync_of_an_overwrite_writes_no_log_record() {
     server.close().unwrap();
 }
 
-/// Checks that the kernel can write a page of a file that has become immutable after a program
-/// changed the page.
+/// Checks that the kernel can write back a page that a program changed before the file became
+/// immutable. A new write of a program fails.
 #[test]
 fn page_write_succeeds_whatever_happened_since() {
     let server = server(make_with("-l size=16m"));
