@@ -181,7 +181,7 @@ impl<'a> PowerCuts<'a> {
 
 /// The requests that flushes have made durable, among those that have returned.
 struct Flushed {
-    /// Every request before this one is durable.
+    /// Index of a request. Every request before it is durable.
     start: usize,
     /// Parts that are separate devices, each with the position of its last flush.
     parts: Vec<(Range<u64>, usize)>,
@@ -203,7 +203,7 @@ impl Flushed {
     }
 }
 
-/// The requests from the first one on that no flush covers.
+/// The requests from the first request on that no flush covers.
 struct UnflushedWindow<'a> {
     /// Number of requests before the window.
     start: usize,
