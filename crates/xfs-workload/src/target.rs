@@ -26,7 +26,7 @@ pub struct Performed {
 }
 
 /// Checks that a walk has seen all files of one thread. Each file has one name, so `names` must be
-/// their number.
+/// the number of the files.
 fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
     if names == work.files {
         return Ok(());
