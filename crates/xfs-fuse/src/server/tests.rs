@@ -86,8 +86,8 @@ fn forgotten_small_file_is_freed_at_once() {
     assert_eq!(freed(), before + 1);
 }
 
-/// Creates and removes `count` files, which the kernel has looked up and not forgotten. Returns
-/// their nodes.
+/// Creates and removes `count` files that the kernel still knows: it has looked them up and not
+/// forgotten them. Returns their nodes.
 fn remove_known(server: &Server, count: usize) -> Vec<u64> {
     let remove = |index| {
         let name = format!("known{index}");
@@ -157,8 +157,8 @@ fn open_file_survives_a_late_forget() {
     server.close().unwrap();
 }
 
-/// Checks that the server does not request ASYNC_DIO. With it, Linux 6.18 keeps pages in its cache
-/// that were read during an asynchronous direct write.
+/// Checks that a writable mount does not request ASYNC_DIO. If a server requests it, Linux 6.18
+/// keeps pages in its cache that were read during an asynchronous direct write.
 #[test]
 fn writable_mount_does_not_offer_async_dio() {
     let server = server(make_with("-l size=16m"));
@@ -375,8 +375,8 @@ fn full_shard_writes_access_times_at_once() {
     server.close().unwrap();
 }
 
-/// Checks a caller with thread ID 0, which means that it is in another process namespace. Its user
-/// 0 must have no privileges.
+/// Checks that user 0 has no privileges in a request with thread ID 0, whose caller is in another
+/// process namespace.
 #[test]
 fn unknown_caller_has_ordinary_permissions() {
     const TO_WRITE: u32 = 1;

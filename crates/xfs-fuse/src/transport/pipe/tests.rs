@@ -12,7 +12,7 @@ use crate::transport::wire::OutHeader;
 /// Length of the contents in bytes.
 const LENGTH: usize = 200_000;
 
-/// Creates a file that stands for the FUSE device and takes answers.
+/// Creates a file to which answers are sent in place of the FUSE device.
 fn target() -> std::fs::File {
     tempfile::tempfile().expect("a file")
 }
