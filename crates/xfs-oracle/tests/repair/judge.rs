@@ -46,7 +46,7 @@ pub(crate) struct Outcome {
     complaints: Vec<String>,
     /// The reason why the repair failed. `None` if it succeeded.
     failure: Option<String>,
-    /// The number of actions with a loss.
+    /// The number of repair actions that lose data. It is always 0 for xfs_repair.
     losses: usize,
 }
 
