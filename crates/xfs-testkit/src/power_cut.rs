@@ -84,8 +84,8 @@ impl FromStr for Cut {
 pub struct PowerCuts<'a> {
     recording: &'a Recording,
     atomicity: Atomicity,
-    /// The number of requests that a flush covers, and the state that the flush made durable. The
-    /// pair is kept because cuts are mostly examined in order.
+    /// The state that the last flush made durable, and the number of requests that this flush
+    /// covers. The pair is kept because cuts are mostly examined in order.
     durable: Mutex<(usize, CowDevice)>,
 }
 
