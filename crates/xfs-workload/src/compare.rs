@@ -61,7 +61,8 @@ impl Collected {
         Ok(())
     }
 
-    /// Records that a measurement could not be made, and why. A repetition is ignored.
+    /// Records that a measurement could not be made, and the reason. Does nothing if this is
+    /// recorded already.
     pub(crate) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let note = NotMeasured { what: what.into(), why: why.into() };
         if !self.not_measured.contains(&note) {

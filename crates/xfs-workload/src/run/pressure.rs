@@ -88,9 +88,9 @@ fn by_library(
     Ok(())
 }
 
-/// Measures lookups through the kernel. Returns whether their memory can be limited. If not, the
-/// caller makes no further attempt with as many threads, because an attempt may last for the whole
-/// time limit.
+/// Measures lookups through the kernel. Returns whether the memory of the lookups can be limited.
+/// If not, the caller makes no further attempt with as many threads, because an attempt may last
+/// for the whole time limit.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,
