@@ -22,7 +22,8 @@ use record::Record;
 const PAGE: &str = "docs/conformance.md";
 /// The folder of the records.
 const RECORDS: &str = "docs/internals/conformance";
-/// Lines of the page before and after the tables. Each run replaces the text between these lines.
+/// The line of the page before the tables. `END` is the line after them. Each run replaces the text
+/// between these lines.
 const BEGIN: &str = "<!-- begin of the results: `cargo xtask conformance` writes them -->";
 const END: &str = "<!-- end of the results -->";
 

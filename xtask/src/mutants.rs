@@ -21,13 +21,14 @@ use list::{HARMLESS, MUTANTS, Mutant};
 
 /// The page with the results.
 const PAGE: &str = "docs/internals/check-mutants.md";
-/// The folder of the builds.
+/// The folder in which cargo builds the sources with the mistakes.
 const BUILD: &str = "target/mutants-build";
 /// The crates that have mistakes.
 const CRATES: [&str; 3] = ["xfs-alloc", "xfs-btree", "xfs-inode"];
 /// The most seconds of one run.
 const MOST_SECONDS: &str = "180";
-/// The function that a mistake asks, which each of the crates gets.
+/// The module that is added to each of these crates. Its function `is` returns whether the mistake
+/// with this number is selected at run time.
 const SWITCH: &str = "
 pub(crate) mod mutant {
     pub(crate) fn is(number: u32) -> bool {
@@ -45,11 +46,11 @@ enum RunOutcome {
     Found(Vec<String>),
     /// The library stopped with this message, and the checker has no finding.
     Stopped(String),
-    /// Nothing was noticed.
+    /// The library did not stop, and the checker has no finding.
     Missed,
 }
 
-/// Builds all mistakes, runs each one, and writes the page.
+/// Builds a program with all mistakes, runs it with each one, and writes the page.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let source = root.join("target/mutants");
     copy(root, &source)?;
@@ -114,7 +115,8 @@ fn mutated(file: &str, mut text: String) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns the text with one mistake, which is made if its number is chosen.
+/// Returns the text of a file with a choice in one place: the mistake at run time if its number is
+/// selected, and otherwise the right text.
 fn with_mistake(text: &str, number: u32, mutant: &Mutant) -> Result<String, Error> {
     let Mutant { file, right, wrong, .. } = *mutant;
     if text.matches(right).count() != 1 {
@@ -136,7 +138,8 @@ fn with_mistake(text: &str, number: u32, mutant: &Mutant) -> Result<String, Erro
     Ok(text.replacen(right, &new, 1))
 }
 
-/// Builds the operations with all mistakes. Returns the path of the program.
+/// Builds the test program that performs the operations, with all mistakes. Returns the path of the
+/// program.
 fn build(root: &Path, source: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.args(["test", "--no-run", "--package", "xfs-oracle", "--test", "work"]);
@@ -151,7 +154,7 @@ fn build(root: &Path, source: &Path) -> Result<PathBuf, Error> {
     program.ok_or_else(|| Error::Mutants("cargo names no program".to_owned()))
 }
 
-/// Runs the operations with one mistake; 0 is none.
+/// Runs the operations with mistake number `number`, or without a mistake if it is 0.
 fn work(root: &Path, program: &Path, number: u32) -> Result<RunOutcome, Error> {
     let mut timed = Command::new("timeout");
     timed.arg(MOST_SECONDS).arg(program);
@@ -185,7 +188,7 @@ fn outcome(lines: &[String], is_success: bool) -> RunOutcome {
     }
 }
 
-/// Returns the reason for which a mistake leaves the volume right, if it does.
+/// Returns the reason why a mistake leaves the volume right. `None` if it does not.
 fn harmless(mutant: &Mutant) -> Option<&'static str> {
     HARMLESS.iter().find(|(mistake, _)| *mistake == mutant.mistake).map(|(_, reason)| *reason)
 }
@@ -224,7 +227,7 @@ fn page(results: &[(&Mutant, RunOutcome)]) -> String {
     text
 }
 
-/// Returns the start of a message, without signs that a table gives a meaning to.
+/// Returns the start of a message, without the characters that have a meaning in a Markdown table.
 fn plain(message: &str) -> String {
     message.chars().filter(|c| !"|`\n".contains(*c)).take(80).collect()
 }

@@ -57,7 +57,7 @@ const MODELS: [&str; 10] =
 pub(crate) enum Cases {
     /// A few cases, which take so little time that every run can include them.
     Some,
-    /// As many cases as a proof needs.
+    /// Many more cases, for a run with `--long`.
     Many,
 }
 

@@ -1,11 +1,11 @@
 //! Measures the speed of writing, overwriting and reading large files, and of small random writes.
 //!
-//! The contenders are the library with an image, the bare bytes of a file like the image (the limit
-//! of the device), and the kernel's XFS with direct I/O on an image of the same kind. The
-//! contenders take turns after each slice of a few MiB, which ends with a sync. So other load on
-//! the machine, and write-back of the host, affects all of them. Before the measurement, all files
-//! are written once, in turns. So no contender waits for memory or space that the host uses for the
-//! first time.
+//! The contenders are the library with an image, plain reads and writes of a file as large as the
+//! image (the limit of the device), and the kernel's XFS with direct I/O on an image of the same
+//! kind. The contenders take turns after each slice of a few MiB, which ends with a sync. So other
+//! load on the machine, and write-back of the host, affects all of them. Before the measurement,
+//! all files are written once, in turns. So no contender waits for memory or space that the host
+//! uses for the first time.
 
 mod contenders;
 

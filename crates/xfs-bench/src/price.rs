@@ -235,7 +235,7 @@ fn counted_by_valgrind(
     }
 }
 
-/// Runs the first steps of the sequence without measuring them.
+/// Runs the first `steps` steps of the benchmark without measuring them, for valgrind.
 pub(crate) fn run_once(arguments: &RunArguments) -> Result<(), BenchError> {
     let work = arguments.amount.work();
     let mut target = arguments.path.open(&arguments.image)?;

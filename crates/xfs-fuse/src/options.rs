@@ -43,12 +43,13 @@ pub struct MountOptions {
     dev: bool,
     no_exec: bool,
     no_symlinks: bool,
-    /// Whether all changes are durable before they are answered (`sync`). Like the next field, it
-    /// belongs to one option, and neither option cancels the other one.
+    /// Set by the option `sync`: each change is durable before the server answers its request.
+    /// `wsync` and `dirsync` set `sync_names` instead, because they neither imply nor cancel
+    /// `sync`.
     sync_all: bool,
     sync_names: bool,
-    /// Whether no access time is updated (`noatime`). Like the next field, it belongs to one
-    /// option, and neither option cancels the other one.
+    /// Set by the option `noatime`: no access time is updated. `nodiratime` sets
+    /// `no_directory_times` instead, because neither option cancels the other one.
     no_times: bool,
     no_directory_times: bool,
     threads: Option<usize>,

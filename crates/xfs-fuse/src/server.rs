@@ -133,8 +133,9 @@ pub struct Server {
 
 impl Server {
     /// Creates a server for a volume, which must be open for writing unless the settings are
-    /// read-only. If permissions are checked on a read-only volume, starts a helper thread outside
-    /// the sandbox that the workers enter later.
+    /// read-only. If permissions are checked on a read-only volume, starts a helper thread that
+    /// looks up callers in /proc. The helper stays outside the sandbox that the workers enter
+    /// later.
     ///
     /// # Errors
     ///

@@ -151,8 +151,8 @@ impl Statistics {
     }
 }
 
-/// Appends the volume's own counters. File locks are left out, because the kernel keeps those of a
-/// mount.
+/// Appends the volume's own counters to `text`. The counters of file locks are left out, because
+/// the kernel keeps the file locks of a mount.
 pub(crate) fn add_volume(text: &mut String, volume: &VolumeStats) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);

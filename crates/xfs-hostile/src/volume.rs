@@ -178,7 +178,8 @@ fn tree(volume: &Volume, survey: &mut Survey) {
     drop(black_box(volume.lookup("/../../no such name")));
 }
 
-/// Scans the volume with every column and every account, and discards the rows.
+/// Scans the volume with every column and with sums by owner, project and directory. Discards the
+/// rows.
 fn scan(volume: &Volume, survey: &mut Survey) {
     let fields = Field::ALL.into_iter().fold(Fields::EMPTY, Fields::with);
     let options = ScanOptions {

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::model::{Features, Generator, Model, Operation, SLOTS, shrink};
 use crate::subject::Subject;
 
-/// Most operations that are performed in the search for a shorter failing history.
+/// The largest number of operations that the search for a shorter failing history performs.
 const TRIED_OPERATIONS: usize = 1_000_000;
 
 /// A history whose last operation the model and the subject answer differently.

@@ -1,4 +1,4 @@
-//! Our own checker, as tests ask it.
+//! Our own checker, in the form in which tests call it.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ const MOST_FINDINGS: usize = 20;
 /// The verdict of our checker on a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckerVerdict {
-    /// The findings above `preen`, and the parts that were not checked. Empty for a clean volume.
+    /// The findings that are damage (more severe than `preen`), and the parts that were not
+    /// checked. Empty for a clean volume.
     Findings(Vec<String>),
-    /// The log is dirty. The checker looks at recovered volumes.
+    /// The log is dirty, so nothing was checked: the checker looks only at recovered volumes.
     DirtyLog,
     /// The superblock or the log cannot be read, for this reason.
     Unreadable(String),

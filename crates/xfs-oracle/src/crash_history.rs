@@ -79,9 +79,8 @@ impl CrashHistory {
         self.len() == 0
     }
 
-    /// Returns the number of recorded requests when the last promised change of names began: the
-    /// last operation that changed names before a sync promised these names. `None` if there is no
-    /// such change.
+    /// Returns the number of requests that the device had recorded when the last change of names
+    /// that a sync made durable began. `None` if no sync made a change of names durable.
     pub fn before_promised_change(&self) -> Option<usize> {
         let promised = self.promises.iter().map(|promise| promise.names).max()?;
         let names = self.states.get(promised)?.model.paths();
@@ -89,8 +88,8 @@ impl CrashHistory {
         self.states.get(before + 1).map(|state| state.began)
     }
 
-    /// Returns whether the names of state number `state` may be shown by a device that has recorded
-    /// `position` requests: some operation that had begun by then leads to the same names.
+    /// Returns whether a device that has recorded `position` requests may show the names of state
+    /// number `state`. It may if an operation that had begun by then leads to the same names.
     pub fn may_show(&self, state: usize, position: usize) -> bool {
         let Some(shown) = self.states.get(state) else { return false };
         let begun = self.states.iter().filter(|state| state.began <= position);

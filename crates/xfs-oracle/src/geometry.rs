@@ -124,9 +124,8 @@ impl Geometry {
     ];
 
     /// Kinds of volumes for tests that fragment the free space themselves. One of them reserves no
-    /// space in its groups, so all of its free space is fragmented. Their directory blocks are
-    /// filesystem blocks, because no recovery supports directory blocks that consist of several
-    /// extents.
+    /// space in its groups, so all of its free space is fragmented. A directory block of these
+    /// volumes is one filesystem block. If it were several extents, no recovery could handle it.
     pub const FRAGMENTED: [Self; 2] = [
         Self { feature: GeometryFeature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
         Self { feature: GeometryFeature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
@@ -215,8 +214,9 @@ impl Image {
         Ok((!findings.is_empty()).then(|| findings.join("\n")))
     }
 
-    /// Returns the findings of our own checker above `preen`. A volume with a dirty log has none:
-    /// the checker looks at recovered volumes.
+    /// Returns the findings of our own checker, without those of the lowest level (`preen`).
+    /// Returns `None` for a volume with a dirty log, because the checker looks only at recovered
+    /// volumes.
     fn findings_of_checker(&self) -> Result<Option<String>, OracleError> {
         // Nothing is locked: the image is that of a test.
         let open = |path: &Path| -> Result<SharedDevice, OracleError> {

@@ -1,4 +1,5 @@
-//! The programs of xfsprogs: the version of the machine, and a newer version that was unpacked.
+//! The programs of xfsprogs: the version that is installed on the machine, and a newer version that
+//! `cargo xtask oracles` has unpacked.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -16,8 +16,8 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
-/// When an output piece is longer than this many bytes, it is completed, and the next row begins a
-/// new piece. The rows of the batches in one piece are longer only if their paths are very long.
+/// An output piece that is longer than this many bytes is completed, and the next row begins a new
+/// piece. The few batches of a piece reach this length only if paths are very long.
 const PIECE_BYTES: usize = 16 << 20;
 /// Most bytes of paths that are written for one inode. More bytes give a finding instead.
 const MOST_PATH_BYTES: usize = 64 << 20;

@@ -194,8 +194,9 @@ impl<'w> Output<'w> {
         Ok(Self { encoding, appender: Appender { rows, facts: Facts::new(header, false) } })
     }
 
-    /// Also writes the facts of a format whose rows are inodes only ([`Format::has_facts_apart`])
-    /// to `writer`. NDJSON and the table contain their facts, and write nothing there.
+    /// Makes `writer` the destination of the facts if the rows of the format are inodes only
+    /// ([`Format::has_facts_apart`]). NDJSON and the table contain their facts, and write nothing
+    /// to `writer`.
     ///
     /// # Errors
     ///

@@ -26,8 +26,8 @@ use crate::{Finding, FindingCode, ScanError};
 /// Number of inode chunks per unit of work: 16,384 inodes, or 8 MiB of 512-byte inodes.
 pub(crate) const CHUNKS_PER_UNIT: usize = 256;
 
-/// Number of allocation groups whose inode btrees are read before the scan decides whether to
-/// continue.
+/// Number of allocation groups in a round. The inode btrees of a round are read before those of the
+/// next. If none of them can be read, the scan reads no further groups.
 const GROUPS_PER_ROUND: u32 = 1024;
 
 /// The inode chunks of one allocation group, as far as its inode btree could be read.

@@ -296,7 +296,8 @@ impl<'a> UnitReader<'a> {
     }
 }
 
-/// Appends the needed parts of one attribute to `arena`.
+/// Appends to `arena` what `selection` requests of one attribute: the link of a parent pointer, or
+/// the attribute's name.
 #[inline]
 pub(crate) fn push_attr(
     arena: &mut Vec<u8>,

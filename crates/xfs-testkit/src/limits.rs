@@ -20,7 +20,7 @@ const MARK: &str = "FERROXFS_TEST_UNDER_LIMITS";
 /// large, so that other allocations do not change how many threads fit under the limit.
 const LARGE_STACK_BYTES: u64 = 256 << 20;
 
-/// Limit on the processor time of the same process, in seconds.
+/// Limit on the processor time of the process of `run_with_threads`, in seconds.
 const CPU_SECONDS: u64 = 120;
 
 /// The largest amounts of resources that a process may use.

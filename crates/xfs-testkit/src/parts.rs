@@ -16,7 +16,7 @@ use crate::cow::check_inside;
 use crate::delegate_device;
 use crate::recording::RecordingDevice;
 
-/// Two devices, one after the other, read-only. A recording of both starts from it.
+/// Two devices, one after the other, read-only. It is the base of a recording of both devices.
 pub struct JoinedDevice {
     parts: [SharedDevice; 2],
 }

@@ -38,8 +38,9 @@ use crate::recording::{Recording, Request};
 /// Largest number of writes or units of which every subset is tried.
 pub const MAX_ENUMERATED: usize = 12;
 
-/// Bit of a cut's choice. If it is set, the other bits are the number of a random sample; otherwise
-/// they are a subset.
+/// A bit of the part of a cut's number that chooses the surviving requests. If the bit is set, the
+/// other bits are the number of a random sample. Otherwise the other bits are the subset that
+/// survives.
 const SAMPLED: u32 = 1 << 31;
 
 /// One power cut: its time, and which unflushed requests survive.
@@ -83,8 +84,8 @@ impl FromStr for Cut {
 pub struct PowerCuts<'a> {
     recording: &'a Recording,
     atomicity: Atomicity,
-    /// The number of requests that a flush covers, and the state that the flush made durable. The
-    /// pair is kept because cuts are mostly examined in order.
+    /// The state that the last flush made durable, and the number of requests that this flush
+    /// covers. The pair is kept because cuts are mostly examined in order.
     durable: Mutex<(usize, CowDevice)>,
 }
 
@@ -180,7 +181,7 @@ impl<'a> PowerCuts<'a> {
 
 /// The requests that flushes have made durable, among those that have returned.
 struct Flushed {
-    /// Every request before this one is durable.
+    /// Index of a request. Every request before it is durable.
     start: usize,
     /// Parts that are separate devices, each with the position of its last flush.
     parts: Vec<(Range<u64>, usize)>,
@@ -202,7 +203,7 @@ impl Flushed {
     }
 }
 
-/// The requests from the first one on that no flush covers.
+/// The requests from the first request on that no flush covers.
 struct UnflushedWindow<'a> {
     /// Number of requests before the window.
     start: usize,
@@ -282,9 +283,9 @@ enum SurvivalPattern {
 
 struct Sample {
     pattern: SurvivalPattern,
-    /// Number of writes or units, of 8, that survive on average.
+    /// Of 8 writes, or of 8 units of a torn write, the number that survive on average.
     eighths: usize,
-    /// Number of writes, of 8, that the pattern lets survive but that are torn.
+    /// Of 8 surviving writes, the number that are torn on average.
     torn_eighths: usize,
 }
 

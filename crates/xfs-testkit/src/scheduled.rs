@@ -56,7 +56,7 @@ struct State {
     open: bool,
     tickets: u64,
     waiting: Vec<(HeldRequest, u64)>,
-    /// The ticket of the released request, until the request is done.
+    /// The ticket (the number) of the released request, until the request is done.
     released: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ impl Collected {
     /// # Errors
     ///
     /// [`WorkloadError::Disagreement`] if this run did other work than an earlier run of the same
-    /// step, or left other files (I1).
+    /// step, or left other files (I1 of the crate).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
             // The kernel's bulkstat also lists files of other programs, and each volume has its own
@@ -61,7 +61,8 @@ impl Collected {
         Ok(())
     }
 
-    /// Records that a measurement could not be made, and why. A repetition is ignored.
+    /// Records that a measurement could not be made, and the reason. Does nothing if this is
+    /// recorded already.
     pub(crate) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let note = NotMeasured { what: what.into(), why: why.into() };
         if !self.not_measured.contains(&note) {

@@ -45,8 +45,8 @@ impl Machine {
     }
 }
 
-/// Returns the text after the colon in the first line of a file that starts with `key`. `None` if
-/// there is no such line.
+/// Returns the text after the colon in the first line that starts with `key`, in the file at
+/// `path`. `None` if there is no such line.
 fn line_of(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A memory cgroup: a group of processes with a common memory limit. Dropping it removes the group
-/// (I4).
+/// (I4 of the crate).
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,

@@ -80,7 +80,7 @@ struct Session<'a> {
     collected: Collected,
 }
 
-/// Returns the work with as many directories as fs_mark uses for its files, unless the plan sets
+/// Returns the work with one directory per ten files, as fs_mark has it, unless the plan sets
 /// another number.
 fn in_many_directories(work: Work) -> Work {
     let directories = match work.directories {

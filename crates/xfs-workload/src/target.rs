@@ -26,7 +26,7 @@ pub struct Performed {
 }
 
 /// Checks that a walk has seen all files of one thread. Each file has one name, so `names` must be
-/// their number.
+/// the number of the files.
 fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
     if names == work.files {
         return Ok(());
@@ -37,7 +37,7 @@ fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
 
 impl Performed {
     /// Checks that a step has processed at least `files` files. A step that ends early would look
-    /// too fast (I1).
+    /// too fast (I1 of the crate).
     pub(crate) fn check_least(&self, files: u64, step: WorkStep) -> Result<(), WorkloadError> {
         if self.operations >= files {
             return Ok(());

@@ -40,8 +40,8 @@ const FIRST_FILES: u64 = 8;
 
 /// Interval at which the parent checks whether the run must end.
 const TICK: Duration = Duration::from_millis(100);
-/// The shortest time limit of a worker. A limit is needed because a worker that gets no memory may
-/// wait for ever. It is this time, plus many times the usual duration of each lookup.
+/// The shortest time limit of a worker. The limit is this time, plus many times the usual duration
+/// of each lookup. A limit is needed because a worker that gets no memory may wait for ever.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
 

@@ -70,8 +70,8 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Lists the target of a public `use`. `name` is the name that it gives to the target, or
-    /// `None` for `use …::*`.
+    /// Lists the target of a public `use`. `name` is the name that the `use` gives to the target,
+    /// or `None` for `use …::*`.
     fn import(&mut self, target: Target, name: Option<&str>, shown: &str) -> Result<(), Error> {
         match (target, name) {
             (Target::Module(module), None) => self.module(&module, shown),

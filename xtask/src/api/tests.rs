@@ -104,7 +104,8 @@ fn changes_are_the_lines_of_one_listing() {
     assert_eq!(changes("a\n", "a\n"), [] as [&str; 0]);
 }
 
-/// The listing of this project resolves every path of the sources.
+/// Checks that the committed listing has the main types of the library, and that the sources of the
+/// listing are found.
 #[test]
 fn listing_of_the_project_has_the_main_types() {
     let root = workspace_root();

@@ -10,7 +10,7 @@ use crate::report::Report;
 const CRASH_SEEDS: &str = "0..30";
 const DAMAGE_SEEDS: &str = "0..1";
 
-/// Damages volumes, and compares the checker with xfs_repair.
+/// Runs the test that damages volumes and compares our checker with xfs_repair.
 pub(super) fn damage(seeds: Option<&str>) -> Result<RunResult, Error> {
     let (mut result, lines) = run(&["damage"], seeds.unwrap_or(DAMAGE_SEEDS))?;
     let tally = lines.iter().filter_map(|line| Tally::of(line)).fold(Tally::default(), Tally::sum);
@@ -23,7 +23,7 @@ pub(super) fn damage(seeds: Option<&str>) -> Result<RunResult, Error> {
     Ok(result)
 }
 
-/// Checks recovered power cuts with the checker alone.
+/// Runs the test that checks the states after simulated power cuts with our checker alone.
 pub(super) fn crash_states(seeds: Option<&str>) -> Result<RunResult, Error> {
     let arguments = ["crash", "--", "recovered_crash_states"];
     let (mut result, lines) = run(&arguments, seeds.unwrap_or(CRASH_SEEDS))?;
@@ -32,8 +32,9 @@ pub(super) fn crash_states(seeds: Option<&str>) -> Result<RunResult, Error> {
     Ok(result)
 }
 
-/// Repairs damaged volumes with our repair and with xfs_repair. Returns one result for each tool,
-/// ours first. A trial of xfs_repair that is not clean after one run has failed.
+/// Runs the test that repairs damaged volumes with our repair and with xfs_repair. Returns one
+/// result for each tool, ours first. A trial of xfs_repair has failed if the volume is not clean
+/// after one run.
 pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
     let (result, lines) = run(&["repair"], seeds.unwrap_or(DAMAGE_SEEDS))?;
     let mut worse: Vec<&str> = Vec::new();
@@ -60,7 +61,7 @@ pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
     Ok(tools.into())
 }
 
-/// The sums of one tool over all trials of a run.
+/// The results of one tool (ferroxfs or xfs_repair), summed over all trials of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RepairSums {
     trials: u64,
@@ -71,8 +72,9 @@ struct RepairSums {
 }
 
 impl RepairSums {
-    /// Returns the numbers in a line of the test about all trials of a tool, such as `repairs: all:
-    /// ferroxfs: 16 trials: 9 whole, 16 clean after one run, 3 names gone, 4 names in lost+found`.
+    /// Returns the counts in the line that the test prints about all trials of a tool. An example
+    /// is `repairs: all: ferroxfs: 16 trials: 9 whole, 16 clean after one run, 3 names gone, 4
+    /// names in lost+found`.
     fn of(line: &str, tool: &str) -> Option<Self> {
         let rest = line.strip_prefix("repairs: all: ")?.strip_prefix(tool)?.strip_prefix(": ")?;
         let (trials, counts) = rest.split_once(" trials: ")?;
@@ -137,8 +139,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Returns the numbers in a line of the test, such as `damages: block-1k field: 9 cases: both
-    /// 5, only check 2, only xfs_repair 0, none 2`.
+    /// Returns the counts in a line that the test prints, such as
+    /// `damages: block-1k field: 9 cases: both 5, only check 2, only xfs_repair 0, none 2`.
     fn of(line: &str) -> Option<Self> {
         let (_, counts) = line.strip_prefix("damages: ")?.split_once(" cases: ")?;
         let number = |name: &str| counts.split(", ").find_map(|part| part.strip_prefix(name));

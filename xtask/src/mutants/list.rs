@@ -1,19 +1,20 @@
-//! The mistakes: for each a piece of source text, and the text that takes its place.
+//! The mistakes. Each is a piece of source text, and the wrong text that replaces it.
 
 /// A mistake in the allocator, the btrees or the extent maps.
 pub(super) struct Mutant {
     /// The file, below `crates`.
     pub(super) file: &'static str,
-    /// The mistake, as a clause.
+    /// The mistake in words, as a clause for the page with the results.
     pub(super) mistake: &'static str,
     /// The right text, which the file has exactly once: an expression, or statements if it ends
     /// with a semicolon or a brace.
     pub(super) right: &'static str,
-    /// The text in its place.
+    /// The wrong text, which replaces the right text.
     pub(super) wrong: &'static str,
 }
 
-/// Mistakes that leave the volume right, each with the reason. Nothing must find them.
+/// Mistakes that leave the volume right, each with the reason. The checker must have no finding
+/// about them.
 pub(super) const HARMLESS: [(&str, &str); 5] = [
     (
         "mappings are joined although their offsets differ",

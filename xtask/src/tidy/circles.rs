@@ -15,7 +15,8 @@ use super::{File, Finding};
 /// The largest number of files of one crate that may import each other in a circle.
 const MAX_CIRCLE: usize = 8;
 
-/// The files of one crate by the segments of their modules, and the modules that each imports.
+/// The modules that each file of one crate imports. A file and a module are given by the segments
+/// of the module's path.
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 /// Checks the files below each folder `src`.
@@ -86,7 +87,8 @@ fn nearest_file(mut path: Vec<String>, modules: &BTreeSet<Vec<String>>) -> Optio
     Some(path)
 }
 
-/// Returns the circles: the largest sets of modules of which each reaches each other by imports.
+/// Returns the circles: the largest sets of modules in which each module imports every other one,
+/// directly or through other modules.
 fn circles(imports: &Imports) -> Vec<BTreeSet<Vec<String>>> {
     let reached: BTreeMap<_, _> =
         imports.keys().map(|module| (module, reach(module, imports))).collect();

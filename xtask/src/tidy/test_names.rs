@@ -7,8 +7,8 @@ use super::{File, Finding};
 /// The words that no name of a test begins with.
 const REFUSED: [&str; 8] = ["a", "an", "the", "it", "so", "this", "that", "there"];
 
-/// Finds the functions whose name begins with a refused word: those below `#[test]`, and in files
-/// of tests all functions, since a test of a harness of its own has no attribute.
+/// Finds the tests whose name begins with a refused word. Checks the functions below `#[test]`, and
+/// all functions in files of tests, since a test of a harness of its own has no attribute.
 pub(super) fn check(file: &File) -> Vec<Finding> {
     let code = Masked::new(&file.text).code;
     let mut findings = Vec::new();

@@ -16,8 +16,8 @@ fn mount_is_nosuid_and_nodev_by_default() {
     assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (true, true, false, true));
 }
 
-/// Checks option words that only ferroxfs has, which mount(8) passes to it. mount(8) does not pass
-/// `suid` and `dev`.
+/// Checks that `allow_suid` and `allow_dev` permit set-ID bits and devices, unless a later option
+/// forbids them. Only ferroxfs has these words. mount(8) passes them on, but not `suid` and `dev`.
 #[test]
 fn allow_suid_and_allow_dev_survive_mount() {
     for (list, expected) in [
@@ -128,7 +128,8 @@ fn missing_value_is_reported() {
     }
 }
 
-/// Checks the XFS options of Linux 6.18, and those that Linux has dropped lately.
+/// Checks that each XFS option of Linux 6.18, and each that Linux has dropped lately, is either
+/// accepted or refused with a reason. None of them is an unknown option.
 #[test]
 fn every_option_of_kernel_xfs_is_known() {
     for accepted in [
@@ -194,7 +195,8 @@ fn options_of_other_programs_are_ignored() {
     parse("defaults,x-systemd.automount,nofail,comment=a,_netdev,,fsname=b").expect("options");
 }
 
-/// Checks the options that mount(8) of util-linux 2.41 documents for every filesystem.
+/// Checks that each option that mount(8) of util-linux 2.41 documents for every filesystem is
+/// either accepted or refused with a reason. None of them is an unknown option.
 #[test]
 fn every_option_of_mount8_is_known() {
     for accepted in [

@@ -154,7 +154,8 @@ impl Server {
         RequestContext { server: self, caller }
     }
 
-    /// Returns the context of a request that adds a hard link, for which more is checked.
+    /// Returns the context of a request that adds a hard link. If this machine restricts hard links
+    /// to files of other users, the context checks that restriction too.
     pub(super) fn context_for_link(&self, request: &Request<'_>) -> RequestContext<'_> {
         let caller = self.checker.as_ref().map(|checker| {
             let rights = checker.callers.rights(request);

@@ -19,10 +19,10 @@ use crate::transport::{MAX_WRITE_BYTES, PipeLease, Reply, Request};
 /// O_DSYNC. O_SYNC is this bit and one more, and `OFlags::DSYNC` is O_SYNC.
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-/// Values of the argument `whence` of lseek.
+/// Values of the argument `whence` of lseek, here and in the next line.
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
-/// Bits of the argument `mode` of fallocate.
+/// Bits of the argument `mode` of fallocate, here and in the next lines.
 const KEEP_SIZE: u32 = 0x01;
 const PUNCH_HOLE: u32 = 0x02;
 const COLLAPSE_RANGE: u32 = 0x08;

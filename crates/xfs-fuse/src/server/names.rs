@@ -15,7 +15,7 @@ use crate::transport::wire::{
 };
 use crate::transport::{Reply, Request};
 
-/// Flags of renameat2.
+/// Flags of renameat2, here and in the next lines.
 const RENAME_NOREPLACE: u32 = 1 << 0;
 const RENAME_EXCHANGE: u32 = 1 << 1;
 const RENAME_WHITEOUT: u32 = 1 << 2;

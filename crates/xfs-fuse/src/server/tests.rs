@@ -86,8 +86,8 @@ fn forgotten_small_file_is_freed_at_once() {
     assert_eq!(freed(), before + 1);
 }
 
-/// Creates and removes `count` files, which the kernel has looked up and not forgotten. Returns
-/// their nodes.
+/// Creates and removes `count` files that the kernel still knows: it has looked them up and not
+/// forgotten them. Returns their nodes.
 fn remove_known(server: &Server, count: usize) -> Vec<u64> {
     let remove = |index| {
         let name = format!("known{index}");
@@ -157,8 +157,8 @@ fn open_file_survives_a_late_forget() {
     server.close().unwrap();
 }
 
-/// Checks that the server does not request ASYNC_DIO. With it, Linux 6.18 keeps pages in its cache
-/// that were read during an asynchronous direct write.
+/// Checks that a writable mount does not request ASYNC_DIO. If a server requests it, Linux 6.18
+/// keeps pages in its cache that were read during an asynchronous direct write.
 #[test]
 fn writable_mount_does_not_offer_async_dio() {
     let server = server(make_with("-l size=16m"));
@@ -375,8 +375,8 @@ fn full_shard_writes_access_times_at_once() {
     server.close().unwrap();
 }
 
-/// Checks a caller with thread ID 0, which means that it is in another process namespace. Its user
-/// 0 must have no privileges.
+/// Checks that user 0 has no privileges in a request with thread ID 0, whose caller is in another
+/// process namespace.
 #[test]
 fn unknown_caller_has_ordinary_permissions() {
     const TO_WRITE: u32 = 1;
@@ -521,8 +521,9 @@ fn seek_reports_no_holes_while_another_handle_writes() {
     server.close().unwrap();
 }
 
-/// Checks that fdatasync of an overwritten file does not write its times to the log. They stay in
-/// the committed item list.
+/// Checks that fdatasync, or an O_DSYNC write, of a file that was only overwritten writes nothing
+/// to the log. The new times of the file wait in the committed item list, until fsync or an O_SYNC
+/// write.
 #[test]
 fn fdatasync_of_an_overwrite_writes_no_log_record() {
     // The background threads make nothing durable during the test.
@@ -557,8 +558,8 @@ fn fdatasync_of_an_overwrite_writes_no_log_record() {
     server.close().unwrap();
 }
 
-/// Checks that the kernel can write a page of a file that has become immutable after a program
-/// changed the page.
+/// Checks that the kernel can write back a page that a program changed before the file became
+/// immutable. A new write of a program fails.
 #[test]
 fn page_write_succeeds_whatever_happened_since() {
     let server = server(make_with("-l size=16m"));
@@ -596,8 +597,8 @@ fn append_only_file_cannot_be_mapped_shared() {
     assert!(!is_direct(OFlags::RDONLY));
 }
 
-/// Checks SETATTR in the forms of truncate(2), which has no time, and of ftruncate(2), which has
-/// one.
+/// Checks that a SETATTR to the same length changes the times only if it contains a time. The
+/// SETATTR of ftruncate(2) contains one, and that of truncate(2) does not.
 #[test]
 fn truncate_to_the_same_length_changes_times_only_if_given() {
     let server = server(make_with("-l size=16m"));

@@ -23,8 +23,8 @@ impl UnlinkedNodes {
         self.0.of(id).lock().insert(id, node);
     }
 
-    /// Drops the reference to a file, because the kernel has forgotten its node or it has a name
-    /// again. One FORGET ends all lookups of a node.
+    /// Drops the reference to a file, because the kernel has forgotten the file's node, or because
+    /// the file has a name again. One FORGET ends all lookups of a node.
     ///
     /// A FORGET may also be for a lookup whose result the kernel dropped at once, or it may be
     /// late, for an earlier inode with the same number. Such a FORGET affects only a file that was

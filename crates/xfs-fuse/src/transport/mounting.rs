@@ -214,8 +214,8 @@ fn inherited_number(folder: &Path) -> Option<i32> {
     folder.to_str()?.strip_prefix(DESCRIPTOR_PREFIX)?.parse().ok()
 }
 
-/// Returns the ID of the mount on a folder, without a request to its server. The ID is never
-/// reused. Before Linux 6.8, it may be reused after the mount has ended.
+/// Returns the ID of the mount on a folder, without a request to its server. From Linux 6.8 on, the
+/// ID is never reused. Older kernels may reuse it after the mount has ended.
 fn mount_number(folder: &Path) -> Result<u64, Errno> {
     let wanted = StatxFlags::MNT_ID | STATX_MNT_ID_UNIQUE;
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;

@@ -99,7 +99,7 @@ impl Pipes {
         Self { slots, on_open: Box::new(on_open) }
     }
 
-    /// Returns the pipes as the worker with this index uses them.
+    /// Returns the pipes of the mount, in the order in which the worker with this index tries them.
     pub(super) fn of(&self, index: usize) -> WorkerPipes<'_> {
         WorkerPipes { pipes: self, first: index }
     }

@@ -116,8 +116,7 @@ bitflags! {
         const NO_OPEN_SUPPORT = 1 << 17;
         /// Lookups and listings of one directory may run in parallel.
         const PARALLEL_DIROPS = 1 << 18;
-        /// The kernel checks permissions by access control lists, which includes all other
-        /// permissions.
+        /// The kernel checks all permissions, including those of access control lists.
         const POSIX_ACL = 1 << 20;
         /// The field `max_pages` of the handshake's answer is valid.
         const MAX_PAGES = 1 << 22;

@@ -2,8 +2,9 @@
 //!
 //! The kernel wakes waiting workers in turn. With more workers than processors, each request wakes
 //! a thread that has slept for long. Then a worker that has just answered often takes the request
-//! for which the other thread was woken. So only some workers wait at `/dev/fuse`. The others wait
-//! at the gate until one of these must wait for the volume's device.
+//! for which the other thread was woken. So only some workers have a pass, which lets them wait at
+//! `/dev/fuse`. The others wait at the gate for a pass. A worker gives up its pass before it
+//! handles a request that may wait for the volume's device.
 
 use xfs_sync::{Condvar, Mutex, Volume};
 

@@ -11,7 +11,7 @@ const VOLUME_BLOCKS: u64 = 256;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Fuzzes a metadata image, which is the input. The target opens the image as a device, and reads
-/// the start of the volume at once and in small parts.
+/// the start of the volume twice: in one read, and in small parts.
 pub fn metadump(input: &[u8]) {
     let Ok(image) = MemoryDevice::from_bytes(input) else { return };
     let Ok(device) = open_metadump(Arc::new(image)) else { return };

@@ -54,7 +54,8 @@ fn reseal(bytes: &mut [u8], header: usize, entries: usize) {
     set(bytes, HEADER_CRC, crc);
 }
 
-/// Offsets of fields in a GPT header. Its integers are little-endian.
+/// Offsets of fields in a GPT header, here and in the next lines. Integers in the header are
+/// little-endian.
 const HEADER_SIZE: usize = 12;
 const HEADER_CRC: usize = 16;
 const COUNT: usize = 80;

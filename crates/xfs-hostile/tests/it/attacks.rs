@@ -21,8 +21,8 @@ fn check(group: &str) {
     });
 }
 
-/// Runs an attack. Returns a description of the failure, or `None` if the attack has its required
-/// outcome.
+/// Opens the image of an attack and reads everything in it. Returns a description of the failure,
+/// or `None` if the attack has its required outcome within the time limit.
 fn check_attack(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     let start = Instant::now();

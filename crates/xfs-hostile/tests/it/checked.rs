@@ -12,7 +12,8 @@ use xfs_testkit::run_limited;
 /// Time limit for one image.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs the checker over an attack and returns what is wrong with its answer.
+/// Runs the checker on the image of an attack. Returns a description of the failure if the checker
+/// takes too long, or has no finding although it must have one. Otherwise returns `None`.
 fn problem_with(attack: &Attack) -> Option<String> {
     println!("{}", attack.name);
     let image = attack.image();

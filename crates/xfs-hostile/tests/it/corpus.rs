@@ -62,8 +62,8 @@ fn each_target_has_few_small_and_different_seeds() {
     }
 }
 
-/// Checks that the first committed seeds of each kind of structure are valid structures, so that a
-/// fuzzer need not find the format by chance.
+/// Checks that, for each kind of structure, the committed seeds that come first are valid
+/// structures. So a fuzzer need not find the format by chance.
 #[test]
 fn each_structure_has_a_valid_seed() {
     for target in TARGETS {

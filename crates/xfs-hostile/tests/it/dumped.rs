@@ -1,5 +1,5 @@
-//! Writes a metadata image of each hand-made attack. It must end within limits of time and memory,
-//! and what was written must restore.
+//! Dumps each hand-made attack to a metadata image. The dump must end within limits of time and
+//! memory, and it must be possible to restore the dumped image.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use xfs_testkit::run_limited;
 /// Time limit for one image.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// A dump that runs to its end.
+/// The progress of a dump that is never stopped.
 struct Silent;
 
 impl DumpProgress for Silent {
@@ -39,7 +39,8 @@ impl RestoreTarget for Nowhere {
     }
 }
 
-/// Dumps an attack with this obfuscation and returns what is wrong.
+/// Dumps the image of an attack and restores the dump. Returns a description of the failure, or
+/// `None` if dump and restore are right or the volume is refused.
 fn problem_with(attack: &Attack, obfuscates: bool) -> Option<String> {
     let device: SharedDevice = Arc::new(attack.image());
     let start = Instant::now();

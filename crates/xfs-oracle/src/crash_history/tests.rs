@@ -85,7 +85,8 @@ fn any_begun_state_is_accepted() {
     check(&history, 1, (3, 3), Err("no state from 0 to 2"));
 }
 
-/// Checks I2: a state that is older than a sync's promise is rejected.
+/// Checks I2 of `xfs_oracle::crash_history`: a state that is older than a sync's promise is
+/// rejected.
 #[test]
 fn state_older_than_a_sync_is_rejected() {
     let history = [create("a"), fsync("a"), create("b")];
@@ -142,7 +143,8 @@ fn name_may_refer_to_its_earlier_file() {
     check(&promised, 5, (2, 2), Err("4096 bytes, expected 0 to 0"));
 }
 
-/// Checks I3: contents and sizes are no older than the last sync.
+/// Checks I3 of `xfs_oracle::crash_history`: contents and sizes that are older than the last sync
+/// are rejected.
 #[test]
 fn lost_synced_contents_are_rejected() {
     let history = [create("a"), write("a", 7), fsync("a"), write("a", 8)];

@@ -59,7 +59,8 @@ enum WantedNode {
     Anything,
     File,
     Directory,
-    /// A node whose opening does not wait for another process, or is refused at once.
+    /// A node that an open either opens or refuses at once. An open of a pipe, for example, could
+    /// wait for another process.
     Openable,
 }
 

@@ -65,7 +65,8 @@ fn seed_determines_the_history() {
     assert_ne!(history(7), history(8));
 }
 
-/// Checks I1: a refused operation changes nothing. The test leaves out fallocate.
+/// Checks I1 of `xfs_oracle::model`: a refused operation changes nothing. The test leaves out
+/// fallocate.
 #[test]
 fn refused_operation_changes_nothing() {
     let (mut model, mut generator) = (Model::new(FEATURES), Generator::new(3, FEATURES));

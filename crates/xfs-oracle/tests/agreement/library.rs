@@ -31,11 +31,11 @@ pub(crate) struct Library {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
     Read,
-    /// Writing, or at least appending. An append-only file allows appending, but open(2) refuses
-    /// the file.
+    /// Writing. The test refuses it for an immutable or append-only file, as open(2) without
+    /// O_APPEND does. The library itself would allow appending.
     Write,
-    /// A change of the contents other than writing. The library itself refuses it if the file's
-    /// flags forbid it.
+    /// A change of the contents other than writing, such as truncating or cloning. The library
+    /// itself refuses the change if the file's flags forbid it.
     Change,
 }
 

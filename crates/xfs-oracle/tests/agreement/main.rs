@@ -168,7 +168,8 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Performs many operations on the contents of a few files. Compares each answer with the model.
+/// Performs many operations on the contents of a few files. Compares each answer, and the resulting
+/// volume, with the model.
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
     ready_with_programs()?;
@@ -185,7 +186,8 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
 }
 
-/// Checks a volume that the library and the kernel change alternately.
+/// Lets the library and the kernel change a volume in turns. Compares each answer with the model,
+/// and the volume with the model after each turn of the library.
 fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const ROUNDS_PER_STRETCH: usize = 2;
     const OPERATIONS: usize = 150;
@@ -219,7 +221,8 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Checks a volume that four threads change, each in a directory of its own.
+/// Lets four threads change a volume, each in a directory of its own. Compares each answer, and
+/// each resulting directory, with the thread's model.
 fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const THREADS: u64 = 4;
     const OPERATIONS_PER_STRETCH: usize = 100;

@@ -3,7 +3,8 @@
 //!
 //! The affected operation must fail without any effect, or the volume must shut down. After a
 //! shutdown, recovery must give a state of the history that keeps every promise of the syncs that
-//! had returned. A later operation must report a failure in the background.
+//! had returned. If the request of a background thread failed, a later operation must report the
+//! failure.
 
 use std::sync::Arc;
 

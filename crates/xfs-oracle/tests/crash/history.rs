@@ -19,7 +19,7 @@ use crate::library::Library;
 use crate::{fragments, text};
 
 /// Returns the contents of an image as the base of devices in memory. If the log has a device of
-/// its own, its contents follow those of the data.
+/// its own, the log follows the data in the base.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     let open = |path: &Path| -> Result<SharedDevice, TrialError> {
         let file = patiently(|| FileDevice::open(path, xfs_device::OpenOptions::read_only()));

@@ -1,5 +1,5 @@
-//! Many power cuts of one history, after each of which our checker must find the recovered volume
-//! clean. Neither the kernel nor xfs_repair is asked, so there is time for many states.
+//! Many power cuts of one history. After each, our checker must find the recovered volume clean.
+//! Neither the kernel nor xfs_repair checks the volume, so there is time for many states.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const CUTS: u64 = 8;
 const LONG_CUTS: u64 = 120;
 
 /// Cuts a history at random requests. Recovers the volume after each cut, and checks that our
-/// checker finds nothing above `preen`.
+/// checker finds no damage (nothing more severe than `preen`).
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;

@@ -57,8 +57,8 @@ const SHORT_CUTS: u64 = 32;
 const CUTS: u64 = 64;
 /// One in this many power cuts is also checked by xfs_repair and the kernel.
 const WITNESSED_SHARE: u64 = 8;
-/// The shared directories with few names, and those with many. The root is another directory with
-/// many names.
+/// The shared directories with few names. `WIDE` are those with many. The root is another directory
+/// with many names.
 const NARROW: [&str; 2] = ["d0", "d1"];
 const WIDE: [&str; 2] = ["d2", "d3"];
 

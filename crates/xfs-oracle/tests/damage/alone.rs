@@ -8,7 +8,7 @@ use crate::judge::Judge;
 use crate::structures::{self, DiskStructure};
 use crate::text;
 
-/// A damage of one field, and the code of the finding.
+/// A damage of one field, and the code of the finding that our checker must have.
 struct Alone {
     structure: &'static str,
     field: &'static str,
@@ -36,7 +36,8 @@ const ALONE: [Alone; 8] = [
     alone("sb 2", "rootino", "firstbit", "sb.copy"),
 ];
 
-/// Damages fields, and checks that each damage gives the finding with its code.
+/// Damages each field of the list `ALONE`, and checks that our checker has a finding with the code
+/// in the list.
 pub(crate) fn check() -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let [kind, _] = KINDS;
@@ -53,7 +54,7 @@ pub(crate) fn check() -> Result<(), TrialError> {
     }
 }
 
-/// Damages one field. Returns a complaint if the finding is missing.
+/// Damages one field. Returns a message if our checker has no finding with the code in `alone`.
 fn missing(
     base: &Base,
     judge: &Judge,

@@ -1,7 +1,7 @@
 //! The volumes that are damaged, filled with every form of every structure.
 //!
 //! The kernel fills each volume in two steps. The contents after the first step are kept, because a
-//! lost write leaves a block as it was then.
+//! lost write leaves a block as it was before the second step.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,7 +24,8 @@ pub(crate) struct BaseKind {
     options: &'static str,
     size_bytes: u64,
     block_bytes: u64,
-    /// Number of files in the large directory. The inode btrees of one volume have two levels.
+    /// Number of files in the large directory. With the number for the first kind of volume, the
+    /// inode btrees have two levels.
     files: u64,
 }
 
@@ -34,7 +35,8 @@ impl BaseKind {
     }
 }
 
-/// Small blocks make deep btrees; the other volume has the default geometry of mkfs.xfs.
+/// The kinds of volumes: one with small blocks, which make deep btrees, and one with blocks of the
+/// usual size.
 pub(crate) const KINDS: [BaseKind; 2] = [
     BaseKind {
         name: "block-1k",
@@ -59,9 +61,10 @@ pub(crate) struct Base {
     pub(crate) image: Image,
     /// The contents of the undamaged volume.
     pub(crate) contents: Contents,
-    /// The contents after the first step.
+    /// The contents after the first of the two steps in which the volume is filled.
     pub(crate) earlier: Contents,
-    /// The inodes whose structures are damaged, by the form that they have.
+    /// The numbers of the inodes whose structures are damaged. The key names the form of the inode,
+    /// such as a directory with leaves.
     pub(crate) inodes: BTreeMap<&'static str, u64>,
     /// Offset and length of the log in bytes.
     pub(crate) log: (u64, u64),
@@ -95,8 +98,8 @@ impl Base {
     }
 }
 
-/// Puts inodes on the unlinked lists of a volume, one list with three members, and adds two of them
-/// to the inodes that are damaged.
+/// Puts inodes on the unlinked lists of a volume, so that one list has three members. Returns
+/// `inodes` with the first and the last of these inodes, which are then also damaged.
 fn with_unlinked(
     mut inodes: BTreeMap<&'static str, u64>,
     image: &Image,

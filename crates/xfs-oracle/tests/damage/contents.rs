@@ -66,8 +66,8 @@ impl Contents {
         bytes
     }
 
-    /// Returns the sectors in which a file differs from these contents. Holes of these contents are
-    /// left out.
+    /// Returns the sectors in which a file differs from these contents, with the bytes of the file.
+    /// Ranges that are holes in these contents are not compared.
     pub(crate) fn changes(&self, file: &File) -> Result<Vec<Patch>, TrialError> {
         let mut patches = Vec::new();
         let mut found = vec![0; PIECE];
@@ -98,7 +98,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Writes everything past `from` again.
+    /// Restores the length of a truncated file, and writes these contents from offset `from` on.
     pub(crate) fn restore_end(&self, file: &File, from: u64) -> Result<(), TrialError> {
         file.set_len(self.length).map_err(text)?;
         for (start, part) in &self.parts {

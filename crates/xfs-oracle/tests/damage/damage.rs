@@ -1,4 +1,4 @@
-//! Damages, and how each one is done to a copy of a volume.
+//! The kinds of damage, and how each one is made on a copy of a volume.
 
 use std::fmt;
 use std::fs::File;
@@ -13,14 +13,14 @@ use crate::contents::Patch;
 use crate::structures::DiskStructure;
 use crate::text;
 
-/// The verbs of `fuzz` of xfs_db.
+/// The ways in which the command `fuzz` of xfs_db can change a field.
 const VERBS: [&str; 8] =
     ["zeroes", "ones", "firstbit", "middlebit", "lastbit", "add", "sub", "random"];
 
 /// A damage.
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
-    /// `fuzz -d`: a field is changed and the checksum is right.
+    /// The command `fuzz -d` of xfs_db changes a field, and makes the checksum right again.
     Field { structure: String, commands: Vec<String>, field: String, verb: &'static str },
     /// Bytes are overwritten.
     Bytes { kind: &'static str, what: String, patch: Patch },
@@ -90,7 +90,7 @@ impl Damage {
     }
 }
 
-/// Returns every field with every verb.
+/// Returns one damage for each field of these structures and each of the `VERBS`.
 pub(crate) fn fields(structures: &[DiskStructure]) -> Vec<Damage> {
     let mut all = Vec::new();
     for structure in structures {
@@ -106,7 +106,7 @@ pub(crate) fn fields(structures: &[DiskStructure]) -> Vec<Damage> {
     all
 }
 
-/// Makes damages of bytes.
+/// Makes damages that overwrite bytes, at places that a random number generator selects.
 pub(crate) struct ByteDamages<'a> {
     pub(crate) base: &'a Base,
     pub(crate) structures: &'a [DiskStructure],
@@ -114,7 +114,7 @@ pub(crate) struct ByteDamages<'a> {
 }
 
 impl ByteDamages<'_> {
-    /// Returns the next damage. The kinds take turns.
+    /// Returns damage number `number`. The kinds of damage take turns.
     pub(crate) fn next(&mut self, number: u64) -> Damage {
         match number % 9 {
             0 => self.in_structure("bytes", |random, bytes| {
@@ -161,7 +161,7 @@ impl ByteDamages<'_> {
         Damage::Bytes { kind, what: structure.name, patch }
     }
 
-    /// A block is as it was before, as a lost write leaves it.
+    /// Returns a damage by a lost write: a block has its contents from before the second step.
     fn stale(&mut self) -> Damage {
         let earlier =
             |structure: &DiskStructure| self.base.earlier.bytes(structure.offset, structure.length);
@@ -179,7 +179,7 @@ impl ByteDamages<'_> {
         Damage::Bytes { kind: "stale", what: structure.name.clone(), patch }
     }
 
-    /// A block is written to the place of another one.
+    /// Returns a damage by a misdirected write: a block overwrites another one.
     fn misdirected(&mut self) -> Damage {
         let (from, to) = (self.structure(), self.structure());
         let length = from.length.min(to.length);

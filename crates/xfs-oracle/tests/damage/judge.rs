@@ -1,4 +1,4 @@
-//! Whether xfs_repair and our checker notice a damage.
+//! Runs xfs_repair and our checker on a damaged image, to see which of them notices the damage.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,17 +18,18 @@ const MOST_LINES: usize = 12;
 
 /// The findings of both programs for one image.
 pub(crate) struct Verdict {
-    /// The lines of `xfs_repair -n` that it does not print for the undamaged volume. Empty if it
-    /// has noticed nothing.
+    /// The lines that `xfs_repair -n` prints for this image, but not for the undamaged volume.
+    /// Empty if xfs_repair has noticed nothing.
     pub(crate) repair: Vec<String>,
-    /// The findings of our checker above `preen`, and what it has not checked.
+    /// The findings of our checker that are damage (more severe than `preen`), and the parts that
+    /// it has not checked.
     pub(crate) check: Vec<String>,
 }
 
 /// Judges images of one volume.
 pub(crate) struct Judge {
-    /// The lines that xfs_repair prints for the undamaged volume. They speak of unlinked inodes,
-    /// which xfs_repair would connect.
+    /// The lines that xfs_repair prints for the undamaged volume. They are about unlinked inodes,
+    /// which xfs_repair would connect to lost+found.
     usual: BTreeSet<String>,
     /// Whether xfs_repair succeeds on the undamaged volume.
     usually_clean: bool,
@@ -45,7 +46,7 @@ impl Judge {
         }
     }
 
-    /// Returns the findings for an image.
+    /// Returns the findings of xfs_repair and of our checker for an image.
     pub(crate) fn verdict(&self, image: &Path) -> Result<Verdict, TrialError> {
         let (is_clean, lines) = repair(image)?;
         let mut said: Vec<String> =
@@ -70,8 +71,9 @@ fn repair(image: &Path) -> Result<(bool, Vec<String>), TrialError> {
     Ok((output.status.success(), lines.collect()))
 }
 
-/// Runs our checker. Returns its findings above `preen`, and what it has not checked. A volume that
-/// is refused by name, or whose superblock or log cannot be read, is a finding too.
+/// Runs our checker. Returns its findings that are damage (more severe than `preen`), and the parts
+/// that it has not checked. If our checker refuses the volume, or cannot read the superblock or the
+/// log, that is a finding too.
 fn check(image: &Path) -> Result<Vec<String>, TrialError> {
     // Nothing is locked: the image is that of a test.
     let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;

@@ -2,7 +2,8 @@
 
 use crate::damage::Damage;
 
-/// A known difference.
+/// A class of damages that only xfs_repair notices: changes of certain fields of certain
+/// structures.
 struct Known {
     /// A part of the name of the structure.
     structure: &'static str,
@@ -33,7 +34,7 @@ const KNOWN: [Known; 3] = [
     },
 ];
 
-/// Returns whether it is known that xfs_repair alone notices this damage.
+/// Returns whether the list `KNOWN` has this damage as one that only xfs_repair notices.
 pub(crate) fn is_known(damage: &Damage) -> bool {
     let name = damage.to_string();
     KNOWN.iter().any(|known| name.contains(known.structure) && name.contains(known.field))

@@ -27,12 +27,12 @@ use base::{Base, BaseKind, KINDS};
 use damage::{ByteDamages, Damage};
 use judge::{Judge, Verdict};
 
-/// Number of damages of one volume in a usual run: of fields, and of bytes.
+/// Number of damages of one volume in a usual run: of fields, and of other bytes.
 const USUAL: (usize, u64) = (50, 18);
-/// Number of damages of one volume in a long run.
+/// Number of damages of one volume in a long run: of fields, and of other bytes.
 const LONG: (usize, u64) = (1600, 540);
 
-/// Number of damages after which a long run says how far it is.
+/// A long run prints its progress after this many damages.
 const PROGRESS_EVERY: u64 = 100;
 
 fn main() -> ExitCode {
@@ -98,7 +98,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Damages a volume in many ways, and compares the findings of both programs.
+/// Damages a volume in many ways, one at a time. Returns an error if xfs_repair notices a damage
+/// that our checker misses, and that is not a known difference.
 fn check_damages(kind: BaseKind, seed: u64) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;

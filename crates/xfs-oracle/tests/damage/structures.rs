@@ -24,7 +24,7 @@ pub(crate) struct DiskStructure {
     pub(crate) fields: Vec<String>,
 }
 
-/// The paths from the header of a group to the blocks of its btrees.
+/// The btrees of a group: the header, and the field of the header that leads to the root.
 const GROUP_BTREES: [(&str, &str); 6] = [
     ("agf", "bnoroot"),
     ("agf", "cntroot"),
@@ -34,7 +34,8 @@ const GROUP_BTREES: [(&str, &str); 6] = [
     ("agi", "free_root"),
 ];
 
-/// The structures outside of the core of each inode, by the name of the inode.
+/// The structures of each inode in addition to its core: the name of the inode, and the commands of
+/// xfs_db that lead to the structures.
 const OF_INODES: [(&str, &[&str]); 12] = [
     ("block", &["dblock 0"]),
     ("leaf", &["dblock 0", "dblock LEAF"]),
@@ -100,8 +101,8 @@ pub(crate) fn all(base: &Base) -> Result<Vec<DiskStructure>, TrialError> {
     Ok(structures)
 }
 
-/// Asks xfs_db for the place and the fields of a structure. Returns `None` if the commands lead to
-/// none.
+/// Returns the place and the fields of a structure, as xfs_db shows them. Returns `None` if the
+/// commands lead to no structure.
 fn describe(
     image: &Path,
     name: String,
@@ -132,7 +133,8 @@ fn describe(
     }))
 }
 
-/// Returns the fields in the output of `print`. Of the members of an array some are returned.
+/// Returns the fields in the output of the xfs_db command `print`. Of an array, only some members
+/// are returned.
 fn fields(said: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for line in said.lines() {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use xfs_oracle::{Differences, InodeView, Time, Tree};
 use xfs_scan::{Field, Fields, Format, Header, Output, ScanOptions, ScanSource, scan};
 
-/// A memory limit in bytes that is so low that two threads spill rows.
+/// A memory limit in bytes. With two threads it is so low that rows go to the spill file.
 const SPILLING_BYTES: u64 = 49 << 20;
 
 pub(crate) fn check(

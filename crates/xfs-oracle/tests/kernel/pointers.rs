@@ -38,8 +38,8 @@ pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Difference
     }
 }
 
-/// Checks that the inode btrees have exactly the inodes that the kernel shows and two hidden
-/// inodes: the realtime bitmap and summary, which every volume has.
+/// Checks which inodes the inode btrees mark as used. These are the inodes that the kernel shows,
+/// and the realtime bitmap and summary, which every volume has and the kernel hides.
 fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) -> Result<()> {
     let superblock = volume.superblock();
     let mut expected: BTreeSet<u64> = kernel.nodes.keys().copied().collect();

@@ -29,7 +29,7 @@ pub(crate) struct BaseKind {
 }
 
 impl BaseKind {
-    /// Returns the kind for this run.
+    /// Returns the size for this run: large if the run is long, and otherwise small.
     pub(crate) fn chosen() -> Self {
         match is_long() {
             true => Self { size_bytes: 640 << 20, tree: (420, 97), large: 4600 },
@@ -48,9 +48,11 @@ pub(crate) struct Base {
     pub(crate) image: Image,
     /// The contents of the undamaged volume.
     pub(crate) contents: Contents,
-    /// The contents before the last files were made.
+    /// The contents before the last files were created. A lost write leaves a block with these
+    /// contents.
     pub(crate) earlier: Contents,
-    /// The inodes whose structures are damaged, by the form that they have.
+    /// The numbers of the inodes whose structures are damaged. The key names the form of the inode,
+    /// such as a directory with leaves.
     pub(crate) inodes: BTreeMap<&'static str, u64>,
     /// Offset and length of the log in bytes.
     pub(crate) log: (u64, u64),

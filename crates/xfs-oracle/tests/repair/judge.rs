@@ -1,4 +1,5 @@
-//! Repairs with both tools, and what each one leaves.
+//! Repairs damaged volumes with our repair and with xfs_repair, and records the names that each one
+//! keeps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,10 +21,10 @@ use crate::tree::{Kept, Names};
 const MOST_SECONDS: &str = "240";
 /// The exit code of xfs_repair for a dirty log.
 const DIRTY_LOG: i32 = 2;
-/// The most lines that are kept of a list.
+/// The most lines of a list of findings or differences that are kept.
 const MOST_LINES: usize = 6;
 
-/// The starts of lines that `xfs_repair -n` prints about any image.
+/// The starts of the lines that `xfs_repair -n` prints for every image, even an undamaged one.
 const USUAL: [&str; 6] = [
     "Phase",
     "- ",
@@ -33,29 +34,32 @@ const USUAL: [&str; 6] = [
     "the image and the host",
 ];
 
-/// A volume after a repair.
+/// The state of a volume after a repair.
 pub(crate) struct Outcome {
     pub(crate) kept: Kept,
-    /// The first names that are not as before.
+    /// Descriptions of the first names whose file is not as it was before the damage.
     differences: Vec<String>,
-    /// The findings of the checker, empty for a clean volume.
+    /// The findings of our checker for the repaired volume. Empty for a clean volume.
     findings: Vec<String>,
-    /// The lines of `xfs_repair -n`, empty if it notices nothing.
+    /// The lines that `xfs_repair -n` prints for the repaired volume, and the parts that could not
+    /// be read. Empty if there are none.
     complaints: Vec<String>,
-    /// The reason why the repair failed, if it did.
+    /// The reason why the repair failed. `None` if it succeeded.
     failure: Option<String>,
-    /// The number of actions with a loss.
+    /// The number of repair actions that lose data. It is always 0 for xfs_repair.
     losses: usize,
 }
 
 impl Outcome {
-    /// Returns whether both checkers find nothing after one run.
+    /// Returns whether the repair succeeded, and neither our checker nor `xfs_repair -n` finds
+    /// anything in the repaired volume.
     pub(crate) fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.complaints.is_empty() && self.failure.is_none()
     }
 }
 
-/// Returns why a trial fails, in words.
+/// Returns the reasons why a trial fails, in words. It fails if our repair fails, keeps less than
+/// xfs_repair, or leaves a volume that is not clean.
 pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     let mut failures = Vec::new();
     if let Some(failure) = &ours.failure {
@@ -78,7 +82,7 @@ pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     failures
 }
 
-/// Repairs copies of one volume.
+/// Damages and repairs copies of one volume, and compares the results with the undamaged volume.
 pub(crate) struct Judge<'a> {
     base: &'a Base,
     names: Names,
@@ -96,8 +100,9 @@ impl<'a> Judge<'a> {
         Ok(Self { base, names, ours, theirs })
     }
 
-    /// Damages both copies and repairs each with one tool. Returns `None` if the damage changes
-    /// nothing: a field may have the value already.
+    /// Makes the same damage on two copies, and repairs one with our repair and one with
+    /// xfs_repair. Returns both outcomes, ours first. Returns `None` if the damage changes nothing,
+    /// because a field has the value already.
     pub(crate) fn repair_both(&self, case: &Case) -> Result<Option<[Outcome; 2]>, TrialError> {
         copy(&self.base.image.data, &self.ours)?;
         let patches = case.damage.apply(self.base, &self.ours)?;
@@ -117,7 +122,8 @@ impl<'a> Judge<'a> {
         Ok(Some([ours, theirs]))
     }
 
-    /// Reads a repaired volume, and asks both checkers.
+    /// Reads the names of a repaired volume, and checks the volume with our checker and with
+    /// `xfs_repair -n`.
     fn look_at(&self, image: &Path) -> Result<Outcome, TrialError> {
         let found = Names::read(image);
         let (found, unreadable) = match found {
@@ -138,7 +144,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Copies an image without its holes.
+/// Copies an image. Holes stay holes.
 fn copy(from: &Path, to: &Path) -> Result<(), TrialError> {
     if to.exists() {
         fs::remove_file(to).map_err(text)?;
@@ -161,7 +167,7 @@ impl LogReplay for Recovery {
     }
 }
 
-/// Repairs an image with our tool. Returns the number of actions with a loss.
+/// Repairs an image with our repair. Returns the number of its actions that lose data.
 fn repair(image: &Path) -> Result<usize, String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let device = FileDevice::open(image, OpenOptions::read_write()).map_err(|e| failed(&e))?;
@@ -193,8 +199,8 @@ fn program(arguments: &[&str], image: &Path) -> Result<std::process::Output, Tri
     command.args(arguments).arg(image).output().map_err(text)
 }
 
-/// Repairs an image with xfs_repair, and without its log if xfs_repair asks for that. Returns why
-/// it failed, if it did.
+/// Repairs an image with xfs_repair. If xfs_repair refuses the dirty log, the log is discarded
+/// (option `-L`). Returns the reason if the repair failed, and otherwise `None`.
 fn xfs_repair(image: &Path) -> Result<Option<String>, TrialError> {
     let mut output = program(&[], image)?;
     if output.status.code() == Some(DIRTY_LOG) {
@@ -204,7 +210,7 @@ fn xfs_repair(image: &Path) -> Result<Option<String>, TrialError> {
     Ok((code != Some(0)).then(|| format!("xfs_repair ends with {code:?}")))
 }
 
-/// Returns the lines of `xfs_repair -n` if it notices something.
+/// Returns the lines that `xfs_repair -n` prints about problems. Empty if it finds none.
 fn complaints(image: &Path) -> Result<Vec<String>, TrialError> {
     let output = program(&["-n"], image)?;
     if output.status.success() {
@@ -219,7 +225,8 @@ fn complaints(image: &Path) -> Result<Vec<String>, TrialError> {
     Ok(lines.chain([format!("code {:?}", output.status.code())]).collect())
 }
 
-/// Returns the findings of our checker above `preen`, and what it has not checked.
+/// Returns the findings of our checker that are damage (more severe than `preen`), and the parts
+/// that it has not checked.
 fn findings(image: &Path) -> Result<Vec<String>, TrialError> {
     let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
     let device: SharedDevice = Arc::new(device);

@@ -1,4 +1,4 @@
-//! The damages of the trials: those of the checker's trials, and larger ones.
+//! The damages of the trials: those with which the checker is tested, and larger ones.
 
 use std::fmt;
 
@@ -28,7 +28,8 @@ pub(crate) struct Kinds<'a> {
     random: Random,
 }
 
-/// The damages of known places come first, once each.
+/// The number of damages of places that each volume has, such as the root inode. They come first,
+/// once each.
 const KNOWN: u64 = 4;
 
 impl<'a> Kinds<'a> {
@@ -38,7 +39,7 @@ impl<'a> Kinds<'a> {
         Self { fields: damage::fields(structures), bytes, random }
     }
 
-    /// Returns damage `number`.
+    /// Returns the damage with the number `number`, counted from 0.
     pub(crate) fn next(&mut self, number: u64) -> Case {
         if number < KNOWN {
             return self.known(number);

@@ -31,7 +31,7 @@ use base::{Base, BaseKind};
 use judge::{Judge, Outcome};
 use kinds::Kinds;
 
-/// Number of damages of a usual run, and of a long run.
+/// Number of damages: in a usual run, and in a long run.
 const COUNTS: (u64, u64) = (16, 260);
 
 fn main() -> ExitCode {
@@ -50,7 +50,8 @@ fn is_long() -> bool {
     std::env::var_os("FERROXFS_LONG").is_some()
 }
 
-/// The sums of one tool over all trials of a class.
+/// The results of one tool (our repair or xfs_repair), summed over all trials of a class of
+/// damages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     trials: u64,
@@ -81,7 +82,8 @@ impl fmt::Display for Sums {
     }
 }
 
-/// Damages a volume in many ways, repairs it with both tools, and compares the results.
+/// Damages a volume in many ways, one at a time, and repairs it with our repair and with
+/// xfs_repair. Returns an error if our repair keeps less, or leaves a volume that is not clean.
 fn check_repairs(seed: u64) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;

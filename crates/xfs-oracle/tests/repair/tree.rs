@@ -1,4 +1,4 @@
-//! The names of a volume, and how many of them a repair has kept.
+//! The names of a volume, and a count of the names that a repair has kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::text;
 /// The longest contents of a file that are compared.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A file, as it is compared.
+/// The attributes of a file that are compared before and after a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileFacts {
     number: u64,
@@ -36,11 +36,11 @@ pub(crate) struct Names {
 /// How many names of the undamaged volume a repaired volume has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Names in their place whose inode, contents and attributes are as before.
+    /// Names that lead to the same inode, whose contents and attributes are as before.
     pub(crate) intact: u64,
-    /// Names in their place whose inode is the same, with other contents or attributes.
+    /// Names that lead to the same inode, whose contents or attributes have changed.
     pub(crate) changed: u64,
-    /// Inodes that the undamaged volume had under this name, and that have another name.
+    /// Names whose inode has lost this name, but has another one, for example in lost+found.
     pub(crate) moved: u64,
     /// Names whose inode has no name any more.
     pub(crate) gone: u64,
@@ -54,7 +54,7 @@ impl Kept {
 }
 
 impl Names {
-    /// Reads all names of a volume. Inodes and directories that cannot be read are left out.
+    /// Reads all names of a volume. Parts that cannot be read are listed in `unreadable`.
     pub(crate) fn read(image: &Path) -> Result<Self, TrialError> {
         let volume = Volume::open(image).map_err(text)?;
         let mut names = Self::default();
@@ -107,7 +107,8 @@ impl Names {
         Some(FileFacts { number, mode: metadata.mode, links: metadata.nlink, contents, attributes })
     }
 
-    /// Counts which of these names another volume has.
+    /// Compares the undamaged volume, which has these names, with the repaired volume `other`.
+    /// Counts the names by their fate.
     pub(crate) fn kept_in(&self, other: &Self) -> Kept {
         let numbers: BTreeSet<u64> = other.files.values().map(|file| file.number).collect();
         let mut kept = Kept::default();
@@ -126,7 +127,7 @@ impl Names {
         kept
     }
 
-    /// Returns the first names that are not intact in another volume.
+    /// Returns descriptions of the first `most` names that are not intact in the volume `other`.
     pub(crate) fn differences(&self, other: &Self, most: usize) -> Vec<String> {
         let differs = |(path, file): &(&PathBuf, &FileFacts)| {
             !other
@@ -147,7 +148,8 @@ impl Names {
 }
 
 impl FileFacts {
-    /// Compares everything but the link count of a directory, which counts lost+found too.
+    /// Returns whether mode, link count, contents and attributes are equal. The link count of a
+    /// directory is left out, because a repair may add lost+found to the root.
     fn is_equal(&self, other: &Self) -> bool {
         let is_directory = self.mode & 0o170_000 == 0o040_000;
         self.mode == other.mode

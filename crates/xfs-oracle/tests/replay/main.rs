@@ -17,7 +17,7 @@
 //! | variable | effect |
 //! |---|---|
 //! | `FERROXFS_LONG=1` | runs 2,000 seeds instead of 16, each on its own volume and cut twice |
-//! | `FERROXFS_SEED=N`, `FERROXFS_SEED=N..M` | runs one of them, or several |
+//! | `FERROXFS_SEED=N`, `FERROXFS_SEED=N..M` | runs the histories of one seed, or of several |
 //! | `FERROXFS_KEEP=1` | keeps the images of a failing cut |
 
 #[path = "../kernel/ours.rs"]
@@ -61,12 +61,12 @@ const INTENTS: [&str; 12] = [
     "EFI:", "EFD:", "RUI:", "RUD:", "CUI:", "CUD:", "BUI:", "BUD:", "ATTRI:", "ATTRD:", "XMI:",
     "XMD:",
 ];
-/// Options of mkfs for a volume on which all of these intents can occur.
+/// Options of mkfs for a volume on which every kind of intent can occur.
 const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
-/// The most attempts to bring all intents into the log.
+/// The most attempts to bring every kind of intent into the log.
 const MOST_ROUNDS: u32 = 40;
 
-/// mkfs options of the volumes: a name and the options of each layout.
+/// The layouts of the volumes, each with its name and its mkfs options.
 const LAYOUTS: [(&str, &str); 8] = [
     ("default", "-l size=16m"),
     ("parent", "-l size=16m -n parent=1 -m rmapbt=1"),
@@ -96,8 +96,8 @@ fn layout_of(seed: u64) -> (&'static str, &'static str) {
     LAYOUTS.get(number as usize).copied().unwrap_or(first)
 }
 
-/// The names of a volume after each operation, and pairs of a number of requests and the number of
-/// operations that were durable after these requests.
+/// The names of a volume after each operation, and how many operations were durable at certain
+/// times. The time in each pair is the number of requests that the device had recorded.
 struct ReplayHistory {
     states: Vec<NamesState>,
     durable: Vec<(usize, usize)>,
@@ -167,8 +167,8 @@ fn open(device: SharedDevice) -> Result<Volume, TrialError> {
     OpenOptions::new().write(true).open_device(device).map_err(text)
 }
 
-/// Performs random operations on the volume, and sometimes closes and reopens it. Returns the
-/// states.
+/// Performs random operations on the volume, and sometimes closes and reopens it. Returns the names
+/// after each operation, with the operations that became durable.
 fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<ReplayHistory, TrialError> {
     let mut prng = Prng::new(seed);
     let mut volume = open(device.clone())?;

@@ -1,5 +1,5 @@
-//! A churn: files, extents, holes, shared blocks and attributes come and go, so that every btree of
-//! a volume grows by some levels or blocks and shrinks again.
+//! A churn: a sequence of operations in which files, extents, holes, shared blocks and attributes
+//! come and go. So every btree of a volume grows by some levels or blocks and shrinks again.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -11,13 +11,13 @@ use xfs_oracle::Random;
 
 /// Number of files of the large directory.
 const FILES: u64 = 500;
-/// Number of single blocks of the scattered file.
+/// Number of blocks of the file that has a hole after each block.
 const SCATTERED: u64 = 420;
 
 /// Number of blocks of the file whose blocks are shared.
 const SHARED: u64 = 300;
 
-/// The folder of the churn, on a volume that is open.
+/// The folder in which the churn works, on an open volume.
 pub(crate) struct Churn {
     folder: Node,
     block: u64,
@@ -98,7 +98,8 @@ impl Churn {
         Ok(())
     }
 
-    /// Writes single blocks with holes between them, in an order that is not that of the file.
+    /// Writes blocks of one file with a hole after each. The order of the writes is not that of the
+    /// blocks in the file.
     fn scattered(&mut self, numbers: Range<u64>) -> Result<()> {
         let file = self.open("scattered")?;
         for index in numbers {
@@ -111,7 +112,8 @@ impl Churn {
         file.sync_all()
     }
 
-    /// Shares the blocks of a file, a part of them three times, and copies some of them on write.
+    /// Shares the blocks of a file with a second file, and a third of them with a third file. Then
+    /// writes to some of the shared blocks, which copies them.
     fn shared(&mut self) -> Result<()> {
         let [first, second, third] =
             ["shared", "shared-too", "shared-third"].map(|name| self.create(name));
@@ -126,7 +128,8 @@ impl Churn {
         second.sync_all()
     }
 
-    /// Copies more of the shared blocks, also neighbours, so that records are joined.
+    /// Writes to more of the shared blocks, also to neighbours, so that reference count records are
+    /// joined. Removes the third file.
     fn unshared(&mut self) -> Result<()> {
         let file = self.open("shared-too")?;
         for index in (0..SHARED / 2).step_by(2).chain((1..SHARED / 4).step_by(2)) {
@@ -185,7 +188,7 @@ impl Churn {
         file.sync_all()
     }
 
-    /// Moves ranges of a file, and cuts it.
+    /// Removes a range from a file, inserts one, and truncates the file.
     fn moved(&mut self) -> Result<()> {
         let file = self.open("scattered")?;
         file.change_range(0..8 * self.block, RangeMode::Collapse)?;

@@ -1,4 +1,4 @@
-//! Performs seeded operations with the library, and asks our checker alone.
+//! Performs seeded operations with the library. Only our checker checks the resulting volumes.
 //!
 //! The operations are those of the model's histories, and a churn that makes every btree of a small
 //! volume grow and shrink. No answer of the library is compared with anything.
@@ -48,7 +48,8 @@ fn text(error: impl fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-/// Performs the stages of a churn and a history on one volume, and checks the volume after each.
+/// Performs the stages of a churn, and then a history, on one volume. Checks the volume after each
+/// of them.
 fn check(name: &str, seed: u64) -> Result<(), TrialError> {
     let geometry = Geometry::ALL.into_iter().find(|geometry| geometry.name == name);
     let geometry = geometry.ok_or_else(|| text(format!("there is no geometry {name}")))?;
@@ -92,8 +93,9 @@ fn perform(
     }
 }
 
-/// Returns the findings of our checker. If the log is dirty, the volume is recovered first. A clean
-/// volume is not: opening it would count again what the superblock says.
+/// Returns the findings of our checker. If the log is dirty, the volume is recovered first. A
+/// volume with a clean log is not opened, because an open computes the counts of the superblock
+/// again, and so would hide wrong ones.
 fn findings(device: &CowDevice) -> Result<Vec<String>, TrialError> {
     let copy: SharedDevice = Arc::new(device.fork());
     let mut verdict = check_volume(&copy, &copy);
@@ -113,7 +115,7 @@ fn findings(device: &CowDevice) -> Result<Vec<String>, TrialError> {
     }
 }
 
-/// Performs a history of the model's generator. The answers are not compared.
+/// Performs a random history. Its answers are not compared with anything.
 fn history(volume: Volume, seed: u64) -> ferroxfs::Result<()> {
     let shape = volume.geometry();
     let features = Features {

@@ -27,7 +27,8 @@ fn batches_round_trip_through_memory() {
     check_round_trip(1 << 20, false);
 }
 
-/// Checks I1 of `xfs_scan::row`: rows are spilled as they are.
+/// Checks I1 of `xfs_scan::row`: a batch that was written to the spill file is the same after it is
+/// read back.
 #[test]
 fn batches_round_trip_through_the_spill_file() {
     check_round_trip(30_000, true);

@@ -58,7 +58,7 @@ fn push_inode(encoder: &mut dyn RowEncoder, row: &Row, paths: &[&[u8]], symlink:
     encoder.inode(&view).unwrap();
 }
 
-/// Returns the output in `format` of one row of every kind.
+/// Returns an output in `format` with three inodes, a finding and an account.
 fn write(format: Format, fields: Fields) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_into(Output::begin(format, fields, HEADER, Box::new(&mut bytes)).unwrap());

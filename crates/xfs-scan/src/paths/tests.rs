@@ -44,7 +44,8 @@ fn broken_chains_have_no_path() {
     check_path(&[(200, 7, "a"), (201, 200, "b")], 201, Err(NoPath::Unreachable));
 }
 
-/// Checks I2: a walk up ends.
+/// Checks I2 of `xfs_scan::paths`: the walk from a directory up to the root ends, even if the
+/// parents form a cycle.
 #[test]
 fn cycles_are_detected() {
     check_path(&[(200, 200, "a")], 200, Err(NoPath::Cycle));

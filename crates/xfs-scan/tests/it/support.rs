@@ -46,7 +46,8 @@ impl Scanned {
         self.rows.iter().filter(move |row| row["row"] == kind)
     }
 
-    /// Returns the paths that are UTF-8 by inode number, sorted.
+    /// Returns the sorted paths of each inode, by inode number. Paths that are not UTF-8 are left
+    /// out.
     pub(crate) fn paths(&self) -> BTreeMap<u64, Vec<String>> {
         let mut all = BTreeMap::new();
         for row in self.of_kind("inode") {

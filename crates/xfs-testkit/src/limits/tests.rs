@@ -33,8 +33,8 @@ fn panic_fails_the_test() {
     check_fails("limits::tests::panic_fails_the_test", || panic!("on purpose"));
 }
 
-/// Checks that the address space in use does not depend on how many threads have allocated. One
-/// arena of 64 MiB per thread would exceed the limit.
+/// Checks that threads that allocate reserve no address space for arenas of their own. If each had
+/// an arena of 64 MiB, the process would exceed the limit.
 #[test]
 fn allocating_threads_reserve_no_arenas() {
     run_limited("limits::tests::allocating_threads_reserve_no_arenas", LIMITS, || {

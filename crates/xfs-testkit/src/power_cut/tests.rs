@@ -103,7 +103,7 @@ fn cut_is_reproduced_from_its_number() {
     }
 }
 
-/// Checks I2: any subset of the unflushed writes may survive.
+/// Checks I2 of `xfs_testkit::power_cut`: any subset of the unflushed writes may survive.
 #[test]
 fn any_subset_of_unflushed_writes_may_survive() {
     let device = device();
@@ -114,7 +114,8 @@ fn any_subset_of_unflushed_writes_may_survive() {
     assert_eq!(states.len(), 1 << MAX_ENUMERATED);
 }
 
-/// Checks I1: a flush covers the writes that returned before it, and no others.
+/// Checks I1 of `xfs_testkit::power_cut`: a flush covers the writes that returned before it, and no
+/// others.
 #[test]
 fn flush_covers_only_writes_that_returned_before_it() {
     let device = device();
@@ -130,7 +131,8 @@ fn flush_covers_only_writes_that_returned_before_it() {
     assert_eq!(states(&recording, Atomicity::default(), 3), expected);
 }
 
-/// Checks I1: a durable write that has returned survives without a flush.
+/// Checks I1 of `xfs_testkit::power_cut`: a durable write that has returned survives without a
+/// flush.
 #[test]
 fn durable_write_covers_itself_once_it_has_returned() {
     let device = device();
@@ -143,7 +145,8 @@ fn durable_write_covers_itself_once_it_has_returned() {
     assert_eq!(states(&recording, Atomicity::default(), 1).len(), 4);
 }
 
-/// Checks I3: where writes overlap, a newer write that survives hides the older one.
+/// Checks I3 of `xfs_testkit::power_cut`: where writes overlap, a newer write that survives hides
+/// the older one.
 #[test]
 fn older_write_never_hides_a_surviving_newer_one() {
     let device = device();
@@ -154,7 +157,8 @@ fn older_write_never_hides_a_surviving_newer_one() {
     assert_eq!(states, BTreeSet::from(expected));
 }
 
-/// Checks I2: log records are torn into sectors, and metadata buffers are not torn.
+/// Checks I2 of `xfs_testkit::power_cut`: log records are torn into sectors, and metadata buffers
+/// are not torn.
 #[test]
 fn log_records_are_torn_and_metadata_buffers_are_not() {
     let device = device();
@@ -242,7 +246,8 @@ fn every_prefix_of_the_writes_is_among_the_cuts() {
     }
 }
 
-/// Checks I4: a discarded range holds its old contents, zeros or random bytes.
+/// Checks I4 of `xfs_testkit::power_cut`: a discarded range holds its old contents, zeros or random
+/// bytes.
 #[test]
 fn discard_leaves_old_contents_zeros_or_random_bytes() {
     let device = device();
@@ -269,7 +274,8 @@ fn sample_depends_only_on_its_seed() {
     assert!((0..100).all(|seed| cuts.sample(seed) == again.sample(seed)));
 }
 
-/// Checks I5: a flush of one part of a split device does not cover the other part.
+/// Checks I5 of `xfs_testkit::power_cut`: a flush of one part of a split device does not cover the
+/// other part.
 #[test]
 fn flush_of_one_part_does_not_cover_the_other() {
     let whole = Arc::new(device());

@@ -36,12 +36,14 @@ const SECTION: &str = "open";
 /// address modulo this size.
 const SPAN_BYTES: usize = 256;
 
-/// The measured addresses of inodes modulo `SPAN_BYTES`, with their names.
+/// The measured addresses of inodes modulo `SPAN_BYTES`, each with the name of its figure in the
+/// report.
 const PLACES: [(usize, &str); 3] =
     [(0, "inode at 0 of 256 bytes"), (64, "at 64 of 256"), (128, "at 128 of 256")];
 
-/// Number of bytes that the allocator uses for an inode. The allocations between two inodes have
-/// this size.
+/// Number of bytes that the allocator uses for an inode. Between two inodes, the measurement
+/// allocates other memory of this size, so that the inodes get different addresses modulo
+/// `SPAN_BYTES`.
 const INODE_BYTES: usize = 192;
 
 /// Number of files that are created: enough for each measured address to occur among their inodes.

@@ -22,7 +22,7 @@ const SECTION: &str = "pressure";
 /// In the second pass, one in this many inodes fits in memory.
 const SHARE: u64 = 10;
 
-/// The limit of the inode cache, in inodes, is at least this where all inodes must fit.
+/// The smallest limit of the inode cache, in inodes, for the pass in which all inodes must fit.
 const LEAST_ROOM: u64 = 1 << 16;
 
 /// Number of bytes of the buffer cache per file. It suffices for all files in either pass, so that
@@ -88,9 +88,9 @@ fn by_library(
     Ok(())
 }
 
-/// Measures lookups through the kernel. Returns whether their memory can be limited. If not, the
-/// caller makes no further attempt with as many threads, because an attempt may last for the whole
-/// time limit.
+/// Measures lookups through the kernel. Returns whether the memory of the lookups can be limited.
+/// If not, the caller makes no further attempt with as many threads, because an attempt may last
+/// for the whole time limit.
 fn by_kernel(
     session: &mut Session<'_>,
     path: &Path,

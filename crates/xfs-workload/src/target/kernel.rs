@@ -28,11 +28,12 @@ const FOLDER_MODE: u32 = 0o700;
 
 const NO_PROGRESS: Duration = Duration::from_secs(1);
 
-/// Indexes in the line `ig` of the kernel's statistics: xs_ig_missed, and below xs_ig_reclaims.
+/// Index of a number in the line `ig` of the kernel's statistics: `xs_ig_missed`. The next constant
+/// is the index of `xs_ig_reclaims`.
 const INODES_MISSED: usize = 3;
 const INODES_RECLAIMED: usize = 5;
 
-/// Number of attempts to drop the caches, and below the pause between two attempts.
+/// Number of attempts to drop the caches. The next constant is the pause between two attempts.
 const DROPS: u32 = 25;
 const DROP_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest wait for one attempt to drop the caches. On a machine where an unmount hangs, the

@@ -1,8 +1,8 @@
 //! A target with one volume of ferroxfs per thread. It shows the speed of threads that share only
 //! the machine.
 //!
-//! The difference to one volume for all threads is the cost of the state that the threads share in
-//! that volume. The remaining loss with more threads is due to the machine.
+//! The difference from a target with one volume for all threads is the cost of the state that the
+//! threads share in that volume. The remaining loss with more threads is due to the machine.
 
 use std::thread;
 use std::time::Instant;

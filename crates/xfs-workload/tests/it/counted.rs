@@ -15,8 +15,8 @@ const BUDGET: u64 = 64;
 const FILES: u64 = 10_000;
 const LOG_BYTES: u64 = 256 << 20;
 
-/// Returns a lock under which a test counts the writes of this process. No other run is active
-/// meanwhile.
+/// Returns a lock that a test holds while it counts the writes of this process. No other run is
+/// active while the lock is held.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -61,7 +61,7 @@ struct Tree<'a> {
     follows_colons: bool,
     /// The segments up to here.
     path: Vec<&'a str>,
-    /// The number of segments before each open group.
+    /// For each group of braces that is open, the number of segments before the group.
     groups: Vec<usize>,
     /// The paths that are complete.
     paths: Vec<Vec<&'a str>>,

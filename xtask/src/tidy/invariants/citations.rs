@@ -42,7 +42,8 @@ pub(super) struct Citation {
     pub(super) module: Option<String>,
 }
 
-/// The lines of a file, each in the versions that tell its parts apart.
+/// The lines of a file. Each line is there as a whole, as code without comments, and as a comment
+/// without code.
 struct Lines<'a> {
     lines: Vec<Line<'a>>,
     /// The number of lines before the tests.

@@ -50,7 +50,8 @@ fn end_of_a_path_names_a_module_of_the_same_crate() {
     assert_eq!(findings(&[module, other]).len(), 2);
 }
 
-/// Checks whether a module with this code, after a header that defines I1, cites I1.
+/// Checks that the code of a module, whose header defines I1, counts as citing I1 if and only if
+/// `is_cited` is true.
 #[track_caller]
 fn check_cites(code: &str, is_cited: bool) {
     let text = format!("//! A log.\n//!\n//! - **I1** Pinned once.\n\n{code}");

@@ -105,8 +105,8 @@ impl Lexer<'_> {
         self.code('"');
     }
 
-    /// Returns whether the last character of the code belongs to a name, as the `r` of `for` does.
-    /// The `b` of a raw byte string is not part of a name.
+    /// Returns whether the last character of the code belongs to a name, as the `r` at the end of
+    /// `for` does. The `b` of a raw byte string is not part of a name.
     fn follows_name(&self) -> bool {
         let mut before = self.masked.code.chars().rev();
         let is_name = |character: Option<char>| {

@@ -65,7 +65,8 @@ fn myself() -> CallerId {
     CallerId { uid: uid.as_raw(), gid: gid.as_raw(), thread }
 }
 
-/// Checks I5: the overflow group is not among the groups.
+/// Checks I5 of `xfs_fuse::server::caller`: a thread has the groups and capabilities that system
+/// calls report, except that the overflow group is left out.
 #[test]
 fn calling_thread_has_its_own_rights() {
     let proc = Proc::open().expect("/proc");
@@ -80,7 +81,8 @@ fn calling_thread_has_its_own_rights() {
     assert_eq!(proc.rights(myself()), CallerRights { groups, capabilities });
 }
 
-/// Checks I2: unknown rights count as none.
+/// Checks I2 of `xfs_fuse::server::caller`: a thread ID or a user that /proc does not confirm gives
+/// no groups and no capabilities.
 #[test]
 fn unknown_caller_has_no_rights() {
     let proc = Proc::open().expect("/proc");

@@ -21,8 +21,8 @@ fn write_data_starts_at_a_page_boundary() {
     assert_eq!(written.as_ptr().addr() % PAGE_BYTES as usize, 0);
 }
 
-/// A handler that answers a READ with bytes of value 7. It answers other requests with the bytes
-/// after their arguments in reverse order.
+/// A handler that answers a READ with bytes of value 7. It answers any other request with the bytes
+/// that follow the request's arguments, in reverse order.
 struct Mirror;
 
 impl Handler for Mirror {
@@ -44,7 +44,7 @@ impl Handler for Mirror {
     }
 }
 
-/// Returns the header of a ring request with these arguments. Its contents have `contents` bytes.
+/// Returns the header of a ring request with these arguments and with `contents` bytes of contents.
 fn message(opcode: u32, arguments: ReadIn, contents: usize) -> RingHeader {
     let mut message = RingHeader::new_zeroed();
     let length = (size_of::<InHeader>() + size_of::<ReadIn>() + contents) as u32;

@@ -12,7 +12,7 @@ use crate::transport::wire::OutHeader;
 /// Length of the contents in bytes.
 const LENGTH: usize = 200_000;
 
-/// Creates a file that stands for the FUSE device and takes answers.
+/// Creates a file to which answers are sent in place of the FUSE device.
 fn target() -> std::fs::File {
     tempfile::tempfile().expect("a file")
 }
@@ -69,7 +69,7 @@ fn pipe_sends_an_answer_with_its_header() {
     }
 }
 
-/// Checks I1: a pipe that may be non-empty gets no answer.
+/// Checks I1 of `xfs_fuse::transport::pipe`: a pipe that may be non-empty gets no answer.
 #[test]
 fn pipe_that_may_not_be_empty_is_not_used_again() {
     let mut target = target();

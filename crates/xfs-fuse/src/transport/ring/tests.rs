@@ -19,7 +19,8 @@ fn processor_list_is_counted() {
     }
 }
 
-/// Checks that a compromised worker cannot start other operations through its ring (I2).
+/// Checks I2 of `xfs_fuse::transport::ring`: through its ring, a compromised worker can neither
+/// open files nor start other operations.
 #[test]
 fn ring_refuses_everything_but_fuse_commands() {
     let IdleRing(mut ring) = match IdleRing::open() {
@@ -41,8 +42,8 @@ fn ring_refuses_everything_but_fuse_commands() {
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
 }
 
-/// Checks that a ring that the kernel refuses at once does not wait. This happens if a connection
-/// ends before its rings are registered.
+/// Checks that `wait` returns at once for a ring that the kernel refuses to register. The kernel
+/// refuses a ring whose connection has ended or was never mounted.
 #[test]
 fn ring_that_is_refused_at_once_does_not_wait() {
     const PATIENCE: Duration = Duration::from_secs(20);

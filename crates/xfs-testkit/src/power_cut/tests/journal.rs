@@ -27,7 +27,8 @@ const MAGIC: u8 = 0xc0;
 /// A deliberate mistake in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// There is no flush between the payload and the commit. A durable write covers only itself.
+    /// There is no flush between the payload and the commit. The commit is a durable write, which
+    /// does not make the payload durable.
     NoFlushBeforeCommit,
     /// The commit is acknowledged before it is durable.
     CommitNotDurable,
