@@ -252,7 +252,7 @@ impl Node {
 
     /// Sets the times of last modification and last change, for a cache in front of the volume. The
     /// cache changes the contents by [`File::write_back_at`](crate::File::write_back_at) before or
-    /// after this call. Root may do it for an immutable file.
+    /// after this call. Root may call this function for an immutable file too.
     ///
     /// # Errors
     ///

@@ -230,7 +230,7 @@ impl Server {
         self.volume.root_number()
     }
 
-    /// Makes all changes of a node durable if the settings require that for changes of inodes.
+    /// Makes all changes of a node durable if the volume is mounted with `wsync` or `sync`.
     fn sync_if_required(&self, node: &Node) -> Result<(), Errno> {
         if self.settings.durability >= Durability::Names {
             node.sync().map_err(errno)

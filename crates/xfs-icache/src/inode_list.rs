@@ -32,7 +32,8 @@ impl<K: InodeKind> Listed<K> {
     }
 }
 
-/// Returns the step that follows these inodes: where it begins, or the end if there are none.
+/// Returns where the walk continues after the inodes in `found`, or the end of the walk if `found`
+/// is empty.
 fn behind<K: InodeKind>(found: &[(u64, Arc<CachedInode<K>>)]) -> WalkStep {
     found.last().and_then(|(last, _)| last.checked_add(1)).map_or(WalkStep::End, WalkStep::Next)
 }

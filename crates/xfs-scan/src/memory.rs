@@ -48,7 +48,7 @@ pub(crate) enum StoredBatch {
     Spilled {
         /// The range of the spill file that holds the rows.
         rows: SpillRange,
-        /// The range of the spill file that holds the arena.
+        /// The range of the spill file that holds the arena of the batch: the bytes of its names.
         arena: SpillRange,
     },
 }

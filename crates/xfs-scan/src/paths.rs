@@ -32,7 +32,8 @@ const CYCLE: u32 = u32::MAX - 2;
 const TOO_LONG: u32 = u32::MAX - 1;
 const UNREACHABLE: u32 = u32::MAX;
 
-/// The directories of one unit of work, each with its first link.
+/// The directories of one unit of work, each with the first link that names the directory in a
+/// parent.
 #[derive(Default)]
 pub(crate) struct DirectoryPart {
     records: Vec<PartRecord>,

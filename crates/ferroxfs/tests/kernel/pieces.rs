@@ -109,7 +109,8 @@ fn crash_kernel(image: &Image) -> Result<(), TrialError> {
     Ok(mount.unmount()?)
 }
 
-/// Moves all names by the library. Returns a copy of the image as a crash would leave it.
+/// Renames all files into another directory with ferroxfs. Returns a copy of the image as a crash
+/// would leave it.
 fn crash_ours(image: &Image) -> Result<Image, TrialError> {
     let volume = OpenOptions::new().write(true).open(&image.data).map_err(failed)?;
     let [from, to] = ["/from", "/to"].map(|path| volume.lookup(path));

@@ -193,7 +193,8 @@ impl VisibleBlocks {
     }
 }
 
-/// The accounts of a group. An account is empty if the volume had no blocks for it.
+/// The reservations of a group, one for each btree that can grow. A reservation is 0 if the volume
+/// had no blocks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reserves {
     pub(crate) metadata: Reserve,

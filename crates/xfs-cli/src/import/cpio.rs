@@ -79,7 +79,8 @@ impl CpioReader {
         Self { input, links: HashMap::new(), link_bytes: 0, checked: None, is_over: false }
     }
 
-    /// Returns the next member; `None` at the end of all archives.
+    /// Returns the next member, or `None` at the end of the input. Several archives may follow each
+    /// other in the input.
     pub(super) fn next(&mut self) -> Result<Option<Member<'_>>, Failure> {
         while !self.is_over {
             self.finish_member()?;

@@ -1,4 +1,5 @@
-//! Tests of mounts that another program prepares, or is notified of.
+//! Tests of mounts together with another program: one that opens /dev/fuse or mounts for the
+//! server, or a service manager that is told when the mount is ready.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};

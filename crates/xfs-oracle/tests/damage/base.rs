@@ -99,7 +99,7 @@ impl Base {
 }
 
 /// Puts inodes on the unlinked lists of a volume, so that one list has three members. Returns
-/// `inodes` with the first and the last of these inodes, which are then also damaged.
+/// `inodes`, the inodes that the tests damage, with the first and the last of these added.
 fn with_unlinked(
     mut inodes: BTreeMap<&'static str, u64>,
     image: &Image,

@@ -242,7 +242,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns the directories in which children have the only name that they have.
+    /// Returns the directories that hold the only name of some child.
     fn needed_directories(&self) -> BTreeSet<InodeNumber> {
         let is_member = |inode: &InodeNumber| self.facts.members.contains_key(inode);
         let named: BTreeSet<InodeNumber> = self
