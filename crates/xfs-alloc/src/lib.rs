@@ -7,7 +7,7 @@
 //! | task | items |
 //! |---|---|
 //! | reading headers and their btrees | [`AgHeaders`], [`sharing_run`], [`inode_state`] |
-//! | opening for writing | [`open_journal`], [`Space`] |
+//! | opening for writing | [`open_journal`], [`AllocatorState`] |
 //! | allocating blocks | [`allocate_extent`] |
 //! | freeing, mapping, counting references | [`defer_free`], [`defer_map`], [`defer_share`] |
 //! | growing the volume | [`grow()`] |

@@ -16,7 +16,7 @@ const WORDS: &[(&[&str], &str)] = &[
         "'ferroxfs mkfs' makes a volume",
     ),
     (
-        &["fsck", "fsck.xfs", "xfs_check", "verify", "validate", "xfs_repair", "repair", "scrub"],
+        &["fsck", "fsck.xfs", "xfs_check", "verify", "validate", "xfs_repair", "scrub"],
         "'ferroxfs check IMAGE' reports what is wrong with a volume, without changing it",
     ),
     (

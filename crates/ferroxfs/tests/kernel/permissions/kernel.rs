@@ -148,7 +148,7 @@ fn change(folder: &Path, file: &Path, operation: &Operation) -> Result<(), Errno
                 RenameMode::NoReplace => RenameFlags::NOREPLACE,
                 RenameMode::Exchange => RenameFlags::EXCHANGE,
                 RenameMode::Whiteout => RenameFlags::WHITEOUT,
-                _ => panic!("the operations of this test have no mode {mode:?}"),
+                _ => unreachable!("the operations of this test have no mode {mode:?}"),
             };
             rustix::fs::renameat_with(CWD, file, CWD, folder.join(to), flags)
         }
