@@ -28,6 +28,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/guide/inventory.md",
             "docs/guide/mount.md",
             "docs/guide/recover.md",
+            "docs/guide/check-and-repair.md",
             "docs/guide/salvage.md",
             "docs/guide/embed-the-library.md",
         ],
