@@ -49,6 +49,7 @@ pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
         }
     }
     hold(patient, &held, &mut claims);
+    hold_damaged_blocks(geometry, model, &held, &mut claims);
     claims
 }
 
@@ -71,6 +72,39 @@ fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
         };
         let records = map.records.iter().filter(|record| is_held(record.owner));
         claims.entry(group).or_default().extend(records);
+    }
+}
+
+/// Adds the blocks to which damaged btrees of forks point, as far as no owner claims them. A reverse
+/// map that is damaged too may have no record of them.
+fn hold_damaged_blocks(
+    geometry: &Geometry,
+    model: &Model,
+    held: &BTreeSet<InodeNumber>,
+    claims: &mut Claims,
+) {
+    let mut pointers = BTreeMap::new();
+    for number in held {
+        let Some(inode) = model.inodes.get(number) else { continue };
+        for (fork, flags) in [(&inode.data, RmapFlags::empty()), (&inode.attr, RmapFlags::ATTR)] {
+            let blocks =
+                fork.damaged_blocks.iter().filter_map(|block| geometry.split_block(*block));
+            for (group, block) in blocks {
+                let mut claim = claim(block, 1, RmapOwner::Inode(*number));
+                claim.flags = flags | RmapFlags::FORK_BTREE;
+                pointers.entry(group).or_insert_with(BTreeMap::new).entry(block).or_insert(claim);
+            }
+        }
+    }
+    for (group, pointers) in pointers {
+        let own = claims.entry(group).or_default();
+        let gaps = gaps(own, geometry.ag_length(group));
+        let is_free = |block: AgBlock| {
+            let after = gaps.partition_point(|(start, _)| *start <= block.0);
+            let gap = after.checked_sub(1).and_then(|index| gaps.get(index));
+            gap.is_some_and(|(_, end)| block.0 < *end)
+        };
+        own.extend(pointers.into_values().filter(|claim| is_free(claim.start)));
     }
 }
 

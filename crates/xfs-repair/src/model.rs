@@ -8,12 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use xfs_evidence::{Evidence, ForkEvidence, InodeEvidence};
+use xfs_evidence::{Damage, Evidence, ForkEvidence, InodeEvidence};
 use xfs_format::extent::Extent;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{FileType, ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
-use xfs_format::{AgInode, AgNumber, FsBlock, Group, InodeNumber};
+use xfs_format::{
+    AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FsBlock, Geometry, Group, InodeNumber,
+    StructureAddress,
+};
 
 use crate::patient::Patient;
 
@@ -35,15 +38,33 @@ pub(crate) struct ModelFork {
     pub(crate) extents: Vec<Extent>,
     /// The blocks of the fork's btree.
     pub(crate) btree_blocks: Vec<FsBlock>,
+    /// The blocks to which the fork's btree points and that are no block of it, or a damaged one.
+    pub(crate) damaged_blocks: Vec<FsBlock>,
     /// Whether all extents are known.
     pub(crate) is_whole: bool,
 }
 
 impl ModelFork {
-    fn of(found: ForkEvidence) -> Self {
+    fn of(found: ForkEvidence, geometry: &Geometry) -> Self {
         let is_whole = found.missing.is_empty() && found.doubtful.is_empty();
-        Self { extents: found.extents, btree_blocks: found.tree_blocks, is_whole }
+        let damages = found.damages.iter();
+        let damaged_blocks = damages.filter_map(|damage| damaged_block(damage, geometry)).collect();
+        Self { extents: found.extents, btree_blocks: found.tree_blocks, damaged_blocks, is_whole }
     }
+}
+
+/// Returns the block that a damage of a map is about. Damages of the root name the inode instead.
+fn damaged_block(damage: &Damage, geometry: &Geometry) -> Option<FsBlock> {
+    let at = match damage {
+        Damage::Corrupt(corruption) => match corruption.address() {
+            StructureAddress::Disk(at) => at,
+            _ => return None,
+        },
+        Damage::Unread { range, .. } => DiskAddr(range.start / u64::from(BASIC_BLOCK_BYTES)),
+        _ => return None,
+    };
+    let (group, block) = geometry.split_disk_addr(at)?;
+    Some(geometry.join_block(group, block))
 }
 
 /// An inode in use, or one that cannot be read.
@@ -152,12 +173,9 @@ impl Model {
             }
             self.take_parents(evidence, found);
         }
-        let inode = ModelInode {
-            state,
-            core,
-            data: ModelFork::of(evidence.extents(found, ForkKind::Data)),
-            attr: ModelFork::of(evidence.extents(found, ForkKind::Attr)),
-        };
+        let fork = |kind| ModelFork::of(evidence.extents(found, kind), evidence.geometry());
+        let inode =
+            ModelInode { state, core, data: fork(ForkKind::Data), attr: fork(ForkKind::Attr) };
         self.inodes.insert(found.number, inode);
     }
 

@@ -7,7 +7,6 @@ use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{Lsn, Superblock};
 
 use crate::action::Action;
-use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
 use crate::rules;
@@ -70,7 +69,7 @@ pub(crate) fn run(
     let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
     let (findings, mut rounds) = (damage.count() as u64, 0);
     while rounds < MOST_ROUNDS && !report.is_stopped {
-        let damage = Damage::of(&report, |at| rules::owner_of_block(&patient, at));
+        let damage = rules::group_findings(&mut patient, &report);
         if damage.is_empty() || !rules::run(&mut patient, &damage)? {
             break;
         }

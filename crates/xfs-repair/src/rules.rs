@@ -22,16 +22,19 @@ mod space;
 mod superblock;
 mod symlink;
 
-use xfs_check::{Place, Unsupported};
+use std::collections::BTreeMap;
+
+use xfs_check::{Place, Report, Unsupported};
 use xfs_device::{Durability, SharedDevice};
 use xfs_evidence::SuperblockSource;
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
 use xfs_format::superblock::SuperblockError;
-use xfs_format::{AgNumber, DiskAddr, InodeNumber, Superblock};
+use xfs_format::{AgBlock, AgNumber, FsBlock, InodeNumber, Superblock};
 
 use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
+use crate::model::InodeState;
 use crate::patient::Patient;
 use crate::undo::read_device;
 
@@ -45,9 +48,36 @@ pub(crate) fn run_first(patient: &mut Patient) -> Result<(), RepairError> {
     superblock::run(patient, &Damage::default())
 }
 
-/// Returns the inode whose fork has a btree block at this address, by the reverse map.
-pub(crate) fn owner_of_block(patient: &Patient, at: DiskAddr) -> Option<InodeNumber> {
-    let (group, block) = patient.geometry().split_disk_addr(at)?;
+/// Groups the findings of a report. A finding in a btree block of a fork belongs to the inode whose
+/// fork points to the block, or else to the inode that the reverse map names: the damage may have
+/// destroyed one of the two.
+pub(crate) fn group_findings(patient: &mut Patient, report: &Report) -> Damage {
+    let mut owners = None;
+    Damage::of(report, |at| {
+        let owners = owners.get_or_insert_with(|| owners_of_blocks(patient));
+        let (group, block) = patient.geometry().split_disk_addr(at)?;
+        let by_fork = owners.get(&patient.geometry().join_block(group, block)).copied();
+        by_fork.or_else(|| owner_by_map(patient, group, block))
+    })
+}
+
+/// Returns the inode whose fork points to each block of a btree, for all sound inodes.
+fn owners_of_blocks(patient: &mut Patient) -> BTreeMap<FsBlock, InodeNumber> {
+    let model = patient.model();
+    let mut owners = BTreeMap::new();
+    let sound = model.inodes.iter().filter(|(_, inode)| inode.state == InodeState::Sound);
+    for (number, inode) in sound {
+        for fork in [&inode.data, &inode.attr] {
+            for block in fork.btree_blocks.iter().chain(&fork.damaged_blocks) {
+                owners.entry(*block).or_insert(*number);
+            }
+        }
+    }
+    owners
+}
+
+/// Returns the inode whose fork has this btree block, by the reverse map.
+fn owner_by_map(patient: &Patient, group: AgNumber, block: AgBlock) -> Option<InodeNumber> {
     let map = patient.reverse_map(group);
     let covers = |record: &&Rmap| record.start <= block && block < record.end();
     map.records.iter().filter(covers).find_map(|record| match record.owner {

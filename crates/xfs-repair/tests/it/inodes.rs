@@ -1,5 +1,8 @@
 //! Damage to the bytes of inodes and to the maps of their forks, and its repair without loss.
 
+use std::collections::BTreeSet;
+
+use xfs_check::Code;
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, InodeCore, InodeFlags2};
 use xfs_format::{AgBlock, AgNumber, FsBlock};
@@ -59,6 +62,48 @@ fn all_blocks_of_an_extent_btree_zeroed_are_rebuilt_from_the_reverse_map() {
     let repaired = volume.repair(false);
     repaired.assert_clean();
     assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
+}
+
+/// Returns a volume in which the btree blocks of a file's map and the reverse map of its group are
+/// noise, as a long burst leaves them.
+fn volume_without_map_and_reverse_map(file: &InodeCore) -> TestVolume {
+    let volume = TestVolume::golden();
+    let noise = vec![0xa5; volume.geometry.block_size as usize];
+    for at in volume.tree_blocks(file.number) {
+        volume.put(at, &noise);
+    }
+    let (group, _) = volume.geometry.split_inode(file.number).expect("a valid number");
+    for block in 0..volume.geometry.ag_length(group) {
+        let at = volume.geometry.ag_block_disk_addr(group, AgBlock(block));
+        if volume.bytes(at, 4) == b"RMB3" {
+            volume.put(at, &noise);
+        }
+    }
+    volume
+}
+
+#[test]
+fn map_lost_together_with_the_reverse_map_is_rebuilt_if_loss_is_allowed() {
+    let file = tree_file();
+    let volume = volume_without_map_and_reverse_map(&file);
+    let repaired = volume.repair(true);
+    let report = report(&*repaired.device);
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(report.is_clean(), "{findings:#?} {:?}", repaired.rules());
+    let losses = repaired.rehearsed.actions.iter().flat_map(|action| &action.loses);
+    let losers: BTreeSet<_> = losses.map(|loss| loss.inode).collect();
+    assert_eq!(losers, BTreeSet::from([Some(file.number)]));
+}
+
+#[test]
+fn map_lost_together_with_the_reverse_map_keeps_its_blocks_if_loss_is_not_allowed() {
+    let file = tree_file();
+    let volume = volume_without_map_and_reverse_map(&file);
+    let repaired = volume.repair(false);
+    let left = report(&*repaired.device);
+    assert!(!left.is_clean());
+    let crosslinked = left.findings.iter().find(|finding| finding.code == Code::SpaceCrosslinked);
+    assert!(crosslinked.is_none(), "{crosslinked:?}");
 }
 
 #[test]
