@@ -31,7 +31,7 @@ pub use directory::{DirectoryEvidence, FoundName};
 pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
 pub use inode::{Absence, InodeEvidence, InodeState};
 pub use records::GroupRecords;
-pub use superblock::{SuperblockEvidence, SuperblockSource, find_superblock};
+pub use superblock::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
 pub use sweep::{FoundBlock, Sighting, Sweep, SweepProgress, sweep};
 pub use symlink::LinkEvidence;
 pub use volume::{ByteRange, Damage, Evidence, Trust};
