@@ -192,7 +192,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads one block of an attribute fork. Returns whether the block names the inode as its owner.
+    /// Reads one block of an attribute fork. Returns whether the block names the inode as its
+    /// owner.
     fn fork_block(
         &self,
         owner: InodeNumber,

@@ -186,8 +186,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads one directory block, which may consist of several filesystem blocks. Returns whether it
-    /// is a sound block of the directory.
+    /// Reads one directory block, which may consist of several filesystem blocks. Returns whether
+    /// it is a sound block of the directory.
     fn data_block(
         &self,
         owner: InodeNumber,

@@ -7,8 +7,8 @@
 //! the useful reads of all forks. Damaged forks can map the same blocks many times: one million
 //! directories the same thousand blocks, or one directory one block a million times. A read that
 //! finds no sound block of its owner, or a block that the fork has read before, is wasted. The run
-//! has a budget for those. Once it is spent, each fork ends after [`FREE_WASTE`] of them, so a sound
-//! fork is still read whole.
+//! has a budget for those. Once it is spent, each fork ends after [`FREE_WASTE`] of them, so a
+//! sound fork is still read whole.
 
 use std::cell::Cell;
 use std::collections::HashSet;

@@ -306,8 +306,8 @@ impl Survey<'_, '_> {
         let inventory = &self.inventory;
         self.strays.retain(|owner, _| !inventory.has(*owner, Mark::Readable));
         if !self.claims.is_examined() {
-            let note = "blocks of two files were not looked for: the volume is too large, or its files \
-                        claim its blocks many times";
+            let note = "blocks of two files were not looked for: the volume is too large, or its \
+                        files claim its blocks many times";
             self.notes.push(note.to_owned());
         }
         Ok(())
