@@ -9,6 +9,7 @@ use xfs_format::attr::{
 };
 use xfs_format::dabtree;
 use xfs_format::directory::name_hash;
+use xfs_format::extent::FILE_BLOCK_LIMIT;
 use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind};
 use xfs_format::parent::Parent;
 use xfs_format::{
@@ -17,6 +18,7 @@ use xfs_format::{
 
 use crate::fork::{FileRange, ForkEvidence};
 use crate::inode::InodeEvidence;
+use crate::sweep::BlockIdentity;
 use crate::volume::{Damage, Evidence, Trust};
 
 /// The most blocks of one attribute fork that are read.
@@ -90,6 +92,16 @@ impl AttributeEvidence {
         self.damages.is_empty() && self.missing.is_empty() && self.map.is_whole()
     }
 
+    /// Notes a range that is missing. A range that continues the last one is joined to it.
+    fn miss(&mut self, range: FileRange) {
+        match self.missing.last_mut() {
+            Some(last) if last.start <= range.start && range.start <= last.end => {
+                last.end = last.end.max(range.end);
+            }
+            _ => self.missing.push(range),
+        }
+    }
+
     fn damage(&mut self, damage: impl Into<Damage>) {
         if self.damages.len() < MOST_DAMAGES {
             self.damages.push(damage.into());
@@ -159,37 +171,58 @@ impl Evidence<'_> {
         found.map = self.extents(inode, ForkKind::Attr);
         found.missing.clone_from(&found.map.missing);
         let mut budget = MOST_BLOCKS;
+        let mut reads = self.fork_reads();
         for extent in found.map.extents.clone() {
             for index in 0..u64::from(extent.length_blocks) {
-                let Some(left) = budget.checked_sub(1) else {
-                    return found.damage(Damage::OverBudget { budget: MOST_BLOCKS });
+                let block = FileBlock(extent.file_block.0 + index);
+                let start = FsBlock(extent.start.0 + index);
+                let left = budget.checked_sub(1).filter(|_| !reads.is_over());
+                let Some(left) = left else {
+                    found.miss(FileRange { start: block, end: FileBlock(FILE_BLOCK_LIMIT) });
+                    return found.damage(Damage::OverBudget { budget: MOST_BLOCKS - budget });
                 };
                 budget = left;
-                let block = FileBlock(extent.file_block.0 + index);
-                match self.read_block(FsBlock(extent.start.0 + index)) {
-                    Ok((bytes, at)) => {
-                        let address = StructureAddress::Attr(inode.number, block);
-                        if dabtree::magic(&bytes) == Some(xfs_format::attr::leaf::LEAF_MAGIC) {
-                            let trust = self.judge(BlockKind::Attr, &bytes, at, &mut found.damages);
-                            self.leaf(inode.number, &bytes, LeafPlace { address, trust }, found);
-                        } else if !is_known(&bytes) {
-                            let check = Check::Magic {
-                                found: dabtree::magic(&bytes).unwrap_or_default().into(),
-                                expected: xfs_format::attr::leaf::LEAF_MAGIC.into(),
-                            };
-                            found.damage(Corruption::new(Structure::Attr, address, check));
-                            let end = FileBlock(block.0 + 1);
-                            found.missing.push(FileRange { start: block, end });
-                        }
-                    }
-                    Err(damage) => {
-                        found.damage(damage);
-                        let end = FileBlock(block.0 + 1);
-                        found.missing.push(FileRange { start: block, end });
-                    }
+                if !reads.is_first(start) {
+                    found.miss(FileRange { start: block, end: FileBlock(block.0 + 1) });
+                    found.damage(Damage::Repeated { block: start });
+                } else if !self.fork_block(inode.number, block, start, found) {
+                    reads.waste();
                 }
             }
         }
+    }
+
+    /// Reads one block of an attribute fork. Returns whether the block names the inode as its
+    /// owner.
+    fn fork_block(
+        &self,
+        owner: InodeNumber,
+        block: FileBlock,
+        start: FsBlock,
+        found: &mut AttributeEvidence,
+    ) -> bool {
+        let whole = FileRange { start: block, end: FileBlock(block.0 + 1) };
+        let (bytes, at) = match self.read_block(start) {
+            Ok(read) => read,
+            Err(damage) => {
+                found.damage(damage);
+                found.miss(whole);
+                return false;
+            }
+        };
+        let address = StructureAddress::Attr(owner, block);
+        if dabtree::magic(&bytes) == Some(xfs_format::attr::leaf::LEAF_MAGIC) {
+            let trust = self.judge(BlockKind::Attr, &bytes, at, &mut found.damages);
+            self.leaf(owner, &bytes, LeafPlace { address, trust }, found);
+        } else if !is_known(&bytes) {
+            let check = Check::Magic {
+                found: dabtree::magic(&bytes).unwrap_or_default().into(),
+                expected: xfs_format::attr::leaf::LEAF_MAGIC.into(),
+            };
+            found.damage(Corruption::new(Structure::Attr, address, check));
+            found.miss(whole);
+        }
+        BlockIdentity::of(&bytes).is_some_and(|identity| identity.owner() == owner.0)
     }
 
     fn leaf(

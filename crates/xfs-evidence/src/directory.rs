@@ -68,6 +68,16 @@ impl DirectoryEvidence {
         }
     }
 
+    /// Notes a range that is missing. A range that continues the last one is joined to it.
+    fn miss(&mut self, range: FileRange) {
+        match self.missing.last_mut() {
+            Some(last) if last.start <= range.start && range.start <= last.end => {
+                last.end = last.end.max(range.end);
+            }
+            _ => self.missing.push(range),
+        }
+    }
+
     fn take(&mut self, entry: &Entry<'_>, trust: Trust) {
         match entry.name {
             b"." => {}
@@ -106,6 +116,7 @@ impl Evidence<'_> {
         let limit = index_start(self.geometry()).0;
         found.missing =
             found.map.missing.iter().copied().filter(|range| range.start.0 < limit).collect();
+        let mut reads = self.fork_reads();
         let mut next = 0;
         for extent in found.map.extents.clone() {
             let mut block = extent.file_block.0.max(next).next_multiple_of(step);
@@ -117,7 +128,19 @@ impl Evidence<'_> {
                 );
             }
             while block < extent.end().0.min(limit) {
-                self.data_block(inode.number, FileBlock(block), &mut found);
+                if reads.is_over() {
+                    found.miss(FileRange { start: FileBlock(block), end: FileBlock(limit) });
+                    found.damage(Damage::OverBudget { budget: reads.wasted() });
+                    found.names.sort_by_key(|name| name.cookie);
+                    return found;
+                }
+                let first = extent.start.0 + (block - extent.file_block.0);
+                if !reads.is_first(FsBlock(first)) {
+                    found.miss(FileRange { start: FileBlock(block), end: FileBlock(block + step) });
+                    found.damage(Damage::Repeated { block: FsBlock(first) });
+                } else if !self.data_block(inode.number, FileBlock(block), &mut found) {
+                    reads.waste();
+                }
                 block += step;
             }
             next = block.max(next);
@@ -131,9 +154,11 @@ impl Evidence<'_> {
         let size = inode.any_core().map_or(0, |core| core.size);
         let end = FileBlock(size.div_ceil(u64::from(self.geometry().block_size)).min(gap.end.0));
         // Data blocks without entries are punched out of a directory, so a gap is no damage.
-        let is_known = found.missing.iter().any(|range| range.start < end && range.end > gap.start);
+        let missing = &found.map.missing;
+        let first = missing.partition_point(|range| range.end <= gap.start);
+        let is_known = missing.get(first).is_some_and(|range| range.start < end);
         if end > gap.start && is_known {
-            found.missing.push(FileRange { start: gap.start, end });
+            found.miss(FileRange { start: gap.start, end });
         }
     }
 
@@ -161,8 +186,14 @@ impl Evidence<'_> {
         }
     }
 
-    /// Reads one directory block, which may consist of several filesystem blocks.
-    fn data_block(&self, owner: InodeNumber, block: FileBlock, found: &mut DirectoryEvidence) {
+    /// Reads one directory block, which may consist of several filesystem blocks. Returns whether
+    /// it is a sound block of the directory.
+    fn data_block(
+        &self,
+        owner: InodeNumber,
+        block: FileBlock,
+        found: &mut DirectoryEvidence,
+    ) -> bool {
         let count = 1_u64 << self.geometry().directory_block_log;
         let whole = FileRange { start: block, end: FileBlock(block.0 + count) };
         let mut bytes = Vec::new();
@@ -177,15 +208,15 @@ impl Evidence<'_> {
                 }
                 Some(Err(damage)) => {
                     found.damage(damage);
-                    found.missing.push(whole);
+                    found.miss(whole);
                     // The parts that can be read still hold entries.
                     bytes.resize(bytes.len() + self.geometry().block_size as usize, 0);
                 }
                 None => bytes.resize(bytes.len() + self.geometry().block_size as usize, 0),
             }
         }
-        let Some(at) = first else { return };
-        self.take_block(owner, block, FoundBytes { bytes: &bytes, at }, found);
+        let Some(at) = first else { return false };
+        self.take_block(owner, block, FoundBytes { bytes: &bytes, at }, found)
     }
 
     fn take_block(
@@ -194,7 +225,7 @@ impl Evidence<'_> {
         block: FileBlock,
         read: FoundBytes<'_>,
         found: &mut DirectoryEvidence,
-    ) {
+    ) -> bool {
         let FoundBytes { bytes, at } = read;
         let whole = FileRange {
             start: block,
@@ -209,21 +240,23 @@ impl Evidence<'_> {
         if let (Some(other), Some(Trust::Sound)) = (foreign, trust) {
             let check = Check::ForeignOwner { found: other.0, expected: owner.0 };
             found.damage(Corruption::new(Structure::Directory, address, check));
-            found.missing.push(whole);
-            return;
+            found.miss(whole);
+            return false;
         }
         match (trust, decoded) {
             (Some(Trust::Sound), Some(data)) => {
                 for entry in data.entries().map_while(Result::ok) {
                     found.take(&entry, Trust::Sound);
                 }
+                true
             }
             _ => {
                 damages.into_iter().for_each(|damage| found.damage(damage));
-                found.missing.push(whole);
+                found.miss(whole);
                 if let Some(Trust::Doubtful) = trust {
                     self.search(bytes, start, |entry| found.take(entry, Trust::Doubtful));
                 }
+                false
             }
         }
     }

@@ -6,6 +6,8 @@
 //! The walk ignores sibling pointers. A block of the tree is believed if its parent points to it
 //! and it carries the inode as its owner, whatever its neighbours say.
 
+mod fill;
+
 use std::collections::HashSet;
 
 use xfs_format::btree::{BtreeBlock, BtreeKind};
@@ -37,15 +39,6 @@ pub struct FileRange {
     pub end: FileBlock,
 }
 
-impl FileRange {
-    /// Returns the parts of the range outside of `start..end`.
-    fn without(self, start: FileBlock, end: FileBlock) -> impl Iterator<Item = Self> {
-        let before = Self { start: self.start, end: self.end.min(start) };
-        let after = Self { start: self.start.max(end), end: self.end };
-        [before, after].into_iter().filter(|range| range.start < range.end)
-    }
-}
-
 /// The map of a fork, as far as it could be read.
 #[derive(Clone, Debug, Default)]
 pub struct ForkEvidence {
@@ -75,47 +68,6 @@ impl ForkEvidence {
     pub fn find(&self, block: FileBlock) -> Option<&Extent> {
         let next = self.extents.partition_point(|extent| extent.end() <= block);
         self.extents.get(next).filter(|extent| extent.file_block <= block)
-    }
-
-    /// Adds extents from another source, as far as they map blocks that no extent maps yet. The
-    /// blocks that they map are no longer missing.
-    pub fn fill(&mut self, more: &[Extent]) {
-        for extent in more {
-            for part in self.uncovered(extent) {
-                let at = self.extents.partition_point(|other| other.file_block < part.file_block);
-                self.extents.insert(at, part);
-                self.missing = std::mem::take(&mut self.missing)
-                    .into_iter()
-                    .flat_map(|range| range.without(part.file_block, part.end()))
-                    .collect();
-            }
-        }
-    }
-
-    /// Returns the parts of an extent that no extent of the map covers.
-    fn uncovered(&self, extent: &Extent) -> Vec<Extent> {
-        let mut parts = Vec::new();
-        let mut next = extent.file_block;
-        let first = self.extents.partition_point(|other| other.end() <= extent.file_block);
-        let ends = self.extents.iter().skip(first).map(|other| (other.file_block, other.end()));
-        for (start, end) in ends.chain([(extent.end(), extent.end())]) {
-            let stop = start.min(extent.end());
-            if stop > next {
-                let skipped = next.0 - extent.file_block.0;
-                parts.push(Extent {
-                    file_block: next,
-                    start: FsBlock(extent.start.0 + skipped),
-                    length_blocks: u32::try_from(stop.0 - next.0)
-                        .expect("a part is no longer than the extent"),
-                    unwritten: extent.unwritten,
-                });
-            }
-            next = next.max(end);
-            if start >= extent.end() {
-                break;
-            }
-        }
-        parts
     }
 
     fn damage(&mut self, damage: impl Into<Damage>) {

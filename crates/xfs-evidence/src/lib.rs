@@ -13,7 +13,8 @@
 //!
 //! - **E1** Nothing is written.
 //! - **E2** A damage never ends a read: the rest of the structure is read and returned.
-//! - **E3** Every loop over pointers has a budget. A budget that is used up is a damage.
+//! - **E3** Every loop over pointers has a budget. A budget that is used up is a damage. Forks that
+//!   map the blocks of others share one budget for all reads of an [`Evidence`].
 //! - **E4** Memory for a result grows only with blocks that were read.
 
 mod attributes;
@@ -25,13 +26,14 @@ mod superblock;
 mod sweep;
 mod symlink;
 mod volume;
+mod waste;
 
 pub use attributes::{AttributeEvidence, FoundAttribute, FoundParent, FoundValue};
 pub use directory::{DirectoryEvidence, FoundName};
 pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
 pub use inode::{Absence, InodeEvidence, InodeState};
 pub use records::GroupRecords;
-pub use superblock::{SuperblockEvidence, SuperblockSource, find_superblock};
+pub use superblock::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
 pub use sweep::{FoundBlock, Sighting, Sweep, SweepProgress, sweep};
 pub use symlink::LinkEvidence;
 pub use volume::{ByteRange, Damage, Evidence, Trust};

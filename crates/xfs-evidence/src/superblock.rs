@@ -1,17 +1,22 @@
 //! The superblock of a volume whose first sector may be damaged.
 //!
 //! Owns: finding the copies, and building one superblock from all of them. Does **not** own: the
-//! checks of one superblock.
+//! checks of one superblock, and the headers of groups that agree with one.
 //!
 //! ```text
-//! primary sound ─→ a copy agrees, or none can be read ─→ the primary
-//!     │ no             │ no
-//!     └────────────────┴─→ copies at likely distances, else the first one on the device
-//!                              ├─→ the sizes that most copies state, the rest from the primary
-//!                              └─ none ─→ the sizes by the headers of groups and by inodes
+//! primary sound ─→ a copy agrees, none can be read, or more groups agree than with any copy
+//!     │ no             │ no                 └─→ the primary
+//!     └────────────────┴─→ copies where the primary puts them, else by a search
+//!                              ├─→ the sizes that most groups state, then those of most copies
+//!                              └─ no group agrees ─→ the sizes by the headers of groups and inodes
 //! ```
 
 mod headers;
+mod search;
+mod witnesses;
+
+use std::cmp::Ordering;
+use std::fmt;
 
 use xfs_device::BlockDevice;
 use xfs_format::features::{IncompatFeatures, VersionFlags};
@@ -19,18 +24,15 @@ use xfs_format::superblock::{SUPERBLOCK_MAGIC, SuperblockError, seal};
 use xfs_format::{DiskAddr, StructureAddress, Superblock, SuperblockDisk};
 use zerocopy::{FromBytes, IntoBytes};
 
+use witnesses::Witnesses;
+
 /// The longest sector, in bytes.
 const MAX_SECTOR_BYTES: usize = 32 << 10;
-/// The shortest group, in bytes.
-const MIN_GROUP_BYTES: u64 = 16 << 20;
-/// The most groups that are tried as the number of groups of the device.
-const MOST_DIVISIONS: u64 = 2048;
 /// The most copies that are read.
 const MOST_COPIES: u32 = 4096;
-/// Length of one read of the search, in bytes.
-const SEARCH_BYTES: usize = 1 << 20;
-/// Groups start at multiples of the smallest block, in bytes.
-const SEARCH_STEP: usize = 1024;
+/// The most copies with different sizes that take part in a vote. Copies that differ are few,
+/// because a copy is read only if its checksum is right.
+const MOST_VERSIONS: usize = 64;
 
 /// A superblock, and where it comes from.
 #[derive(Clone, Debug)]
@@ -41,6 +43,34 @@ pub struct SuperblockEvidence {
     pub sector: Vec<u8>,
     /// The source of the sizes.
     pub source: SuperblockSource,
+    /// The reason why the superblock may not belong to this volume. A program that only reads can
+    /// use it; one that writes by it can destroy a volume.
+    pub doubt: Option<SuperblockDoubt>,
+}
+
+/// A reason why a superblock that was found may not belong to the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuperblockDoubt {
+    /// Too few groups have headers that agree with the sizes and the UUID of the superblock.
+    FewGroups {
+        /// Number of groups that agree.
+        agreeing: u32,
+        /// Number of groups whose headers were read.
+        of: u32,
+    },
+    /// Copies of another volume agree with the groups as well, and the first group names neither.
+    Rival,
+}
+
+impl fmt::Display for SuperblockDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FewGroups { agreeing, of } => {
+                write!(f, "only {agreeing} of {of} allocation groups agree with it")
+            }
+            Self::Rival => f.write_str("the device holds superblocks of two volumes"),
+        }
+    }
 }
 
 /// The source of a superblock.
@@ -67,11 +97,26 @@ struct Copy {
     superblock: Superblock,
 }
 
+impl Copy {
+    /// Returns whether byte `at` is the start of a later group by the sizes of the copy itself.
+    fn is_in_its_place(&self, at: u64) -> bool {
+        let geometry = &self.superblock.geometry;
+        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+        let is_start = at.checked_rem(group_bytes) == Some(0);
+        let group = at.checked_div(group_bytes);
+        is_start && group.is_some_and(|group| group > 0 && group < geometry.ag_count.into())
+    }
+}
+
 /// Finds the superblock of the volume on `device`.
 ///
-/// The search for copies can read the whole device, if the primary is damaged and no copy lies
-/// where mkfs.xfs would have put it. Returns `None` if there is no superblock that passes its
-/// checks.
+/// The search for copies can read the whole device: if the primary is damaged, and no copy lies
+/// where mkfs.xfs would have put it or the headers of the first group are damaged too. Returns
+/// `None` if there is no superblock that passes its checks.
+///
+/// A copy counts only at a group start by its own sizes, because a file can hold a whole volume.
+/// Sizes that more groups state win over those that more copies state, because a growth that was
+/// cut off leaves old copies.
 ///
 /// # Errors
 ///
@@ -83,7 +128,7 @@ pub fn find_superblock(
     let primary = match read_copy(device, 0) {
         // The version is checked before the checksum, so a damaged version looks like an old one.
         Err(error @ SuperblockError::Unsupported(_))
-            if likely_places(device).all(|at| read_copy(device, at).is_err()) =>
+            if search::likely_places(device).all(|at| read_copy(device, at).is_err()) =>
         {
             return Err(error);
         }
@@ -98,18 +143,45 @@ pub fn find_superblock(
             return Ok(build(device, primary, SuperblockSource::Primary));
         }
     }
-    let copies = search(device, primary.as_ref());
-    let Some((best, agreeing)) = vote(&copies) else {
-        let built = primary.and_then(|copy| build(device, &copy, SuperblockSource::Primary));
-        let by_headers = || finish(headers::find(device)?, SuperblockSource::GroupHeaders);
-        return Ok(built.or_else(by_headers));
-    };
+    Ok(by_copies(device, primary))
+}
+
+/// Builds the superblock from the copies, or from `primary`, which no copy agrees with, or from the
+/// headers of groups.
+fn by_copies(device: &dyn BlockDevice, primary: Option<Copy>) -> Option<SuperblockEvidence> {
+    let (copies, has_rival) = search(device, primary.as_ref());
+    let best = vote(device, &copies);
+    if let Some(primary) = primary.as_ref() {
+        let own = Witnesses::of(device, &primary.superblock.geometry);
+        let uuid = primary.superblock.geometry.meta_uuid;
+        let loses_to_primary = |best: &Elected<'_>| match own.compare(&best.witnesses) {
+            Ordering::Less => false,
+            Ordering::Equal => best.copy.superblock.geometry.meta_uuid != uuid,
+            Ordering::Greater => true,
+        };
+        if best.as_ref().is_none_or(loses_to_primary) {
+            return build(device, primary, SuperblockSource::Primary)
+                .or_else(|| finish(headers::find(device)?, SuperblockSource::GroupHeaders));
+        }
+    }
+    let by_headers = || finish(headers::find(device)?, SuperblockSource::GroupHeaders);
+    let Some(Elected { copy, agreeing, witnesses }) = best else { return by_headers() };
+    if witnesses.agreeing == 0
+        && let Some(found) = by_headers()
+    {
+        return Some(found);
+    }
     let found = u32::try_from(copies.len()).expect("at most MOST_COPIES are read");
-    let mut best = best.clone();
+    let mut best = copy.clone();
     let root = root_of(&copies, primary.as_ref());
     best.disk.root_inode = root.into();
     place_realtime_inodes(&mut best.disk, root);
-    Ok(build(device, &best, SuperblockSource::Copies { agreeing, found }))
+    let Witnesses { agreeing: groups, of, .. } = witnesses;
+    let few = SuperblockDoubt::FewGroups { agreeing: groups, of };
+    let doubt =
+        if witnesses.is_half() { has_rival.then_some(SuperblockDoubt::Rival) } else { Some(few) };
+    let built = build(device, &best, SuperblockSource::Copies { agreeing, found })?;
+    Some(SuperblockEvidence { doubt, ..built })
 }
 
 /// Returns whether no copy can be expected: there is one group, or the device is cut short.
@@ -147,51 +219,18 @@ fn copies_of(device: &dyn BlockDevice, superblock: &Superblock) -> Vec<Copy> {
         .collect()
 }
 
-/// Finds copies on the device: where the primary's sizes put them, where a division of the device
-/// into equal groups puts them, and else at the first place that holds one.
-fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> Vec<Copy> {
+/// Finds the copies of one volume on the device: where the primary's sizes put them, and else by a
+/// search. Returns them, and whether another volume has as good a claim.
+fn search(device: &dyn BlockDevice, primary: Option<&Copy>) -> (Vec<Copy>, bool) {
     let by_primary = primary.map(|copy| copies_of(device, &copy.superblock));
     if let Some(copies) = by_primary.filter(|copies| !copies.is_empty()) {
-        return copies;
+        return (copies, false);
     }
-    let first = likely_places(device).find_map(|at| read_copy(device, at).ok());
-    let first = first.or_else(|| search_device(device));
-    first.map_or_else(Vec::new, |copy| {
-        let copies = copies_of(device, &copy.superblock);
-        if copies.is_empty() { vec![copy] } else { copies }
-    })
-}
-
-/// Returns the places of the second group if the device has 2, 3, … equal groups, for each size of
-/// a block.
-fn likely_places(device: &dyn BlockDevice) -> impl Iterator<Item = u64> + use<> {
-    let length = device.length_bytes();
-    let most = (length / MIN_GROUP_BYTES).min(MOST_DIVISIONS);
-    (2..=most).flat_map(move |count| {
-        [4096_u64, 1024, 2048, 8192, 16384, 32768, 65536]
-            .map(move |block| (length / block).div_ceil(count) * block)
-    })
-}
-
-/// Reads the device in order, up to the first copy.
-fn search_device(device: &dyn BlockDevice) -> Option<Copy> {
-    let mut buffer = vec![0; SEARCH_BYTES];
-    let mut at = MIN_GROUP_BYTES;
-    while at < device.length_bytes() {
-        let left = device.length_bytes() - at;
-        let count = usize::try_from(left).map_or(SEARCH_BYTES, |left| left.min(SEARCH_BYTES));
-        let piece = buffer.get_mut(..count).expect("a piece is no longer than the buffer");
-        if device.read_at(piece, at).is_ok() {
-            let places = piece.chunks(SEARCH_STEP).zip((at..).step_by(SEARCH_STEP));
-            let is_one = |bytes: &[u8]| bytes.starts_with(&SUPERBLOCK_MAGIC.to_be_bytes());
-            let mut found = places.filter(|(bytes, _)| is_one(bytes));
-            if let Some(copy) = found.find_map(|(_, at)| read_copy(device, at).ok()) {
-                return Some(copy);
-            }
-        }
-        at += count as u64;
-    }
-    None
+    let Some(search::Found { copy, has_rival }) = search::find(device) else {
+        return (Vec::new(), false);
+    };
+    let copies = copies_of(device, &copy.superblock);
+    (if copies.is_empty() { vec![copy] } else { copies }, has_rival)
 }
 
 /// Returns the fields of a superblock that all copies of a volume share. The other fields are
@@ -223,20 +262,33 @@ fn key(disk: &SuperblockDisk) -> SuperblockDisk {
     }
 }
 
-/// Returns the copy whose shared fields most copies have, and their number. The first wins a tie.
-fn vote(copies: &[Copy]) -> Option<(&Copy, u32)> {
-    let mut best: Option<(&Copy, u32)> = None;
-    // Copies that differ are few: a copy is read only if its checksum is right.
-    for copy in copies.iter().take(64) {
+/// The copy that won a vote.
+struct Elected<'a> {
+    copy: &'a Copy,
+    /// Number of copies with the same shared fields.
+    agreeing: u32,
+    witnesses: Witnesses,
+}
+
+/// Returns the copy whose shared fields most groups agree with. The number of copies with the same
+/// fields decides a tie, and then the first copy wins.
+fn vote<'a>(device: &dyn BlockDevice, copies: &'a [Copy]) -> Option<Elected<'a>> {
+    let mut versions: Vec<Elected<'a>> = Vec::new();
+    for copy in copies {
         let wanted = key(&copy.disk);
-        let agreeing =
-            copies.iter().filter(|other| key(&other.disk).as_bytes() == wanted.as_bytes()).count();
-        let agreeing = u32::try_from(agreeing).expect("at most MOST_COPIES are read");
-        if best.is_none_or(|(_, most)| agreeing > most) {
-            best = Some((copy, agreeing));
+        let is_same =
+            |known: &&mut Elected<'_>| key(&known.copy.disk).as_bytes() == wanted.as_bytes();
+        if let Some(known) = versions.iter_mut().find(is_same) {
+            known.agreeing += 1;
+        } else if versions.len() < MOST_VERSIONS {
+            let witnesses = Witnesses::of(device, &copy.superblock.geometry);
+            versions.push(Elected { copy, agreeing: 1, witnesses });
         }
     }
-    best
+    // `max_by` returns the last of equal elements.
+    versions.into_iter().rev().max_by(|one, other| {
+        one.witnesses.compare(&other.witnesses).then(one.agreeing.cmp(&other.agreeing))
+    })
 }
 
 /// Returns the root inode that most superblocks state. mkfs.xfs writes it into few copies, and all
@@ -301,5 +353,5 @@ fn finish(disk: SuperblockDisk, source: SuperblockSource) -> Option<SuperblockEv
     disk.write_to_prefix(&mut sector).ok()?;
     seal(&mut sector);
     let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).ok()?;
-    Some(SuperblockEvidence { superblock, sector, source })
+    Some(SuperblockEvidence { superblock, sector, source, doubt: None })
 }

@@ -237,6 +237,11 @@ impl BlockIdentity {
         Some(Self::new(what, owner, at, disk.uuid, lsn))
     }
 
+    /// Returns the inode that the block names as its owner, or the group for a btree of a group.
+    pub(crate) const fn owner(&self) -> u64 {
+        self.owner
+    }
+
     /// Returns whether the block carries its own address or the volume's UUID. A block that was
     /// damaged in one of the two is still itself.
     pub(crate) fn is_plausible(&self, at: DiskAddr, uuid: Uuid) -> bool {

@@ -12,6 +12,7 @@ use xfs_format::{
 };
 
 use crate::sweep::BlockIdentity;
+use crate::waste::{ForkReads, WasteBudget};
 
 /// The most unread ranges that are kept. Later ranges are still damages of what needed them.
 const MOST_UNREAD: usize = 1 << 16;
@@ -46,6 +47,11 @@ pub enum Damage {
         /// The error of the device.
         error: String,
     },
+    /// A fork maps a block a second time. It was read once.
+    Repeated {
+        /// The block.
+        block: FsBlock,
+    },
     /// A structure has more blocks or entries than its budget allows. The rest was not read.
     OverBudget {
         /// The budget, in units of the structure.
@@ -60,6 +66,7 @@ impl fmt::Display for Damage {
             Self::Unread { range, error } => {
                 write!(f, "bytes {} to {} cannot be read: {error}", range.start, range.end)
             }
+            Self::Repeated { block } => write!(f, "{block} is mapped a second time"),
             Self::OverBudget { budget } => write!(f, "more than {budget} blocks: reading stopped"),
         }
     }
@@ -78,13 +85,15 @@ pub struct Evidence<'a> {
     device: &'a dyn BlockDevice,
     superblock: &'a Superblock,
     unread: RefCell<Vec<ByteRange>>,
+    waste: WasteBudget,
 }
 
 impl<'a> Evidence<'a> {
     /// Creates a reader of the volume on `device`, whose sizes `superblock` gives.
     #[must_use]
     pub const fn new(device: &'a dyn BlockDevice, superblock: &'a Superblock) -> Self {
-        Self { device, superblock, unread: RefCell::new(Vec::new()) }
+        let waste = WasteBudget::of(&superblock.geometry);
+        Self { device, superblock, unread: RefCell::new(Vec::new()), waste }
     }
 
     /// Returns the device of the volume.
@@ -103,6 +112,11 @@ impl<'a> Evidence<'a> {
     #[must_use]
     pub const fn geometry(&self) -> &'a Geometry {
         &self.superblock.geometry
+    }
+
+    /// Starts the reads of one fork, which share the budget for wasted reads with all forks.
+    pub(crate) fn fork_reads(&self) -> ForkReads<'_> {
+        self.waste.fork()
     }
 
     /// Returns the ranges that the device has refused to read so far, in order and joined.

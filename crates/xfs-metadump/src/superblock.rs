@@ -37,13 +37,18 @@ impl FoundSuperblock {
                 let first_sector = first.get(..size).unwrap_or(&first).to_vec();
                 return Ok(Self { superblock, first_sector, reason: None });
             }
-            Err(SuperblockError::Unsupported(reason)) => return Err(reason.into()),
-            Err(error) => error.to_string(),
+            Err(error) => error,
         };
         let guess = SuperblockDisk::ref_from_prefix(&first).ok();
         let guess = guess
             .map(|(disk, _)| u64::from(disk.ag_blocks.get()) * u64::from(disk.block_size.get()));
         let copy = guess.and_then(|at| copy_at(device, at));
+        let error = match error {
+            // The version is checked before the checksum, so a damaged version looks like an old
+            // one. On an old volume, the copies have the old version too.
+            SuperblockError::Unsupported(reason) if copy.is_none() => return Err(reason.into()),
+            error => error.to_string(),
+        };
         let Some((at, superblock)) =
             copy.map_or_else(|| search(device, progress), |c| Ok(Some(c)))?
         else {

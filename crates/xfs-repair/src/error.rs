@@ -3,6 +3,7 @@
 use std::io;
 
 use xfs_check::Unsupported;
+use xfs_evidence::SuperblockDoubt;
 
 /// The reason why a volume is not repaired.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,15 @@ pub enum RepairError {
     /// No superblock was found, so nothing about the volume is known.
     #[error("no superblock of an XFS v5 volume was found")]
     NoSuperblock,
+    /// No superblock is left. The headers of groups give the sizes, and not the place of the log.
+    #[error(
+        "no superblock is left, only headers of groups: the place of the log is not known; \
+         copy the files with salvage"
+    )]
+    OnlyGroupHeaders,
+    /// A copy of a superblock was found, and it may not be the one of this volume.
+    #[error("the superblock that was found is not certain: {0}; copy the files with salvage")]
+    DoubtfulSuperblock(SuperblockDoubt),
     /// The log is external. Its device would need an undo file of its own.
     #[error("a volume with an external log is not repaired yet")]
     ExternalLog,

@@ -120,7 +120,9 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
 ///
 /// # Errors
 ///
-/// [`RepairError::NoSuperblock`] if there is none, and the error of the device.
+/// [`RepairError::NoSuperblock`] if there is none. [`RepairError::OnlyGroupHeaders`] and
+/// [`RepairError::DoubtfulSuperblock`] if a repair by the found one could destroy the volume. The
+/// error of the device.
 pub(crate) fn find_superblock(
     device: &SharedDevice,
 ) -> Result<(Superblock, Vec<Action>), RepairError> {
@@ -132,17 +134,24 @@ pub(crate) fn find_superblock(
             SuperblockError::Corrupt(_) => RepairError::NoSuperblock,
         })?
         .ok_or(RepairError::NoSuperblock)?;
+    if let Some(doubt) = found.doubt {
+        return Err(RepairError::DoubtfulSuperblock(doubt));
+    }
     let mut actions = Vec::new();
-    if let SuperblockSource::Copies { agreeing, found: copies } = found.source {
-        let mut sector = vec![0; found.sector.len()];
-        // A sector that cannot be read is not known to hold the superblock.
-        let is_read = read_device(&**device, 0, &mut sector).is_ok();
-        if !is_read || sector != found.sector {
-            let written = device.write_at(&found.sector, 0, Durability::Cached);
-            written.map_err(|error| RepairError::Io { offset: 0, error })?;
-            let keeps = format!("the sizes that {agreeing} of {copies} copies state");
-            let place = Place::of_group(AgNumber(0));
-            actions.push(Action::new("superblock.find", place, Vec::new(), keeps));
+    match found.source {
+        SuperblockSource::Primary => {}
+        SuperblockSource::GroupHeaders => return Err(RepairError::OnlyGroupHeaders),
+        SuperblockSource::Copies { agreeing, found: copies } => {
+            let mut sector = vec![0; found.sector.len()];
+            // A sector that cannot be read is not known to hold the superblock.
+            let is_read = read_device(&**device, 0, &mut sector).is_ok();
+            if !is_read || sector != found.sector {
+                let written = device.write_at(&found.sector, 0, Durability::Cached);
+                written.map_err(|error| RepairError::Io { offset: 0, error })?;
+                let keeps = format!("the sizes that {agreeing} of {copies} copies state");
+                let place = Place::of_group(AgNumber(0));
+                actions.push(Action::new("superblock.find", place, Vec::new(), keeps));
+            }
         }
     }
     Ok((found.superblock, actions))

@@ -3,18 +3,32 @@
 //! Owns: two bits for every block of the volume: claimed, and claimed twice. Files that share
 //! blocks by design are not counted. The bits take 1/16384 of the volume with blocks of 4 KiB. A
 //! volume whose bits would take more than 256 MiB is not examined.
+//!
+//! Sound files claim each block once. Damaged ones can claim the same extent a million times, so
+//! the work is bounded: past [`FACTOR`] times the blocks of the volume, nothing more is examined.
 
 use xfs_format::extent::Extent;
 use xfs_format::{FsBlock, Geometry};
 
 /// The most memory for the bits.
 const MOST_BYTES: u64 = 256 << 20;
+/// The number of times that each block of the volume may be claimed, on average. A claim of a long
+/// extent counts once for 64 blocks.
+const FACTOR: u64 = 4;
 
 /// The claims of files on blocks.
 pub(crate) struct Claims {
     /// The bits of the group, one after the other. Empty: the volume is too large.
     once: Vec<u64>,
     twice: Vec<u64>,
+    /// Number of words that claims may still change.
+    left: u64,
+}
+
+/// The bits of an extent in one word.
+struct Part {
+    word: usize,
+    bits: u64,
 }
 
 impl Claims {
@@ -22,26 +36,28 @@ impl Claims {
         let words = geometry.data_blocks.div_ceil(64);
         let words = if words * 16 <= MOST_BYTES { words } else { 0 };
         let words = usize::try_from(words).expect("at most 32 Mi words");
-        Self { once: vec![0; words], twice: vec![0; words] }
+        let left = geometry.data_blocks.saturating_mul(FACTOR);
+        Self { once: vec![0; words], twice: vec![0; words], left }
     }
 
-    /// Returns whether the volume is small enough for the bits.
-    pub(crate) fn is_examined(&self) -> bool {
-        !self.once.is_empty()
+    /// Returns whether the claims are counted. The volume is small enough for the bits, and its
+    /// files do not claim more blocks than it has many times over.
+    pub(crate) const fn is_examined(&self) -> bool {
+        !self.once.is_empty() && self.left > 0
     }
 
     /// Counts the blocks of an extent, which the caller has verified.
     pub(crate) fn claim(&mut self, extent: &Extent, geometry: &Geometry) {
-        let Some(first) = linear(extent.start, geometry) else { return };
-        for block in first..first + u64::from(extent.length_blocks) {
-            let word = usize::try_from(block / 64).unwrap_or(usize::MAX);
-            let bit = 1 << (block % 64);
-            let (Some(once), Some(twice)) = (self.once.get_mut(word), self.twice.get_mut(word))
+        for part in parts(extent, geometry) {
+            let (Some(once), Some(twice)) =
+                (self.once.get_mut(part.word), self.twice.get_mut(part.word))
             else {
                 return;
             };
-            *twice |= *once & bit;
-            *once |= bit;
+            let Some(left) = self.left.checked_sub(1) else { return };
+            self.left = left;
+            *twice |= *once & part.bits;
+            *once |= part.bits;
         }
     }
 
@@ -56,16 +72,75 @@ impl Claims {
     }
 
     fn any(&self, bits: &[u64], extent: &Extent, geometry: &Geometry) -> bool {
-        let Some(first) = linear(extent.start, geometry) else { return false };
-        (first..first + u64::from(extent.length_blocks)).any(|block| {
-            let word = bits.get(usize::try_from(block / 64).unwrap_or(usize::MAX));
-            word.is_some_and(|word| word & (1 << (block % 64)) != 0)
-        })
+        self.is_examined()
+            && parts(extent, geometry)
+                .any(|part| bits.get(part.word).is_some_and(|word| word & part.bits != 0))
     }
+}
+
+/// Returns the words that hold the bits of an extent.
+fn parts(extent: &Extent, geometry: &Geometry) -> impl Iterator<Item = Part> + use<> {
+    let first = linear(extent.start, geometry).unwrap_or(u64::MAX);
+    let end = first.saturating_add(extent.length_blocks.into());
+    // An extent outside of the volume has no words.
+    let words = if first < end { first / 64..end.div_ceil(64) } else { 0..0 };
+    words.map(move |word| {
+        let (start, stop) = (word * 64, word * 64 + 64);
+        let skipped = first.saturating_sub(start);
+        let cut = stop.saturating_sub(end);
+        Part {
+            word: usize::try_from(word).unwrap_or(usize::MAX),
+            bits: (u64::MAX << skipped) & (u64::MAX >> cut),
+        }
+    })
 }
 
 /// Returns the number of a block counted from the start of the device.
 fn linear(block: FsBlock, geometry: &Geometry) -> Option<u64> {
     let (group, block) = geometry.split_block(block)?;
     Some(u64::from(group.0) * u64::from(geometry.ag_blocks) + u64::from(block.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use xfs_format::FileBlock;
+    use xfs_testkit::golden;
+
+    use super::*;
+
+    fn extent(start: u64, length_blocks: u32) -> Extent {
+        Extent { file_block: FileBlock(0), start: FsBlock(start), length_blocks, unwritten: false }
+    }
+
+    #[test]
+    fn blocks_of_two_extents_are_doubled_at_each_offset_in_a_word() {
+        let geometry = golden().geometry();
+        for (start, length) in [(100, 1), (127, 2), (128, 64), (130, 300), (63, 65)] {
+            let mut claims = Claims::new(&geometry);
+            claims.claim(&extent(start, length), &geometry);
+            assert!(!claims.is_doubled(&extent(0, 1000), &geometry));
+            assert!(!claims.is_claimed(&extent(0, start as u32), &geometry));
+            assert!(!claims.is_claimed(&extent(start + u64::from(length), 500), &geometry));
+            let last = extent(start + u64::from(length) - 1, 1);
+            assert!(claims.is_claimed(&last, &geometry));
+            claims.claim(&last, &geometry);
+            assert!(claims.is_doubled(&last, &geometry));
+            assert_eq!(claims.is_doubled(&extent(start, 1), &geometry), length == 1);
+        }
+    }
+
+    #[test]
+    fn claims_past_the_budget_are_not_examined() {
+        let geometry = golden().geometry();
+        let mut claims = Claims::new(&geometry);
+        let whole = extent(0, geometry.ag_blocks);
+        let mut count = 0;
+        while claims.is_examined() {
+            claims.claim(&whole, &geometry);
+            count += 1;
+        }
+        assert_eq!(count, 512);
+        claims.claim(&whole, &geometry);
+        assert!(!claims.is_doubled(&whole, &geometry) && !claims.is_claimed(&whole, &geometry));
+    }
 }

@@ -306,7 +306,9 @@ impl Survey<'_, '_> {
         let inventory = &self.inventory;
         self.strays.retain(|owner, _| !inventory.has(*owner, Mark::Readable));
         if !self.claims.is_examined() {
-            self.notes.push("the volume is too large to look for blocks of two files".to_owned());
+            let note = "blocks of two files were not looked for: the volume is too large, or its \
+                        files claim its blocks many times";
+            self.notes.push(note.to_owned());
         }
         Ok(())
     }

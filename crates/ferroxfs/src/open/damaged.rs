@@ -11,7 +11,7 @@ use xfs_device::{
     BlockDevice, Contents, Durability, FindError, LocatedVolume, OverlayDevice, Selection,
     SharedDevice, WindowDevice,
 };
-use xfs_evidence::{SuperblockEvidence, SuperblockSource, find_superblock};
+use xfs_evidence::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
 use xfs_format::DiskAddr;
 use xfs_format::superblock::SuperblockError;
 
@@ -115,10 +115,12 @@ fn finding_of(damage: &Error, copy: &SuperblockEvidence) -> Finding {
             Finding::new(Code::SbUnreadable, place, error.to_string())
         }
     };
+    let with_doubt = |doubt: SuperblockDoubt| format!(", which are not certain: {doubt}");
+    let doubt = copy.doubt.map_or_else(String::new, with_doubt);
     match copy.source {
         SuperblockSource::Primary => finding,
         SuperblockSource::Copies { agreeing, found } => {
-            finding.expected(format!("the fields of {agreeing} of {found} copies"))
+            finding.expected(format!("the fields of {agreeing} of {found} copies{doubt}"))
         }
         SuperblockSource::GroupHeaders => {
             unreachable!("sizes from group headers were refused before")

@@ -181,9 +181,11 @@ struct Job<'a> {
 impl Job<'_> {
     fn failure(&self, error: RepairError) -> Failure {
         let exit = match &error {
-            RepairError::Unsupported(_) | RepairError::ExternalLog | RepairError::NoSuperblock => {
-                Exit::Refused
-            }
+            RepairError::Unsupported(_)
+            | RepairError::ExternalLog
+            | RepairError::NoSuperblock
+            | RepairError::OnlyGroupHeaders
+            | RepairError::DoubtfulSuperblock(_) => Exit::Refused,
             RepairError::Log(_) => Exit::LogDirty,
             RepairError::NoSpace { .. } => Exit::Corrupt,
             _ => Exit::Failed,

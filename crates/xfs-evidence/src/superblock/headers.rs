@@ -32,6 +32,8 @@ const AGF_CRC: usize = 216;
 const INODE_SEARCH_BYTES: u64 = 256 << 20;
 /// The most headers that are used.
 const MOST_HEADERS: usize = 4096;
+/// The most headers whose volume is tried.
+const MOST_TRIED: usize = 64;
 /// The shortest log, in blocks. The place of the log is not known.
 const LOG_BLOCKS: u32 = 512;
 /// The size of an extent of the realtime device that mkfs.xfs chooses, in bytes.
@@ -63,11 +65,15 @@ struct Sizes {
 /// left. Its root inode is not set.
 pub(super) fn find(device: &dyn BlockDevice) -> Option<SuperblockDisk> {
     let headers = search(device);
-    let first = headers.first()?;
-    let of_volume: Vec<&Headers> =
-        headers.iter().filter(|other| other.agf.uuid == first.agf.uuid).collect();
-    let sizes = sizes(device, &of_volume)?;
-    Some(build(first, &sizes))
+    let is_start = |group: &&Headers| group.start == 0 && group.agf.group.get() == 0;
+    let first_group = headers.iter().find(is_start);
+    // The first group belongs to the volume. Other headers can lie in a file that holds a volume.
+    first_group.into_iter().chain(&headers).take(MOST_TRIED).find_map(|first| {
+        let of_volume: Vec<&Headers> =
+            headers.iter().filter(|other| other.agf.uuid == first.agf.uuid).collect();
+        let sizes = sizes(device, &of_volume)?;
+        Some(build(of_volume.first()?, &sizes))
+    })
 }
 
 /// Reads the device in order and collects the headers of groups.
@@ -118,6 +124,9 @@ fn sizes(device: &dyn BlockDevice, headers: &[&Headers]) -> Option<Sizes> {
         None if number(first) > 0 => first.start / number(first),
         None => u64::from(first.agf.length.get()) * u64::from(block_bytes),
     };
+    if first.start != number(first).checked_mul(ag_bytes)? {
+        return None;
+    }
     let ag_blocks = u32::try_from(ag_bytes / u64::from(block_bytes)).ok()?;
     let last = headers.iter().max_by_key(|group| number(group))?;
     let before = number(last) * u64::from(ag_blocks);

@@ -5,6 +5,7 @@
     reason = "a test that fails here has failed"
 )]
 
+mod aliased;
 mod damage;
 mod deleted;
 mod sound;

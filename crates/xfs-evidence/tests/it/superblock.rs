@@ -1,8 +1,8 @@
 //! The superblock is found although the first sector is damaged.
 
-use xfs_evidence::{SuperblockSource, find_superblock};
-use xfs_format::{BlockKind, DiskAddr};
-use xfs_testkit::golden;
+use xfs_evidence::{SuperblockDoubt, SuperblockSource, find_superblock};
+use xfs_format::{AgNumber, BlockKind, DiskAddr, Lsn};
+use xfs_testkit::{Image, golden};
 
 use crate::support::superblock;
 
@@ -72,4 +72,75 @@ fn volume_without_any_superblock_gets_its_sizes_from_headers() {
 fn device_without_a_superblock_gives_none() {
     let device = xfs_device::MemoryDevice::new(40 << 20);
     assert!(find_superblock(&device).unwrap().is_none());
+}
+
+/// The byte at which a volume begins that lies in a file of the golden image. It is a multiple of
+/// the smallest block, and no group starts there.
+const FOREIGN_START: u64 = 20 << 20;
+
+/// Returns the superblock, AGF and AGI of `group` with another UUID and right checksums.
+fn foreign_headers(image: &Image, group: AgNumber) -> Vec<u8> {
+    let geometry = image.geometry();
+    let mut bytes = image.bytes(geometry.header_disk_addr(group, 0), 3 * 512).unwrap();
+    let kinds = [BlockKind::Superblock, BlockKind::Agf, BlockKind::Agi];
+    for ((sector, kind), uuid) in bytes.chunks_mut(512).zip(kinds).zip([32, 64, 296]) {
+        sector[uuid] ^= 0xff;
+        kind.seal(sector, Lsn(0));
+    }
+    bytes
+}
+
+#[test]
+fn superblock_of_a_volume_inside_a_file_is_not_adopted() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    let second = whole.geometry.header_disk_addr(AgNumber(1), 0);
+    let foreign = foreign_headers(&image, AgNumber(0));
+    image.replace(DiskAddr(FOREIGN_START / 512), &foreign);
+    image.replace(DiskAddr(0), &[0; 512]);
+    image.replace(second, &[0; 512]);
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_eq!(found.source, SuperblockSource::GroupHeaders);
+    assert_eq!(found.superblock.geometry.meta_uuid, whole.geometry.meta_uuid);
+}
+
+#[test]
+fn foreign_copy_at_a_group_start_loses_to_headers_that_name_another_group() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    let second = whole.geometry.header_disk_addr(AgNumber(1), 0);
+    // The stored volume begins where the second group does, so its first superblock lies there.
+    let foreign = foreign_headers(&image, AgNumber(0));
+    image.replace(second, &foreign);
+    image.replace(DiskAddr(0), &[0; 512]);
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_ne!(found.source, SuperblockSource::Copies { agreeing: 1, found: 1 });
+    assert_eq!(found.superblock.geometry.meta_uuid, whole.geometry.meta_uuid);
+}
+
+#[test]
+fn lone_copy_without_any_header_that_agrees_is_doubtful() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    image.replace(DiskAddr(0), &[0; 512]);
+    for group in whole.geometry.groups() {
+        image.replace(whole.geometry.header_disk_addr(group, 1), &[0; 1024]);
+    }
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_eq!(found.doubt, Some(SuperblockDoubt::FewGroups { agreeing: 0, of: 2 }));
+}
+
+#[test]
+fn sound_primary_with_stale_copies_wins_by_the_headers_of_groups() {
+    let mut image = golden();
+    let whole = superblock(&image);
+    let second = whole.geometry.header_disk_addr(AgNumber(1), 0);
+    // A growth that was cut off leaves a copy with fewer blocks.
+    image.edit(second, 512, BlockKind::Superblock, |bytes| {
+        let shorter = whole.geometry.data_blocks - 100;
+        bytes[8..16].copy_from_slice(&shorter.to_be_bytes());
+    });
+    let found = find_superblock(&image).unwrap().unwrap();
+    assert_eq!(found.source, SuperblockSource::Primary);
+    assert_eq!(found.superblock.geometry, whole.geometry);
 }

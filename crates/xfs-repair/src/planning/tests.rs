@@ -2,11 +2,12 @@ use std::io;
 use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
-use xfs_format::superblock;
-use xfs_testkit::{CowDevice, delegate_device, golden};
+use xfs_format::{DiskAddr, superblock};
+use xfs_testkit::{CowDevice, Image, delegate_device, golden};
 
 use super::{PlanOptions, plan_repair};
 use crate::apply::set_needs_repair;
+use crate::error::RepairError;
 use crate::plan::LogOutcome;
 use crate::testing::{CleanLog, bytes, damaged, rehearse_copy};
 
@@ -18,6 +19,32 @@ fn plan_of_a_clean_volume_is_empty() {
     assert!(plan.is_empty() && plan.leaves_clean() && plan.actions.is_empty());
     assert_eq!((plan.log, plan.rounds, plan.findings), (LogOutcome::Clean, 0, 0));
     assert!(device.changed_chunks().is_empty(), "planning wrote to the volume");
+}
+
+/// Returns the golden image with zeros in `count` sectors of each group, from sector `first` of the
+/// group on, and in the first sector of the volume.
+fn without_headers(first: u32, count: usize) -> Image {
+    let mut image = golden();
+    let geometry = image.geometry();
+    image.replace(DiskAddr(0), &[0; 512]);
+    for group in geometry.groups() {
+        image.replace(geometry.header_disk_addr(group, first), &vec![0; count * 512]);
+    }
+    image
+}
+
+#[test]
+fn volume_without_any_superblock_is_refused_by_name() {
+    let device = Arc::new(without_headers(0, 1));
+    let error = plan_repair(device, PlanOptions::new(&CleanLog), &()).map(|_| ()).unwrap_err();
+    assert!(matches!(error, RepairError::OnlyGroupHeaders), "{error}");
+}
+
+#[test]
+fn lone_copy_that_no_group_agrees_with_is_refused() {
+    let device = Arc::new(without_headers(1, 2));
+    let error = plan_repair(device, PlanOptions::new(&CleanLog), &()).map(|_| ()).unwrap_err();
+    assert!(matches!(error, RepairError::DoubtfulSuperblock(_)), "{error}");
 }
 
 /// I1 of `patient`: all changes of the plan go to the overlay.

@@ -92,6 +92,9 @@ impl SalvageImage {
                     .to_owned(),
             ),
         }
+        if let Some(doubt) = found.doubt {
+            note(format!("the superblock may belong to another volume: {doubt}"));
+        }
         match found.superblock.refusal(VolumeAccess::Read) {
             None | Some(Unsupported::NeedsRepair) => {}
             Some(reason) => {

@@ -1,0 +1,123 @@
+//! The search for a copy of a superblock on a device whose first sector does not help.
+//!
+//! Owns: the places that are tried, and the choice between copies of different volumes. Does
+//! **not** own: the vote of the copies of one volume.
+//!
+//! ```text
+//! second groups of equal divisions ─→ a copy at a group start of its own sizes
+//!                                        ├─ first group and half of the groups agree ─→ taken
+//!                                        └─ no ─→ the whole device is read
+//! whole device ─→ the first group decides, else the bytes in groups that agree
+//! ```
+
+use xfs_device::BlockDevice;
+use xfs_format::superblock::SUPERBLOCK_MAGIC;
+
+use super::witnesses::Witnesses;
+use super::{Copy, key, read_copy};
+
+use zerocopy::IntoBytes;
+
+/// The shortest group, in bytes.
+const MIN_GROUP_BYTES: u64 = 16 << 20;
+/// The most groups that are tried as the number of groups of the device.
+const MOST_DIVISIONS: u64 = 2048;
+/// Length of one read of the search, in bytes.
+const SEARCH_BYTES: usize = 1 << 20;
+/// Groups start at multiples of the smallest block, in bytes.
+const SEARCH_STEP: usize = 1024;
+/// The most copies with different contents whose groups are read.
+const MOST_CANDIDATES: usize = 64;
+
+/// The result of the search: a copy, and whether another volume has as good a claim.
+pub(super) struct Found {
+    pub(super) copy: Copy,
+    pub(super) has_rival: bool,
+}
+
+/// A copy with the groups that agree with it.
+struct Candidate {
+    copy: Copy,
+    witnesses: Witnesses,
+}
+
+/// The different copies that the search met.
+#[derive(Default)]
+struct Candidates(Vec<Candidate>);
+
+impl Candidates {
+    /// Takes the copy at byte `at`, if there is one that states a group at this place. Returns
+    /// whether it belongs to the volume without doubt, so that the search can end.
+    fn take(&mut self, device: &dyn BlockDevice, at: u64) -> bool {
+        let Ok(copy) = read_copy(device, at) else { return false };
+        if !copy.is_in_its_place(at) || self.0.len() >= MOST_CANDIDATES {
+            return false;
+        }
+        let own = key(&copy.disk);
+        if self.0.iter().any(|known| key(&known.copy.disk).as_bytes() == own.as_bytes()) {
+            return false;
+        }
+        let witnesses = Witnesses::of(device, &copy.superblock.geometry);
+        let is_certain = witnesses.has_first && witnesses.is_half();
+        self.0.push(Candidate { copy, witnesses });
+        is_certain
+    }
+
+    /// Returns the copy that the groups support most.
+    fn best(mut self) -> Option<Found> {
+        // The sort is stable, so the first of two equal copies stays the first.
+        self.0.sort_by(|one, other| other.witnesses.compare(&one.witnesses));
+        let mut candidates = self.0.into_iter();
+        let best = candidates.next()?;
+        let uuid = best.copy.superblock.geometry.meta_uuid;
+        let has_rival = candidates.any(|other| {
+            let is_other = other.copy.superblock.geometry.meta_uuid != uuid;
+            is_other && other.witnesses.is_half() && !best.witnesses.has_first
+        });
+        Some(Found { copy: best.copy, has_rival })
+    }
+}
+
+/// Finds the copy that the groups on the device support most.
+pub(super) fn find(device: &dyn BlockDevice) -> Option<Found> {
+    let mut candidates = Candidates::default();
+    let is_certain = likely_places(device).any(|at| candidates.take(device, at))
+        || search_device(device, &mut candidates);
+    if is_certain {
+        let last = candidates.0.pop().expect("a certain copy was taken last");
+        return Some(Found { copy: last.copy, has_rival: false });
+    }
+    candidates.best()
+}
+
+/// Returns the places of the second group if the device has 2, 3, … equal groups, for each size of
+/// a block.
+pub(super) fn likely_places(device: &dyn BlockDevice) -> impl Iterator<Item = u64> + use<> {
+    let length = device.length_bytes();
+    let most = (length / MIN_GROUP_BYTES).min(MOST_DIVISIONS);
+    (2..=most).flat_map(move |count| {
+        [4096_u64, 1024, 2048, 8192, 16384, 32768, 65536]
+            .map(move |block| (length / block).div_ceil(count) * block)
+    })
+}
+
+/// Reads the device in order, up to the first copy that is certain. Returns whether there is one.
+fn search_device(device: &dyn BlockDevice, candidates: &mut Candidates) -> bool {
+    let mut buffer = vec![0; SEARCH_BYTES];
+    let mut at = MIN_GROUP_BYTES;
+    while at < device.length_bytes() {
+        let left = device.length_bytes() - at;
+        let count = usize::try_from(left).map_or(SEARCH_BYTES, |left| left.min(SEARCH_BYTES));
+        let piece = buffer.get_mut(..count).expect("a piece is no longer than the buffer");
+        if device.read_at(piece, at).is_ok() {
+            let places = piece.chunks(SEARCH_STEP).zip((at..).step_by(SEARCH_STEP));
+            let is_one = |bytes: &[u8]| bytes.starts_with(&SUPERBLOCK_MAGIC.to_be_bytes());
+            let mut found = places.filter(|(bytes, _)| is_one(bytes));
+            if found.any(|(_, at)| candidates.take(device, at)) {
+                return true;
+            }
+        }
+        at += count as u64;
+    }
+    false
+}

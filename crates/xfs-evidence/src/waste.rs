@@ -1,0 +1,94 @@
+//! The bound on the time of a run: how many blocks of forks are read for nothing.
+//!
+//! Owns: the number of such reads that a run may still do, and the blocks that one fork has read.
+//! Does **not** own: the bounds of one btree or one list.
+//!
+//! A sound block of a directory or attribute fork names one owner, so the blocks of a volume bound
+//! the useful reads of all forks. Damaged forks can map the same blocks many times: one million
+//! directories the same thousand blocks, or one directory one block a million times. A read that
+//! finds no sound block of its owner, or a block that the fork has read before, is wasted. The run
+//! has a budget for those. Once it is spent, each fork ends after [`FREE_WASTE`] of them, so a
+//! sound fork is still read whole.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use xfs_format::{FsBlock, Geometry};
+
+/// The number of times that a run may read each block of the volume for nothing, on average. A
+/// program reads a damaged directory several times.
+const FACTOR: u64 = 16;
+/// The most wasted reads of a run. A sparse image can have any number of blocks.
+const MOST_WASTED: u64 = 1 << 26;
+/// The wasted reads that each fork may do when the budget of the run is spent.
+const FREE_WASTE: u64 = 64;
+
+/// The wasted reads that are left to a run.
+pub(crate) struct WasteBudget {
+    left: Cell<u64>,
+}
+
+impl WasteBudget {
+    /// Creates the budget of a volume.
+    pub(crate) const fn of(geometry: &Geometry) -> Self {
+        let blocks = geometry.data_blocks.saturating_mul(FACTOR);
+        Self { left: Cell::new(if blocks < MOST_WASTED { blocks } else { MOST_WASTED }) }
+    }
+
+    /// Starts the reads of one fork.
+    pub(crate) fn fork(&self) -> ForkReads<'_> {
+        ForkReads { budget: self, wasted: 0, seen: HashSet::new() }
+    }
+}
+
+/// The reads of one fork.
+pub(crate) struct ForkReads<'a> {
+    budget: &'a WasteBudget,
+    wasted: u64,
+    seen: HashSet<FsBlock>,
+}
+
+impl ForkReads<'_> {
+    /// Returns whether the fork may read nothing more.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.wasted >= FREE_WASTE && self.budget.left.get() == 0
+    }
+
+    /// Returns the number of wasted reads of this fork.
+    pub(crate) const fn wasted(&self) -> u64 {
+        self.wasted
+    }
+
+    /// Returns whether the fork reads a block for the first time. A second time is wasted.
+    pub(crate) fn is_first(&mut self, block: FsBlock) -> bool {
+        let is_first = self.seen.insert(block);
+        if !is_first {
+            self.waste();
+        }
+        is_first
+    }
+
+    /// Counts a wasted read.
+    pub(crate) fn waste(&mut self) {
+        self.wasted += 1;
+        self.budget.left.set(self.budget.left.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FREE_WASTE, WasteBudget};
+    use std::cell::Cell;
+    use xfs_format::FsBlock;
+
+    #[test]
+    fn fork_ends_after_its_free_reads_when_the_budget_is_spent() {
+        let budget = WasteBudget { left: Cell::new(3) };
+        let mut first = budget.fork();
+        (0..FREE_WASTE - 1).for_each(|_| first.waste());
+        assert!(budget.left.get() == 0 && !first.is_over());
+        assert!(first.is_first(FsBlock(7)) && !first.is_over());
+        assert!(!first.is_first(FsBlock(7)) && first.is_over());
+        assert!(!budget.fork().is_over());
+    }
+}
