@@ -8,7 +8,7 @@
 //!
 //! | at the destination | the staged file is | and is published by |
 //! |---|---|---|
-//! | nothing | beside it | link(2) |
+//! | nothing | beside it | link(2); rename(2) if another file has taken the name since |
 //! | a file with one name, whose owner, mode and attributes it can get | beside it | rename(2) |
 //! | a file with several names, a foreign file, a mount point | beside it | a copy (space first) |
 //! | a file in a directory where nothing can be created | in `$TMPDIR` | a copy (space first) |
@@ -154,6 +154,19 @@ impl StagedFile {
                 }
                 renamed => Ok(renamed?),
             },
+        }
+    }
+
+    /// Gives the staged file the name of the destination, and never replaces a file.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` if the destination exists, also if another program has created it since this
+    /// file was staged. Otherwise the errors of the host.
+    pub(crate) fn publish_new(mut self) -> io::Result<()> {
+        match self.replaces {
+            Replaces::Nothing => Ok(self.link()?),
+            Replaces::File(_) | Replaces::Contents(_) => Err(Errno::EXIST.into()),
         }
     }
 
