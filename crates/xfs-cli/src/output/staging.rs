@@ -36,6 +36,8 @@ use crate::sandbox::{Reach, Rights};
 
 /// The mode of a new file, before the umask.
 const MODE: Mode = Mode::from_raw_mode(0o666);
+/// The mode of a new file that only its owner may read.
+const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// The number of temporary names to try, because some names may be taken.
 const MOST_NAMES: u32 = 1000;
 const CHUNK_BYTES: usize = 1 << 20;
@@ -69,10 +71,14 @@ enum Replaces {
 impl StagedFile {
     /// Creates a staged file for this destination.
     pub(super) fn make(place: FileDestination) -> io::Result<Self> {
+        Self::make_with(place, MODE)
+    }
+
+    fn make_with(place: FileDestination, mode: Mode) -> io::Result<Self> {
         let FileDestination { directory: directory_path, name, present } = place;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &directory_path, flags, Mode::empty())?;
-        let beside = make_beside(&directory);
+        let beside = make_beside(&directory, mode);
         let is_beside = beside.is_ok();
         let (file, temporary) = match (beside, &present) {
             (Ok(made), _) => made,
@@ -98,8 +104,18 @@ impl StagedFile {
     /// Creates a staged file that will take the name `path`. Returns `None` for a device, and for a
     /// file of which only the contents can be replaced.
     pub(crate) fn of_image(path: &Path) -> io::Result<Option<Self>> {
+        Self::of_image_with(path, MODE)
+    }
+
+    /// Creates a staged file that will take the name `path`, and that only its owner may read. Is
+    /// otherwise the same as [`of_image`](Self::of_image).
+    pub(crate) fn private(path: &Path) -> io::Result<Option<Self>> {
+        Self::of_image_with(path, PRIVATE_MODE)
+    }
+
+    fn of_image_with(path: &Path, mode: Mode) -> io::Result<Option<Self>> {
         let Destination::File(place) = destination::find(path)? else { return Ok(None) };
-        let staged = Self::make(place)?;
+        let staged = Self::make_with(place, mode)?;
         Ok(Some(staged).filter(|staged| !matches!(staged.replaces, Replaces::Contents(_))))
     }
 
@@ -227,9 +243,9 @@ impl Drop for StagedFile {
 
 /// Creates a file in a directory, without a name if the filesystem has unnamed files. Returns the
 /// file and its temporary name, if it has one.
-fn make_beside(directory: &OwnedFd) -> Result<(File, Option<OsString>), Errno> {
+fn make_beside(directory: &OwnedFd, mode: Mode) -> Result<(File, Option<OsString>), Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let unnamed = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, MODE);
+    let unnamed = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, mode);
     // Publishing links the file through this path.
     if let Ok(file) = unnamed
         && by_descriptor(&file).exists()
@@ -237,7 +253,7 @@ fn make_beside(directory: &OwnedFd) -> Result<(File, Option<OsString>), Errno> {
         return Ok((file.into(), None));
     }
     let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    let (file, name) = try_names(|name| rustix::fs::openat(directory, name, flags, MODE))?;
+    let (file, name) = try_names(|name| rustix::fs::openat(directory, name, flags, mode))?;
     Ok((file.into(), Some(name)))
 }
 

@@ -26,7 +26,8 @@ pub(super) struct UndoPlace {
 
 impl UndoPlace {
     /// Creates the undo file at `path`, or beside the image. A file that exists is never
-    /// overwritten: it may be the only way back from an earlier repair.
+    /// overwritten: it may be the only way back from an earlier repair. Only the owner may read the
+    /// file, because it has names, attributes and contents of the volume.
     pub(super) fn open(path: Option<&Path>, image: &Path) -> Result<Self, Failure> {
         let path = match path {
             Some(path) => path.to_owned(),
@@ -36,7 +37,7 @@ impl UndoPlace {
             return Err(exists(&path));
         }
         let failed = |error| Failure::host(path.as_os_str(), &error);
-        let staged = StagedFile::of_image(&path).map_err(failed)?;
+        let staged = StagedFile::private(&path).map_err(failed)?;
         let staged = staged.ok_or_else(|| {
             let shown = names::in_message(path.as_os_str().as_bytes());
             Failure::new(Exit::Failed, format!("{shown}: an undo file must be a regular file"))
