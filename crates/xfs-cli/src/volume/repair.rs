@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ferroxfs::check::Progress;
-use xfs_repair::{PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
+use xfs_repair::{Plan, PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
 
 use self::log::Recovery;
 use self::quarantine::Quarantine;
@@ -60,6 +60,8 @@ struct Apply {
     plan: Option<String>,
     undo: UndoPlace,
     allow_loss: bool,
+    /// Whether a plan that leaves damage is applied too.
+    is_partial_allowed: bool,
     quarantine: Option<Quarantine>,
 }
 
@@ -82,9 +84,9 @@ pub(crate) fn open(
 }
 
 fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
-    let RepairArguments { apply, undo, resume, output, undo_file, allow_loss, quarantine, .. } =
-        arguments;
-    if arguments.plan {
+    let RepairArguments { plan, apply, undo, resume, output, undo_file, .. } = arguments;
+    let RepairArguments { allow_loss, partial, quarantine, .. } = arguments;
+    if plan {
         let output = output::unless_stdout(output);
         let output = output.map(|path| Output::open(&path, [image])).transpose()?;
         return Ok(Mode::Plan { output, allow_loss });
@@ -104,7 +106,7 @@ fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
     let plan = apply.map(|path| read_plan(&path)).transpose()?;
     let quarantine = quarantine.map(|path| Quarantine::open(&path)).transpose()?;
     let undo = UndoPlace::open(undo_file.as_deref(), image)?;
-    Ok(Mode::Apply(Apply { plan, undo, allow_loss, quarantine }))
+    Ok(Mode::Apply(Apply { plan, undo, allow_loss, is_partial_allowed: partial, quarantine }))
 }
 
 /// Reads the text of a plan.
@@ -259,28 +261,10 @@ impl Job<'_> {
         console: &mut Console,
     ) -> Result<(), Failure> {
         let plan = rehearsal.plan();
-        if let Some(text) = &apply.plan {
-            let given = PlanText::parse(text).and_then(|given| {
-                if given.allow_loss() && !apply.allow_loss {
-                    let why = "the plan was made with --allow-loss, which --apply needs too";
-                    return Err(RepairError::Refused(why.to_owned()));
-                }
-                given.require(plan)
-            });
-            given.map_err(|error| self.failure(error))?;
-        }
-        if let Some((range, error)) = plan.unreadable.first() {
-            let message = format!(
-                "{} ranges cannot be read, the first at byte {}: {error}",
-                plan.unreadable.len(),
-                range.start
-            );
-            return Err(self.image.failure(Failure::new(Exit::Failed, message).hint(
-                "copy the device with ddrescue first, and repair the copy; --plan lists the ranges",
-            )));
-        }
+        self.check_plan(plan, &apply)?;
         let mut undo_file = None;
-        if !plan.is_empty() {
+        let is_refused = !plan.leaves_clean() && !apply.is_partial_allowed;
+        if !plan.is_empty() && !is_refused {
             if let Some(quarantine) = apply.quarantine {
                 quarantine.fill(rehearsal).map_err(|error| self.failure(error))?;
             }
@@ -293,18 +277,41 @@ impl Job<'_> {
                 json::insert_name(&mut object, "undo_file", path.as_os_str().as_bytes());
             }
             json::write_document(console.out(), object)?;
-        } else {
+        } else if let Some(path) = &undo_file {
             report::print_applied(plan, &self.shown(), console)?;
-            if let Some(path) = &undo_file {
-                let file = names::in_message(path.as_os_str().as_bytes()).into_owned();
-                report::print_undo(&file, &self.shown(), console)?;
-            }
+            let file = names::in_message(path.as_os_str().as_bytes()).into_owned();
+            report::print_undo(&file, &self.shown(), console)?;
+        } else {
+            report::print_nothing_applied(plan, &self.shown(), console)?;
         }
         match (plan.leaves_clean(), plan.is_empty()) {
             (false, _) => Err(Failure::silent(Exit::Corrupt)),
             (true, true) => Ok(()),
             (true, false) => Err(Failure::silent(Exit::Repaired)),
         }
+    }
+
+    /// Checks that the plan is the given one, and that the device can be repaired.
+    fn check_plan(&self, plan: &Plan, apply: &Apply) -> Result<(), Failure> {
+        if let Some(text) = &apply.plan {
+            let given = PlanText::parse(text).and_then(|given| {
+                if given.allow_loss() && !apply.allow_loss {
+                    let why = "the plan was made with --allow-loss, which --apply needs too";
+                    return Err(RepairError::Refused(why.to_owned()));
+                }
+                given.require(plan)
+            });
+            given.map_err(|error| self.failure(error))?;
+        }
+        let Some((range, error)) = plan.unreadable.first() else { return Ok(()) };
+        let message = format!(
+            "{} ranges cannot be read, the first at byte {}: {error}",
+            plan.unreadable.len(),
+            range.start
+        );
+        Err(self.image.failure(Failure::new(Exit::Failed, message).hint(
+            "copy the device with ddrescue first, and repair the copy; --plan lists the ranges",
+        )))
     }
 
     /// Makes the undo file durable, and then writes the volume. Returns the path of the undo file.
