@@ -23,7 +23,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -139,6 +139,11 @@ impl StagedFile {
             rustix::fs::fstat(&staged.directory).map(|stat| (stat.st_dev, stat.st_ino)).ok()
         };
         is_copied(self) || is_copied(other) || identity(self) == identity(other)
+    }
+
+    /// Returns the directory that the destination is in.
+    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     /// Returns the rights on the host that publishing the file needs.

@@ -4,7 +4,8 @@
 //! code. Does **not** own: what is changed and the order of writes to the volume (`xfs-repair`), or
 //! how a plan is shown ([`report`]).
 //!
-//! A signal before the first write to the volume leaves nothing. After it, the apply is finished.
+//! A signal before the first write to the volume leaves no file, and at most the empty directory of
+//! the quarantine. After it, the apply is finished.
 
 mod log;
 mod quarantine;
@@ -14,7 +15,7 @@ mod undo_place;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ferroxfs::check::Progress;
 use xfs_repair::{Plan, PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
@@ -104,8 +105,9 @@ fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
             .hint("the directory gets a copy of everything that goes"));
     }
     let plan = apply.map(|path| read_plan(&path)).transpose()?;
-    let quarantine = quarantine.map(|path| Quarantine::open(&path)).transpose()?;
     let undo = UndoPlace::open(undo_file.as_deref(), image)?;
+    // Its directory may be new and stays, so it comes after everything that can be refused.
+    let quarantine = quarantine.map(|path| Quarantine::open(&path)).transpose()?;
     Ok(Mode::Apply(Apply { plan, undo, allow_loss, is_partial_allowed: partial, quarantine }))
 }
 
@@ -123,6 +125,9 @@ impl Run for Repair {
     fn reach(&self) -> Reach<'_> {
         match &self.mode {
             Mode::Plan { output: Some(output), .. } => output.reach(),
+            Mode::Apply(Apply { undo, quarantine: Some(quarantine), .. }) => {
+                Reach::NamesBeneath([undo.folder(), quarantine.folder()])
+            }
             Mode::Apply(apply) => apply.undo.reach(),
             Mode::Plan { output: None, .. } | Mode::Undo(_) | Mode::Resume(_) => Reach::Nothing,
         }
@@ -265,10 +270,7 @@ impl Job<'_> {
         let mut undo_file = None;
         let is_refused = !plan.leaves_clean() && !apply.is_partial_allowed;
         if !plan.is_empty() && !is_refused {
-            if let Some(quarantine) = apply.quarantine {
-                quarantine.fill(rehearsal).map_err(|error| self.failure(error))?;
-            }
-            undo_file = Some(self.write(rehearsal, apply.undo, console)?);
+            undo_file = Some(self.write(rehearsal, apply, console)?);
         }
         if self.is_json {
             let mut object = plan.document();
@@ -314,17 +316,24 @@ impl Job<'_> {
         )))
     }
 
-    /// Makes the undo file durable, and then writes the volume. Returns the path of the undo file.
+    /// Makes the quarantine and the undo file durable, and then writes the volume. Returns the path
+    /// of the undo file. The files get their names last, so that a signal leaves none of them.
     fn write(
         &self,
         rehearsal: &Rehearsal,
-        undo: UndoPlace,
+        apply: Apply,
         console: &Console,
-    ) -> Result<std::path::PathBuf, Failure> {
+    ) -> Result<PathBuf, Failure> {
+        let Apply { undo, quarantine, .. } = apply;
         let step = console.step("writing the undo file");
+        let quarantine = quarantine.map(|quarantine| quarantine.fill(rehearsal)).transpose();
+        let quarantine = quarantine.map_err(|error| self.failure(error))?;
         let file = undo.file()?;
         let undo_file = rehearsal.write_undo(file).map_err(|error| self.failure(error))?;
         interrupt::check()?;
+        if let Some(quarantine) = quarantine {
+            quarantine.publish().map_err(|error| self.failure(error))?;
+        }
         let path = undo.publish()?;
         drop(step);
         let step = console.step("writing the repair");

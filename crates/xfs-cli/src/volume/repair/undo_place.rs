@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -46,8 +47,14 @@ impl UndoPlace {
         Ok(Self { path, staged, folder })
     }
 
+    /// Returns the rights on the host that publishing the file needs.
     pub(super) fn reach(&self) -> Reach<'_> {
         self.staged.reach()
+    }
+
+    /// Returns the folder of the file.
+    pub(super) fn folder(&self) -> BorrowedFd<'_> {
+        self.staged.directory()
     }
 
     /// Returns the file, open for reading and writing.
