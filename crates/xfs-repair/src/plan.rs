@@ -124,6 +124,14 @@ impl Plan {
         self.runs.is_empty()
     }
 
+    /// Returns whether the volume is damaged before the repair. A dirty log that can be replayed is
+    /// no damage.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        let is_replay_only = self.log == LogOutcome::Replayed && self.actions.is_empty();
+        !self.leaves_clean() || !(self.is_empty() || is_replay_only)
+    }
+
     /// Returns whether the volume is clean after the repair.
     #[must_use]
     pub fn leaves_clean(&self) -> bool {

@@ -160,7 +160,8 @@ impl Run for Repair {
                     .map_err(|error| job.interrupted(error))?;
                 drop(step);
                 job.say(&undo, "is as after the repair", console)?;
-                Err(Failure::silent(Exit::Repaired))
+                let exit = if undo.leaves_clean() { Exit::Repaired } else { Exit::Corrupt };
+                Err(Failure::silent(exit))
             }
         }
     }
@@ -253,9 +254,9 @@ impl Job<'_> {
         } else {
             report::print_plan(plan, &self.shown(), console)?;
         }
-        match plan.is_empty() && plan.leaves_clean() {
-            true => Ok(()),
-            false => Err(Failure::silent(Exit::Corrupt)),
+        match plan.is_damaged() {
+            true => Err(Failure::silent(Exit::Corrupt)),
+            false => Ok(()),
         }
     }
 
