@@ -101,7 +101,8 @@ pub struct Plan {
     pub allow_loss: bool,
     /// The state of the log.
     pub log: LogOutcome,
-    /// The number of damage findings before the repair.
+    /// The number of damage findings before the rounds, after the superblock and the log were
+    /// settled.
     pub findings: u64,
     /// The number of rounds of checking and repairing.
     pub rounds: u32,
