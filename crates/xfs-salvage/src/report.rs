@@ -12,7 +12,8 @@ pub enum Status {
     Doubtful,
     /// Ranges are missing.
     Partial,
-    /// The caller did not finish the copy: the destination refused the file, or the run was stopped.
+    /// The caller did not finish the copy: the destination refused the file, or the run was
+    /// stopped.
     NotCopied,
     /// Nothing is left but what the report says.
     Lost,

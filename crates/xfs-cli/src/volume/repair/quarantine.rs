@@ -8,9 +8,9 @@
 //! | `blocks` | the bytes of all runs, one after the other |
 //!
 //! The files have no names before [`publish`](FilledQuarantine::publish), so a run that writes
-//! nothing leaves at most an empty directory, which a later run accepts. Both files, their names and
-//! the name of the directory are durable before the first write to the volume. Only the owner may
-//! read them, because they have names and contents of the volume.
+//! nothing leaves at most an empty directory, which a later run accepts. Both files, their names
+//! and the name of the directory are durable before the first write to the volume. Only the owner
+//! may read them, because they have names and contents of the volume.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter, Write};
