@@ -45,7 +45,7 @@ pub(crate) use metadump::{MdrestoreArguments, MetadumpArguments, MetadumpFormat}
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
-pub(crate) use parsing::{parse, with_shared_options};
+pub(crate) use parsing::{command_word, parse, with_shared_options};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, ManFormat};
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};

@@ -52,6 +52,11 @@ impl Failure {
         }
     }
 
+    /// Returns the message without the name of the program and without the hint.
+    pub(crate) fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or("interrupted")
+    }
+
     /// Creates a failure for an invalid command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
@@ -157,8 +162,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self.message.as_deref().unwrap_or("interrupted");
-        write!(f, "ferroxfs: {}", without_numbers(message))?;
+        write!(f, "ferroxfs: {}", without_numbers(self.message()))?;
         match &self.hint {
             None => Ok(()),
             Some(hint) => write!(f, "\nhint: {hint}"),

@@ -73,12 +73,14 @@ use crate::terminal::console::{self, Console};
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
     let arguments = fsck::arguments(mount::helper::arguments(std::env::args_os()));
-    let has_fsck_codes = fsck::has_codes_of_fsck(&arguments);
-    let cli = match cli::parse(arguments) {
+    let cli = match cli::parse(arguments.clone()) {
         Ok(cli) => cli,
-        Err(answer) if has_fsck_codes => return fsck::code_of(console::answer(answer)).into(),
+        Err(answer) if fsck::names_command_of_fsck(&arguments) => {
+            return fsck::code_of(console::answer(answer)).into();
+        }
         Err(answer) => return console::answer(answer).into(),
     };
+    let has_fsck_codes = fsck::has_codes_of_fsck(&cli.command);
     let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
     if let Err(failure) = run(cli, &mut console) {
         console.report(&failure);

@@ -47,6 +47,8 @@ pub(crate) enum Reach<'a> {
     OpenRings,
     /// The files that are open, and these rights beneath this directory.
     Beneath(BorrowedFd<'a>, Rights),
+    /// The files that are open, and [`Rights::Names`] beneath both directories.
+    NamesBeneath([BorrowedFd<'a>; 2]),
     /// All rights, because the command reads trees of the host or starts programs.
     Host,
     /// All rights for the first thread. The threads that read the image enter the sandbox by
@@ -103,6 +105,7 @@ pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure>
             };
             namespaces::enter(root).or_else(unless_root)
         }
+        (_, Reach::NamesBeneath(_)) => namespaces::enter(Root::Same).or_else(unless_root),
     };
     give_up(reach, when, namespaces)
 }
@@ -154,11 +157,13 @@ fn give_up(
     is_filtered.map_err(|error| refusal(&error))
 }
 
-/// Restricts the filesystem to the rights of `reach` beneath its directory, and denies the network.
+/// Restricts the filesystem to the rights of `reach` beneath its directories, and denies the
+/// network.
 fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
-    let directory = match reach {
-        Reach::Beneath(directory, rights) => Some((*directory, *rights)),
-        _ => None,
+    let directories = match reach {
+        Reach::Beneath(directory, rights) => vec![(*directory, *rights)],
+        Reach::NamesBeneath(both) => both.map(|directory| (directory, Rights::Names)).to_vec(),
+        _ => Vec::new(),
     };
     let rule = |(directory, rights): (_, Rights)| {
         Ok::<_, RulesetError>(PathBeneath::new(directory, rights.accesses()))
@@ -169,7 +174,7 @@ fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
-        .add_rules(directory.into_iter().map(rule))?
+        .add_rules(directories.into_iter().map(rule))?
         .restrict_self()?;
     Ok(status.ruleset)
 }

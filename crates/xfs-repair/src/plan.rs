@@ -101,7 +101,8 @@ pub struct Plan {
     pub allow_loss: bool,
     /// The state of the log.
     pub log: LogOutcome,
-    /// The number of damage findings before the repair.
+    /// The number of damage findings before the rounds, after the superblock and the log were
+    /// settled.
     pub findings: u64,
     /// The number of rounds of checking and repairing.
     pub rounds: u32,
@@ -122,6 +123,14 @@ impl Plan {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
+    }
+
+    /// Returns whether the volume is damaged before the repair. A dirty log that can be replayed is
+    /// no damage.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        let is_replay_only = self.log == LogOutcome::Replayed && self.actions.is_empty();
+        !self.leaves_clean() || !(self.is_empty() || is_replay_only)
     }
 
     /// Returns whether the volume is clean after the repair.

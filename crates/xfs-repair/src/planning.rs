@@ -99,7 +99,7 @@ impl Decide for AllRules {
 
 /// A repair that was done in an overlay and checked there.
 pub struct Rehearsal {
-    plan: Plan,
+    pub(crate) plan: Plan,
     overlay: Arc<RepairOverlay>,
     superblock: Superblock,
     /// The byte of the log's head, if the log is in the volume.
@@ -126,6 +126,7 @@ impl Rehearsal {
             device_bytes: self.overlay.length_bytes(),
             superblock_bytes: self.superblock.geometry.sector_size,
             plan: Digest::of(self.plan.text().as_bytes()),
+            leaves_damage: !self.plan.leaves_clean(),
         };
         UndoFile::write(file, identity, &self.overlay, self.log_head_byte)
     }

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!  header     128 bytes: magic, version, superblock_bytes, uuid, device_bytes, runs, body_bytes,
-//!             plan digest, digest of all run digests, zeros, digest of the header
+//!             plan digest, digest of all run digests, leaves_damage u32, zeros, digest of the
+//!             header
 //!  run        offset u64, length u32, zero u32, digest of the run, old bytes, new bytes
 //!  …          the runs in ascending order, without overlap
 //! ```
@@ -47,6 +48,8 @@ pub(crate) struct Identity {
     pub(crate) device_bytes: u64,
     pub(crate) superblock_bytes: u32,
     pub(crate) plan: Digest,
+    /// Whether the plan leaves damage, or parts that could not be checked.
+    pub(crate) leaves_damage: bool,
 }
 
 /// An undo file that was verified whole.
@@ -165,6 +168,12 @@ impl UndoFile {
         self.identity.plan
     }
 
+    /// Returns whether the volume is clean after the repair.
+    #[must_use]
+    pub fn leaves_clean(&self) -> bool {
+        !self.identity.leaves_damage
+    }
+
     /// Returns the number of runs, that of the superblock included.
     #[must_use]
     pub fn run_count(&self) -> usize {
@@ -233,6 +242,7 @@ impl Header {
         }
         bytes.extend_from_slice(&self.identity.plan.0);
         bytes.extend_from_slice(&self.runs_digest.0);
+        bytes.extend_from_slice(&u32::from(self.identity.leaves_damage).to_be_bytes());
         bytes.resize(SEALED_BYTES, 0);
         let digest = Digest::of(&bytes);
         bytes.extend_from_slice(&digest.0);
@@ -267,7 +277,8 @@ impl Header {
         let (device_bytes, runs, body_bytes) = (fields.u64(), fields.u64(), fields.u64());
         let plan = fields.digest();
         let runs_digest = fields.digest();
-        let identity = Identity { uuid, device_bytes, superblock_bytes, plan };
+        let leaves_damage = fields.u32() != 0;
+        let identity = Identity { uuid, device_bytes, superblock_bytes, plan, leaves_damage };
         let file_bytes = file.metadata().map_err(RepairError::UndoFile)?.len();
         if body_bytes.checked_add(HEADER_BYTES as u64) != Some(file_bytes) {
             return Err(refused("is cut short"));

@@ -4,14 +4,15 @@
 //! children, orphans, and the report on each file. Does **not** own: where copies go.
 //!
 //! A node reports when it is dropped: by then its contents have been read, so the report knows the
-//! ranges that the device refused.
+//! ranges that the device refused. A node is reported as not copied, unless the caller has said by
+//! [`set_copied`](Node::set_copied) that the copy is finished.
 //!
 //! The walk must be depth first. The orphans come after everything else in the root, because only
 //! then it is known which inodes no name has led to.
 
 mod entries;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -102,6 +103,8 @@ pub struct Node<'a> {
     mode: u16,
     contents: OnceCell<Contents>,
     remarks: RefCell<Remarks>,
+    /// Whether the caller has finished the copy.
+    is_copied: Cell<bool>,
     last_name: Option<(InodeNumber, Vec<u8>)>,
 }
 
@@ -179,6 +182,7 @@ impl<'a> Salvage<'a> {
             mode: 0,
             contents: OnceCell::new(),
             remarks: RefCell::new(remarks),
+            is_copied: Cell::new(false),
             last_name: None,
         }
     }
@@ -339,16 +343,33 @@ impl Node<'_> {
         whole.map(|(namespace, name, value)| Attribute { namespace, name, value }).collect()
     }
 
+    /// Records that the copy is finished: the destination has everything that could be read.
+    pub fn set_copied(&self) {
+        self.is_copied.set(true);
+    }
+
+    /// Records that a part of the file, which could be read, cannot be copied.
+    pub fn add_lack(&self, reason: impl Into<String>) {
+        self.remarks.borrow_mut().lack(reason);
+    }
+
     /// Returns the report on the file. It is complete after the contents have been read.
     fn report(&self) -> FileReport {
+        // This opens contents that nobody has read, which adds remarks.
+        let facts = self.facts();
         let remarks = self.remarks.borrow();
         let missing = self.contents.get().map(Contents::missing).unwrap_or_default();
-        let status = match (!missing.is_empty() || remarks.is_partial, remarks.is_doubtful) {
-            (true, _) => Status::Partial,
-            (false, true) => Status::Doubtful,
-            (false, false) => Status::Complete,
+        let is_partial = !missing.is_empty() || remarks.is_partial;
+        let mut reasons = remarks.texts.clone();
+        let status = match (self.is_copied.get(), is_partial, remarks.is_doubtful) {
+            (false, ..) => Status::NotCopied,
+            (true, true, _) => Status::Partial,
+            (true, false, true) => Status::Doubtful,
+            (true, false, false) => Status::Complete,
         };
-        let facts = self.facts();
+        if status == Status::NotCopied {
+            reasons.push("the copy was not finished".to_owned());
+        }
         FileReport {
             path: self.path(),
             inode: self.inode.number,
@@ -358,7 +379,7 @@ impl Node<'_> {
             origin: self.origin,
             last_name: self.last_name.clone(),
             missing,
-            reasons: remarks.texts.clone(),
+            reasons,
         }
     }
 }

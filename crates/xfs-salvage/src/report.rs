@@ -12,6 +12,9 @@ pub enum Status {
     Doubtful,
     /// Ranges are missing.
     Partial,
+    /// The caller did not finish the copy: the destination refused the file, or the run was
+    /// stopped.
+    NotCopied,
     /// Nothing is left but what the report says.
     Lost,
 }
@@ -24,6 +27,7 @@ impl Status {
             Self::Complete => "complete",
             Self::Doubtful => "doubtful",
             Self::Partial => "partial",
+            Self::NotCopied => "not_copied",
             Self::Lost => "lost",
         }
     }
@@ -89,9 +93,12 @@ pub(crate) struct Remarks {
 }
 
 impl Remarks {
-    /// Adds something worth knowing.
+    /// Adds something worth knowing, once.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
-        self.texts.push(text.into());
+        let text = text.into();
+        if !self.texts.contains(&text) {
+            self.texts.push(text);
+        }
     }
 
     /// Adds a reason for doubt.
@@ -116,6 +123,8 @@ pub struct Totals {
     pub doubtful: u64,
     /// Number of reports with the status partial.
     pub partial: u64,
+    /// Number of reports with the status not copied.
+    pub not_copied: u64,
     /// Number of reports with the status lost.
     pub lost: u64,
     /// Number of orphans.
@@ -137,6 +146,7 @@ impl Totals {
             (_, Status::Complete) => self.complete += 1,
             (_, Status::Doubtful) => self.doubtful += 1,
             (_, Status::Partial) => self.partial += 1,
+            (_, Status::NotCopied) => self.not_copied += 1,
             (_, Status::Lost) => self.lost += 1,
         }
         self.orphans += u64::from(report.origin == Origin::Orphan);
@@ -144,7 +154,8 @@ impl Totals {
         self.missing_bytes = missing.fold(self.missing_bytes, u64::saturating_add);
     }
 
-    /// Returns whether everything that the volume has in use was salvaged without a doubt.
+    /// Returns whether everything that was to be copied could be read without a doubt. Files whose
+    /// copy was not finished say nothing about the volume and do not count.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.doubtful == 0 && self.partial == 0 && self.lost == 0 && self.orphans == 0

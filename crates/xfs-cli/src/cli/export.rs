@@ -82,8 +82,8 @@ pub(crate) struct TarArguments {
 /// Files lie under their names, also where a directory is destroyed and only the parent pointers of
 /// its files name them. Files without a name lie in "orphans", under their inode numbers. Ranges
 /// that cannot be read are holes in the copies. The manifest has a line of JSON for each file: what
-/// is complete, doubtful, partial or lost, which ranges are missing, and why. The last line has the
-/// totals. The exit code is 5 unless everything is complete and in its place.
+/// is complete, doubtful, partial, not copied or lost, which ranges are missing, and why. The last
+/// line has the totals. The exit code is 5 unless everything is complete and in its place.
 #[derive(Args, Debug)]
 #[command(override_usage = "ferroxfs salvage [OPTIONS] <IMAGE> <DIRECTORY>\n       \
                             ferroxfs salvage [OPTIONS] -o <FILE> <IMAGE>")]

@@ -55,8 +55,8 @@ const CHECK_EXIT_CODES: [(&str, &str); 5] = [
 /// Exit codes of `repair`, those of fsck(8).
 const REPAIR_EXIT_CODES: [(&str, &str); 6] = [
     ("0", "the volume is clean, or the repair was taken back"),
-    ("1", "the volume was repaired, and no damage is left"),
-    ("4", "damage is left; with --plan, there is damage"),
+    ("1", "the volume was repaired or its log replayed, and no damage is left"),
+    ("4", "damage is left, or would be left and nothing was written; with --plan, there is damage"),
     ("8", "the repair failed; the message says whether anything was written"),
     ("16", "the command line is invalid"),
     ("32", "a signal stopped the repair before anything was written"),

@@ -107,6 +107,30 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     Ok(Cli { json: is_json_asked(&matches), ..cli })
 }
 
+/// Returns the word of a command line that names the command: the first one that is no option and
+/// no value of an option. The command line may be invalid.
+pub(crate) fn command_word(words: &[OsString]) -> Option<&OsString> {
+    let command = Cli::command();
+    let takes_value = |word: &OsString| {
+        command.get_arguments().any(|option| {
+            let names = option.get_long().map(|long| format!("--{long}"));
+            let is_named = names.is_some_and(|name| *word == *name)
+                || option.get_short().is_some_and(|short| *word == *format!("-{short}"));
+            is_named && option.get_action().takes_values()
+        })
+    };
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        if !word.as_encoded_bytes().starts_with(b"-") {
+            return Some(word);
+        }
+        if takes_value(word) {
+            words.next();
+        }
+    }
+    None
+}
+
 /// Turns `help --help` into `help help`, because the arguments of the command `help` are names of
 /// commands.
 fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {

@@ -83,8 +83,9 @@ pub(crate) struct RecoverArguments {
 /// A plan names every change, and what it keeps and loses. The changes are made in memory first and
 /// checked there. Before the first write to the volume, an undo file with the old and the new bytes
 /// is durable. So an interrupted repair can be finished with --resume or taken back with --undo.
-/// Rules that lose something are used only with --allow-loss, after a copy to --quarantine. A dirty
-/// log is replayed first, as a part of the repair.
+/// Rules that lose something are used only with --allow-loss, after a copy to --quarantine. A plan
+/// that would leave damage, or a part that cannot be checked, is applied only with --partial. A
+/// dirty log is replayed first, as a part of the repair.
 /// The exit codes are those of fsck(8): 0 clean, 1 repaired, 4 damage left, 8 failed, 16 usage, 32
 /// stopped. With --plan, 4 says that there is damage. fsck.ferroxfs only checks: it never repairs,
 /// also not with -y or -p.
@@ -115,6 +116,9 @@ pub(crate) struct RepairArguments {
     /// Write the undo file here instead of beside the image as IMAGE.undo
     #[arg(long, value_name = "FILE", requires = "writing")]
     pub(crate) undo_file: Option<PathBuf>,
+    /// Apply the plan also if damage, or a part that cannot be checked, would be left
+    #[arg(long, requires = "writing")]
+    pub(crate) partial: bool,
     /// Also use rules that lose something
     #[arg(long, conflicts_with_all = ["undo", "resume"])]
     pub(crate) allow_loss: bool,

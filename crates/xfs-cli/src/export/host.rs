@@ -246,7 +246,10 @@ impl<'a> HostWriter<'a> {
             _ => self.make_special(parent, name, &source, &facts),
         };
         match made {
-            Ok(()) => self.tally.add_file(),
+            Ok(()) => {
+                source.set_copied();
+                self.tally.add_file();
+            }
             Err(Stop::Source(failure)) => {
                 self.report_source(&parent.path_of(name), failure);
             }
@@ -321,6 +324,7 @@ impl<'a> HostWriter<'a> {
         } else if level.is_new {
             directory.restrict_mode(facts.mode);
         }
+        level.source.set_copied();
     }
 
     /// Reports each attribute of the source that cannot be read, as a failure of the image.

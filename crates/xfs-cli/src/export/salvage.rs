@@ -159,9 +159,15 @@ impl Run for Salvage {
         let tally = console.begin(Work::copy("salvaging", "salvaged", measure));
         let location = SourceLocation { image: shown.clone(), path: b"/".to_vec() };
         let job = Job { survey: &survey, location, tally: &tally };
-        match destination {
-            Destination::Directory(root) => job.copy(&root, ignores_owner, console)?,
-            Destination::Archive(output) => job.archive(output, console)?,
+        let copied = match destination {
+            Destination::Directory(root) => job.copy(&root, ignores_owner, console),
+            Destination::Archive(output) => job.archive(output, console),
+        };
+        if let Err(failure) = copied {
+            if let Some(manifest) = manifest.borrow_mut().take() {
+                manifest.stop(failure.message());
+            }
+            return Err(failure);
         }
         let totals = survey.totals();
         if let Some(manifest) = manifest.borrow_mut().take() {
@@ -233,10 +239,10 @@ fn conclude(totals: &Totals, shown: &str, console: &mut Console) -> Result<(), F
     if totals.is_whole() {
         return Ok(());
     }
-    let Totals { complete, doubtful, partial, lost, orphans, .. } = *totals;
+    let Totals { complete, doubtful, partial, not_copied, lost, orphans, .. } = *totals;
     let message = format!(
-        "{shown}: {complete} complete, {doubtful} doubtful, {partial} partial, {lost} lost; \
-         {orphans} of them without a name"
+        "{shown}: {complete} complete, {doubtful} doubtful, {partial} partial, {not_copied} not \
+         copied, {lost} lost; {orphans} of them without a name"
     );
     Err(Failure::new(Exit::Corrupt, message).hint("the manifest says what is missing, and why"))
 }

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::cli::{self, Command};
 use crate::exit::Exit;
 
 /// The prefix of the program's name as a checker.
@@ -31,13 +32,15 @@ pub(crate) fn arguments(given: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Returns whether these arguments name a command with the exit codes of fsck(8): `check` or
-/// `repair`.
-pub(crate) fn has_codes_of_fsck(arguments: &[OsString]) -> bool {
-    let mut words = arguments.iter().skip(1);
-    words
-        .find(|word| !word.as_bytes().starts_with(b"-"))
-        .is_some_and(|word| word == "check" || word == "repair")
+/// Returns whether a command has the exit codes of fsck(8).
+pub(crate) fn has_codes_of_fsck(command: &Command) -> bool {
+    matches!(command, Command::Check(_) | Command::Repair(_))
+}
+
+/// Returns whether these arguments, which are not valid, name a command with the exit codes of
+/// fsck(8).
+pub(crate) fn names_command_of_fsck(arguments: &[OsString]) -> bool {
+    cli::command_word(arguments).is_some_and(|word| word == "check" || word == "repair")
 }
 
 /// Converts the exit code of a check or a repair to that of fsck(8).
@@ -56,7 +59,7 @@ pub(crate) fn code_of(exit: Exit) -> u8 {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{arguments, has_codes_of_fsck};
+    use super::{arguments, names_command_of_fsck};
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -76,9 +79,13 @@ mod tests {
 
     #[test]
     fn command_is_named_by_the_first_word_that_is_no_option() {
-        assert!(has_codes_of_fsck(&words("ferroxfs -q check disk.img")));
-        assert!(has_codes_of_fsck(&words("ferroxfs repair --plan disk.img")));
-        assert!(!has_codes_of_fsck(&words("ferroxfs ls check")));
-        assert!(!has_codes_of_fsck(&words("ferroxfs")));
+        assert!(names_command_of_fsck(&words("ferroxfs -q check disk.img")));
+        assert!(names_command_of_fsck(&words("ferroxfs repair --plan disk.img")));
+        assert!(names_command_of_fsck(&words("ferroxfs --color never check disk.img")));
+        assert!(names_command_of_fsck(&words("ferroxfs --offset 1m repair --no-such disk.img")));
+        assert!(names_command_of_fsck(&words("ferroxfs --color=never -q check disk.img")));
+        assert!(!names_command_of_fsck(&words("ferroxfs --image check ls /")));
+        assert!(!names_command_of_fsck(&words("ferroxfs ls check")));
+        assert!(!names_command_of_fsck(&words("ferroxfs")));
     }
 }

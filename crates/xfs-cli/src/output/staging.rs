@@ -8,7 +8,7 @@
 //!
 //! | at the destination | the staged file is | and is published by |
 //! |---|---|---|
-//! | nothing | beside it | link(2) |
+//! | nothing | beside it | link(2); rename(2) if another file has taken the name since |
 //! | a file with one name, whose owner, mode and attributes it can get | beside it | rename(2) |
 //! | a file with several names, a foreign file, a mount point | beside it | a copy (space first) |
 //! | a file in a directory where nothing can be created | in `$TMPDIR` | a copy (space first) |
@@ -23,7 +23,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -36,6 +36,8 @@ use crate::sandbox::{Reach, Rights};
 
 /// The mode of a new file, before the umask.
 const MODE: Mode = Mode::from_raw_mode(0o666);
+/// The mode of a new file that only its owner may read.
+const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// The number of temporary names to try, because some names may be taken.
 const MOST_NAMES: u32 = 1000;
 const CHUNK_BYTES: usize = 1 << 20;
@@ -69,10 +71,14 @@ enum Replaces {
 impl StagedFile {
     /// Creates a staged file for this destination.
     pub(super) fn make(place: FileDestination) -> io::Result<Self> {
+        Self::make_with(place, MODE)
+    }
+
+    fn make_with(place: FileDestination, mode: Mode) -> io::Result<Self> {
         let FileDestination { directory: directory_path, name, present } = place;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &directory_path, flags, Mode::empty())?;
-        let beside = make_beside(&directory);
+        let beside = make_beside(&directory, mode);
         let is_beside = beside.is_ok();
         let (file, temporary) = match (beside, &present) {
             (Ok(made), _) => made,
@@ -98,8 +104,18 @@ impl StagedFile {
     /// Creates a staged file that will take the name `path`. Returns `None` for a device, and for a
     /// file of which only the contents can be replaced.
     pub(crate) fn of_image(path: &Path) -> io::Result<Option<Self>> {
+        Self::of_image_with(path, MODE)
+    }
+
+    /// Creates a staged file that will take the name `path`, and that only its owner may read. Is
+    /// otherwise the same as [`of_image`](Self::of_image).
+    pub(crate) fn private(path: &Path) -> io::Result<Option<Self>> {
+        Self::of_image_with(path, PRIVATE_MODE)
+    }
+
+    fn of_image_with(path: &Path, mode: Mode) -> io::Result<Option<Self>> {
         let Destination::File(place) = destination::find(path)? else { return Ok(None) };
-        let staged = Self::make(place)?;
+        let staged = Self::make_with(place, mode)?;
         Ok(Some(staged).filter(|staged| !matches!(staged.replaces, Replaces::Contents(_))))
     }
 
@@ -123,6 +139,11 @@ impl StagedFile {
             rustix::fs::fstat(&staged.directory).map(|stat| (stat.st_dev, stat.st_ino)).ok()
         };
         is_copied(self) || is_copied(other) || identity(self) == identity(other)
+    }
+
+    /// Returns the directory that the destination is in.
+    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     /// Returns the rights on the host that publishing the file needs.
@@ -154,6 +175,19 @@ impl StagedFile {
                 }
                 renamed => Ok(renamed?),
             },
+        }
+    }
+
+    /// Gives the staged file the name of the destination, and never replaces a file.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` if the destination exists, also if another program has created it since this
+    /// file was staged. Otherwise the errors of the host.
+    pub(crate) fn publish_new(mut self) -> io::Result<()> {
+        match self.replaces {
+            Replaces::Nothing => Ok(self.link()?),
+            Replaces::File(_) | Replaces::Contents(_) => Err(Errno::EXIST.into()),
         }
     }
 
@@ -214,9 +248,9 @@ impl Drop for StagedFile {
 
 /// Creates a file in a directory, without a name if the filesystem has unnamed files. Returns the
 /// file and its temporary name, if it has one.
-fn make_beside(directory: &OwnedFd) -> Result<(File, Option<OsString>), Errno> {
+fn make_beside(directory: &OwnedFd, mode: Mode) -> Result<(File, Option<OsString>), Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let unnamed = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, MODE);
+    let unnamed = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, mode);
     // Publishing links the file through this path.
     if let Ok(file) = unnamed
         && by_descriptor(&file).exists()
@@ -224,7 +258,7 @@ fn make_beside(directory: &OwnedFd) -> Result<(File, Option<OsString>), Errno> {
         return Ok((file.into(), None));
     }
     let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    let (file, name) = try_names(|name| rustix::fs::openat(directory, name, flags, MODE))?;
+    let (file, name) = try_names(|name| rustix::fs::openat(directory, name, flags, mode))?;
     Ok((file.into(), Some(name)))
 }
 

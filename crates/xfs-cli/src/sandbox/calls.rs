@@ -54,7 +54,9 @@ fn program(
 fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
     let mut calls = [MEMORY, THREADS, CLOCKS, CONTENTS, LOOKS, OLD_CALLS].concat();
     match reach {
-        Reach::Beneath(_, Rights::Names) => calls.extend([RENAMES, OLD_RENAMES].concat()),
+        Reach::Beneath(_, Rights::Names) | Reach::NamesBeneath(_) => {
+            calls.extend([RENAMES, OLD_RENAMES].concat());
+        }
         Reach::Beneath(..) => calls.extend([RENAMES, OLD_RENAMES, CHANGES, OLD_CHANGES].concat()),
         _ => {}
     }

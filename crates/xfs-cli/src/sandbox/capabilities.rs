@@ -31,7 +31,7 @@ const TREES: CapabilitySet = NAMES
 pub(super) fn needed(reach: &Reach<'_>) -> CapabilitySet {
     match reach {
         Reach::Nothing | Reach::OpenRings => CapabilitySet::empty(),
-        Reach::Beneath(_, Rights::Names) => NAMES,
+        Reach::Beneath(_, Rights::Names) | Reach::NamesBeneath(_) => NAMES,
         Reach::Beneath(_, Rights::Trees) => TREES,
         Reach::Beneath(_, Rights::TreesAndDevices) => TREES | CapabilitySet::MKNOD,
         // Commands with this reach do not enter the sandbox.

@@ -4,7 +4,8 @@
 //! code. Does **not** own: what is changed and the order of writes to the volume (`xfs-repair`), or
 //! how a plan is shown ([`report`]).
 //!
-//! A signal before the first write to the volume leaves nothing. After it, the apply is finished.
+//! A signal before the first write to the volume leaves no file, and at most the empty directory of
+//! the quarantine. After it, the apply is finished.
 
 mod log;
 mod quarantine;
@@ -14,10 +15,10 @@ mod undo_place;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ferroxfs::check::Progress;
-use xfs_repair::{PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
+use xfs_repair::{Plan, PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
 
 use self::log::Recovery;
 use self::quarantine::Quarantine;
@@ -60,6 +61,8 @@ struct Apply {
     plan: Option<String>,
     undo: UndoPlace,
     allow_loss: bool,
+    /// Whether a plan that leaves damage is applied too.
+    is_partial_allowed: bool,
     quarantine: Option<Quarantine>,
 }
 
@@ -82,9 +85,9 @@ pub(crate) fn open(
 }
 
 fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
-    let RepairArguments { apply, undo, resume, output, undo_file, allow_loss, quarantine, .. } =
-        arguments;
-    if arguments.plan {
+    let RepairArguments { plan, apply, undo, resume, output, undo_file, .. } = arguments;
+    let RepairArguments { allow_loss, partial, quarantine, .. } = arguments;
+    if plan {
         let output = output::unless_stdout(output);
         let output = output.map(|path| Output::open(&path, [image])).transpose()?;
         return Ok(Mode::Plan { output, allow_loss });
@@ -102,9 +105,10 @@ fn mode(arguments: RepairArguments, image: &Path) -> Result<Mode, Failure> {
             .hint("the directory gets a copy of everything that goes"));
     }
     let plan = apply.map(|path| read_plan(&path)).transpose()?;
-    let quarantine = quarantine.map(|path| Quarantine::open(&path)).transpose()?;
     let undo = UndoPlace::open(undo_file.as_deref(), image)?;
-    Ok(Mode::Apply(Apply { plan, undo, allow_loss, quarantine }))
+    // Its directory may be new and stays, so it comes after everything that can be refused.
+    let quarantine = quarantine.map(|path| Quarantine::open(&path)).transpose()?;
+    Ok(Mode::Apply(Apply { plan, undo, allow_loss, is_partial_allowed: partial, quarantine }))
 }
 
 /// Reads the text of a plan.
@@ -121,6 +125,9 @@ impl Run for Repair {
     fn reach(&self) -> Reach<'_> {
         match &self.mode {
             Mode::Plan { output: Some(output), .. } => output.reach(),
+            Mode::Apply(Apply { undo, quarantine: Some(quarantine), .. }) => {
+                Reach::NamesBeneath([undo.folder(), quarantine.folder()])
+            }
             Mode::Apply(apply) => apply.undo.reach(),
             Mode::Plan { output: None, .. } | Mode::Undo(_) | Mode::Resume(_) => Reach::Nothing,
         }
@@ -153,7 +160,8 @@ impl Run for Repair {
                     .map_err(|error| job.interrupted(error))?;
                 drop(step);
                 job.say(&undo, "is as after the repair", console)?;
-                Err(Failure::silent(Exit::Repaired))
+                let exit = if undo.leaves_clean() { Exit::Repaired } else { Exit::Corrupt };
+                Err(Failure::silent(exit))
             }
         }
     }
@@ -248,9 +256,9 @@ impl Job<'_> {
         } else {
             report::print_plan(plan, &self.shown(), console)?;
         }
-        match plan.is_empty() && plan.leaves_clean() {
-            true => Ok(()),
-            false => Err(Failure::silent(Exit::Corrupt)),
+        match plan.is_damaged() {
+            true => Err(Failure::silent(Exit::Corrupt)),
+            false => Ok(()),
         }
     }
 
@@ -261,6 +269,35 @@ impl Job<'_> {
         console: &mut Console,
     ) -> Result<(), Failure> {
         let plan = rehearsal.plan();
+        self.check_plan(plan, &apply)?;
+        let mut undo_file = None;
+        let is_refused = !plan.leaves_clean() && !apply.is_partial_allowed;
+        if !plan.is_empty() && !is_refused {
+            undo_file = Some(self.write(rehearsal, apply, console)?);
+        }
+        if self.is_json {
+            let mut object = plan.document();
+            object.insert("applied".to_owned(), undo_file.is_some().into());
+            if let Some(path) = &undo_file {
+                json::insert_name(&mut object, "undo_file", path.as_os_str().as_bytes());
+            }
+            json::write_document(console.out(), object)?;
+        } else if let Some(path) = &undo_file {
+            report::print_applied(plan, &self.shown(), console)?;
+            let file = names::in_message(path.as_os_str().as_bytes()).into_owned();
+            report::print_undo(&file, &self.shown(), console)?;
+        } else {
+            report::print_nothing_applied(plan, &self.shown(), console)?;
+        }
+        match (plan.leaves_clean(), plan.is_empty()) {
+            (false, _) => Err(Failure::silent(Exit::Corrupt)),
+            (true, true) => Ok(()),
+            (true, false) => Err(Failure::silent(Exit::Repaired)),
+        }
+    }
+
+    /// Checks that the plan is the given one, and that the device can be repaired.
+    fn check_plan(&self, plan: &Plan, apply: &Apply) -> Result<(), Failure> {
         if let Some(text) = &apply.plan {
             let given = PlanText::parse(text).and_then(|given| {
                 if given.allow_loss() && !apply.allow_loss {
@@ -271,55 +308,35 @@ impl Job<'_> {
             });
             given.map_err(|error| self.failure(error))?;
         }
-        if let Some((range, error)) = plan.unreadable.first() {
-            let message = format!(
-                "{} ranges cannot be read, the first at byte {}: {error}",
-                plan.unreadable.len(),
-                range.start
-            );
-            return Err(self.image.failure(Failure::new(Exit::Failed, message).hint(
-                "copy the device with ddrescue first, and repair the copy; --plan lists the ranges",
-            )));
-        }
-        let mut undo_file = None;
-        if !plan.is_empty() {
-            if let Some(quarantine) = apply.quarantine {
-                quarantine.fill(rehearsal).map_err(|error| self.failure(error))?;
-            }
-            undo_file = Some(self.write(rehearsal, apply.undo, console)?);
-        }
-        if self.is_json {
-            let mut object = plan.document();
-            object.insert("applied".to_owned(), undo_file.is_some().into());
-            if let Some(path) = &undo_file {
-                json::insert_name(&mut object, "undo_file", path.as_os_str().as_bytes());
-            }
-            json::write_document(console.out(), object)?;
-        } else {
-            report::print_applied(plan, &self.shown(), console)?;
-            if let Some(path) = &undo_file {
-                let file = names::in_message(path.as_os_str().as_bytes()).into_owned();
-                report::print_undo(&file, &self.shown(), console)?;
-            }
-        }
-        match (plan.leaves_clean(), plan.is_empty()) {
-            (false, _) => Err(Failure::silent(Exit::Corrupt)),
-            (true, true) => Ok(()),
-            (true, false) => Err(Failure::silent(Exit::Repaired)),
-        }
+        let Some((range, error)) = plan.unreadable.first() else { return Ok(()) };
+        let message = format!(
+            "{} ranges cannot be read, the first at byte {}: {error}",
+            plan.unreadable.len(),
+            range.start
+        );
+        Err(self.image.failure(Failure::new(Exit::Failed, message).hint(
+            "copy the device with ddrescue first, and repair the copy; --plan lists the ranges",
+        )))
     }
 
-    /// Makes the undo file durable, and then writes the volume. Returns the path of the undo file.
+    /// Makes the quarantine and the undo file durable, and then writes the volume. Returns the path
+    /// of the undo file. The files get their names last, so that a signal leaves none of them.
     fn write(
         &self,
         rehearsal: &Rehearsal,
-        undo: UndoPlace,
+        apply: Apply,
         console: &Console,
-    ) -> Result<std::path::PathBuf, Failure> {
+    ) -> Result<PathBuf, Failure> {
+        let Apply { undo, quarantine, .. } = apply;
         let step = console.step("writing the undo file");
+        let quarantine = quarantine.map(|quarantine| quarantine.fill(rehearsal)).transpose();
+        let quarantine = quarantine.map_err(|error| self.failure(error))?;
         let file = undo.file()?;
         let undo_file = rehearsal.write_undo(file).map_err(|error| self.failure(error))?;
         interrupt::check()?;
+        if let Some(quarantine) = quarantine {
+            quarantine.publish().map_err(|error| self.failure(error))?;
+        }
         let path = undo.publish()?;
         drop(step);
         let step = console.step("writing the repair");

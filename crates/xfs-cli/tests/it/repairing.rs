@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use rustix::fs::SeekFrom;
 use serde_json::Value;
@@ -193,4 +193,78 @@ fn image_in_use_is_refused() {
     drop(lock);
     assert!(image(&place) == broken);
     assert!(!place.path("image.undo").exists());
+}
+
+/// Overwrites an inode of the damaged volume, so that a part of the damage stays without a loss.
+fn partly_repairable() -> (VolumeDir, Image) {
+    let (place, broken) = damaged();
+    let inode = |block: &[u8]| block.starts_with(b"IN") && block[2] == 0x81;
+    let block = broken.iter().find_map(|(number, block)| {
+        let at = block.chunks(512).position(inode)?;
+        Some(number * BLOCK as u64 + at as u64 * 512)
+    });
+    let file = File::options().write(true).open(place.path("image")).unwrap();
+    file.write_all_at(&[0xff; 512], block.expect("a regular file")).unwrap();
+    let broken = image(&place);
+    (place, broken)
+}
+
+#[test]
+fn plan_that_leaves_damage_needs_partial() {
+    let (place, broken) = partly_repairable();
+    let said = check_code(&place, &["--plan", "-o", "plan", "image"], 4);
+    assert!(said.contains("--yes --partial image"), "{said}");
+    for mode in [&["--yes"][..], &["--apply", "plan"]] {
+        let said = check_code(&place, &[mode, &["image"]].concat(), 4);
+        assert!(said.contains("nothing was written; --partial"), "{said}");
+        assert!(image(&place) == broken, "{mode:?} wrote to the image");
+        assert!(!place.path("image.undo").exists());
+    }
+    let said = check_code(&place, &["--yes", "--partial", "image"], 4);
+    assert!(said.contains("takes it back"), "{said}");
+    let repaired = image(&place);
+    assert!(repaired != broken);
+    check_code(&place, &["--undo", "image.undo", "image"], 0);
+    assert!(image(&place) == broken);
+    check_code(&place, &["--resume", "image.undo", "image"], 4);
+    assert!(image(&place) == repaired);
+}
+
+#[test]
+fn undo_file_and_quarantine_are_readable_by_the_owner_only() {
+    let (place, _) = damaged();
+    check_code(&place, &["--yes", "--allow-loss", "--quarantine", "kept", "image"], 1);
+    let mode = |name: &str| fs::metadata(place.path(name)).unwrap().mode() & 0o777;
+    assert_eq!(mode("kept"), 0o700);
+    for name in ["image.undo", "kept/manifest", "kept/blocks"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn repair_that_writes_nothing_leaves_no_file_in_the_quarantine() {
+    let place = VolumeDir::new();
+    let lossy = ["--yes", "--allow-loss", "--quarantine", "kept", "image"];
+    check_code(&place, &lossy, 0);
+    assert_eq!(fs::read_dir(place.path("kept")).unwrap().count(), 0);
+    check_code(&place, &lossy, 0);
+    // An undo file that exists is noticed before the quarantine is made.
+    fs::remove_dir(place.path("kept")).unwrap();
+    fs::write(place.path("image.undo"), "").unwrap();
+    check_code(&place, &lossy, 8);
+    assert!(!place.path("kept").exists());
+}
+
+#[test]
+fn exit_codes_of_fsck_do_not_depend_on_options_before_the_command() {
+    let (place, _) = damaged();
+    for (arguments, expected) in [
+        (&["--color", "never", "check", "image"][..], 4),
+        (&["--color", "never", "repair", "--plan", "image"], 4),
+        (&["--offset", "1m", "repair", "--no-such-option", "image"], 16),
+        (&["--color", "never", "repair", "--yes", "image"], 1),
+    ] {
+        let output = place.command(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {output:?}");
+    }
 }

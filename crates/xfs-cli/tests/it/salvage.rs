@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use xfs_testkit::Prng;
@@ -244,4 +245,33 @@ fn deleted_files_come_back() {
     let named = deleted.filter(|line| line["last_name"].is_string()).count();
     assert!(named * 100 >= FILES * 95, "{named} of {FILES} names are known");
     assert_eq!(lines.last().unwrap()["deleted"].as_u64().unwrap() as usize, found.len());
+}
+
+/// Checks the manifest of a volume with a file of seven exbibytes, which many filesystems of the
+/// host refuse. The manifest must say so.
+#[test]
+fn file_that_the_host_refuses_is_not_copied_in_the_manifest() {
+    let place = GoldenDir::new();
+    let (_, said) = run(&place, &["image", "saved"]);
+    let is_there = place.path().join("saved/files/long").exists();
+    assert_ne!(is_there, said.contains("saved/files/long"), "{said}");
+    let lines = manifest(&place.path().join("saved.manifest.ndjson"));
+    let line = lines.iter().find(|line| line["path"] == "files/long").unwrap();
+    assert_eq!(line["status"], if is_there { "complete" } else { "not_copied" });
+    assert_eq!(lines.last().unwrap()["not_copied"], u64::from(!is_there));
+}
+
+/// Checks the manifest of an archive whose reader closes the pipe.
+#[test]
+fn manifest_of_a_stopped_run_ends_with_the_reason() {
+    let place = GoldenDir::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
+    command.args(["salvage", "-o", "-", "--manifest", "kept", "image"]).current_dir(place.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(!child.wait().unwrap().success());
+    let lines = manifest(&place.path().join("kept"));
+    let last = lines.last().unwrap();
+    assert!(last["stopped"].is_string(), "{last}");
+    assert!(lines.iter().any(|line| line["status"] == "not_copied"));
 }

@@ -1,5 +1,6 @@
 use super::PlanText;
 use crate::error::RepairError;
+use crate::plan::LogOutcome;
 use crate::testing::{damaged, rehearse_copy};
 
 fn check_refused(text: &str, what: &str) {
@@ -23,6 +24,18 @@ fn plan_text_reads_back() {
 fn same_image_gives_the_same_plan() {
     let (one, other) = (rehearse_copy(damaged()), rehearse_copy(damaged()));
     assert_eq!(one.plan().text(), other.plan().text());
+}
+
+#[test]
+fn replay_of_a_sound_log_is_no_damage() {
+    let mut plan = rehearse_copy(damaged()).plan().clone();
+    assert!(plan.is_damaged());
+    plan.actions.clear();
+    assert!(plan.is_damaged(), "changes without a reason");
+    plan.log = LogOutcome::Replayed;
+    assert!(!plan.is_damaged());
+    plan.unchecked.push("a part".to_owned());
+    assert!(plan.is_damaged());
 }
 
 #[test]

@@ -37,6 +37,20 @@ fn undo_file_reads_back() {
     assert_ne!(first.old, first.new);
 }
 
+/// Writes undo files of a plan that leaves nothing, and of the same plan with a part that was not
+/// checked.
+#[test]
+fn undo_file_says_whether_the_repair_leaves_damage() {
+    let mut rehearsal = rehearse_copy(damaged());
+    for leaves_clean in [true, false] {
+        if !leaves_clean {
+            rehearsal.plan.unchecked.push("a part".to_owned());
+        }
+        let undo = rehearsal.write_undo(tempfile::tempfile().unwrap()).unwrap();
+        assert_eq!(undo.leaves_clean(), leaves_clean);
+    }
+}
+
 #[test]
 fn each_damaged_byte_is_refused() {
     let sound = undo_file();

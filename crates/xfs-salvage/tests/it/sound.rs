@@ -1,6 +1,10 @@
 //! A volume without damage is delivered whole.
 
-use xfs_salvage::{SalvageOptions, Status};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use xfs_evidence::find_superblock;
+use xfs_salvage::{Salvage, SalvageOptions, Status};
 use xfs_testkit::golden;
 
 use crate::support::salvage;
@@ -22,4 +26,27 @@ fn whole_volume_is_delivered_complete() {
     for (path, report) in &delivered.reports {
         assert!(report.reasons.is_empty(), "{path}: {:?}", report.reasons);
     }
+}
+
+/// Checks the reports on files whose copy was not started, and not finished.
+#[test]
+fn file_whose_copy_is_not_finished_is_reported_as_not_copied() {
+    let device = golden();
+    let superblock = find_superblock(&device).unwrap().unwrap().superblock;
+    let salvage = Salvage::survey(&device, &superblock, SalvageOptions::default(), &()).unwrap();
+    let statuses: Rc<RefCell<Vec<Status>>> = Rc::default();
+    let sink = Rc::clone(&statuses);
+    salvage.report_to(move |report| sink.borrow_mut().push(report.status));
+    let files = salvage.top().entries().find_name(b"files").unwrap();
+    let find = |name: &[u8]| files.entries().find_name(name).unwrap();
+    let (first, second, third) = (find(b"original"), find(b"shared"), find(b"sparse"));
+    statuses.borrow_mut().clear();
+    drop(first);
+    assert!(second.read_at(&mut [0; 512], 0) > 0);
+    drop(second);
+    third.set_copied();
+    drop(third);
+    let expected = [Status::NotCopied, Status::NotCopied, Status::Complete];
+    assert_eq!(*statuses.borrow(), expected);
+    assert!(salvage.totals().not_copied >= 2, "{:?}", salvage.totals());
 }

@@ -54,8 +54,9 @@ fn walk(salvage: &Salvage<'_>) -> BTreeMap<String, Copied> {
     let top = salvage.top();
     let entries = top.entries();
     let mut open: Vec<(Node<'_>, NodeEntries<'_>)> = vec![(top, entries)];
-    while let Some((_, entries)) = open.last_mut() {
+    while let Some((directory, entries)) = open.last_mut() {
         let Some((_, node)) = entries.next() else {
+            directory.set_copied();
             open.pop();
             continue;
         };
@@ -63,6 +64,8 @@ fn walk(salvage: &Salvage<'_>) -> BTreeMap<String, Copied> {
         if FileType::from_mode(node.facts().mode) == Some(FileType::Directory) {
             let entries = node.entries();
             open.push((node, entries));
+        } else {
+            node.set_copied();
         }
     }
     files

@@ -1,6 +1,7 @@
 //! The manifest of a salvage: a line of JSON for each file, and the totals as the last line.
 //!
-//! The file is written in place, line by line, so that an interrupted run leaves what it knew.
+//! The file is written in place, line by line, so that an interrupted run leaves what it knew. Such
+//! a run has a line `stopped` instead of the totals, or no last line if it was killed.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -53,6 +54,17 @@ impl Manifest {
         self.out.write_all(b"\n")
     }
 
+    /// Writes that the run was stopped, and why. The failure that stopped the run is reported
+    /// elsewhere, and an error of this line does not replace it.
+    pub(super) fn stop(mut self, why: &str) {
+        let mut object = Object::new();
+        object.insert("schema".to_owned(), SCHEMA.into());
+        object.insert("stopped".to_owned(), why.into());
+        if self.error.is_none() {
+            _ = self.line(&object).and_then(|()| self.out.flush());
+        }
+    }
+
     /// Writes the totals, and makes sure that all lines are written.
     pub(super) fn finish(mut self, totals: &Totals) -> Result<(), Failure> {
         let mut object = Object::new();
@@ -69,11 +81,12 @@ impl Manifest {
 }
 
 /// Returns the totals with their keys.
-pub(super) fn counts(totals: &Totals) -> [(&'static str, u64); 7] {
+pub(super) fn counts(totals: &Totals) -> [(&'static str, u64); 8] {
     [
         ("complete", totals.complete),
         ("doubtful", totals.doubtful),
         ("partial", totals.partial),
+        ("not_copied", totals.not_copied),
         ("lost", totals.lost),
         ("orphans", totals.orphans),
         ("deleted", totals.deleted),

@@ -80,12 +80,21 @@ impl<'a> Source for SalvageSource<'a> {
 
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         let is_link = FileKind::of(self.node.facts().mode.into()) == FileKind::Symlink;
-        let named = self.node.attributes().into_iter().filter_map(named_value);
+        let named = self.node.attributes().into_iter().filter_map(|attribute| {
+            named_value(attribute).unwrap_or_else(|lack| {
+                self.node.add_lack(lack);
+                None
+            })
+        });
         named
             .filter(|found| is_carried_over(&found.name))
             .filter(|found| !is_link || !found.name.starts_with(b"system."))
             .map(Ok)
             .collect()
+    }
+
+    fn set_copied(&self) {
+        self.node.set_copied();
     }
 
     fn entries(&self) -> Result<SalvageEntries<'a>, Failure> {
@@ -97,13 +106,17 @@ fn time(timestamp: Timestamp) -> Time {
     Time { seconds: timestamp.seconds(), nanoseconds: timestamp.nanoseconds() }
 }
 
-/// Returns an attribute under the name that Linux gives it. An access control list that cannot be
-/// decoded has none.
-fn named_value(attribute: Attribute) -> Option<NamedValue> {
+/// Returns an attribute under the name that Linux gives it; `None` for a parent pointer.
+///
+/// # Errors
+///
+/// The reason in words, for an access control list that cannot be decoded.
+fn named_value(attribute: Attribute) -> Result<Option<NamedValue>, String> {
     let Attribute { namespace, name, value } = attribute;
     let list = |linux: &[u8], value: &[u8]| {
-        let entries = acl::decode(value, ferroxfs::InodeNumber(0)).ok()?;
-        Some(NamedValue { name: linux.to_vec(), value: acl::encode_posix_xattr(&entries) })
+        let entries = acl::decode(value, ferroxfs::InodeNumber(0))
+            .map_err(|error| format!("an access control list is damaged: {error}"))?;
+        Ok(Some(NamedValue { name: linux.to_vec(), value: acl::encode_posix_xattr(&entries) }))
     };
     let prefix: &[u8] = match namespace {
         Namespace::Trusted if name == acl::ACCESS_NAME => {
@@ -115,9 +128,9 @@ fn named_value(attribute: Attribute) -> Option<NamedValue> {
         Namespace::User => b"user.",
         Namespace::Trusted => b"trusted.",
         Namespace::Security => b"security.",
-        Namespace::Parent => return None,
+        Namespace::Parent => return Ok(None),
     };
-    Some(NamedValue { name: [prefix, &name].concat(), value })
+    Ok(Some(NamedValue { name: [prefix, &name].concat(), value }))
 }
 
 /// The types of files have the same bits in XFS and on the host.

@@ -147,6 +147,7 @@ impl<'a> TarWriter<'a> {
                 member.records.push_optional_link(&mut member.header, first);
                 member.header.set_entry_type(EntryType::Link);
                 member.write_head(self.out, 0)?;
+                source.set_copied();
                 return Ok(None);
             }
             self.links.insert(facts.inode, path.to_vec());
@@ -159,6 +160,7 @@ impl<'a> TarWriter<'a> {
                     member.records.push_optional_link(&mut member.header, &target);
                     member.header.set_entry_type(EntryType::Symlink);
                     member.write_head(self.out, 0)?;
+                    source.set_copied();
                 }
                 Err(failure) => self.report(path, failure),
             },
@@ -172,6 +174,7 @@ impl<'a> TarWriter<'a> {
                 member.header.set_device_major(facts.device.0)?;
                 member.header.set_device_minor(facts.device.1)?;
                 member.write_head(self.out, 0)?;
+                source.set_copied();
             }
         }
         Ok(None)
@@ -193,7 +196,10 @@ impl<'a> TarWriter<'a> {
         member.header.set_entry_type(EntryType::Directory);
         member.write_head(self.out, 0)?;
         match source.entries() {
-            Ok(entries) => Ok(Some(entries)),
+            Ok(entries) => {
+                source.set_copied();
+                Ok(Some(entries))
+            }
             Err(failure) => {
                 self.report(path, failure);
                 Ok(None)
@@ -240,7 +246,9 @@ impl<'a> TarWriter<'a> {
         if !is_sparse {
             member.write_head(self.out, size)?;
             self.body(source, path, 0..size)?;
-            return self.pad(size);
+            self.pad(size)?;
+            source.set_copied();
+            return Ok(());
         }
         let map = sparse_map(&ranges, size);
         let length = map.len() as u64 + stored;
@@ -250,7 +258,9 @@ impl<'a> TarWriter<'a> {
         for range in ranges {
             self.body(source, path, range)?;
         }
-        self.pad(length)
+        self.pad(length)?;
+        source.set_copied();
+        Ok(())
     }
 
     /// Writes a range of a file's contents, with zeros for bytes that cannot be read (I1).

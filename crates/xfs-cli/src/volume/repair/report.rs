@@ -21,7 +21,11 @@ pub(super) fn print_plan(plan: &Plan, image: &str, console: &mut Console) -> io:
         return writeln!(out, "{image}: clean, there is nothing to repair");
     }
     writeln!(out, "{image}: {}", totals(plan))?;
-    writeln!(out, "nothing was written; 'ferroxfs repair --yes {image}' does it")
+    if plan.is_empty() {
+        return writeln!(out, "nothing was written; no rule repairs this damage");
+    }
+    let partial = if plan.leaves_clean() { "" } else { " --partial" };
+    writeln!(out, "nothing was written; 'ferroxfs repair --yes{partial} {image}' does it")
 }
 
 /// Prints what a repair has changed.
@@ -29,10 +33,30 @@ pub(super) fn print_applied(plan: &Plan, image: &str, console: &mut Console) -> 
     let is_quiet = console.is_quiet();
     let out = console.out();
     print_body(plan, out)?;
-    match (is_quiet, plan.is_empty() && plan.leaves_clean()) {
-        (true, _) => Ok(()),
-        (false, true) => writeln!(out, "{image}: clean, nothing was written"),
-        (false, false) => writeln!(out, "{image}: {}", totals(plan)),
+    if is_quiet {
+        return Ok(());
+    }
+    writeln!(out, "{image}: {}", totals(plan))
+}
+
+/// Prints why a repair has written nothing: the volume is clean, no rule repairs its damage, or the
+/// plan would leave damage.
+pub(super) fn print_nothing_applied(
+    plan: &Plan,
+    image: &str,
+    console: &mut Console,
+) -> io::Result<()> {
+    let is_quiet = console.is_quiet();
+    let out = console.out();
+    print_body(plan, out)?;
+    match (is_quiet, plan.leaves_clean(), plan.is_empty()) {
+        (true, ..) => return Ok(()),
+        (false, true, _) => return writeln!(out, "{image}: clean, nothing was written"),
+        (false, false, _) => writeln!(out, "{image}: {}", totals(plan))?,
+    }
+    match plan.is_empty() {
+        true => writeln!(out, "nothing was written; no rule repairs this damage"),
+        false => writeln!(out, "nothing was written; --partial applies such a plan"),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The undo file on the host: where it goes, and how it becomes durable.
 
 use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -25,30 +27,34 @@ pub(super) struct UndoPlace {
 
 impl UndoPlace {
     /// Creates the undo file at `path`, or beside the image. A file that exists is never
-    /// overwritten: it may be the only way back from an earlier repair.
+    /// overwritten: it may be the only way back from an earlier repair. Only the owner may read the
+    /// file, because it has names, attributes and contents of the volume.
     pub(super) fn open(path: Option<&Path>, image: &Path) -> Result<Self, Failure> {
         let path = match path {
             Some(path) => path.to_owned(),
             None => beside(image)?,
         };
-        let shown = names::in_message(path.as_os_str().as_bytes()).into_owned();
         if path.symlink_metadata().is_ok() {
-            return Err(Failure::new(Exit::Failed, format!("{shown}: exists already")).hint(
-                "finish that repair with --resume or take it back with --undo; remove the file if \
-                 the repaired volume is good; or name another file with --undo-file",
-            ));
+            return Err(exists(&path));
         }
         let failed = |error| Failure::host(path.as_os_str(), &error);
-        let staged = StagedFile::of_image(&path).map_err(failed)?;
+        let staged = StagedFile::private(&path).map_err(failed)?;
         let staged = staged.ok_or_else(|| {
+            let shown = names::in_message(path.as_os_str().as_bytes());
             Failure::new(Exit::Failed, format!("{shown}: an undo file must be a regular file"))
         })?;
         let folder = File::open(output::parent(&path)).map_err(failed)?;
         Ok(Self { path, staged, folder })
     }
 
+    /// Returns the rights on the host that publishing the file needs.
     pub(super) fn reach(&self) -> Reach<'_> {
         self.staged.reach()
+    }
+
+    /// Returns the folder of the file.
+    pub(super) fn folder(&self) -> BorrowedFd<'_> {
+        self.staged.directory()
     }
 
     /// Returns the file, open for reading and writing.
@@ -56,15 +62,26 @@ impl UndoPlace {
         self.staged.file().try_clone().map_err(|error| Failure::host(self.path.as_os_str(), &error))
     }
 
-    /// Gives the file its name, and makes the name durable. Returns the path.
+    /// Gives the file its name, and makes the name durable. Returns the path. The name is looked at
+    /// again: another repair may have taken it during the rehearsal.
     pub(super) fn publish(self) -> Result<PathBuf, Failure> {
         let Self { path, staged, folder } = self;
-        let published = staged.publish().and_then(|()| folder.sync_all());
+        let published = staged.publish_new().and_then(|()| folder.sync_all());
         match published {
             Ok(()) => Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&path)),
             Err(error) => Err(Failure::host(path.as_os_str(), &error)),
         }
     }
+}
+
+/// Returns the failure for an undo file whose name is taken.
+fn exists(path: &Path) -> Failure {
+    let shown = names::in_message(path.as_os_str().as_bytes());
+    Failure::new(Exit::Failed, format!("{shown}: exists already")).hint(
+        "finish that repair with --resume or take it back with --undo; remove the file if the \
+         repaired volume is good; or name another file with --undo-file",
+    )
 }
 
 /// Returns the path of the undo file beside an image.
@@ -77,4 +94,23 @@ fn beside(image: &Path) -> Result<PathBuf, Failure> {
     let mut path = image.as_os_str().to_owned();
     path.push(SUFFIX);
     Ok(path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::UndoPlace;
+
+    #[test]
+    fn undo_file_of_another_repair_made_meanwhile_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("undo");
+        let place = UndoPlace::open(Some(&path), &folder.path().join("image")).unwrap();
+        place.file().unwrap().write_all(b"this repair").unwrap();
+        fs::write(&path, "another repair").unwrap();
+        assert!(place.publish().is_err(), "the name of the other undo file was taken");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another repair");
+    }
 }
