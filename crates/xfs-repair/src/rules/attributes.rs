@@ -30,6 +30,11 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     inodes.sort_unstable();
     inodes.dedup();
     for inode in inodes {
+        let has_name = names.links_to(inode).next().is_some() || inode == names.facts.root;
+        // An inode that waits for its name keeps the pointers that may state it.
+        if names.tree.is_held && (!has_name || !names.facts.members.contains_key(&inode)) {
+            continue;
+        }
         let wanted = wanted_pointers(names, inode);
         let is_damaged = names.damage.codes_of(inode).into_iter().any(is_about_blocks);
         if is_damaged || wanted != stored_pointers(names, inode) {

@@ -234,6 +234,42 @@ fn entry_to_a_free_inode_goes_only_if_losses_are_allowed() {
     assert_eq!(after.paths, trial.before.paths);
 }
 
+/// Zeroes the first block of a directory, and an inode with a name in that block. Neither an entry
+/// nor a parent pointer states that name any more. Asserts that the directory waits for the
+/// permission to lose names, and that the plan then lists the loss.
+#[test]
+fn directory_block_with_a_name_that_nothing_else_states_waits_for_losses() {
+    let trial = Trial::new();
+    let (directory, file) = (trial.inode("/leaf"), first_file_of(&trial, "/leaf"));
+    trial.zero_block(directory, ForkKind::Data, FileBlock(0));
+    trial.zero_inode(file);
+    let kept = trial.volume.repair(false);
+    let rules = kept.rules();
+    let is_of_names = |rule: &&str| ["directory", "lost-and-found", "links"].contains(rule);
+    assert!(!rules.iter().any(is_of_names), "{rules:?}");
+    let losses = kept.rehearsed.actions.iter().filter(|action| !action.loses.is_empty());
+    assert_eq!(losses.count(), 0);
+    let codes = kept.rehearsed.report.findings.iter().filter(|f| f.place.inode == Some(directory));
+    assert!(codes.count() > 0, "the finding of the directory is gone");
+
+    let repaired = trial.volume.repair(true);
+    let actions = &repaired.rehearsed.actions;
+    let written = actions.iter().find(|action| action.rule == "directory");
+    let lost = &written.expect("the directory is written").loses;
+    let block = trial.volume.geometry.block_size;
+    let at = trial.place(directory, ForkKind::Data, FileBlock(0)).0 * 512;
+    let ranges: Vec<_> = lost.iter().flat_map(|loss| loss.ranges.clone()).collect();
+    assert_eq!(ranges, [at..at + u64::from(block)], "{lost:?}");
+}
+
+/// Returns the file with the first name of a directory.
+fn first_file_of(trial: &Trial, path: &str) -> InodeNumber {
+    let superblock = superblock_of(&*trial.volume.device);
+    let evidence = Evidence::new(&*trial.volume.device, &superblock);
+    let found = evidence.entries(&evidence.inode(trial.inode(path)));
+    found.names.first().expect("the directory has names").child
+}
+
 #[test]
 fn start_of_the_volume_zeroed_keeps_each_name_whose_inode_survives() {
     let trial = Trial::new();
