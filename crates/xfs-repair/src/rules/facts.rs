@@ -123,6 +123,11 @@ impl Facts {
         self.slots.get(&inode).copied().unwrap_or(Slot::Impossible)
     }
 
+    /// Returns whether an inode is the free one that a new directory `lost+found` gets.
+    pub(crate) fn is_spare(&self, inode: InodeNumber) -> bool {
+        self.spare.is_some_and(|(spare, _)| spare == inode)
+    }
+
     /// Returns whether the parent pointers state every name of the volume.
     pub(crate) fn has_all_pointers(&self) -> bool {
         self.has_parents

@@ -89,7 +89,7 @@ pub(crate) struct Tree {
     pub(crate) dropped: Vec<Dropped>,
     /// The inodes that go to `lost+found`.
     pub(crate) rescued: BTreeSet<InodeNumber>,
-    /// Whether names would be lost, and losses are not allowed. Then a directory that would lose
+    /// Whether names or inodes of directories would be lost, and losses are not allowed. Then a directory that would lose
     /// names keeps its bytes, no link count changes, and no inode goes to `lost+found`.
     pub(crate) is_held: bool,
 }
@@ -212,10 +212,12 @@ impl Resolver<'_> {
         changed.copied().or(member.map(|member| member.generation))
     }
 
-    /// Decides whether the names wait for the permission to lose some of them.
+    /// Decides whether the names wait for the permission to lose some of them, or to lose the fields
+    /// of directories that are made again.
     fn hold(&mut self) {
         let facts = self.facts;
-        let is_lossy = facts.members.values().any(|member| facts.loses_names(member))
+        let is_lossy = !self.tree.made.is_empty()
+            || facts.members.values().any(|member| facts.loses_names(member))
             || self.tree.dropped.iter().any(|dropped| dropped.is_loss);
         self.tree.is_held = !facts.allows_loss && is_lossy;
     }
