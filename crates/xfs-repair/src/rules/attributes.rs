@@ -23,7 +23,7 @@ use crate::patient::Patient;
 ///
 /// # Errors
 ///
-/// The first error of the overlay, or too little space for new blocks.
+/// The first error of the overlay.
 pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     let members = names.facts.members.keys();
     let mut inodes: Vec<InodeNumber> = members.chain(names.tree.made.keys()).copied().collect();
@@ -38,7 +38,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         let wanted = wanted_pointers(names, inode);
         let is_damaged = names.damage.codes_of(inode).into_iter().any(is_about_blocks);
         if is_damaged || wanted != stored_pointers(names, inode) {
-            write(patient, names, inode, wanted)?;
+            patient.attempt(|patient| write(patient, names, inode, wanted))?;
         }
     }
     Ok(())

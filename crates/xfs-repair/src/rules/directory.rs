@@ -23,7 +23,7 @@ use crate::patient::Patient;
 ///
 /// # Errors
 ///
-/// The first error of the overlay, or too little space for new blocks.
+/// The first error of the overlay.
 pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     let members = names.facts.members.iter().filter(|(_, member)| member.is_directory());
     let mut directories: Vec<InodeNumber> = members.map(|(number, _)| *number).collect();
@@ -36,7 +36,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         }
         let wanted = Wanted::of(names, directory);
         if is_damaged(names, directory) || !wanted.is_there(names) {
-            write(patient, names, &wanted)?;
+            patient.attempt(|patient| write(patient, names, &wanted))?;
         }
     }
     Ok(())

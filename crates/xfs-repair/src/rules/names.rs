@@ -56,7 +56,7 @@ impl Names<'_> {
 ///
 /// # Errors
 ///
-/// The first error of the overlay, or too little space for new blocks.
+/// The first error of the overlay.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     if !concerns_names(damage) {
         return Ok(());

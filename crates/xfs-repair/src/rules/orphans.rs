@@ -70,14 +70,19 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
         let mut core = made_core(&template, MadeInode::of(names, *number, *generation));
         let step = u64::from(patient.geometry().directory_block_size());
         core.size = (end << patient.geometry().block_log).next_multiple_of(step);
-        patient.make_inode(&core)?;
-        patient.set_fork(*number, ForkKind::Data, ForkContents::Extents(data))?;
-        let attr = fork::in_order(mapped.fork(*number, ForkKind::Attr));
-        if !attr.is_empty() {
-            patient.set_fork(*number, ForkKind::Attr, ForkContents::Extents(attr))?;
-        }
-        let keeps = "the blocks that the reverse map knows";
-        report_made(patient, names, &core, keeps);
+        patient.attempt(|patient| {
+            patient.make_inode(&core)?;
+            patient.set_fork(*number, ForkKind::Data, ForkContents::Extents(data))?;
+            let attr = fork::in_order(mapped.fork(*number, ForkKind::Attr));
+            if !attr.is_empty() {
+                patient.set_fork(*number, ForkKind::Attr, ForkContents::Extents(attr))?;
+            }
+            let keeps = "the blocks that the reverse map knows";
+            report_made(patient, names, &core, keeps);
+            Ok(())
+        })?;
+        // Without room for its map, the directory waits, and all names with it: an empty directory
+        // would give its blocks away.
         is_restored = true;
     }
     Ok(is_restored)

@@ -36,7 +36,7 @@ struct Loser {
 ///
 /// # Errors
 ///
-/// [`RepairError::NoSpace`] if there is no room for the copies.
+/// The error of the overlay. An owner for whose copies there is no room is left as it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let has_damage = |group: &AgNumber| {
         let findings = damage.groups.get(group).into_iter().flatten();
@@ -67,10 +67,13 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         }
     }
     for (loser, ranges) in shared {
-        copy(patient, loser, &ranges)?;
-        let place = Place::of_inode(loser.inode, patient.geometry());
-        let keeps = "a copy of the blocks for this inode; the other owner keeps the blocks";
-        patient.act(Action::new(RULE, place, vec![Code::SpaceCrosslinked], keeps));
+        patient.attempt(|patient| {
+            copy(patient, loser, &ranges)?;
+            let place = Place::of_inode(loser.inode, patient.geometry());
+            let keeps = "a copy of the blocks for this inode; the other owner keeps the blocks";
+            patient.act(Action::new(RULE, place, vec![Code::SpaceCrosslinked], keeps));
+            Ok(())
+        })?;
     }
     Ok(())
 }
