@@ -295,7 +295,7 @@ fn directory_block_waits_for_losses_if_a_parent_pointer_may_be_lost_too() {
     let lost = &written.expect("the directory is written").loses;
     let block = trial.volume.geometry.directory_block_size();
     let ranges: Vec<_> = lost.iter().flat_map(|loss| loss.ranges.clone()).collect();
-    assert_eq!(ranges, [at..at + u64::from(block)], "{lost:?}");
+    assert_eq!((ranges.len(), ranges.first()), (1, Some(&(at..at + u64::from(block)))), "{lost:?}");
 }
 
 #[test]
