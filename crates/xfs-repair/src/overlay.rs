@@ -79,6 +79,11 @@ impl RepairOverlay {
         }
     }
 
+    /// Forgets all writes. The unreadable ranges stay known.
+    pub(crate) fn reset(&self) {
+        *self.chunks.write() = Chunks::default();
+    }
+
     /// Returns the ranges that the device below could not read, each with its error.
     pub(crate) fn unreadable(&self) -> Vec<(Range<u64>, String)> {
         let unreadable = self.unreadable.lock();

@@ -10,6 +10,8 @@
 //!   because they may be damaged. A group whose claims change is marked, and its space is rebuilt
 //!   last.
 
+mod attempt;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -33,6 +35,7 @@ use crate::mapped::MappedExtents;
 use crate::model::Model;
 use crate::rounds::RehearsalOptions;
 use crate::trees::{self, GroupTree};
+use attempt::Journal;
 
 /// The volume under repair.
 pub(crate) struct Patient {
@@ -54,6 +57,8 @@ pub(crate) struct Patient {
     mapped: RefCell<Option<Rc<MappedExtents>>>,
     /// The blocks that are free in this round, by group: first block and the block after the last.
     free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
+    /// The changes since the start of an attempt.
+    journal: Option<Journal>,
 }
 
 impl Patient {
@@ -77,6 +82,7 @@ impl Patient {
             reverse_maps: RefCell::default(),
             mapped: RefCell::default(),
             free: None,
+            journal: None,
         }
     }
 
@@ -148,6 +154,7 @@ impl Patient {
     /// The error of the overlay.
     pub(crate) fn write(&mut self, at: DiskAddr, bytes: &[u8]) -> Result<(), RepairError> {
         self.model = None;
+        self.note_write(at, bytes.len())?;
         let offset = at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
         let written = self.overlay.write_at(bytes, offset, Durability::Cached);
         written.map_err(|error| RepairError::Io { offset, error })
@@ -206,8 +213,10 @@ impl Patient {
 
     /// Marks a group for a rebuild of its inode btrees and its AGI.
     pub(crate) fn mark_inodes(&mut self, group: AgNumber) {
-        self.marked_inodes.insert(group);
-        self.marked.insert(group);
+        if self.marked_inodes.insert(group) {
+            self.note_mark(group, true);
+        }
+        self.mark_group(group);
     }
 
     /// Returns the model of the volume. It is built on demand and dropped after a change.
@@ -241,6 +250,11 @@ impl Patient {
             Some(free) => free,
             None => self.find_free(),
         };
+        let all: u64 = free.values().flatten().map(|(start, end)| u64::from(end - start)).sum();
+        if all < count.into() {
+            self.free = Some(free);
+            return Err(RepairError::NoSpace { count: count.into() });
+        }
         let others = self.geometry().groups().filter(|group| *group != near);
         let order: Vec<AgNumber> = std::iter::once(near).chain(others).collect();
         let mut taken = Vec::new();
@@ -251,15 +265,14 @@ impl Patient {
             // The claims of the group change, so its space is rebuilt (I2).
             if !blocks.is_empty() {
                 self.mark_group(group);
+                self.note_taken(group, &blocks);
             }
             let geometry = self.geometry();
             taken
                 .extend(blocks.into_iter().map(|block| geometry.join_block(group, AgBlock(block))));
         }
         self.free = Some(free);
-        if taken.len() < count as usize {
-            return Err(RepairError::NoSpace { count: count.into() });
-        }
+        assert_eq!(taken.len(), count as usize, "the free blocks were counted");
         Ok(taken)
     }
 
@@ -365,7 +378,9 @@ impl Patient {
 
     /// Marks a group: its space btrees and headers are rebuilt at the end of the round.
     pub(crate) fn mark_group(&mut self, group: AgNumber) {
-        self.marked.insert(group);
+        if self.marked.insert(group) {
+            self.note_mark(group, false);
+        }
     }
 
     /// Takes the marks of a round: for each marked group, whether its inode btrees are rebuilt too.

@@ -1,7 +1,7 @@
 //! The plan: everything that a repair would change, in one deterministic text.
 //!
 //! Owns: the plan's parts, its text, and the check of a text that is read. Does **not** own: how a
-//! plan is made (`rehearsal`), or the contents of the changes. A plan holds digests only, so it can
+//! plan is made (`planning`), or the contents of the changes. A plan holds digests only, so it can
 //! be shown to other people.
 //!
 //! # Format
@@ -106,6 +106,9 @@ pub struct Plan {
     pub findings: u64,
     /// The number of rounds of checking and repairing.
     pub rounds: u32,
+    /// The number of later rounds that were taken back: the volume was worse or no better after
+    /// them. Damage that only they changed is in `left`.
+    pub withdrawn: u32,
     /// The actions, in the order in which they are done.
     pub actions: Vec<Action>,
     /// The changed runs, in the order of addresses.
@@ -197,6 +200,7 @@ impl Plan {
             "log": self.log.word(),
             "findings": self.findings,
             "rounds": self.rounds,
+            "withdrawn": self.withdrawn,
             "actions": self.actions.len(),
             "runs": self.runs.len(),
             "bytes": self.changed_bytes(),

@@ -174,18 +174,62 @@ pub(crate) fn plan_with(
 ) -> Result<Rehearsal> {
     let PlanOptions { allow_loss, log, memory_bytes, spill } = options;
     let overlay = Arc::new(RepairOverlay::new(device, memory_bytes, spill));
-    let shared: SharedDevice = overlay.clone();
-    let (superblock, actions) = decide.superblock(&shared)?;
-    if superblock.has_external_log() {
-        return Err(RepairError::ExternalLog);
+    let pass = Pass { overlay: &overlay, log, allow_loss, progress };
+    match pass.run(decide, None)? {
+        Passed::Done(rehearsal) => Ok(*rehearsal),
+        Passed::TakeBack(back) => {
+            // The same steps give the same volume, so the best round comes again.
+            overlay.reset();
+            match pass.run(decide, Some(back))? {
+                Passed::Done(rehearsal) => Ok(*rehearsal),
+                Passed::TakeBack(_) => unreachable!("the second pass ends with the best round"),
+            }
+        }
     }
-    let mut actions = actions;
-    let settling = SettleLog { device: &shared, superblock: &superblock, replay: log, allow_loss };
-    let (log, action) = settling.run()?;
-    actions.extend(action);
-    let superblock_bytes = sector_bytes(&superblock);
-    let rehearsing = Rehearsing { overlay, shared, superblock_bytes, allow_loss, progress };
-    rehearsing.finish(superblock, Start { log, actions }, decide)
+}
+
+/// One pass over the volume: superblock, log, rounds.
+struct Pass<'a> {
+    overlay: &'a Arc<RepairOverlay>,
+    log: &'a dyn LogReplay,
+    allow_loss: bool,
+    progress: &'a dyn Progress,
+}
+
+/// The result of a pass.
+enum Passed {
+    Done(Box<Rehearsal>),
+    /// The last rounds made the volume worse or no better.
+    TakeBack(TakeBack),
+}
+
+/// The rounds of the first pass that the second one does not repeat.
+#[derive(Clone, Copy)]
+struct TakeBack {
+    /// The number of rounds after which the volume is best.
+    best: u32,
+    /// The number of rounds after that.
+    withdrawn: u32,
+}
+
+impl Pass<'_> {
+    fn run(&self, decide: &dyn Decide, back: Option<TakeBack>) -> Result<Passed> {
+        let Self { overlay, log, allow_loss, progress } = *self;
+        let overlay = Arc::clone(overlay);
+        let shared: SharedDevice = overlay.clone();
+        let (superblock, actions) = decide.superblock(&shared)?;
+        if superblock.has_external_log() {
+            return Err(RepairError::ExternalLog);
+        }
+        let mut actions = actions;
+        let settling =
+            SettleLog { device: &shared, superblock: &superblock, replay: log, allow_loss };
+        let (log, action) = settling.run()?;
+        actions.extend(action);
+        let superblock_bytes = sector_bytes(&superblock);
+        let rehearsing = Rehearsing { overlay, shared, superblock_bytes, allow_loss, progress };
+        rehearsing.finish(superblock, Start { log, actions, back }, decide)
+    }
 }
 
 /// A rehearsal in progress.
@@ -203,6 +247,8 @@ struct Rehearsing<'a> {
 struct Start {
     log: LogOutcome,
     actions: Vec<Action>,
+    /// The rounds that are not repeated, in a second pass.
+    back: Option<TakeBack>,
 }
 
 impl Rehearsing<'_> {
@@ -214,14 +260,18 @@ impl Rehearsing<'_> {
     }
 
     /// Runs the rounds, and makes the plan of what they changed.
-    fn finish(self, before: Superblock, start: Start, decide: &dyn Decide) -> Result<Rehearsal> {
+    fn finish(self, before: Superblock, start: Start, decide: &dyn Decide) -> Result<Passed> {
         let failed = |error: &dyn Display| RepairError::Log(error.to_string());
         let was_marked = before.has_incompat(IncompatFeatures::NEEDSREPAIR);
         let superblock = self.superblock(before)?;
         let log = LogDevice::new(self.shared.clone(), &superblock);
         let log = log.map_err(|error| failed(&error))?;
         let head = xfs_log::find_head_and_tail(&log).map_err(|error| failed(&error))?.head;
-        let options = RehearsalOptions { log_head: Some(head), allow_loss: self.allow_loss };
+        let options = RehearsalOptions {
+            log_head: Some(head),
+            allow_loss: self.allow_loss,
+            most_rounds: start.back.map(|back| back.best),
+        };
         let mut done = match decide.rounds(&self.shared, &superblock, &options, self.progress) {
             // Nothing is written to a device with unreadable sectors, so no rule has to succeed.
             Err(RepairError::Io { .. }) if !self.overlay.unreadable().is_empty() => {
@@ -231,6 +281,9 @@ impl Rehearsing<'_> {
         };
         if done.report.is_stopped {
             return Err(RepairError::Stopped);
+        }
+        if let (None, Some(withdrawn @ 1..)) = (start.back, done.rounds.checked_sub(done.best)) {
+            return Ok(Passed::TakeBack(TakeBack { best: done.best, withdrawn }));
         }
         let superblock = self.superblock(superblock)?;
         if is_marked_only(&done.report) {
@@ -245,7 +298,8 @@ impl Rehearsing<'_> {
         let head_byte = |start| start + u64::from(head.block()) * SECTOR_BYTES as u64;
         let log_head_byte = log_start.map(head_byte);
         let plan = self.plan(&superblock, done, start)?;
-        Ok(Rehearsal { plan, overlay: self.overlay, superblock, log_head_byte })
+        let overlay = self.overlay;
+        Ok(Passed::Done(Box::new(Rehearsal { plan, overlay, superblock, log_head_byte })))
     }
 
     /// Checks the volume without a repair.
@@ -253,7 +307,7 @@ impl Rehearsing<'_> {
         let report = rounds::check_device(&*self.shared, superblock, options, self.progress)?;
         let findings = damage(&report.findings).count() as u64;
         let (superblock, actions) = (superblock.clone(), Vec::new());
-        Ok(Rehearsed { superblock, actions, report, findings, rounds: 0 })
+        Ok(Rehearsed { superblock, actions, report, findings, rounds: 0, best: 0 })
     }
 
     /// Clears NEEDSREPAIR in the superblock of a volume that has no other damage.
@@ -299,6 +353,7 @@ impl Rehearsing<'_> {
             log: start.log,
             findings,
             rounds,
+            withdrawn: start.back.map_or(0, |back| back.withdrawn),
             actions: all,
             runs,
             left: damage(&report.findings).map(LeftFinding::of).collect(),

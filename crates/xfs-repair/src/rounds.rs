@@ -1,8 +1,11 @@
 //! The rounds of a rehearsal: check, apply rules, check again.
 //!
-//! Owns: the loop and its end. Does **not** own: rules, or the writes of an apply.
+//! Owns: the loop, its end, and the best round. Does **not** own: rules, taking rounds back
+//! (`planning`), or the writes of an apply.
 
-use xfs_check::{CheckOptions, Progress, Report, check};
+use std::collections::{BTreeMap, BTreeSet};
+
+use xfs_check::{CheckOptions, Code, Place, Progress, Report, check};
 use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{Lsn, Superblock};
 
@@ -18,6 +21,8 @@ pub struct RehearsalOptions {
     pub log_head: Option<Lsn>,
     /// Whether rules may lose contents.
     pub allow_loss: bool,
+    /// The most rounds. `None` for as many as change something, up to a fixed bound.
+    pub most_rounds: Option<u32>,
 }
 
 /// The result of a rehearsal.
@@ -34,6 +39,9 @@ pub struct Rehearsed {
     pub findings: u64,
     /// The number of rounds that changed something.
     pub rounds: u32,
+    /// The number of rounds after which the volume was best. If it is less than `rounds`, later
+    /// rounds made the volume worse or no better.
+    pub best: u32,
 }
 
 /// Repairs the volume in `overlay`, round by round, until a check finds nothing above `preen` or
@@ -67,14 +75,21 @@ pub(crate) fn run(
     rules::run_first(&mut patient)?;
     let mut report = checked(&patient, progress)?;
     let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
-    let (findings, mut rounds) = (damage.count() as u64, 0);
-    while rounds < MOST_ROUNDS && !report.is_stopped {
+    let (findings, mut rounds, mut best) = (damage.count() as u64, 0, 0);
+    let before = Before::of(&report);
+    let mut best_score = before.score(&report);
+    let most = options.most_rounds.unwrap_or(MOST_ROUNDS);
+    while rounds < most && !report.is_stopped {
         let damage = rules::group_findings(&mut patient, &report);
         if damage.is_empty() || !rules::run(&mut patient, &damage)? {
             break;
         }
         rounds += 1;
         let next = checked(&patient, progress)?;
+        let score = before.score(&next);
+        if score < best_score {
+            (best, best_score) = (rounds, score);
+        }
         let is_stuck = next.findings == report.findings;
         report = next;
         if is_stuck {
@@ -82,18 +97,71 @@ pub(crate) fn run(
         }
     }
     let superblock = patient.superblock().clone();
-    Ok(Rehearsed { superblock, actions: patient.into_actions(), report, findings, rounds })
+    Ok(Rehearsed { superblock, actions: patient.into_actions(), report, findings, rounds, best })
 }
 
-/// The most rounds. Each round ends with a volume that is at least as sound as before, and three
-/// are usual: headers, inodes, names.
+/// The most rounds. Three are usual: headers, inodes, names.
 const MOST_ROUNDS: u32 = 8;
+
+/// The damage before the first round.
+struct Before {
+    /// The number of findings and consequences with each code at each place.
+    known: BTreeMap<(Code, Place), u64>,
+    unchecked: BTreeSet<String>,
+    /// The number of findings, with those that the check left out.
+    count: u64,
+    dropped: u64,
+}
+
+/// The state of a volume after a round. A lower score is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Score {
+    /// Whether something is damaged or cannot be checked that was neither before.
+    is_worse: bool,
+    /// The number of findings and of parts that cannot be checked.
+    damage: u64,
+}
+
+impl Before {
+    fn of(report: &Report) -> Self {
+        let mut known = BTreeMap::new();
+        for finding in report.findings.iter().chain(&report.consequences) {
+            *known.entry((finding.code, finding.place)).or_default() += 1;
+        }
+        let unchecked = report.unchecked.iter().map(|part| part.what.clone()).collect();
+        Self { known, unchecked, count: damage_of(report), dropped: report.dropped }
+    }
+
+    fn score(&self, after: &Report) -> Score {
+        let count = damage_of(after);
+        let damage = count + after.unchecked.len() as u64;
+        // If findings were left out, nobody knows which ones are new: their number decides.
+        if self.dropped > 0 || after.dropped > 0 {
+            return Score { is_worse: count > self.count, damage };
+        }
+        let mut left: BTreeMap<(Code, Place), u64> = BTreeMap::new();
+        for finding in after.findings.iter().filter(|finding| finding.severity().is_damage()) {
+            *left.entry((finding.code, finding.place)).or_default() += 1;
+        }
+        let is_new =
+            |(key, count): (_, &u64)| self.known.get(key).is_none_or(|before| before < count);
+        let is_unknown = |what: &String| !self.unchecked.contains(what);
+        let is_worse =
+            left.iter().any(is_new) || after.unchecked.iter().any(|part| is_unknown(&part.what));
+        Score { is_worse, damage }
+    }
+}
+
+fn damage_of(report: &Report) -> u64 {
+    let damage = report.findings.iter().filter(|finding| finding.severity().is_damage());
+    damage.count() as u64 + report.dropped
+}
 
 /// The key of the checker's hashes, so that the same image always gives the same plan.
 const KEY: (u64, u64) = (0x6665_7272_6f78_6673, 0x7265_7061_6972_3031);
 
 fn checked(patient: &Patient, progress: &dyn Progress) -> Result<Report, RepairError> {
-    let options = RehearsalOptions { log_head: patient.log_head(), allow_loss: false };
+    let options = RehearsalOptions { log_head: patient.log_head(), ..RehearsalOptions::default() };
     check_device(patient.device(), patient.superblock(), &options, progress)
 }
 
@@ -115,3 +183,6 @@ pub(crate) fn check_device(
     }
     Ok(check(device, superblock, &check_options, progress)?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,7 @@ impl Decide for CopyGolden {
         device.read_at(&mut sector, 0).unwrap();
         let superblock = superblock_of(&sector);
         let report = xfs_check::check(&**device, &superblock, &check, progress)?;
-        Ok(Rehearsed { superblock, actions, report, findings: 1, rounds: 1 })
+        Ok(Rehearsed { superblock, actions, report, findings: 1, rounds: 1, best: 1 })
     }
 }
 

@@ -1,14 +1,18 @@
 use std::io;
 use std::sync::Arc;
 
+use xfs_check::{Place, Progress};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
-use xfs_format::{DiskAddr, superblock};
+use xfs_format::{DiskAddr, Superblock, superblock};
 use xfs_testkit::{CowDevice, Image, delegate_device, golden};
 
-use super::{PlanOptions, plan_repair};
+use super::{Decide, PlanOptions, plan_repair, plan_with};
+use crate::action::Action;
 use crate::apply::set_needs_repair;
-use crate::error::RepairError;
+use crate::error::{RepairError, Result};
 use crate::plan::LogOutcome;
+use crate::rounds::{self, RehearsalOptions, Rehearsed};
+use crate::rules;
 use crate::testing::{CleanLog, bytes, damaged, rehearse_copy};
 
 #[test]
@@ -100,4 +104,44 @@ fn unreadable_sector_is_listed_and_nothing_is_changed() {
     assert!(ranges.clone().count() > 0);
     assert!(ranges.clone().all(|(range, _)| range.contains(&bad)), "{:?}", plan.unreadable);
     assert!(plan.text().contains("medium error"));
+}
+
+/// Rules with one round, which zeroes the AGI of the first group of a volume whose AGF is zeroed.
+struct MakesWorse;
+
+impl Decide for MakesWorse {
+    fn superblock(&self, device: &SharedDevice) -> Result<(Superblock, Vec<Action>)> {
+        rules::find_superblock(device)
+    }
+
+    fn rounds(
+        &self,
+        device: &SharedDevice,
+        superblock: &Superblock,
+        options: &RehearsalOptions,
+        progress: &dyn Progress,
+    ) -> Result<Rehearsed> {
+        let rounds = options.most_rounds.unwrap_or(1);
+        let mut actions = Vec::new();
+        if rounds > 0 {
+            device.write_at(&[0; 512], 2 * 512, Durability::Cached).unwrap();
+            actions.push(Action::new("test.zero", Place::default(), Vec::new(), "nothing"));
+        }
+        let report = rounds::check_device(&**device, superblock, options, progress)?;
+        let superblock = superblock.clone();
+        Ok(Rehearsed { superblock, actions, report, findings: 1, rounds, best: 0 })
+    }
+}
+
+#[test]
+fn round_that_makes_the_volume_worse_is_taken_back() {
+    let device = CowDevice::new(Arc::new(golden()));
+    device.write_at(&[0; 512], 512, Durability::Cached).unwrap();
+    let options = PlanOptions::new(&CleanLog);
+    let rehearsal = plan_with(Arc::new(device), options, &(), &MakesWorse).unwrap();
+    let plan = rehearsal.plan();
+    assert!(plan.is_empty() && plan.actions.is_empty(), "{:?}", plan.runs);
+    assert_eq!((plan.rounds, plan.withdrawn), (0, 1));
+    assert!(!plan.left.is_empty());
+    assert!(plan.text().contains("\"withdrawn\":1"), "{}", plan.text());
 }

@@ -23,17 +23,22 @@ use crate::patient::Patient;
 ///
 /// # Errors
 ///
-/// The first error of the overlay, or too little space for new blocks.
+/// The first error of the overlay.
 pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     let members = names.facts.members.keys();
     let mut inodes: Vec<InodeNumber> = members.chain(names.tree.made.keys()).copied().collect();
     inodes.sort_unstable();
     inodes.dedup();
     for inode in inodes {
+        let has_name = names.links_to(inode).next().is_some() || inode == names.facts.root;
+        // An inode that waits for its name keeps the pointers that may state it.
+        if names.tree.is_held && (!has_name || !names.facts.members.contains_key(&inode)) {
+            continue;
+        }
         let wanted = wanted_pointers(names, inode);
         let is_damaged = names.damage.codes_of(inode).into_iter().any(is_about_blocks);
         if is_damaged || wanted != stored_pointers(names, inode) {
-            write(patient, names, inode, wanted)?;
+            patient.attempt(|patient| write(patient, names, inode, wanted))?;
         }
     }
     Ok(())

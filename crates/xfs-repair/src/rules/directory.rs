@@ -1,11 +1,14 @@
 //! Rule *directory*: writes a directory again as a whole.
 //!
 //! A directory is written if a finding says that its blocks are damaged, or if its entries, their
-//! types or `..` differ from the decided tree.
+//! types or `..` differ from the decided tree. A directory that would lose names is written only if
+//! losses are allowed.
+
+use std::ops::Range;
 
 use xfs_check::{Area, Code, Place};
-use xfs_format::InodeNumber;
 use xfs_format::inode::ForkKind;
+use xfs_format::{BASIC_BLOCK_BYTES, FsBlock, InodeNumber};
 
 use super::facts::Name;
 use super::names::Names;
@@ -20,7 +23,7 @@ use crate::patient::Patient;
 ///
 /// # Errors
 ///
-/// The first error of the overlay, or too little space for new blocks.
+/// The first error of the overlay.
 pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     let members = names.facts.members.iter().filter(|(_, member)| member.is_directory());
     let mut directories: Vec<InodeNumber> = members.map(|(number, _)| *number).collect();
@@ -28,12 +31,23 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
     directories.sort_unstable();
     directories.dedup();
     for directory in directories {
+        if names.tree.is_held && waits(names, directory) {
+            continue;
+        }
         let wanted = Wanted::of(names, directory);
         if is_damaged(names, directory) || !wanted.is_there(names) {
-            write(patient, names, &wanted)?;
+            patient.attempt(|patient| write(patient, names, &wanted))?;
         }
     }
     Ok(())
+}
+
+/// Returns whether a directory waits for the permission to lose names: it is made, its entries are
+/// lost, or a name of it would be given up.
+fn waits(names: &Names<'_>, directory: InodeNumber) -> bool {
+    let is_dropped = names.tree.dropped.iter().any(|dropped| dropped.link.directory == directory);
+    let member = names.facts.members.get(&directory);
+    is_dropped || member.is_none_or(|member| names.facts.loses_names(member))
 }
 
 /// The contents that a directory has after the repair.
@@ -123,6 +137,7 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
     let room = patient.fork_room(wanted.directory, ForkKind::Data);
     let Some(form) = build(&directory, &geometry, room) else { return Ok(()) };
     let inode = wanted.directory;
+    let lost = Lost::of(patient, names, inode);
     let size = match form {
         DirectoryForm::Short(bytes) => {
             let size = bytes.len() as u64;
@@ -137,11 +152,49 @@ fn write(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) -> Result<()
         }
     };
     patient.set_inode(inode, |core| core.size = size)?;
-    report(patient, names, wanted);
+    report(patient, names, wanted, lost);
     Ok(())
 }
 
-fn report(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) {
+/// The blocks of a directory whose entries are lost.
+struct Lost {
+    /// Whether nothing else states the names in these blocks.
+    is_loss: bool,
+    /// The bytes of the blocks on the device.
+    ranges: Vec<Range<u64>>,
+}
+
+impl Lost {
+    /// Finds the lost blocks of a directory as it is before it is written.
+    fn of(patient: &Patient, names: &Names<'_>, directory: InodeNumber) -> Self {
+        let member = names.facts.members.get(&directory);
+        let is_loss = member.is_some_and(|member| names.facts.loses_names(member));
+        let mut ranges = Vec::new();
+        if is_loss {
+            let evidence = patient.evidence();
+            let found = evidence.entries(&evidence.inode(directory));
+            let geometry = patient.geometry();
+            for (extent, lost) in found
+                .map
+                .extents
+                .iter()
+                .flat_map(|extent| found.missing.iter().map(move |missing| (extent, missing)))
+            {
+                let start = extent.file_block.max(lost.start).0;
+                let end = extent.end().min(lost.end).0;
+                let first = FsBlock(extent.start.0 + start.saturating_sub(extent.file_block.0));
+                let at = geometry.block_disk_addr(first).filter(|_| start < end);
+                ranges.extend(at.map(|at| {
+                    let at = at.0 * u64::from(BASIC_BLOCK_BYTES);
+                    at..at + ((end - start) << geometry.block_log)
+                }));
+            }
+        }
+        Self { is_loss, ranges }
+    }
+}
+
+fn report(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted, lost: Lost) {
     let place = Place::of_inode(wanted.directory, patient.geometry());
     let restored = wanted.positions.iter().filter(|position| position.is_none()).count();
     let all = wanted.entries.len();
@@ -150,5 +203,11 @@ fn report(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted) {
         _ => format!("{} names from its entries, {restored} from parent pointers", all - restored),
     };
     let codes = names.damage.codes_of(wanted.directory);
-    patient.act(Action::new("directory", place, codes, keeps));
+    let mut action = Action::new("directory", place, codes, keeps);
+    if lost.is_loss {
+        let what = "the names in damaged blocks of the directory that nothing else states";
+        action = action.losing(Some(wanted.directory), what);
+        action = lost.ranges.into_iter().fold(action, Action::losing_bytes);
+    }
+    patient.act(action);
 }

@@ -12,7 +12,7 @@ use xfs_format::directory::EntryType;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
-use xfs_format::{AgInode, IncompatFeatures, InodeNumber, Superblock};
+use xfs_format::{AgInode, AgNumber, IncompatFeatures, InodeNumber, Superblock};
 
 use crate::damage::Damage;
 use crate::model::{InodeState, Model};
@@ -58,8 +58,12 @@ pub(crate) struct Member {
     pub(crate) generation: u32,
     /// The link count.
     pub(crate) links: u32,
-    /// Whether all entries of a directory could be read. `true` for other files.
+    /// Whether all entries of a directory could be read and its hash index agrees with them. `true`
+    /// for other files.
     pub(crate) has_all_names: bool,
+    /// Whether all entries of a directory could be read, whatever its hash index says. `true` for
+    /// other files.
+    pub(crate) has_all_entries: bool,
     /// Whether all parent pointers could be read.
     pub(crate) has_all_pointers: bool,
     /// The `..` of a directory, as far as it can be read.
@@ -97,6 +101,8 @@ pub(crate) struct Facts {
     pub(crate) has_parents: bool,
     /// Inodes that the superblock names and no directory: the realtime and quota inodes.
     pub(crate) reserved: BTreeSet<InodeNumber>,
+    /// Whether each inode in use can be read, and no chunk of inodes may be missing.
+    pub(crate) has_all_inodes: bool,
     /// The inodes in use.
     pub(crate) members: BTreeMap<InodeNumber, Member>,
     /// The state of the other inodes that names or pointers mention.
@@ -117,6 +123,23 @@ impl Facts {
         self.slots.get(&inode).copied().unwrap_or(Slot::Impossible)
     }
 
+    /// Returns whether an inode is the free one that a new directory `lost+found` gets.
+    pub(crate) fn is_spare(&self, inode: InodeNumber) -> bool {
+        self.spare.is_some_and(|(spare, _)| spare == inode)
+    }
+
+    /// Returns whether the parent pointers state every name of the volume.
+    pub(crate) fn has_all_pointers(&self) -> bool {
+        self.has_parents
+            && self.has_all_inodes
+            && self.members.values().all(|member| member.has_all_pointers)
+    }
+
+    /// Returns whether entries of a directory are lost that no parent pointer can state again.
+    pub(crate) fn loses_names(&self, directory: &Member) -> bool {
+        !directory.has_all_entries && !self.has_all_pointers()
+    }
+
     /// Collects the statements of a volume.
     pub(crate) fn collect(
         evidence: &Evidence<'_>,
@@ -130,6 +153,7 @@ impl Facts {
             has_parents: superblock.has_incompat(IncompatFeatures::PARENT),
             reserved: reserved(superblock),
             allows_loss,
+            has_all_inodes: has_all_inodes(model, damage),
             ..Self::default()
         };
         for (number, inode) in &model.inodes {
@@ -156,6 +180,7 @@ impl Facts {
             generation: core.generation,
             links: core.nlink,
             has_all_names: true,
+            has_all_entries: true,
             has_all_pointers: true,
             dotdot: None,
             has_other_contents: false,
@@ -169,6 +194,7 @@ impl Facts {
             let agrees = !codes.iter().any(|code| contradicts_entries(*code));
             member.dotdot = found.parent;
             member.has_other_contents &= found.names.is_empty();
+            member.has_all_entries = found.is_whole();
             member.has_all_names = found.is_whole() && agrees;
             self.names.extend(found.names.into_iter().enumerate().map(|(position, name)| Name {
                 directory: number,
@@ -256,6 +282,15 @@ fn slot(evidence: &Evidence<'_>, model: &Model, damage: &Damage, inode: InodeNum
         None if is_certain => Slot::Impossible,
         None => Slot::Unknown,
     }
+}
+
+/// Returns whether each inode in use can be read, and the chunks of all groups are known for
+/// certain.
+fn has_all_inodes(model: &Model, damage: &Damage) -> bool {
+    let is_certain =
+        |group: &AgNumber| !damage.codes_of_group(*group).into_iter().any(is_about_chunks);
+    model.inodes.values().all(|inode| inode.state != InodeState::Gone)
+        && damage.groups.keys().all(is_certain)
 }
 
 /// Returns whether a finding of a group means that its chunks may not all be known.

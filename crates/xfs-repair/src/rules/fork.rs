@@ -32,7 +32,7 @@ const RULE: &str = "fork";
 ///
 /// # Errors
 ///
-/// [`RepairError::NoSpace`] if a new btree finds no room.
+/// The error of the overlay.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     settle_disputes(patient, damage)?;
     let inodes: Vec<InodeNumber> = damage.inodes.keys().copied().collect();
@@ -42,24 +42,29 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         if codes.is_empty() || !patient.evidence().inode(inode).is_sound() {
             continue;
         }
-        let file_type = patient.evidence().inode(inode).core().and_then(InodeCore::file_type);
-        if codes.contains(&Code::InodeReflink) && file_type == Some(FileType::Regular) {
-            patient.set_inode(inode, |core| core.flags2 |= InodeFlags2::REFLINK)?;
-        }
-        let mut is_complete = true;
-        if codes.iter().any(|code| !matches!(code, Code::InodeReflink | Code::InodeBlocks)) {
-            for kind in [ForkKind::Data, ForkKind::Attr] {
-                is_complete &= rebuild(patient, inode, kind)?;
-            }
-        }
-        if !is_complete {
-            continue;
-        }
-        count_blocks(patient, inode)?;
-        let place = Place::of_inode(inode, patient.geometry());
-        let keeps = "the extents of sound leaves and of the reverse map";
-        patient.act(Action::new(RULE, place, codes, keeps));
+        patient.attempt(|patient| repair(patient, inode, codes))?;
     }
+    Ok(())
+}
+
+fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result<(), RepairError> {
+    let file_type = patient.evidence().inode(inode).core().and_then(InodeCore::file_type);
+    if codes.contains(&Code::InodeReflink) && file_type == Some(FileType::Regular) {
+        patient.set_inode(inode, |core| core.flags2 |= InodeFlags2::REFLINK)?;
+    }
+    let mut is_complete = true;
+    if codes.iter().any(|code| !matches!(code, Code::InodeReflink | Code::InodeBlocks)) {
+        for kind in [ForkKind::Data, ForkKind::Attr] {
+            is_complete &= rebuild(patient, inode, kind)?;
+        }
+    }
+    if !is_complete {
+        return Ok(());
+    }
+    count_blocks(patient, inode)?;
+    let place = Place::of_inode(inode, patient.geometry());
+    let keeps = "the extents of sound leaves and of the reverse map";
+    patient.act(Action::new(RULE, place, codes, keeps));
     Ok(())
 }
 
@@ -104,10 +109,13 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
             if !map_is_right || !fits_count(&core, kind, by_map.len()) {
                 continue;
             }
-            patient.set_fork(inode, kind, ForkContents::Extents(by_map))?;
-            let place = Place::of_inode(inode, patient.geometry());
-            let keeps = "the extents of the reverse map, which no other owner contradicts";
-            patient.act(Action::new(RULE, place, damage.codes_of(inode), keeps));
+            patient.attempt(|patient| {
+                patient.set_fork(inode, kind, ForkContents::Extents(by_map))?;
+                let place = Place::of_inode(inode, patient.geometry());
+                let keeps = "the extents of the reverse map, which no other owner contradicts";
+                patient.act(Action::new(RULE, place, damage.codes_of(inode), keeps));
+                Ok(())
+            })?;
         }
     }
     Ok(())

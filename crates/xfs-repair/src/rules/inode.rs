@@ -41,7 +41,7 @@ const RULE: &str = "inode";
 ///
 /// # Errors
 ///
-/// The error of the overlay, or [`RepairError::NoSpace`] if a map finds no room.
+/// The error of the overlay.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let mut known = None;
     for number in damage.inodes.keys().copied() {
@@ -53,7 +53,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
             .collect();
         if !codes.is_empty() {
             let known = known.get_or_insert_with(|| Known::of(patient));
-            repair(patient, known, number, codes)?;
+            patient.attempt(|patient| repair(patient, known, number, codes))?;
         }
     }
     Ok(())

@@ -56,7 +56,7 @@ impl Names<'_> {
 ///
 /// # Errors
 ///
-/// The first error of the overlay, or too little space for new blocks.
+/// The first error of the overlay.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     if !concerns_names(damage) {
         return Ok(());
@@ -73,13 +73,17 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     if set_types(patient, &names)? || orphans::restore_forks(patient, &names)? {
         return Ok(());
     }
-    orphans::run(patient, &names)?;
+    if !tree.is_held {
+        orphans::run(patient, &names)?;
+    }
     orphans::make_reserved(patient, &names)?;
     set_generations(patient, &names)?;
     directory::run(patient, &names)?;
     attributes::run(patient, &names)?;
-    links::run(patient, &names)?;
-    report_dropped(patient, &names);
+    if !tree.is_held {
+        links::run(patient, &names)?;
+        report_dropped(patient, &names);
+    }
     Ok(())
 }
 

@@ -1,12 +1,13 @@
 //! Rules *directory-inode* and *lost-and-found*: makes directories whose inode is gone again in
-//! their own place, and reports the inodes that move to `lost+found`.
+//! their own place, and reports the inodes that move to `lost+found`. The first loses the fields of
+//! the inode, so it runs only if losses are allowed.
 
 use xfs_check::Place;
 use xfs_format::directory::index_start;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{AgInode, InodeNumber};
+use xfs_format::{AgInode, IncompatFeatures, InodeNumber, Lsn};
 
 use super::facts::Slot;
 use super::fork;
@@ -27,12 +28,12 @@ const MADE_FORK_BYTES: usize = 192;
 /// The first error of the overlay.
 pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), RepairError> {
     for (number, generation) in &names.tree.made {
-        let Some(template) = template(names, *number) else { continue };
-        let core = made_core(template, *number, *generation);
+        let template = template(patient, names, *number);
+        let core = made_core(&template, MadeInode::of(names, *number, *generation));
         patient.make_inode(&core)?;
         mark_used(patient, *number);
         let kept = format!("{} names", names.tree.links_of(*number).len());
-        report_made(patient, names, *number, &kept);
+        report_made(patient, names, &core, &kept);
     }
     for number in &names.tree.rescued {
         let place = Place::of_inode(*number, patient.geometry());
@@ -51,6 +52,9 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
 ///
 /// The error of the overlay.
 pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<bool, RepairError> {
+    if !patient.allows_loss() {
+        return Ok(false);
+    }
     let mapped = patient.mapped();
     let limit = index_start(patient.geometry());
     let mut is_restored = false;
@@ -58,32 +62,50 @@ pub(crate) fn restore_forks(patient: &mut Patient, names: &Names<'_>) -> Result<
         let data = fork::in_order(mapped.fork(*number, ForkKind::Data));
         let blocks = data.iter().filter(|extent| extent.file_block < limit);
         let end = blocks.map(|extent| extent.end().0).max();
-        let (Some(end), Some(template)) = (end, template(names, *number)) else { continue };
+        let Some(end) = end else { continue };
         if names.facts.slot(*number) != Slot::Gone {
             continue;
         }
-        let mut core = made_core(template, *number, *generation);
+        let template = template(patient, names, *number);
+        let mut core = made_core(&template, MadeInode::of(names, *number, *generation));
         let step = u64::from(patient.geometry().directory_block_size());
         core.size = (end << patient.geometry().block_log).next_multiple_of(step);
-        patient.make_inode(&core)?;
-        patient.set_fork(*number, ForkKind::Data, ForkContents::Extents(data))?;
-        let attr = fork::in_order(mapped.fork(*number, ForkKind::Attr));
-        if !attr.is_empty() {
-            patient.set_fork(*number, ForkKind::Attr, ForkContents::Extents(attr))?;
-        }
-        let keeps = "the blocks that the reverse map knows";
-        report_made(patient, names, *number, keeps);
+        patient.attempt(|patient| {
+            patient.make_inode(&core)?;
+            patient.set_fork(*number, ForkKind::Data, ForkContents::Extents(data))?;
+            let attr = fork::in_order(mapped.fork(*number, ForkKind::Attr));
+            if !attr.is_empty() {
+                patient.set_fork(*number, ForkKind::Attr, ForkContents::Extents(attr))?;
+            }
+            let keeps = "the blocks that the reverse map knows";
+            report_made(patient, names, &core, keeps);
+            Ok(())
+        })?;
+        // Without room for its map, the directory waits, and all names with it: an empty directory
+        // would give its blocks away.
         is_restored = true;
     }
     Ok(is_restored)
 }
 
-/// Reports a directory that was made again.
-fn report_made(patient: &mut Patient, names: &Names<'_>, number: InodeNumber, kept: &str) {
+/// Reports a directory that was made. All of them but a new `lost+found` existed before, so their
+/// fields are lost.
+fn report_made(patient: &mut Patient, names: &Names<'_>, core: &InodeCore, kept: &str) {
+    let number = core.number;
     let place = Place::of_inode(number, patient.geometry());
-    let keeps =
-        format!("{kept}; its mode is 0755, its owner root, and its times are those of its parent");
-    patient.act(Action::new("directory-inode", place, names.damage.codes_of(number), keeps));
+    let mode = core.mode & 0o7777;
+    let keeps = format!(
+        "{kept}; its mode is 0{mode:o}, its owner root, and its times are those of its parent"
+    );
+    let action = Action::new("directory-inode", place, names.damage.codes_of(number), keeps);
+    patient.act(match names.facts.is_spare(number) {
+        true => action,
+        false => action.losing(
+            Some(number),
+            "owner, permissions, times and attributes of the directory, and the names that only \
+             its blocks state",
+        ),
+    });
 }
 
 /// Makes the realtime inodes again, which the superblock names. Without a realtime device they are
@@ -98,13 +120,11 @@ pub(crate) fn make_reserved(patient: &mut Patient, names: &Names<'_>) -> Result<
     for number in [bitmap, superblock.realtime_summary_inode] {
         let is_there = names.facts.members.contains_key(&number);
         let is_in_chunk = matches!(names.facts.slot(number), Slot::Gone | Slot::Free);
-        let Some(template) = names.facts.members.keys().find_map(|n| names.model.core(*n)) else {
-            continue;
-        };
         if is_there || !is_in_chunk {
             continue;
         }
-        let mut core = made_core(template, number, 0);
+        let template = template(patient, names, number);
+        let mut core = made_core(&template, MadeInode::of(names, number, 0));
         core.mode = FileType::Regular.mode_bits();
         (core.nlink, core.fork_offset) = (1, 0);
         if number == bitmap {
@@ -135,21 +155,53 @@ fn mark_used(patient: &mut Patient, number: InodeNumber) {
     }
 }
 
-/// Returns the inode from which a new directory takes its times and the form of its counters: its
-/// parent, else any inode in use.
-fn template<'n>(names: &'n Names<'_>, directory: InodeNumber) -> Option<&'n InodeCore> {
+/// The fields that a new inode takes from another one.
+struct Template {
+    time: Timestamp,
+    flags2: InodeFlags2,
+    lsn: Lsn,
+}
+
+/// Returns the fields that a new directory takes from its parent, else from any inode in use. If no
+/// inode can be read, the fields follow from the features of the volume.
+fn template(patient: &Patient, names: &Names<'_>, directory: InodeNumber) -> Template {
     let parent = names.links_to(directory).find_map(|link| names.model.core(link.directory));
     let others = names.facts.members.keys().find_map(|number| names.model.core(*number));
-    parent.or(others)
+    let forms = InodeFlags2::BIGTIME | InodeFlags2::NREXT64;
+    if let Some(core) = parent.or(others) {
+        return Template { time: core.modify_time, flags2: core.flags2 & forms, lsn: core.lsn };
+    }
+    let mut flags2 = InodeFlags2::empty();
+    let has = |feature| patient.geometry().has_incompat(feature);
+    flags2.set(InodeFlags2::BIGTIME, has(IncompatFeatures::BIGTIME));
+    flags2.set(InodeFlags2::NREXT64, has(IncompatFeatures::NREXT64));
+    Template { time: Timestamp::default(), flags2, lsn: patient.lsn() }
+}
+
+/// A directory that is made: its number, its generation and its permissions.
+struct MadeInode {
+    number: InodeNumber,
+    generation: u32,
+    permissions: u16,
+}
+
+impl MadeInode {
+    /// No structure states the permissions. The root gets those of a new volume, without which
+    /// nobody but root reaches any file. All others are for their owner only.
+    fn of(names: &Names<'_>, number: InodeNumber, generation: u32) -> Self {
+        let permissions = if number == names.facts.root { 0o755 } else { 0o700 };
+        Self { number, generation, permissions }
+    }
 }
 
 /// Returns the core of a directory that is made again. Each field that no structure repeats has a
 /// fixed value, so that the same image gives the same plan.
-fn made_core(template: &InodeCore, number: InodeNumber, generation: u32) -> InodeCore {
-    let time = template.modify_time;
+fn made_core(template: &Template, made: MadeInode) -> InodeCore {
+    let MadeInode { number, generation, permissions } = made;
+    let time = template.time;
     InodeCore {
         number,
-        mode: FileType::Directory.mode_bits() | 0o755,
+        mode: FileType::Directory.mode_bits() | permissions,
         data_format: ForkFormat::Extents,
         attr_format: ForkFormat::Extents,
         fork_offset: (MADE_FORK_BYTES / 8) as u8,
@@ -169,7 +221,7 @@ fn made_core(template: &InodeCore, number: InodeNumber, generation: u32) -> Inod
         extents: 0,
         attr_extents: 0,
         flags: InodeFlags::empty(),
-        flags2: template.flags2 & (InodeFlags2::BIGTIME | InodeFlags2::NREXT64),
+        flags2: template.flags2,
         generation,
         next_unlinked: AgInode::NULL,
         change_count: 1,

@@ -7,7 +7,7 @@
 //! The first owner keeps the blocks: metadata before contents, and the lower inode before the
 //! higher one. Each other owner gets a copy of them, so that no owner loses what it shows now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_check::{Code, Place};
 use xfs_format::extent::Extent;
@@ -25,6 +25,9 @@ use crate::patient::Patient;
 /// The name of the rule.
 const RULE: &str = "copy-for";
 
+/// The most steps of the search for conflicts in a group. A step is one segment of one claim.
+const MOST_STEPS: u64 = 1 << 24;
+
 /// A fork of an inode that gets copies of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Loser {
@@ -36,7 +39,7 @@ struct Loser {
 ///
 /// # Errors
 ///
-/// [`RepairError::NoSpace`] if there is no room for the copies.
+/// The error of the overlay. An owner for whose copies there is no room is left as it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let has_damage = |group: &AgNumber| {
         let findings = damage.groups.get(group).into_iter().flatten();
@@ -60,50 +63,122 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
                 && !claim.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE)
                 && file_type == Some(FileType::Regular)
         };
-        for (loser, range) in conflicts(own, may_share) {
+        // Claims that overlap this often are not a mistake of a program: the findings stay.
+        let Some(found) = conflicts(own, may_share) else { return Ok(()) };
+        for (loser, range) in found {
             let first = patient.geometry().join_block(group, xfs_format::AgBlock(range.0)).0;
             let length = u64::from(range.1 - range.0);
             shared.entry(loser).or_default().push((first, first + length));
         }
     }
     for (loser, ranges) in shared {
-        copy(patient, loser, &ranges)?;
-        let place = Place::of_inode(loser.inode, patient.geometry());
-        let keeps = "a copy of the blocks for this inode; the other owner keeps the blocks";
-        patient.act(Action::new(RULE, place, vec![Code::SpaceCrosslinked], keeps));
+        patient.attempt(|patient| {
+            copy(patient, loser, &ranges)?;
+            let place = Place::of_inode(loser.inode, patient.geometry());
+            let keeps = "a copy of the blocks for this inode; the other owner keeps the blocks";
+            patient.act(Action::new(RULE, place, vec![Code::SpaceCrosslinked], keeps));
+            Ok(())
+        })?;
     }
     Ok(())
 }
 
-/// Returns the forks whose extents overlap a claim of an owner with a better right, with the
-/// blocks. Claims that may share blocks have no conflict with each other.
-fn conflicts(mut claims: Vec<Rmap>, may_share: impl Fn(&Rmap) -> bool) -> Vec<(Loser, (u32, u32))> {
-    let rank = |claim: &Rmap| match claim.owner {
-        RmapOwner::Inode(inode) if claim.flags.contains(RmapFlags::FORK_BTREE) => (1, inode.0),
-        RmapOwner::Inode(inode) => (2, inode.0),
-        _ => (0, 0),
-    };
-    claims.sort_by_key(|claim| (claim.start, rank(claim), claim.offset));
-    let mut found = Vec::new();
-    let mut open: Vec<Rmap> = Vec::new();
-    for claim in claims {
-        open.retain(|before| before.end() > claim.start);
-        for before in &open {
-            if may_share(before) && may_share(&claim) {
-                continue;
-            }
-            let end = before.end().min(claim.end()).0;
-            let loser = if rank(before) <= rank(&claim) { claim } else { *before };
-            if let (RmapOwner::Inode(inode), false) =
-                (loser.owner, loser.flags.contains(RmapFlags::FORK_BTREE))
-            {
-                let is_attr = loser.flags.contains(RmapFlags::ATTR);
-                found.push((Loser { inode, is_attr }, (claim.start.0, end)));
+/// The right of an owner to blocks: the lowest goes first. The last number is the place of the claim
+/// in the order of starts, so no two claims have the same right.
+type Right = (u8, u64, usize);
+
+fn right(claim: &Rmap, index: usize) -> Right {
+    match claim.owner {
+        RmapOwner::Inode(inode) if claim.flags.contains(RmapFlags::FORK_BTREE) => {
+            (1, inode.0, index)
+        }
+        RmapOwner::Inode(inode) => (2, inode.0, index),
+        _ => (0, 0, index),
+    }
+}
+
+/// Blocks between two neighbouring starts or ends of claims, with the best rights to them.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: u32,
+    end: u32,
+    /// The best right of all claims.
+    best: Option<Right>,
+    /// The best right of the claims that may not share blocks.
+    best_alone: Option<Right>,
+}
+
+/// Returns the segments of several claims that may not all share the blocks, in order.
+fn segments(claims: &[Rmap], may_share: &impl Fn(&Rmap) -> bool) -> Vec<Segment> {
+    let mut edges: Vec<(u32, usize, bool)> = Vec::with_capacity(claims.len() * 2);
+    for (index, claim) in claims.iter().enumerate() {
+        edges.push((claim.start.0, index, true));
+        edges.push((claim.end().0, index, false));
+    }
+    edges.sort_unstable();
+    let (mut all, mut alone) = (BTreeSet::new(), BTreeSet::new());
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut start = 0;
+    for (edge, index, is_start) in edges {
+        let has_conflict = all.len() > 1 && !alone.is_empty();
+        if edge > start && has_conflict {
+            let (best, best_alone) = (all.first().copied(), alone.first().copied());
+            segments.push(Segment { start, end: edge, best, best_alone });
+        }
+        start = edge;
+        let claim = claims.get(index).expect("an edge belongs to a claim");
+        let right = right(claim, index);
+        for rights in [Some(&mut all), (!may_share(claim)).then_some(&mut alone)] {
+            match rights {
+                Some(rights) if is_start => _ = rights.insert(right),
+                Some(rights) => _ = rights.remove(&right),
+                None => {}
             }
         }
-        open.push(claim);
     }
-    found
+    segments
+}
+
+/// Blocks of one loser in a group: the first block and the block after the last.
+type Lost = (Loser, (u32, u32));
+
+/// Returns the forks whose extents overlap a claim of an owner with a better right, with the
+/// blocks. Claims that may share blocks have no conflict with each other. Returns `None` if looking
+/// for them takes more than [`MOST_STEPS`] steps.
+fn conflicts(mut claims: Vec<Rmap>, may_share: impl Fn(&Rmap) -> bool) -> Option<Vec<Lost>> {
+    let place = |claim: &Rmap| (claim.start, right(claim, 0), claim.offset);
+    claims.sort_by_key(place);
+    let segments = segments(&claims, &may_share);
+    let mut steps = 0_u64;
+    let mut found: Vec<Lost> = Vec::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let (RmapOwner::Inode(inode), false) =
+            (claim.owner, claim.flags.contains(RmapFlags::FORK_BTREE))
+        else {
+            continue;
+        };
+        let loser = Loser { inode, is_attr: claim.flags.contains(RmapFlags::ATTR) };
+        let own = right(claim, index);
+        let first = segments.partition_point(|segment| segment.end <= claim.start.0);
+        let inside = segments.iter().skip(first).take_while(|s| s.start < claim.end().0);
+        let mut last: Option<(u32, u32)> = None;
+        for segment in inside {
+            steps += 1;
+            let best = if may_share(claim) { segment.best_alone } else { segment.best };
+            if best.is_none_or(|best| best >= own) {
+                continue;
+            }
+            match &mut last {
+                Some((_, end)) if *end == segment.start => *end = segment.end,
+                _ => found.extend(last.replace((segment.start, segment.end)).map(|r| (loser, r))),
+            }
+        }
+        found.extend(last.map(|range| (loser, range)));
+        if steps > MOST_STEPS {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 /// Copies the blocks of a fork that lie in these ranges, and maps the copies.
@@ -170,3 +245,6 @@ fn copy_block(patient: &mut Patient, from: FsBlock, to: FsBlock) -> Result<(), R
     }
     patient.write(to, &bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,6 +89,9 @@ pub(crate) struct Tree {
     pub(crate) dropped: Vec<Dropped>,
     /// The inodes that go to `lost+found`.
     pub(crate) rescued: BTreeSet<InodeNumber>,
+    /// Whether names or inodes of directories would be lost, and losses are not allowed. Then a directory that would lose
+    /// names keeps its bytes, no link count changes, and no inode goes to `lost+found`.
+    pub(crate) is_held: bool,
 }
 
 impl Tree {
@@ -137,6 +140,7 @@ pub(crate) fn resolve(facts: &Facts) -> Tree {
     links = resolver.believed(links);
     links = resolver.one_name_for_each_directory(links);
     links = resolver.without_rings(links);
+    resolver.hold();
     resolver.rescue(&mut links);
     links.sort_by(|a, b| {
         let key = |link: &Link| (link.directory, link.position.unwrap_or(usize::MAX));
@@ -206,6 +210,16 @@ impl Resolver<'_> {
         let changed = self.tree.made.get(&directory).or(self.tree.generations.get(&directory));
         let member = self.facts.members.get(&directory).filter(|member| member.is_directory());
         changed.copied().or(member.map(|member| member.generation))
+    }
+
+    /// Decides whether the names wait for the permission to lose some of them, or to lose the fields
+    /// of directories that are made again.
+    fn hold(&mut self) {
+        let facts = self.facts;
+        let is_lossy = !self.tree.made.is_empty()
+            || facts.members.values().any(|member| facts.loses_names(member))
+            || self.tree.dropped.iter().any(|dropped| dropped.is_loss);
+        self.tree.is_held = !facts.allows_loss && is_lossy;
     }
 
     /// Finds the directories that are gone and can be made again in their own place: the root,
@@ -335,8 +349,12 @@ impl Resolver<'_> {
         kept
     }
 
+    /// Gives up a link. The name is lost if the child may exist and cannot be read: an inode in use
+    /// keeps another name, or gets one in `lost+found`.
     fn drop_link(&mut self, link: Link) {
-        self.tree.dropped.push(Dropped { link, is_loss: false });
+        let is_kept = self.tree.made.contains_key(&link.child);
+        let is_loss = !is_kept && matches!(self.facts.slot(link.child), Slot::Gone | Slot::Unknown);
+        self.tree.dropped.push(Dropped { link, is_loss });
     }
 
     /// Decides, for each child, which links with only one witness are believed.

@@ -42,7 +42,7 @@ const MOST_ATTEMPTS: u32 = 64;
 ///
 /// # Errors
 ///
-/// [`RepairError::NoSpace`] if a group has too few free blocks for its btrees.
+/// The error of the overlay. A group with too few free blocks for its btrees is left as it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
     let groups: Vec<AgNumber> = patient.geometry().groups().collect();
     for group in &groups {
@@ -74,7 +74,11 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         let chunks = model.chunks.get(&number).cloned().unwrap_or_default();
         let rebuild = Rebuild { group, chunks, agi, kept, lsn: patient.lsn() };
         let shared = records::shared(&model, &own);
-        let blocks = rebuild.build(own, shared)?;
+        let blocks = match rebuild.build(own, shared) {
+            // The group keeps its findings. If its claims have changed, the round is taken back.
+            Err(RepairError::NoSpace { .. }) => continue,
+            built => built?,
+        };
         for block in &blocks {
             patient.write(block.at, &block.bytes)?;
         }

@@ -32,7 +32,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     for inode in damage.inodes.keys() {
         let codes: Vec<Code> = damage.codes_of(*inode);
         if codes.iter().any(|code| code.area() == Area::Symlink) {
-            repair(patient, *inode, codes)?;
+            patient.attempt(|patient| repair(patient, *inode, codes))?;
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use xfs_format::{BlockKind, DiskAddr, FileBlock, InodeNumber};
 use xfs_testkit::Prng;
 
 use crate::trial::{Shape, Trial, superblock_of};
+use crate::volume::{Repaired, TestVolume};
 
 /// Zeroes the first filesystem block of a section of a directory, and asserts that nothing is lost.
 fn check_zeroed_directory_block(path: &str, section: u64) {
@@ -70,7 +71,8 @@ fn root_inode_zeroed_keeps_all_names_in_place() {
     let trial = Trial::new();
     let root = trial.root();
     trial.zero_inode(root);
-    trial.assert_names(&[root]);
+    let repaired = trial.assert_names(&[root]);
+    assert_eq!(mode_of(&repaired, root), 0o40755);
 }
 
 #[test]
@@ -81,7 +83,40 @@ fn directory_inode_zeroed_is_made_again_in_its_place() {
         trial.zero_inode(directory);
         let repaired = trial.assert_names(&[directory]);
         assert!(repaired.rules().contains(&"directory-inode"), "{:?}", repaired.rules());
+        // Nothing states the mode any more, so nobody but the owner gets in.
+        assert_eq!(mode_of(&repaired, directory), 0o40700);
     }
+}
+
+fn mode_of(repaired: &Repaired, inode: InodeNumber) -> u16 {
+    let shape = Shape::of(&*repaired.device);
+    shape.inodes.get(&inode.0).expect("the inode is there").mode
+}
+
+#[test]
+fn directory_inode_zeroed_waits_for_losses() {
+    for path in ["", "/short", "/node"] {
+        let trial = Trial::new();
+        let directory = if path.is_empty() { trial.root() } else { trial.inode(path) };
+        trial.zero_inode(directory);
+        let kept = trial.volume.repair(false);
+        assert!(kept.rules().is_empty(), "{path}: {:?}", kept.rules());
+        let is_left = |finding: &&xfs_check::Finding| finding.place.inode == Some(directory);
+        assert!(kept.rehearsed.report.findings.iter().any(|finding| is_left(&finding)), "{path}");
+    }
+}
+
+/// If no inode can be read, a new root takes no fields from another inode.
+#[test]
+fn volume_without_a_readable_inode_gets_an_empty_root() {
+    let trial = Trial::new();
+    for inode in TestVolume::inodes(|_| true) {
+        trial.zero_inode(inode.number);
+    }
+    let kept = trial.volume.repair(false);
+    assert!(!kept.rules().contains(&"directory-inode"), "{:?}", kept.rules());
+    let repaired = trial.volume.repair(true);
+    assert_eq!(mode_of(&repaired, trial.root()), 0o40755);
 }
 
 #[test]
@@ -232,6 +267,35 @@ fn entry_to_a_free_inode_goes_only_if_losses_are_allowed() {
     assert_eq!(after.paths.get("/short/xyz"), None);
     // The file itself comes back under its own name.
     assert_eq!(after.paths, trial.before.paths);
+}
+
+/// Zeroes the first block of a directory, and the attributes of some file, which may have held a
+/// parent pointer. Asserts that the directory waits for the permission to lose names, and that the
+/// plan then lists the loss with the block.
+#[test]
+fn directory_block_waits_for_losses_if_a_parent_pointer_may_be_lost_too() {
+    let trial = Trial::new();
+    let (_, file) = with_attribute_blocks(&trial, 1);
+    let directory = trial.inode("/leaf");
+    let at = trial.place(directory, ForkKind::Data, FileBlock(0)).0 * 512;
+    trial.zero_block(directory, ForkKind::Data, FileBlock(0));
+    for extent in trial.extents(file, ForkKind::Attr) {
+        for block in extent.file_block.0..extent.end().0 {
+            trial.zero_block(file, ForkKind::Attr, FileBlock(block));
+        }
+    }
+    let kept = trial.volume.repair(false);
+    assert!(kept.rules().is_empty(), "{:?}", kept.rules());
+    let is_of_directory = |finding: &&xfs_check::Finding| finding.place.inode == Some(directory);
+    assert!(kept.rehearsed.report.findings.iter().any(|finding| is_of_directory(&finding)));
+
+    let repaired = trial.volume.repair(true);
+    let actions = &repaired.rehearsed.actions;
+    let written = actions.iter().find(|action| action.rule == "directory");
+    let lost = &written.expect("the directory is written").loses;
+    let block = trial.volume.geometry.directory_block_size();
+    let ranges: Vec<_> = lost.iter().flat_map(|loss| loss.ranges.clone()).collect();
+    assert_eq!((ranges.len(), ranges.first()), (1, Some(&(at..at + u64::from(block)))), "{lost:?}");
 }
 
 #[test]

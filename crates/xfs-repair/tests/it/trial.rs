@@ -184,11 +184,16 @@ impl Trial {
         repaired
     }
 
-    /// As `assert_whole`, but for the mode and the attributes of inodes that were made again.
+    /// As `assert_whole`, but for the mode and the attributes of inodes that were made again. Each
+    /// of them must be a loss of the plan.
     pub(crate) fn assert_names(&self, made: &[InodeNumber]) -> Repaired {
         assert!(!crate::volume::report(&*self.volume.device).is_clean(), "nothing is damaged");
-        let repaired = self.volume.repair(false);
-        repaired.assert_clean();
+        let repaired = self.volume.repair(true);
+        let report = crate::volume::report(&*repaired.device);
+        assert!(report.is_clean(), "{:#?}\n{:?}", report.findings, repaired.rules());
+        let losses = repaired.rehearsed.actions.iter().flat_map(|action| &action.loses);
+        let lost: BTreeSet<InodeNumber> = losses.filter_map(|loss| loss.inode).collect();
+        assert_eq!(lost, made.iter().copied().collect(), "{:#?}", repaired.rehearsed.actions);
         self.compare(&repaired, |mut shape| {
             for inode in made {
                 let seen = shape.inodes.get_mut(&inode.0).expect("the inode is there");

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         trial("headers_and_roots_of_all_groups_but_the_first", |geometry| {
             geometry.groups().skip(1).flat_map(|group| start_of(geometry, group)).collect()
         }),
-        trial("root_inode", |geometry| {
+        burst("root_inode", |geometry| {
             let root = geometry.inode_location(ROOT).expect("mkfs.xfs puts the root there");
             vec![(root.cluster, geometry.inode_size.into())]
         }),

@@ -103,6 +103,13 @@ fn print_body(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "  LOSES {}", loss.what)?;
         }
     }
+    if plan.withdrawn > 0 {
+        let rounds = plan.withdrawn;
+        writeln!(
+            out,
+            "refused: {rounds} rounds of changes that leave new damage or repair nothing"
+        )?;
+    }
     for left in plan.left.iter().take(MOST_LEFT) {
         writeln!(out, "left: {}: {}: {}", left.code.word(), left.place, left.found)?;
     }

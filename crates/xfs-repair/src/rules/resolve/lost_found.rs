@@ -33,6 +33,11 @@ impl Resolver<'_> {
         if lost.is_empty() || !has_root {
             return;
         }
+        // An inode that cannot be read may be the directory that has their names.
+        if !self.facts.allows_loss && (self.tree.is_held || !self.facts.has_all_inodes) {
+            self.tree.is_held = true;
+            return;
+        }
         let Some(place) = self.lost_and_found(links) else { return };
         let dropped = std::mem::take(&mut self.tree.dropped);
         let taken = links.iter().filter(|link| link.directory == place);

@@ -22,6 +22,7 @@ impl Case {
         let mut facts = Facts {
             root: InodeNumber(ROOT),
             has_parents: true,
+            has_all_inodes: true,
             allows_loss: true,
             spare: Some((InodeNumber(190), 3)),
             ..Facts::default()
@@ -31,6 +32,7 @@ impl Case {
             generation: GENERATION,
             links: 2,
             has_all_names: true,
+            has_all_entries: true,
             has_all_pointers: true,
             dotdot: Some(InodeNumber(dotdot)),
             has_other_contents: false,
@@ -40,6 +42,7 @@ impl Case {
             generation: 1,
             links: 1,
             has_all_names: true,
+            has_all_entries: true,
             has_all_pointers: true,
             dotdot: None,
             has_other_contents: false,
@@ -290,4 +293,34 @@ fn entry_of_an_older_state_to_a_file_with_its_own_name_goes() {
     case.check(&WHOLE);
     case.member(141).links = 2;
     case.check(&[WHOLE.as_slice(), &[(ROOT, "older", 141)]].concat());
+}
+
+/// Without parent pointers, an inode without a name may have had it in the lost entries.
+#[test]
+fn lost_entries_without_parent_pointers_hold_the_names_until_losses_are_allowed() {
+    let mut case = Case::new();
+    case.0.has_parents = false;
+    case.0.pointers.clear();
+    case.drop_name("b");
+    case.member(131).has_all_names = false;
+    case.member(131).has_all_entries = false;
+    case.0.allows_loss = false;
+    let held = resolve(&case.0);
+    assert!(held.is_held && held.rescued.is_empty(), "{held:?}");
+    case.0.allows_loss = true;
+    let tree = resolve(&case.0);
+    assert!(!tree.is_held && tree.rescued.contains(&InodeNumber(141)), "{tree:?}");
+}
+
+#[test]
+fn inode_without_a_name_waits_while_another_inode_cannot_be_read() {
+    let mut case = Case::new();
+    case.drop_name("b");
+    case.0.pointers.retain(|pointer| pointer.child.0 != 141);
+    case.0.allows_loss = false;
+    case.0.has_all_inodes = false;
+    assert!(resolve(&case.0).is_held);
+    case.0.has_all_inodes = true;
+    let tree = resolve(&case.0);
+    assert!(!tree.is_held && tree.rescued.contains(&InodeNumber(141)), "{tree:?}");
 }

@@ -1,0 +1,114 @@
+//! Attempts: the changes of one object, which are taken back together if there is no room for them.
+//!
+//! Owns: the journal of an attempt. Does **not** own: which changes belong together (the rules).
+//!
+//! A volume with few free blocks can still be repaired where no block is needed. So an object that
+//! needs too many blocks keeps its bytes and its findings, and the rules go on with the next one.
+
+use xfs_format::{AgNumber, DiskAddr};
+
+use super::Patient;
+use crate::error::RepairError;
+
+/// The changes since the start of an attempt.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    /// Each write, with the bytes before it.
+    writes: Vec<OldBytes>,
+    /// The blocks that were taken.
+    taken: Vec<(AgNumber, u32)>,
+    /// The groups that were marked, and whether for their inode btrees.
+    marks: Vec<(AgNumber, bool)>,
+    /// The number of actions at the start.
+    actions: usize,
+}
+
+#[derive(Debug)]
+struct OldBytes {
+    at: DiskAddr,
+    bytes: Vec<u8>,
+}
+
+impl Patient {
+    /// Makes the changes of one object. If they need more blocks than are free, takes all of them
+    /// back and returns `false`. The changes take their blocks before they decide chunks.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `change` but [`RepairError::NoSpace`], and those of the overlay.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `change` starts an attempt of its own.
+    pub(crate) fn attempt(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<(), RepairError>,
+    ) -> Result<bool, RepairError> {
+        assert!(self.journal.is_none(), "attempts are not nested");
+        self.journal = Some(Journal { actions: self.actions.len(), ..Journal::default() });
+        let changed = change(self);
+        let journal = self.journal.take().expect("the attempt has started it");
+        match changed {
+            Ok(()) => Ok(true),
+            Err(RepairError::NoSpace { .. }) => self.take_back(journal).map(|()| false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take_back(&mut self, journal: Journal) -> Result<(), RepairError> {
+        for old in journal.writes.iter().rev() {
+            self.write(old.at, &old.bytes)?;
+        }
+        for (group, is_inodes) in journal.marks {
+            match is_inodes {
+                true => self.marked_inodes.remove(&group),
+                false => self.marked.remove(&group),
+            };
+        }
+        self.actions.truncate(journal.actions);
+        let Some(free) = &mut self.free else { return Ok(()) };
+        for (group, block) in journal.taken {
+            free.entry(group).or_default().push((block, block + 1));
+        }
+        for runs in free.values_mut() {
+            runs.sort_unstable();
+            runs.dedup_by(|next, last| {
+                let touches = last.1 == next.0;
+                if touches {
+                    last.1 = next.1;
+                }
+                touches
+            });
+        }
+        Ok(())
+    }
+
+    /// Notes the bytes before a write.
+    pub(super) fn note_write(&mut self, at: DiskAddr, length: usize) -> Result<(), RepairError> {
+        if self.journal.is_none() {
+            return Ok(());
+        }
+        let mut bytes = vec![0; length];
+        self.read(at, &mut bytes)?;
+        let journal = self.journal.as_mut().expect("an attempt goes on");
+        journal.writes.push(OldBytes { at, bytes });
+        Ok(())
+    }
+
+    /// Notes a mark that a group did not have before.
+    pub(super) fn note_mark(&mut self, group: AgNumber, is_inodes: bool) {
+        if let Some(journal) = &mut self.journal {
+            journal.marks.push((group, is_inodes));
+        }
+    }
+
+    /// Notes blocks that are no longer free.
+    pub(super) fn note_taken(&mut self, group: AgNumber, blocks: &[u32]) {
+        if let Some(journal) = &mut self.journal {
+            journal.taken.extend(blocks.iter().map(|block| (group, *block)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
