@@ -259,9 +259,20 @@ fn recreate(
         patient.set_fork(number, ForkKind::Attr, ForkContents::Extents(extents))?;
     }
     let keeps = "the contents by the reverse map, and all names of the file";
-    let what = "owner, permissions, times, attributes in the inode, and the exact size";
+    let what = match has_whole_maps(patient) {
+        true => "owner, permissions, times, attributes in the inode, and the exact size",
+        false => {
+            "owner, permissions, times, attributes in the inode, the exact size, and the contents \
+             that no reverse map has"
+        }
+    };
     patient.act(Action::new(RULE, place, codes, keeps).losing(Some(number), what));
     Ok(())
+}
+
+/// Returns whether the reverse maps of all groups are whole.
+fn has_whole_maps(patient: &Patient) -> bool {
+    patient.geometry().groups().all(|group| patient.reverse_map(group).is_whole)
 }
 
 /// Returns the core of a regular file of which only contents and names are known. Its owner is
