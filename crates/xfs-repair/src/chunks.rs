@@ -17,6 +17,7 @@ use xfs_format::inode_chunk::{FreeInodeChunks, INODES_PER_HOLE_BIT, InodeChunk, 
 use xfs_format::rmap::RmapOwner;
 use xfs_format::{AgBlock, AgInode, AgNumber, Group};
 
+use crate::model::holds_something;
 use crate::patient::Patient;
 use crate::trees;
 
@@ -94,9 +95,9 @@ pub(crate) fn with_masks_of_inodes(
         let inode = group.join_inode(AgInode(chunk.start.0 + position));
         match evidence.inode(inode).state {
             InodeState::Sound(_) => free &= !bit,
-            InodeState::Free(_) => free |= bit,
-            // A doubtful core with a mode is in use, unless the record says otherwise.
-            InodeState::Doubtful(..) | InodeState::Gone(_) => {}
+            InodeState::Free(core) if !holds_something(&core) => free |= bit,
+            // The record decides about an inode that is damaged, or that lost its mode only.
+            InodeState::Free(_) | InodeState::Doubtful(..) | InodeState::Gone(_) => {}
         }
     }
     let present = chunk.present();
@@ -202,7 +203,15 @@ impl<'a> Search<'a> {
                 InodeState::Sound(_) if is_mapped || !proof.map_is_whole => {
                     (present, used, free) = (present | bit, used | bit, free & !bit);
                 }
-                InodeState::Free(_) if is_mapped || !proof.map_is_whole => present |= bit,
+                InodeState::Free(core) if is_mapped || !proof.map_is_whole => {
+                    present |= bit;
+                    // An inode that holds something has lost its mode: the record decides, and
+                    // without a record it counts as used.
+                    let is_free = record.is_some_and(|record| record.free & bit != 0);
+                    if holds_something(&core) && !is_free {
+                        (used, free) = (used | bit, free & !bit);
+                    }
+                }
                 _ if is_mapped || (is_recorded && !proof.map_is_whole) => {
                     present |= bit;
                     // Without a record, a garbled inode counts as used: it may be a file.
