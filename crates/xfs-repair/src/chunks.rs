@@ -181,6 +181,18 @@ impl<'a> Search<'a> {
             || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
+    /// Returns whether an inode in the block of this one passes its checks. A block belongs to a
+    /// chunk with all its inodes, so a garbled inode beside a sound one is in the chunk.
+    fn has_neighbour(&self, inode: AgInode) -> bool {
+        let per_block = 1_u32 << self.group.geometry().inodes_per_block_log;
+        let first = inode.0 - inode.0 % per_block;
+        let evidence = self.patient.evidence();
+        (first..first + per_block).map(AgInode).any(|other| {
+            let state = evidence.inode(self.group.join_inode(other)).state;
+            matches!(state, InodeState::Sound(_) | InodeState::Free(_))
+        })
+    }
+
     /// Returns the chunk at `start`, or `None` if nothing proves it.
     fn chunk(
         &self,
@@ -212,7 +224,9 @@ impl<'a> Search<'a> {
                         (used, free) = (used | bit, free & !bit);
                     }
                 }
-                _ if is_mapped || (is_recorded && !proof.map_is_whole) => {
+                _ if is_mapped
+                    || (!proof.map_is_whole && (is_recorded || self.has_neighbour(inode))) =>
+                {
                     present |= bit;
                     // Without a record, a garbled inode counts as used: it may be a file.
                     let is_free = record.is_some_and(|record| record.free & bit != 0);
