@@ -2,12 +2,15 @@
 
 use xfs_device::BlockDevice;
 use xfs_evidence::{Evidence, Trust, find_superblock};
-use xfs_format::AgNumber;
 use xfs_format::extent::Extent;
 use xfs_format::free_space::FreeSpaceByBlock;
 use xfs_format::inode::{FileType, ForkFormat, InodeCore};
+use xfs_format::{AgBlock, AgNumber};
 
 use crate::volume::{Repaired, SECTOR_BYTES, TestVolume, report};
+
+/// The first bytes of a block of a reverse map.
+const MAP_MAGIC: &[u8] = b"RMB3";
 
 /// A volume without a reverse map, and the extents of a file whose inode is lost.
 struct Case {
@@ -16,16 +19,19 @@ struct Case {
 }
 
 impl Case {
-    /// Zeroes the roots of all reverse maps and the inode of a file. `with_headers` zeroes the AGFs
+    /// Zeroes all blocks of the reverse maps and the inode of a file. `with_headers` zeroes the AGFs
     /// too, so that the btrees of free space are lost.
     fn new(with_headers: bool) -> Self {
         let volume = TestVolume::golden();
         let file = file();
         let extents = volume.extents_of(&*volume.device, file.number);
         for group in volume.geometry.groups() {
-            let map = volume.agf(group).reverse_map.expect("a reverse map").block;
-            let at = volume.geometry.ag_block_disk_addr(group, map);
-            volume.zero(at, volume.geometry.block_size as usize);
+            for block in (0..volume.geometry.ag_length(group)).map(AgBlock) {
+                let at = volume.geometry.ag_block_disk_addr(group, block);
+                if volume.bytes(at, MAP_MAGIC.len()) == MAP_MAGIC {
+                    volume.zero(at, volume.geometry.block_size as usize);
+                }
+            }
             if with_headers {
                 volume.zero(volume.geometry.header_disk_addr(group, 1), SECTOR_BYTES);
             }
