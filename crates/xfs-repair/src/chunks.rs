@@ -17,6 +17,7 @@ use xfs_format::inode_chunk::{FreeInodeChunks, INODES_PER_HOLE_BIT, InodeChunk, 
 use xfs_format::rmap::RmapOwner;
 use xfs_format::{AgBlock, AgInode, AgNumber, Group};
 
+use crate::model::holds_something;
 use crate::patient::Patient;
 use crate::trees;
 
@@ -94,9 +95,9 @@ pub(crate) fn with_masks_of_inodes(
         let inode = group.join_inode(AgInode(chunk.start.0 + position));
         match evidence.inode(inode).state {
             InodeState::Sound(_) => free &= !bit,
-            InodeState::Free(_) => free |= bit,
-            // A doubtful core with a mode is in use, unless the record says otherwise.
-            InodeState::Doubtful(..) | InodeState::Gone(_) => {}
+            InodeState::Free(core) if !holds_something(&core) => free |= bit,
+            // The record decides about an inode that is damaged, or that lost its mode only.
+            InodeState::Free(_) | InodeState::Doubtful(..) | InodeState::Gone(_) => {}
         }
     }
     let present = chunk.present();
@@ -180,6 +181,18 @@ impl<'a> Search<'a> {
             || bytes.chunks_exact(geometry.inode_size as usize).any(|b| b.starts_with(&magic))
     }
 
+    /// Returns whether an inode in the block of this one passes its checks. A block belongs to a
+    /// chunk with all its inodes, so a garbled inode beside a sound one is in the chunk.
+    fn has_neighbour(&self, inode: AgInode) -> bool {
+        let per_block = 1_u32 << self.group.geometry().inodes_per_block_log;
+        let first = inode.0 - inode.0 % per_block;
+        let evidence = self.patient.evidence();
+        (first..first + per_block).map(AgInode).any(|other| {
+            let state = evidence.inode(self.group.join_inode(other)).state;
+            matches!(state, InodeState::Sound(_) | InodeState::Free(_))
+        })
+    }
+
     /// Returns the chunk at `start`, or `None` if nothing proves it.
     fn chunk(
         &self,
@@ -202,8 +215,18 @@ impl<'a> Search<'a> {
                 InodeState::Sound(_) if is_mapped || !proof.map_is_whole => {
                     (present, used, free) = (present | bit, used | bit, free & !bit);
                 }
-                InodeState::Free(_) if is_mapped || !proof.map_is_whole => present |= bit,
-                _ if is_mapped || (is_recorded && !proof.map_is_whole) => {
+                InodeState::Free(core) if is_mapped || !proof.map_is_whole => {
+                    present |= bit;
+                    // An inode that holds something has lost its mode: the record decides, and
+                    // without a record it counts as used.
+                    let is_free = record.is_some_and(|record| record.free & bit != 0);
+                    if holds_something(&core) && !is_free {
+                        (used, free) = (used | bit, free & !bit);
+                    }
+                }
+                _ if is_mapped
+                    || (!proof.map_is_whole && (is_recorded || self.has_neighbour(inode))) =>
+                {
                     present |= bit;
                     // Without a record, a garbled inode counts as used: it may be a file.
                     let is_free = record.is_some_and(|record| record.free & bit != 0);

@@ -14,7 +14,7 @@ use xfs_format::refcount::{RefcountDomain, Refcounts};
 use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
 use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, InodeNumber, RoCompatFeatures};
 
-use crate::model::{InodeState, Model, ModelFork};
+use crate::model::{InodeState, Model, ModelFork, ModelInode};
 use crate::patient::Patient;
 use crate::trees;
 
@@ -42,15 +42,23 @@ pub(crate) fn of_volume(patient: &Patient, model: &Model) -> Claims {
     for (number, inode) in &model.inodes {
         claim_fork(geometry, *number, &inode.data, RmapFlags::empty(), &mut claims);
         claim_fork(geometry, *number, &inode.attr, RmapFlags::ATTR, &mut claims);
-        let is_known =
-            inode.state == InodeState::Sound && inode.data.is_whole && inode.attr.is_whole;
-        if !is_known {
+        if !is_known(inode) {
             held.insert(*number);
         }
     }
     hold(patient, &held, &mut claims);
     hold_damaged_blocks(geometry, model, &held, &mut claims);
     claims
+}
+
+/// Returns whether an inode of the volume may have blocks that no fork claims.
+pub(crate) fn has_unknown_owner(model: &Model) -> bool {
+    !model.inodes.values().all(is_known)
+}
+
+/// Returns whether all blocks of an inode are known.
+fn is_known(inode: &ModelInode) -> bool {
+    inode.state == InodeState::Sound && inode.data.is_whole && inode.attr.is_whole
 }
 
 /// Returns the claim of an owner whose blocks have no offsets.

@@ -29,6 +29,7 @@ mod overlay;
 mod patient;
 mod plan;
 mod planning;
+mod reserve;
 mod rounds;
 mod rules;
 #[cfg(test)]

@@ -7,19 +7,22 @@
 //! |---|---|---|
 //! | clean, and no older than the volume | nothing | no |
 //! | dirty | it is replayed, and open work is finished | no |
-//! | dirty, and open work cannot be finished | it is replayed without that work | no |
+//! | dirty, and open work on space cannot be finished | it is replayed without that work | no |
+//! | dirty, and open work on contents cannot be finished | it is replayed without that work | yes |
 //! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
 //! | damaged | it is made empty in a later cycle | yes |
 //!
 //! A log is older than the volume if it was zeroed, or belongs to an earlier state of the volume.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
 use xfs_check::{Code, Place};
 use xfs_device::{OverlayDevice, SharedDevice};
+use xfs_format::log_item::ItemKind;
 use xfs_format::{BlockKind, Lsn, Superblock, VerifyContext};
-use xfs_log::{LogDevice, LogState};
+use xfs_log::{Intent, LogDevice, LogState};
 
 use crate::action::Action;
 use crate::error::{RepairError, Result};
@@ -58,7 +61,7 @@ impl SettleLog<'_> {
             Err(error) => Err(error),
         };
         match settled {
-            Ok(outcome) => Ok((outcome, None)),
+            Ok(done) => Ok(done),
             Err(RepairError::Log(why)) if self.allow_loss => {
                 let keeps = format!("nothing of the log, because {why}");
                 let what = "the changes that only the log has";
@@ -78,21 +81,27 @@ impl SettleLog<'_> {
     }
 
     /// Replays a dirty log. If work that a crash left open cannot be finished, the log is replayed
-    /// without it: the damage that this work leaves is repaired like any other.
-    fn replay_dirty(&self) -> Result<LogOutcome> {
+    /// without it ([`dropped`] says when). The damage that this work leaves is repaired like any
+    /// other.
+    fn replay_dirty(&self) -> Result<(LogOutcome, Option<Action>)> {
         // A recovery that fails half way must leave no trace, so it runs in an overlay of its own.
         let most_bytes = xfs_log::MAX_REPLAY_BYTES;
         let trial = Arc::new(OverlayDevice::new(self.device.clone(), most_bytes));
-        if let Ok(outcome) = self.replay.replay(trial.clone()) {
-            let written = trial.write_back(&[]);
-            written.map_err(|error| RepairError::Io { offset: 0, error })?;
-            return Ok(outcome);
-        }
+        let why = match self.replay.replay(trial.clone()) {
+            Ok(outcome) => {
+                let written = trial.write_back(&[]);
+                written.map_err(|error| RepairError::Io { offset: 0, error })?;
+                return Ok((outcome, None));
+            }
+            Err(why) => why,
+        };
         let log = self.log()?;
         let replayed = xfs_log::replay_all(self.device.clone(), &log, self.superblock);
         let replayed = replayed.map_err(|error| failed(&error))?;
+        let kinds: Vec<ItemKind> = replayed.intents().iter().map(Intent::kind).collect();
+        let action = dropped(&kinds, &why, self.allow_loss)?;
         replayed.write_back_without_work(&log).map_err(|error| failed(&error))?;
-        Ok(LogOutcome::ReplayedInPart)
+        Ok((LogOutcome::ReplayedInPart, action))
     }
 
     /// Makes the log empty, in a cycle after every LSN of the volume.
@@ -125,6 +134,43 @@ impl SettleLog<'_> {
         newest
     }
 }
+
+/// Decides about open work that cannot be finished because of `why`. Returns the action that names
+/// the work, or `None` if the log has none.
+///
+/// Work on free space, the reverse map and reference counts is dropped: the claims of all owners
+/// state the result. Work on the map of a file, on its attributes or on an exchange of contents is
+/// dropped with a permission only, because nothing else states its result.
+///
+/// # Errors
+///
+/// [`RepairError::Log`] if the work needs a permission that is missing.
+fn dropped(kinds: &[ItemKind], why: &str, allow_loss: bool) -> Result<Option<Action>> {
+    if kinds.is_empty() {
+        return Ok(None);
+    }
+    let names: BTreeSet<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    let names = Vec::from_iter(names).join(", ");
+    let is_of_space = |kind: &ItemKind| {
+        matches!(kind, ItemKind::ExtentFree | ItemKind::Rmap | ItemKind::Refcount)
+    };
+    let keeps =
+        format!("all changes of the log but {} open intents ({names}), because {why}", kinds.len());
+    let action = Action::new(DROP_RULE, Place::default(), Vec::new(), keeps);
+    if kinds.iter().all(is_of_space) {
+        return Ok(Some(action));
+    }
+    if !allow_loss {
+        return Err(RepairError::Log(format!(
+            "open work ({names}) cannot be finished without a loss: {why}"
+        )));
+    }
+    let what = "half-done changes of contents or attributes that only the log has";
+    Ok(Some(action.losing(None, what)))
+}
+
+/// The name of the rule that drops open work of the log.
+const DROP_RULE: &str = "log.open-work";
 
 /// The name of the rule that makes a log empty.
 const RULE: &str = "log.format";

@@ -31,6 +31,11 @@ pub(crate) enum InodeState {
     Gone,
 }
 
+/// Returns whether an inode without a mode has links, blocks or extents. A freed inode has none.
+pub(crate) const fn holds_something(core: &InodeCore) -> bool {
+    core.nlink != 0 || core.blocks != 0 || core.extents != 0 || core.attr_extents != 0
+}
+
 /// A fork of an inode, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModelFork {
@@ -149,6 +154,10 @@ impl Model {
             let found = evidence.inode(number);
             let is_free = chunk.free >> position & 1 != 0;
             match &found.state {
+                // An inode in use that has lost its mode keeps its blocks and its pointers.
+                xfs_evidence::InodeState::Free(core) if !is_free && holds_something(core) => {
+                    self.take(evidence, &found, InodeState::Doubtful);
+                }
                 xfs_evidence::InodeState::Free(_) => {}
                 xfs_evidence::InodeState::Sound(_) => {
                     self.take(evidence, &found, InodeState::Sound);

@@ -6,14 +6,15 @@
 //! # Invariants
 //!
 //! - **I1** Every change goes to the overlay.
-//! - **I2** Blocks are free if no owner claims them. The records of free space are not asked,
-//!   because they may be damaged. A group whose claims change is marked, and its space is rebuilt
-//!   last.
+//! - **I2** Blocks are free if no owner claims them. The records of free space are asked only while
+//!   an inode cannot be read and no reverse map has its blocks (`reserve`), because they may be
+//!   damaged. A group whose claims change is marked, and its space is rebuilt last.
 
 mod attempt;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
@@ -33,6 +34,7 @@ use crate::claims;
 use crate::error::RepairError;
 use crate::mapped::MappedExtents;
 use crate::model::Model;
+use crate::reserve::{self, Reserve};
 use crate::rounds::RehearsalOptions;
 use crate::trees::{self, GroupTree};
 use attempt::Journal;
@@ -59,6 +61,12 @@ pub(crate) struct Patient {
     free: Option<BTreeMap<AgNumber, Vec<(u32, u32)>>>,
     /// The changes since the start of an attempt.
     journal: Option<Journal>,
+    /// The blocks that may belong to an inode that cannot be read, once the free blocks are known.
+    reserved: BTreeMap<AgNumber, Vec<Rmap>>,
+    /// The groups of which nothing tells these blocks from free ones.
+    blind: BTreeSet<AgNumber>,
+    /// The groups of these that have given away blocks, with permission.
+    taken_blindly: BTreeSet<AgNumber>,
 }
 
 impl Patient {
@@ -83,6 +91,9 @@ impl Patient {
             mapped: RefCell::default(),
             free: None,
             journal: None,
+            reserved: BTreeMap::new(),
+            blind: BTreeSet::new(),
+            taken_blindly: BTreeSet::new(),
         }
     }
 
@@ -266,6 +277,9 @@ impl Patient {
             if !blocks.is_empty() {
                 self.mark_group(group);
                 self.note_taken(group, &blocks);
+                if self.blind.contains(&group) {
+                    self.taken_blindly.insert(group);
+                }
             }
             let geometry = self.geometry();
             taken
@@ -276,37 +290,69 @@ impl Patient {
         Ok(taken)
     }
 
-    /// Returns whether no owner claims any of these blocks of a group.
-    pub(crate) fn is_unclaimed(&mut self, group: AgNumber, blocks: std::ops::Range<u32>) -> bool {
-        let free = match self.free.take() {
-            Some(free) => free,
-            None => self.find_free(),
-        };
-        let runs = free.get(&group).into_iter().flatten();
-        let is_free =
-            runs.into_iter().any(|(start, end)| *start <= blocks.start && blocks.end <= *end);
-        self.free = Some(free);
-        is_free
+    /// Returns whether no owner claims any of these blocks of a group. The blocks may be reserved
+    /// ([`is_reserved`](Self::is_reserved)).
+    pub(crate) fn is_unclaimed(&mut self, group: AgNumber, blocks: Range<u32>) -> bool {
+        let model = self.model();
+        let mut claims = claims::of_volume(self, &model);
+        let own = self.with_inodes(group, claims.remove(&group).expect("each group has claims"));
+        let gaps = claims::gaps(&own, self.geometry().ag_length(group));
+        gaps.into_iter().any(|(start, end)| start <= blocks.start && blocks.end <= end)
     }
 
-    /// Finds the free blocks of all groups: those that no owner claims, and that no record of the
-    /// reverse map gives to an inode (I2).
+    /// Returns whether one of these blocks may belong to an inode that cannot be read.
+    pub(crate) fn is_reserved(&mut self, group: AgNumber, blocks: &Range<u32>) -> bool {
+        if self.free.is_none() {
+            self.free = Some(self.find_free());
+        }
+        let reserved = self.reserved.get(&group);
+        self.blind.contains(&group)
+            || reserved.is_some_and(|reserved| reserve::contains_any(reserved, blocks))
+    }
+
+    /// Finds the free blocks of all groups: those that no owner claims, that no record of the
+    /// reverse map gives to an inode, and that are not reserved (I2).
     fn find_free(&mut self) -> BTreeMap<AgNumber, Vec<(u32, u32)>> {
         let model = self.model();
         let mut claims = claims::of_volume(self, &model);
         let groups: Vec<AgNumber> = self.geometry().groups().collect();
         let mut free = BTreeMap::new();
         for group in groups {
-            let own = claims.entry(group).or_default();
-            let is_inode = |record: &&Rmap| matches!(record.owner, RmapOwner::Inode(_));
-            own.extend(self.reverse_map(group).records.iter().filter(is_inode));
-            let trees = self.chunks(group).tree_blocks.clone();
-            own.extend(
-                trees.into_iter().map(|block| claims::claim(block, 1, RmapOwner::InodeBtree)),
-            );
-            free.insert(group, claims::gaps(own, self.geometry().ag_length(group)));
+            let length = self.geometry().ag_length(group);
+            let own = claims.remove(&group).expect("each group has claims");
+            let mut own = self.with_inodes(group, own);
+            match reserve::of_group(self, &model, group, &own) {
+                Reserve::Blocks(reserved) => {
+                    self.blind.remove(&group);
+                    own.extend(&reserved);
+                    self.reserved.insert(group, reserved);
+                }
+                Reserve::Unknown => {
+                    self.blind.insert(group);
+                    if !self.allows_loss {
+                        own.push(claims::claim(AgBlock(0), length, RmapOwner::Volume));
+                    }
+                }
+            }
+            free.insert(group, claims::gaps(&own, length));
         }
         free
+    }
+
+    /// Takes the mark of a group that has given away blocks while nothing told free blocks from
+    /// those of an inode that cannot be read.
+    pub(crate) fn take_blind(&mut self, group: AgNumber) -> bool {
+        self.taken_blindly.remove(&group)
+    }
+
+    /// Adds the claims of the inode btrees, and the records of the reverse map that give blocks to
+    /// inodes.
+    fn with_inodes(&mut self, group: AgNumber, mut own: Vec<Rmap>) -> Vec<Rmap> {
+        let is_inode = |record: &&Rmap| matches!(record.owner, RmapOwner::Inode(_));
+        own.extend(self.reverse_map(group).records.iter().filter(is_inode));
+        let trees = self.chunks(group).tree_blocks.clone();
+        own.extend(trees.into_iter().map(|block| claims::claim(block, 1, RmapOwner::InodeBtree)));
+        own
     }
 
     /// Changes fields of an inode's core and writes it.

@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability};
+use xfs_format::log_item::ItemKind;
 use xfs_testkit::{CowDevice, golden};
 
+use super::dropped;
 use crate::error::RepairError;
 use crate::plan::LogOutcome;
 use crate::planning::{PlanOptions, plan_repair};
@@ -39,4 +41,23 @@ fn damaged_log_needs_allow_loss() {
     let rehearsal = plan_repair(device, options, &()).unwrap();
     assert_eq!(rehearsal.plan().log, LogOutcome::Formatted);
     assert!(rehearsal.plan().leaves_clean() && rehearsal.plan().is_lossy());
+}
+
+#[test]
+fn open_work_on_contents_needs_allow_loss() {
+    for kind in [ItemKind::Map, ItemKind::Attr, ItemKind::Exchange] {
+        let kinds = [ItemKind::ExtentFree, kind];
+        let error = dropped(&kinds, "a reason", false).unwrap_err().to_string();
+        assert!(error.contains(kind.name()) && error.contains("a reason"), "{error}");
+        let action = dropped(&kinds, "a reason", true).unwrap().unwrap();
+        assert!(!action.loses.is_empty() && action.keeps.contains(kind.name()), "{action:?}");
+    }
+}
+
+#[test]
+fn open_work_on_space_is_dropped_by_name() {
+    let kinds = [ItemKind::ExtentFree, ItemKind::Rmap, ItemKind::Refcount];
+    let action = dropped(&kinds, "a reason", false).unwrap().unwrap();
+    assert!(action.loses.is_empty() && action.keeps.contains("CUI, EFI, RUI"), "{action:?}");
+    assert_eq!(dropped(&[], "a reason", false).unwrap(), None);
 }

@@ -31,7 +31,7 @@ use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::fork::ForkContents;
-use crate::model::ModelName;
+use crate::model::{ModelName, holds_something};
 use crate::patient::Patient;
 
 /// The name of the rule.
@@ -107,7 +107,10 @@ fn repair(
     let is_free = is_free(patient, number);
     match &found.state {
         InodeState::Free(core) => {
-            if !is_free && core.nlink != 0 && restore_mode(patient, known, &found, &codes)? {
+            if !is_free && holds_something(core) {
+                if !restore_mode(patient, known, &found, &codes)? && patient.allows_loss() {
+                    lose(patient, &found, codes)?;
+                }
                 return Ok(());
             }
             let generation = core.generation;
@@ -158,8 +161,8 @@ fn repair(
     Ok(())
 }
 
-/// Gives an inode without a mode its type again, if a name states the type and the forks fit it.
-/// Returns whether they do.
+/// Gives an inode without a mode its type again: the one that a name states, or else the one that
+/// its forks fit. Returns whether there is such a type.
 fn restore_mode(
     patient: &mut Patient,
     known: &Known,
@@ -171,9 +174,28 @@ fn restore_mode(
     };
     patient.write_raw_inode(found.number, &bytes)?;
     let place = Place::of_inode(found.number, patient.geometry());
-    let keeps = "all fields but the mode: the type is that of the names, for the owner only";
+    let keeps =
+        "all fields but the mode: the type is that of the names or forks, for the owner only";
     patient.act(Action::new(RULE, place, codes.to_vec(), keeps));
     Ok(true)
+}
+
+/// Frees an inode in use that has lost its mode, and to which no type fits. The quarantine gets its
+/// bytes and the blocks of its forks.
+fn lose(patient: &mut Patient, found: &InodeEvidence, codes: Vec<Code>) -> Result<(), RepairError> {
+    let place = Place::of_inode(found.number, patient.geometry());
+    let action = Action::new(RULE, place, codes, "nothing: no type fits the inode");
+    let mut action = action.losing(Some(found.number), "the inode and its contents");
+    for kind in [ForkKind::Data, ForkKind::Attr] {
+        for extent in patient.evidence().extents(found, kind).extents {
+            let Some(at) = patient.geometry().block_disk_addr(extent.start) else { continue };
+            let bytes = u64::from(extent.length_blocks) << patient.geometry().block_log;
+            action = action.losing_bytes(at.0 * 512..at.0 * 512 + bytes);
+        }
+    }
+    clear(patient, found.number)?;
+    patient.act(action);
+    Ok(())
 }
 
 /// Returns whether the inode btree counts an inode as free.
@@ -259,9 +281,20 @@ fn recreate(
         patient.set_fork(number, ForkKind::Attr, ForkContents::Extents(extents))?;
     }
     let keeps = "the contents by the reverse map, and all names of the file";
-    let what = "owner, permissions, times, attributes in the inode, and the exact size";
+    let what = match has_whole_maps(patient) {
+        true => "owner, permissions, times, attributes in the inode, and the exact size",
+        false => {
+            "owner, permissions, times, attributes in the inode, the exact size, and the contents \
+             that no reverse map has"
+        }
+    };
     patient.act(Action::new(RULE, place, codes, keeps).losing(Some(number), what));
     Ok(())
+}
+
+/// Returns whether the reverse maps of all groups are whole.
+fn has_whole_maps(patient: &Patient) -> bool {
+    patient.geometry().groups().all(|group| patient.reverse_map(group).is_whole)
 }
 
 /// Returns the core of a regular file of which only contents and names are known. Its owner is

@@ -21,6 +21,11 @@ use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
 
+/// The loss of a chunk that is recorded while nothing tells its blocks from those of an inode that
+/// cannot be read.
+const OVERWRITTEN: &str =
+    "the bytes of the free inodes, if their blocks belong to an inode that cannot be read";
+
 /// Records the chunks again that names and parent pointers prove, in the groups `damaged` whose
 /// inode btrees are rebuilt.
 ///
@@ -39,7 +44,11 @@ pub(crate) fn run(
         let geometry = patient.geometry();
         let first = geometry.ag_inode_block(place.start).0;
         let blocks = first..first.saturating_add(geometry.chunk_blocks());
-        if patient.is_unclaimed(place.group, blocks) {
+        if patient.is_unclaimed(place.group, blocks.clone()) {
+            let is_reserved = patient.is_reserved(place.group, &blocks);
+            if is_reserved && !patient.allows_loss() {
+                continue;
+            }
             record(patient, place, mentioned)?;
             let shown = Place::of_inode(
                 patient.geometry().join_inode(place.group, place.start),
@@ -47,7 +56,11 @@ pub(crate) fn run(
             );
             let codes: Vec<Code> = damage.codes_of_group(place.group);
             let keeps = format!("the place of {} inodes that are named", mentioned.count_ones());
-            patient.act(Action::new("lost-chunks", shown, codes, keeps));
+            let action = Action::new("lost-chunks", shown, codes, keeps);
+            patient.act(match is_reserved {
+                true => action.losing(None, OVERWRITTEN),
+                false => action,
+            });
         }
     }
     Ok(())

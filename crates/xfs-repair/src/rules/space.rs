@@ -28,11 +28,16 @@ use crate::claims;
 use crate::damage::Damage;
 use crate::error::RepairError;
 use crate::patient::Patient;
+use crate::reserve::{self, Reserve};
 use crate::trees;
 use records::{Needs, Records};
 
 /// The name of the rule.
 const RULE: &str = "space";
+
+/// The loss of a group that is rebuilt while neither its reverse map nor its btrees of free space
+/// are whole, and an inode of the volume cannot be read.
+const LOST_BLOCKS: &str = "the blocks in this group of the inodes and forks that cannot be read";
 
 /// The most attempts to find the number of blocks. Each attempt has more blocks than the one
 /// before, and two or three are usual.
@@ -67,12 +72,22 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     let model = patient.model();
     let all_claims = claims::of_volume(patient, &model);
     for (number, has_inodes) in marks {
-        let own = all_claims.get(&number).cloned().unwrap_or_default();
+        let own = all_claims.get(&number).cloned().expect("each group has claims");
+        let reserve = reserve::of_group(patient, &model, number, &own);
+        let is_blind = matches!(reserve, Reserve::Unknown);
+        if is_blind && !patient.allows_loss() {
+            // No block is known to be free, so no block was taken: the group stays as it is.
+            continue;
+        }
+        let reserved = match reserve {
+            Reserve::Blocks(blocks) => blocks,
+            Reserve::Unknown => Vec::new(),
+        };
         let agi = trees::agi(patient, number).map(|header| header.header);
         let kept = (!has_inodes).then(|| patient.tree_blocks(number));
         let group = Group::new(patient.geometry(), number).expect("a group of the volume");
         let chunks = model.chunks.get(&number).cloned().unwrap_or_default();
-        let rebuild = Rebuild { group, chunks, agi, kept, lsn: patient.lsn() };
+        let rebuild = Rebuild { group, chunks, agi, kept, reserved, lsn: patient.lsn() };
         let shared = records::shared(&model, &own);
         let blocks = match rebuild.build(own, shared) {
             // The group keeps its findings. If its claims have changed, the round is taken back.
@@ -89,7 +104,11 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
             }
         };
         let codes = damage.codes_of_group(number);
-        patient.act(Action::new(RULE, Place::of_group(number), codes, keeps));
+        let mut action = Action::new(RULE, Place::of_group(number), codes, keeps);
+        if patient.take_blind(number) || is_blind {
+            action = action.losing(None, LOST_BLOCKS);
+        }
+        patient.act(action);
         patient.forget_chunks(number);
     }
     Ok(())
@@ -103,6 +122,8 @@ struct Rebuild<'a> {
     agi: Option<Agi>,
     /// The blocks of inode btrees that stay, or `None` if the btrees are built.
     kept: Option<Vec<AgBlock>>,
+    /// The blocks that have no owner and stay out of the free space.
+    reserved: Vec<Rmap>,
     lsn: Lsn,
 }
 
@@ -123,7 +144,7 @@ impl Rebuild<'_> {
     ) -> Result<Vec<BuiltBlock>, RepairError> {
         let kept = self.kept.iter().flatten();
         own.extend(kept.map(|block| claims::claim(*block, 1, RmapOwner::InodeBtree)));
-        let gaps = claims::gaps(&own, self.group.length_blocks());
+        let gaps = self.gaps(&own);
         let mut count = 0;
         for _ in 0..MOST_ATTEMPTS {
             let free = gaps.iter().flat_map(|(start, end)| *start..*end);
@@ -139,6 +160,12 @@ impl Rebuild<'_> {
             count = needs.all();
         }
         Err(RepairError::NoSpace { count: count as u64 })
+    }
+
+    /// Returns the gaps between claims that are not reserved.
+    fn gaps(&self, own: &[Rmap]) -> Vec<(u32, u32)> {
+        let all: Vec<Rmap> = own.iter().chain(&self.reserved).copied().collect();
+        claims::gaps(&all, self.group.length_blocks())
     }
 
     fn tree<F: BtreeFormat>(&self, records: &[F::Record], blocks: &[AgBlock]) -> BuiltTree {

@@ -320,3 +320,61 @@ fn cluster_of_inodes_zeroed_keeps_all_names_of_files() {
     let sound = sound.extents_of(&*sound.device, file.number);
     assert_eq!(volume.extents_of(&*repaired.device, file.number), sound);
 }
+
+/// Clears the mode of an inode, and the start of its attribute fork.
+fn nameless(volume: &TestVolume, file: &InodeCore) {
+    // The mode and the start of the attribute fork are gone: no parent pointer names the inode.
+    volume.edit_inode(file, |bytes| {
+        bytes[2..4].fill(0);
+        bytes[82] = 0;
+    });
+}
+
+/// Asserts that an inode holds its map and its links after a repair without losses, whatever the
+/// repair says about its mode.
+fn assert_kept(volume: &TestVolume, file: &InodeCore, sound: &[Extent]) {
+    let repaired = volume.repair(false);
+    let losses: Vec<_> =
+        repaired.rehearsed.actions.iter().flat_map(|action| &action.loses).collect();
+    assert!(losses.is_empty(), "{losses:#?}");
+    assert_eq!(volume.extents_of(&*repaired.device, file.number), sound, "{:?}", repaired.rules());
+    let mut bytes = vec![0; volume.geometry.inode_size as usize];
+    let at = volume.inode_at(file.number);
+    repaired.device.read_at(&mut bytes, at.0 * 512).expect("the inode can be read");
+    let core = InodeCore::decode(&bytes, file.number, &volume.geometry).expect("an inode");
+    assert!(core.nlink > 0, "inode {}", file.number);
+}
+
+#[test]
+fn inode_without_mode_and_without_a_second_witness_keeps_its_contents() {
+    for file in two_files() {
+        let volume = TestVolume::golden();
+        let sound = volume.extents_of(&*volume.device, file.number);
+        nameless(&volume, &file);
+        assert!(!report(&*volume.device).is_clean());
+        assert_kept(&volume, &file, &sound);
+    }
+}
+
+#[test]
+fn inode_without_mode_in_a_lost_inode_btree_keeps_its_contents() {
+    let [file, _] = two_files();
+    let volume = TestVolume::golden();
+    let sound = volume.extents_of(&*volume.device, file.number);
+    volume.edit_inode(&file, |bytes| bytes[2..4].fill(0));
+    let (group, _) = volume.geometry.split_inode(file.number).expect("an inode");
+    volume.zero(volume.geometry.header_disk_addr(group, 2), SECTOR_BYTES);
+    assert_kept(&volume, &file, &sound);
+}
+
+#[test]
+fn inode_without_mode_and_with_a_damaged_map_keeps_its_links() {
+    let file = tree_file();
+    let volume = TestVolume::golden();
+    let sound = volume.extents_of(&*volume.device, file.number);
+    volume.edit_inode(&file, |bytes| bytes[2..4].fill(0));
+    for at in volume.tree_blocks(file.number) {
+        volume.zero(at, volume.geometry.block_size as usize);
+    }
+    assert_kept(&volume, &file, &sound);
+}

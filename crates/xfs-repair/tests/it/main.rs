@@ -9,6 +9,7 @@
 mod inodes;
 mod logical;
 mod physical;
+mod reserved;
 mod seeded;
 mod trial;
 mod volume;

@@ -2,6 +2,8 @@
 //!
 //! The base volume has 4,000 files with parent pointers, which mkfs.xfs copies from a folder.
 
+mod matrix;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
             vec![(root.cluster, u64::from(geometry.inode_size) * 64)]
         }),
     ];
-    run(trials.into_iter().collect())
+    run(trials.into_iter().chain(matrix::trials()).collect())
 }
 
 /// The root directory of a volume of mkfs.xfs with blocks of 4 KiB.

@@ -134,18 +134,35 @@ pub(super) fn correct(
     None
 }
 
-/// Returns an inode whose mode is 0 with the type that its names state. Returns `None` if no name
-/// states one, or if the forks do not fit it.
+/// Returns an inode whose mode is 0 with the type that its names state. If no name states one, a
+/// directory, a symbolic link and a regular file are tried. A type whose contents can be read wins;
+/// a type that only passes the checks of the inode is taken if no other type can be meant. Returns
+/// `None` if there is no such type.
 pub(super) fn with_mode(
     patient: &Patient,
     names: &[ModelName],
     found: &InodeEvidence,
 ) -> Option<Vec<u8>> {
-    let entry_type = entry_type(patient, names, found.number)?;
-    let work = Work { patient, number: found.number, entry_type: Some(entry_type) };
-    let candidates = work.modes(0o600);
-    let mut all = candidates.iter().map(|edit| work.with(&found.bytes, edit));
-    all.find(|bytes| work.is_readable(bytes))
+    let stated = entry_type(patient, names, found.number);
+    let types = match stated {
+        Some(stated) => vec![stated],
+        None => vec![FileType::Directory, FileType::Symlink, FileType::Regular],
+    };
+    let all: Vec<Vec<u8>> = types
+        .into_iter()
+        .map(|file_type| {
+            let work = Work { patient, number: found.number, entry_type: Some(file_type) };
+            work.modes(0o600).iter().map(|edit| work.with(&found.bytes, edit)).collect()
+        })
+        .flat_map(|candidates: Vec<Vec<u8>>| candidates)
+        .collect();
+    let work = Work { patient, number: found.number, entry_type: stated };
+    if let Some(readable) = all.iter().find(|bytes| work.is_readable(bytes)) {
+        return Some(readable.clone());
+    }
+    let mut fitting = all.into_iter().filter(|b| passes(patient, found.number, b).is_ok());
+    let first = fitting.next()?;
+    fitting.next().is_none().then_some(first)
 }
 
 /// Returns the type of an inode as the names that lead to it state, or the superblock.

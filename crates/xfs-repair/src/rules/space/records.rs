@@ -48,7 +48,8 @@ impl Records {
             };
             claims.push(claims::claim(*block, 1, owner));
         }
-        let free: Vec<FreeSpace> = claims::gaps(&claims, rebuild.group.length_blocks())
+        let free: Vec<FreeSpace> = rebuild
+            .gaps(&claims)
             .into_iter()
             .map(|(start, end)| FreeSpace { start: AgBlock(start), count: end - start })
             .collect();
