@@ -42,9 +42,9 @@ impl Progress for Silent {
     }
 }
 
-/// A volume in memory that gets restored blocks.
+/// A volume in memory that gets restored blocks, and the volume as it was at each flush.
 #[derive(Default)]
-struct Memory(Vec<u8>);
+struct Memory(Vec<u8>, Vec<Vec<u8>>);
 
 impl RestoreTarget for Memory {
     fn set_length(&mut self, length_bytes: u64) -> std::io::Result<()> {
@@ -59,6 +59,11 @@ impl RestoreTarget for Memory {
             .get_mut(..bytes.len())
             .unwrap()
             .copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.1.push(self.0.clone());
         Ok(())
     }
 }
@@ -261,4 +266,20 @@ fn restore_that_is_cut_off_leaves_an_unfinished_volume() {
     let mut target = Memory::default();
     let stopped = restore(StreamSource(&bytes[..]), &mut target, &|| true);
     assert!(matches!(stopped, Err(RestoreError::Stopped)));
+}
+
+#[test]
+fn restore_flushes_all_blocks_before_it_removes_the_mark() {
+    let (bytes, _) = dumped(&golden(), DumpOptions::default());
+    let mut target = Memory::default();
+    restore(StreamSource(&bytes[..]), &mut target, &|| false).unwrap();
+    let Memory(end, flushed) = target;
+    let is_marked = |volume: &[u8]| {
+        let place = StructureAddress::Disk(DiskAddr(0));
+        Superblock::decode(volume.get(..512).unwrap(), place).unwrap().in_progress
+    };
+    let marks: Vec<_> = flushed.iter().map(|volume| is_marked(volume)).collect();
+    assert_eq!(marks, [true, true, false]);
+    assert_eq!(flushed.get(1).unwrap().get(512..), end.get(512..));
+    assert_eq!(flushed.last(), Some(&end));
 }
