@@ -4,6 +4,8 @@
 //! Owns: the sums of each bucket, adding, merging and comparing them. The proofs are in
 //! docs/internals/check.md.
 
+use std::collections::BTreeSet;
+
 use xfs_format::directory::EntryType;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
@@ -48,7 +50,7 @@ pub(crate) struct Gaps {
     pub(crate) claims: bool,
     pub(crate) names: bool,
     pub(crate) parents: bool,
-    pub(crate) groups: Vec<Gap>,
+    pub(crate) groups: BTreeSet<Gap>,
 }
 
 impl Gaps {
@@ -58,12 +60,13 @@ impl Gaps {
             Gap::Names => self.names = true,
             Gap::Parents => self.parents = true,
             // Inodes that are not known have claims, names and parent pointers.
-            Gap::Inodes(_) if !self.groups.contains(&gap) => {
+            Gap::Inodes(_) => {
                 (self.claims, self.names, self.parents) = (true, true, true);
-                self.groups.push(gap);
+                self.groups.insert(gap);
             }
-            _ if self.groups.contains(&gap) => {}
-            _ => self.groups.push(gap),
+            _ => {
+                self.groups.insert(gap);
+            }
         }
     }
 
@@ -141,9 +144,7 @@ impl Sums {
         self.gaps.claims |= other.gaps.claims;
         self.gaps.names |= other.gaps.names;
         self.gaps.parents |= other.gaps.parents;
-        for gap in &other.gaps.groups {
-            self.gaps.note(*gap);
-        }
+        self.gaps.groups.extend(&other.gaps.groups);
     }
 
     /// Changes the sums of a group. A group past the end of the device has no sums.
