@@ -413,6 +413,9 @@ fn sort(list: &mut Vec<Finding>) {
     list.iter_mut().for_each(evidence::complete);
 }
 
+/// The most gaps of groups that are named. Further ones are counted.
+const MOST_NAMED: usize = 1 << 16;
+
 /// Describes the parts of the volume that were not checked because of gaps.
 fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     let mut what: Vec<String> = Vec::new();
@@ -428,6 +431,7 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     let mut groups: Vec<String> = gaps
         .groups
         .iter()
+        .take(MOST_NAMED)
         .map(|gap| match gap {
             Gap::GroupClaims(group) => format!("leaked space in {group}"),
             Gap::FreeSpace(group) => format!("free space of {group}"),
@@ -442,5 +446,9 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
         .collect();
     groups.sort();
     what.append(&mut groups);
+    let unnamed = gaps.groups.len().saturating_sub(MOST_NAMED);
+    if unnamed > 0 {
+        what.push(format!("{unnamed} more structures of groups"));
+    }
     what.into_iter().map(|what| Unchecked { what }).collect()
 }
