@@ -341,6 +341,8 @@ impl Node<'_> {
 
     /// Returns the report on the file. It is complete after the contents have been read.
     fn report(&self) -> FileReport {
+        // The facts may open the contents, which adds remarks.
+        let facts = self.facts();
         let remarks = self.remarks.borrow();
         let missing = self.contents.get().map(Contents::missing).unwrap_or_default();
         let status = match (!missing.is_empty() || remarks.is_partial, remarks.is_doubtful) {
@@ -348,7 +350,6 @@ impl Node<'_> {
             (false, true) => Status::Doubtful,
             (false, false) => Status::Complete,
         };
-        let facts = self.facts();
         FileReport {
             path: self.path(),
             inode: self.inode.number,
