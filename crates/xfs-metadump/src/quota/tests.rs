@@ -6,7 +6,7 @@ const UUID: [u8; 16] = *b"uuid of a volume";
 
 /// Returns a block of 1 KiB with seven records, and zeros after them.
 fn block() -> Vec<u8> {
-    let mut record = vec![0x55; RECORD_BYTES];
+    let mut record = [0x55; RECORD_BYTES];
     record[..4].copy_from_slice(b"DQ\x01\x01");
     record[UUID_OFFSET..].copy_from_slice(&UUID);
     let mut block = record.repeat(7);
