@@ -21,7 +21,7 @@ use crate::budget::ReadBudget;
 use crate::cause::{Consequences, Judge};
 use crate::chunk;
 use crate::code::{Area, Code};
-use crate::compare;
+use crate::compare::{self, Rounds};
 use crate::copies;
 use crate::evidence;
 use crate::explain::Lists;
@@ -37,6 +37,8 @@ use crate::unlinked;
 /// Options of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
+    /// The most bytes of members that one round collects; `None` means `ROUND_BYTES`.
+    round_bytes: Option<u64>,
     /// The end of the log. No structure may have a newer LSN. `None` if the log could not be read.
     log_head: Option<Lsn>,
     /// The number of threads; 0 means one for each processor.
@@ -69,6 +71,15 @@ impl CheckOptions {
         self
     }
 
+    /// Sets the most bytes of names, claims and records that are collected at once to explain the
+    /// differences of a damaged volume. Fewer bytes mean more rounds, each of which reads the
+    /// volume again.
+    #[must_use]
+    pub fn round_bytes(mut self, bytes: u64) -> Self {
+        self.round_bytes = Some(bytes);
+        self
+    }
+
     /// Adds a finding that was made before the check, as that of a damaged first superblock. The
     /// report lists it with the others.
     #[must_use]
@@ -77,6 +88,9 @@ impl CheckOptions {
         self
     }
 }
+
+/// The usual number of bytes of members that one round collects.
+const ROUND_BYTES: u64 = 128 << 20;
 
 /// A receiver of the progress of a check.
 pub trait Progress: Sync {
@@ -134,7 +148,8 @@ pub fn check(
         0 => thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let run = Run { volume, threads, progress };
+    let round_bytes = options.round_bytes.unwrap_or(ROUND_BYTES);
+    let run = Run { volume, threads, progress, round_bytes };
     Ok(run.report(start, &options.earlier))
 }
 
@@ -158,6 +173,7 @@ struct Run<'a> {
     volume: Volume<'a>,
     threads: usize,
     progress: &'a dyn Progress,
+    round_bytes: u64,
 }
 
 /// The facts and findings of one thread.
@@ -205,7 +221,7 @@ impl<'a> Run<'a> {
         }
         let inodes = sums.used_inodes;
         let directories = sums.directories.len() as u64;
-        let differing = compare::differing(&sums);
+        let rounds = compare::differing(&sums, self.round_bytes);
         let mut consequences = Consequences::default();
         if earlier.iter().any(|finding| finding.code.area() == Area::Superblock) {
             sums.gaps.note(Gap::Superblock);
@@ -216,22 +232,7 @@ impl<'a> Run<'a> {
         compare::unlinked(&sums, self.volume, &mut judge);
         compare::directories(pairs, self.volume, &mut judge);
         compare::counters(&groups, self.volume, &mut judge);
-        if !differing.is_empty() && !self.progress.is_stopped() {
-            let new_lists = || Lists::new(&differing);
-            let (_, shares) = self.passes(&new_lists, Findings::silent);
-            let mut lists = new_lists();
-            for share in shares {
-                lists.merge(share.facts);
-            }
-            let mut explained = Findings::default();
-            let judge = Judge {
-                gaps: &sums.gaps,
-                findings: &mut explained,
-                consequences: &mut consequences,
-            };
-            lists.explain(geometry, judge);
-            findings.append(explained);
-        }
+        findings.append(self.explain(&rounds, &sums.gaps, &mut consequences));
         let (mut list, dropped) = findings.into_parts();
         sort(&mut list);
         let consequences = consequences.attribute(&mut list);
@@ -239,7 +240,7 @@ impl<'a> Run<'a> {
             findings: list,
             consequences,
             dropped,
-            unchecked: self.unchecked(&sums.gaps),
+            unchecked: self.unchecked(&sums.gaps, &rounds),
             coverage: Coverage {
                 groups: u32::try_from(self.volume.groups().count()).unwrap_or(u32::MAX),
                 inodes,
@@ -251,10 +252,39 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Collects the members of the balances that do not hold, round by round, and returns the
+    /// differences.
+    fn explain(&self, rounds: &Rounds, gaps: &Gaps, consequences: &mut Consequences) -> Findings {
+        let mut explained = Findings::default();
+        for differing in &rounds.list {
+            if self.progress.is_stopped() {
+                break;
+            }
+            let new_lists = || Lists::new(differing);
+            let (_, shares) = self.passes(&new_lists, Findings::silent);
+            let mut lists = new_lists();
+            for share in shares {
+                lists.merge(share.facts);
+            }
+            let judge = Judge { gaps, findings: &mut explained, consequences: &mut *consequences };
+            lists.explain(self.volume.geometry(), judge);
+        }
+        explained
+    }
+
     /// Describes the parts of the volume that were not checked, with the groups past the end of the
-    /// device.
-    fn unchecked(&self, gaps: &Gaps) -> Vec<Unchecked> {
+    /// device and the differences for which there was no round.
+    fn unchecked(&self, gaps: &Gaps, rounds: &Rounds) -> Vec<Unchecked> {
         let mut what = unchecked(gaps);
+        if rounds.left > 0 {
+            let all = rounds.list.len();
+            let what_left = format!(
+                "differences of {} groups or ranges of inodes: {all} rounds of {} bytes did not \
+                 suffice",
+                rounds.left, self.round_bytes,
+            );
+            what.push(Unchecked { what: what_left });
+        }
         let (groups, all) = (self.volume.groups().count() as u64, self.volume.geometry().ag_count);
         if groups < all.into() {
             what.push(Unchecked { what: format!("groups {groups} to {}", all - 1) });
@@ -383,6 +413,9 @@ fn sort(list: &mut Vec<Finding>) {
     list.iter_mut().for_each(evidence::complete);
 }
 
+/// The most gaps of groups that are named. Further ones are counted.
+const MOST_NAMED: usize = 1 << 16;
+
 /// Describes the parts of the volume that were not checked because of gaps.
 fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     let mut what: Vec<String> = Vec::new();
@@ -398,6 +431,7 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
     let mut groups: Vec<String> = gaps
         .groups
         .iter()
+        .take(MOST_NAMED)
         .map(|gap| match gap {
             Gap::GroupClaims(group) => format!("leaked space in {group}"),
             Gap::FreeSpace(group) => format!("free space of {group}"),
@@ -412,5 +446,9 @@ fn unchecked(gaps: &Gaps) -> Vec<Unchecked> {
         .collect();
     groups.sort();
     what.append(&mut groups);
+    let unnamed = gaps.groups.len().saturating_sub(MOST_NAMED);
+    if unnamed > 0 {
+        what.push(format!("{unnamed} more structures of groups"));
+    }
     what.into_iter().map(|what| Unchecked { what }).collect()
 }

@@ -13,35 +13,66 @@ use crate::group::GroupSummary;
 use crate::reach;
 use crate::sums::Sums;
 
-/// Returns the balances that do not hold, by group or by bucket of inodes.
-pub(crate) fn differing(sums: &Sums) -> Differing {
-    let mut differing = Differing::default();
-    for (number, group) in (0..).map(AgNumber).zip(&sums.groups) {
-        let all = [
-            (group.coverage, &mut differing.coverage),
-            (group.reverse_map, &mut differing.reverse_map),
-            (group.free_space, &mut differing.free_space),
-            (group.free_inodes, &mut differing.free_inodes),
-        ];
-        for (sum, set) in all {
-            if sum != 0 {
-                set.insert(number);
+/// The most rounds that collect the members of differing balances. Each reads the volume again.
+const MOST_ROUNDS: usize = 64;
+
+/// The balances that do not hold, in rounds whose members fit into a number of bytes together.
+pub(crate) struct Rounds {
+    limit_bytes: u64,
+    used_bytes: u64,
+    pub(crate) list: Vec<Differing>,
+    /// The number of groups and buckets for which there is no round left.
+    pub(crate) left: u64,
+}
+
+impl Rounds {
+    /// Returns the round for a group or a bucket whose members need `bytes` bytes. A group or a
+    /// bucket that is larger than the limit has a round of its own.
+    fn round_for(&mut self, bytes: u64) -> Option<&mut Differing> {
+        let is_full = self.used_bytes > 0 && bytes > self.limit_bytes - self.used_bytes;
+        if self.list.is_empty() || is_full {
+            if self.list.len() == MOST_ROUNDS {
+                self.left += 1;
+                return None;
             }
+            self.list.push(Differing::default());
+            self.used_bytes = 0;
+        }
+        self.used_bytes = self.used_bytes.saturating_add(bytes).min(self.limit_bytes);
+        self.list.last_mut()
+    }
+}
+
+/// Returns the balances that do not hold, by group or by bucket of inodes, in rounds of
+/// `limit_bytes` bytes.
+pub(crate) fn differing(sums: &Sums, limit_bytes: u64) -> Rounds {
+    let limit_bytes = limit_bytes.max(1);
+    let mut rounds = Rounds { limit_bytes, used_bytes: 0, list: Vec::new(), left: 0 };
+    for (number, group) in (0..).map(AgNumber).zip(&sums.groups).filter(|(_, sums)| !sums.holds()) {
+        let Some(round) = rounds.round_for(group.list_bytes()) else { continue };
+        let all = [
+            (group.coverage, &mut round.coverage),
+            (group.reverse_map, &mut round.reverse_map),
+            (group.free_space, &mut round.free_space),
+            (group.free_inodes, &mut round.free_inodes),
+        ];
+        for (_, set) in all.into_iter().filter(|(sum, _)| *sum != 0) {
+            set.insert(number);
         }
     }
-    for (index, bucket) in sums.inodes.iter().enumerate() {
-        // The links of an inode whose count is no longer kept are on one side only.
+    for (index, bucket) in sums.inodes.iter().enumerate().filter(|(_, sums)| !sums.holds()) {
+        let Some(round) = rounds.round_for(bucket.list_bytes) else { continue };
         if bucket.links != 0 || bucket.has_pinned {
-            differing.links.insert(index);
+            round.links.insert(index);
         }
         if bucket.directories != 0 {
-            differing.directories.insert(index);
+            round.directories.insert(index);
         }
         if bucket.parents != 0 {
-            differing.parents.insert(index);
+            round.parents.insert(index);
         }
     }
-    differing
+    rounds
 }
 
 /// Compares the unlinked lists with the inodes that have no link.
@@ -123,3 +154,6 @@ pub(crate) fn counters(groups: &[GroupSummary], volume: Volume<'_>, judge: &mut 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

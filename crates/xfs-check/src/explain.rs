@@ -32,18 +32,6 @@ pub(crate) struct Differing {
     pub(crate) parents: HashSet<usize>,
 }
 
-impl Differing {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.coverage.is_empty()
-            && self.reverse_map.is_empty()
-            && self.free_space.is_empty()
-            && self.free_inodes.is_empty()
-            && self.links.is_empty()
-            && self.directories.is_empty()
-            && self.parents.is_empty()
-    }
-}
-
 /// An extent in the coverage balance. `weight` is the number of owners that the extent adds to each
 /// block. It is negative if the extent says how many owners are expected.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +44,22 @@ struct Weighted {
 
 /// A name or a parent pointer, in a form in which both can be compared.
 type Parenthood = (InodeNumber, InodeNumber, u32, Vec<u8>);
+
+/// The most bytes that one fact about a group needs in the lists: a claim is in two of them.
+pub(crate) const GROUP_FACT_BYTES: u64 = (size_of::<Weighted>() + size_of::<Claim>()) as u64;
+/// The bytes of a link in the lists.
+pub(crate) const LINK_BYTES: u64 = size_of::<(InodeNumber, u64, InodeNumber)>() as u64;
+/// The bytes of a directory and its parent in the lists.
+pub(crate) const PAIR_BYTES: u64 = size_of::<(InodeNumber, InodeNumber)>() as u64;
+/// The bytes of an inode in use in the lists.
+pub(crate) const USED_BYTES: u64 = size_of::<UsedInode>() as u64;
+/// The bytes by which the host's allocator rounds a name up, at most.
+const ROUNDED_BYTES: u64 = 32;
+
+/// Returns the bytes of a name or a parent pointer in the lists.
+pub(crate) const fn parenthood_bytes(name: &[u8]) -> u64 {
+    size_of::<Parenthood>() as u64 + name.len() as u64 + ROUNDED_BYTES
+}
 
 /// The members of the balances that do not hold.
 pub(crate) struct Lists<'a> {

@@ -4,11 +4,14 @@
 //! Owns: the sums of each bucket, adding, merging and comparing them. The proofs are in
 //! docs/internals/check.md.
 
+use std::collections::BTreeSet;
+
 use xfs_format::directory::EntryType;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
+use crate::explain::{GROUP_FACT_BYTES, LINK_BYTES, PAIR_BYTES, USED_BYTES, parenthood_bytes};
 use crate::facts::{Claim, Facts, Gap, Name, Owner, ParentPointer, UsedInode};
 use crate::hash::{Keyed, Tag};
 
@@ -29,6 +32,20 @@ pub(crate) struct GroupSums {
     pub(crate) reverse_map: u128,
     pub(crate) free_space: u128,
     pub(crate) free_inodes: u128,
+    /// The number of facts that were added or subtracted.
+    pub(crate) facts: u32,
+}
+
+impl GroupSums {
+    /// Returns whether all balances of the group hold.
+    pub(crate) const fn holds(&self) -> bool {
+        self.coverage == 0 && self.reverse_map == 0 && self.free_space == 0 && self.free_inodes == 0
+    }
+
+    /// Returns the most bytes that lists of the facts of this group need.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        u64::from(self.facts) * GROUP_FACT_BYTES
+    }
 }
 
 /// The sums of one bucket of inodes. Each is 0 if its balance holds.
@@ -40,6 +57,16 @@ pub(crate) struct InodeSums {
     /// Whether any inode of these sums has the link count `PINNED_LINKS`, which XFS does not update
     /// any more.
     pub(crate) has_pinned: bool,
+    /// The most bytes that lists of the facts of this bucket need.
+    pub(crate) list_bytes: u64,
+}
+
+impl InodeSums {
+    /// Returns whether all balances of the bucket hold. The links of an inode whose count is no
+    /// longer kept are on one side only.
+    pub(crate) const fn holds(&self) -> bool {
+        self.links == 0 && self.directories == 0 && self.parents == 0 && !self.has_pinned
+    }
 }
 
 /// Structures that could not be read, by the balance that they feed.
@@ -48,7 +75,7 @@ pub(crate) struct Gaps {
     pub(crate) claims: bool,
     pub(crate) names: bool,
     pub(crate) parents: bool,
-    pub(crate) groups: Vec<Gap>,
+    pub(crate) groups: BTreeSet<Gap>,
 }
 
 impl Gaps {
@@ -58,12 +85,13 @@ impl Gaps {
             Gap::Names => self.names = true,
             Gap::Parents => self.parents = true,
             // Inodes that are not known have claims, names and parent pointers.
-            Gap::Inodes(_) if !self.groups.contains(&gap) => {
+            Gap::Inodes(_) => {
                 (self.claims, self.names, self.parents) = (true, true, true);
-                self.groups.push(gap);
+                self.groups.insert(gap);
             }
-            _ if self.groups.contains(&gap) => {}
-            _ => self.groups.push(gap),
+            _ => {
+                self.groups.insert(gap);
+            }
         }
     }
 
@@ -127,12 +155,14 @@ impl Sums {
             mine.reverse_map = mine.reverse_map.wrapping_add(theirs.reverse_map);
             mine.free_space = mine.free_space.wrapping_add(theirs.free_space);
             mine.free_inodes = mine.free_inodes.wrapping_add(theirs.free_inodes);
+            mine.facts = mine.facts.saturating_add(theirs.facts);
         }
         for (mine, theirs) in self.inodes.iter_mut().zip(&other.inodes) {
             mine.links = mine.links.wrapping_add(theirs.links);
             mine.directories = mine.directories.wrapping_add(theirs.directories);
             mine.parents = mine.parents.wrapping_add(theirs.parents);
             mine.has_pinned |= theirs.has_pinned;
+            mine.list_bytes = mine.list_bytes.saturating_add(theirs.list_bytes);
         }
         self.directories.extend_from_slice(&other.directories);
         self.without_links.extend_from_slice(&other.without_links);
@@ -141,21 +171,23 @@ impl Sums {
         self.gaps.claims |= other.gaps.claims;
         self.gaps.names |= other.gaps.names;
         self.gaps.parents |= other.gaps.parents;
-        for gap in &other.gaps.groups {
-            self.gaps.note(*gap);
-        }
+        self.gaps.groups.extend(&other.gaps.groups);
     }
 
-    /// Changes the sums of a group. A group past the end of the device has no sums.
+    /// Changes the sums of a group by one fact. A group past the end of the device has no sums.
     fn group(&mut self, group: AgNumber, change: impl FnOnce(&mut GroupSums)) {
         let index = usize::try_from(group.0).expect("a group number fits an index");
         if let Some(sums) = self.groups.get_mut(index) {
             change(sums);
+            sums.facts = sums.facts.saturating_add(1);
         }
     }
 
-    fn bucket(&mut self, inode: InodeNumber) -> &mut InodeSums {
-        self.inodes.get_mut(bucket_of(inode)).expect("a bucket is below their number")
+    /// Returns the sums of an inode's bucket, to which a fact of `bytes` bytes is added.
+    fn bucket(&mut self, inode: InodeNumber, bytes: u64) -> &mut InodeSums {
+        let sums = self.inodes.get_mut(bucket_of(inode)).expect("a bucket is below their number");
+        sums.list_bytes = sums.list_bytes.saturating_add(bytes);
+        sums
     }
 
     /// Returns H(end) − H(start), where H is the hash of a block number in the coverage balance.
@@ -174,7 +206,7 @@ impl Sums {
 
     fn link(&mut self, child: InodeNumber, entry_type: EntryType) {
         let hash = self.hash.numbers(Tag::Link, [child.0, link_type(entry_type)]);
-        let sums = self.bucket(child);
+        let sums = self.bucket(child, LINK_BYTES);
         sums.links = sums.links.wrapping_add(hash);
     }
 
@@ -255,13 +287,13 @@ impl Facts for Sums {
         self.link(name.child, name.entry_type);
         if name.entry_type == EntryType::Directory {
             let hash = self.hash.numbers(Tag::Directory, [name.child.0, name.directory.0]);
-            let sums = self.bucket(name.child);
+            let sums = self.bucket(name.child, PAIR_BYTES);
             sums.directories = sums.directories.wrapping_add(hash);
         }
         if self.has_parents {
             let numbers = [name.directory.0, name.generation.into(), name.child.0];
             let hash = self.hash.named(Tag::Parent, numbers, name.name);
-            let sums = self.bucket(name.child);
+            let sums = self.bucket(name.child, parenthood_bytes(name.name));
             sums.parents = sums.parents.wrapping_add(hash);
         }
     }
@@ -273,7 +305,7 @@ impl Facts for Sums {
         // A root is its own parent, and no name leads to it.
         if directory != parent {
             let hash = self.hash.numbers(Tag::Directory, [directory.0, parent.0]);
-            let sums = self.bucket(directory);
+            let sums = self.bucket(directory, PAIR_BYTES);
             sums.directories = sums.directories.wrapping_sub(hash);
         }
     }
@@ -289,18 +321,18 @@ impl Facts for Sums {
             return;
         }
         if inode.links == PINNED_LINKS {
-            self.bucket(inode.number).has_pinned = true;
+            self.bucket(inode.number, USED_BYTES).has_pinned = true;
             return;
         }
         let hash = self.hash.numbers(Tag::Link, [inode.number.0, link_type(inode.entry_type)]);
-        let sums = self.bucket(inode.number);
+        let sums = self.bucket(inode.number, USED_BYTES);
         sums.links = sums.links.wrapping_sub(hash.wrapping_mul(inode.links.into()));
     }
 
     fn parent(&mut self, pointer: &ParentPointer<'_>) {
         let numbers = [pointer.directory.0, pointer.generation.into(), pointer.child.0];
         let hash = self.hash.named(Tag::Parent, numbers, pointer.name);
-        let sums = self.bucket(pointer.child);
+        let sums = self.bucket(pointer.child, parenthood_bytes(pointer.name));
         sums.parents = sums.parents.wrapping_sub(hash);
     }
 

@@ -1,22 +1,35 @@
-//! The fuzz targets of the programs for damaged volumes: the checker, and the readers that continue
-//! past damage.
+//! The fuzz targets of the programs for damaged volumes: the checker, the readers that continue past
+//! damage, planning of repairs, and salvage.
 //!
 //! Owns: the changes of an image, with and without a right checksum. Does **not** own: the choice
 //! of the changed field, which is that of [`volume`](crate::volume).
 
 use std::hint::black_box;
+use std::sync::Arc;
 
+use ferroxfs::{OpenOptions, Timestamp};
 use xfs_check::{CheckOptions, check as check_volume};
+use xfs_device::SharedDevice;
 use xfs_evidence::{Evidence, FoundBlock, find_superblock, sweep};
 use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
-use xfs_format::inode::ForkKind;
+use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
 use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
 use xfs_format::{AgNumber, InodeNumber, Superblock};
+use xfs_repair::{LogOutcome, LogReplay, PlanOptions, plan_repair};
+use xfs_salvage::{Node, Salvage, SalvageOptions};
 use xfs_testkit::{Image, golden};
 
 use crate::volume::{MAX_CHANGES, MAX_GROUPS, apply};
+
+/// The most files that are salvaged from one image.
+const MAX_FILES: usize = 1000;
+/// The most attributes of a file are read for each of its names, so files with more names than this
+/// are left out.
+const MAX_LINKS: u32 = 50;
+/// The bound of the changes that a planned repair keeps in memory, in bytes.
+const OVERLAY_BYTES: u64 = 64 << 20;
 
 /// The most inodes that are read of one image.
 const MAX_INODES: usize = 4000;
@@ -97,4 +110,85 @@ fn inode(evidence: &Evidence<'_>, number: InodeNumber) {
     black_box(evidence.attributes(&inode));
     black_box(evidence.parents_left(&inode));
     black_box(evidence.link_target(&inode));
+}
+
+/// The replay of a log as the command `repair` has it.
+struct Recovery;
+
+impl LogReplay for Recovery {
+    fn replay(&self, device: SharedDevice) -> Result<LogOutcome, String> {
+        let open = OpenOptions::new().write(true).fixed_time(Timestamp::default());
+        let recovered = open.with_devices(device, None).recover();
+        let summary = recovered.map_err(|error| error.to_string())?;
+        Ok(summary.map_or(LogOutcome::Clean, |_| LogOutcome::Replayed))
+    }
+}
+
+/// Plans the repair of an image, with the rules that lose something or without them. Returns the
+/// plan as text, or the reason for the refusal.
+///
+/// # Errors
+///
+/// The reason in words, if there is no plan.
+pub fn plan(image: Image, allow_loss: bool) -> Result<String, String> {
+    let options = PlanOptions::new(&Recovery);
+    let options = PlanOptions { allow_loss, memory_bytes: OVERLAY_BYTES, ..options };
+    let rehearsal = plan_repair(Arc::new(image), options, &());
+    rehearsal.map(|done| done.plan().text()).map_err(|error| error.to_string())
+}
+
+/// Fuzzes the planning of a repair with a whole image. Rules that lose something are used if the
+/// number of changes is odd.
+pub fn repair(input: &[u8]) {
+    let allow_loss = input.as_chunks::<12>().0.len() % 2 == 1;
+    drop(black_box(plan(changed(input), allow_loss)));
+}
+
+/// Salvages files of an image: surveys it, walks the tree, and reads something of each file. Returns
+/// the number of files, or `None` if the image has no superblock.
+#[must_use]
+pub fn salvaged(image: &Image) -> Option<usize> {
+    let superblock = superblock(image)?;
+    let log: SharedDevice = Arc::new(image.clone());
+    let options = SalvageOptions { deleted: true, log: Some(log) };
+    let salvage = Salvage::survey(image, &superblock, options, &()).ok()?;
+    let top = salvage.top();
+    let entries = top.entries();
+    let mut open = vec![(top, entries)];
+    let mut files = 0;
+    while let Some((_, entries)) = open.last_mut() {
+        let Some((_, node)) = entries.next().filter(|_| files < MAX_FILES) else {
+            open.pop();
+            continue;
+        };
+        files += 1;
+        salvage_file(&node);
+        if FileType::from_mode(node.facts().mode) == Some(FileType::Directory) {
+            let entries = node.entries();
+            open.push((node, entries));
+        }
+    }
+    black_box(salvage.notes());
+    Some(files)
+}
+
+/// Fuzzes salvage with a whole image.
+pub fn salvage(input: &[u8]) {
+    black_box(salvaged(&changed(input)));
+}
+
+/// Reads the path, the target, the attributes and the first bytes of a file.
+fn salvage_file(node: &Node<'_>) {
+    let facts = node.facts();
+    black_box(node.path());
+    if FileType::from_mode(facts.mode) == Some(FileType::Symlink) {
+        black_box(node.target());
+    }
+    if facts.links < MAX_LINKS {
+        black_box(node.attributes());
+    }
+    if let Some(range) = node.data_after(0) {
+        let mut buffer = [0; 4096];
+        black_box(node.read_at(&mut buffer, range.start));
+    }
 }

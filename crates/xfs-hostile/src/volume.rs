@@ -274,6 +274,8 @@ pub const WHOLE_IMAGES: &[FuzzTarget] = &[
     FuzzTarget { name: "volume", run: volume, seeds: inputs },
     FuzzTarget { name: "check", run: damaged::check, seeds: inputs },
     FuzzTarget { name: "evidence", run: damaged::evidence, seeds: inputs },
+    FuzzTarget { name: "repair", run: damaged::repair, seeds: inputs },
+    FuzzTarget { name: "salvage", run: damaged::salvage, seeds: inputs },
 ];
 
 /// Returns some inputs of the targets for whole images.

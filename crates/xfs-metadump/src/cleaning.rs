@@ -1,5 +1,7 @@
 //! The choice of what is removed from blocks before they go into the image.
 
+use xfs_format::inode::InodeCore;
+
 use crate::names::Obfuscator;
 
 /// The bytes of a block that are replaced.
@@ -9,6 +11,8 @@ pub(crate) struct Cleaning<'a> {
     pub(crate) names: Option<&'a Obfuscator>,
     /// Whether bytes that no structure uses become zeros.
     pub(crate) zeroes_stale: bool,
+    /// Whether the volume has a metadata directory, whose names stay as they are.
+    pub(crate) has_metadata_directory: bool,
 }
 
 /// The result of cleaning a block or a fork.
@@ -31,6 +35,13 @@ impl Cleaning<'_> {
     /// Returns whether names and values are obfuscated.
     pub(crate) const fn obfuscates(self) -> bool {
         self.names.is_some()
+    }
+
+    /// Returns the choice for the names of a directory. The names of the metadata directory are not
+    /// the user's.
+    pub(crate) fn of_directory(self, core: &InodeCore) -> Self {
+        let is_metadata = self.has_metadata_directory && core.metafile_type != 0;
+        Self { names: self.names.filter(|_| !is_metadata), ..self }
     }
 
     /// Replaces a name, if names are obfuscated.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use xfs_device::{BlockDevice, MetadumpHeader, MetadumpVersion, SharedDevice};
 use xfs_format::superblock::Unsupported;
-use xfs_format::{InodeNumber, Superblock};
+use xfs_format::{IncompatFeatures, InodeNumber, Superblock};
 
 use crate::cleaning::{Cleaned, Cleaning};
 use crate::log::LogCopy;
@@ -207,8 +207,12 @@ impl Dump<'_> {
     }
 
     /// Returns what is removed from blocks.
-    pub(crate) const fn cleaning(&self) -> Cleaning<'_> {
-        Cleaning { names: self.names, zeroes_stale: !self.options.whole_blocks }
+    pub(crate) fn cleaning(&self) -> Cleaning<'_> {
+        Cleaning {
+            names: self.names,
+            zeroes_stale: !self.options.whole_blocks,
+            has_metadata_directory: self.superblock.has_incompat(IncompatFeatures::METADIR),
+        }
     }
 
     /// Returns an error if the caller wants the dump to end.

@@ -7,13 +7,12 @@ use std::ops::Range;
 use xfs_format::btree::BtreeKind;
 use xfs_format::extent::{Extent, ExtentRoot};
 use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
-use xfs_format::{DiskAddr, FsBlock, Geometry};
+use xfs_format::{DiskAddr, FsBlock, Geometry, IncompatFeatures, Superblock};
 
 use crate::btree::{Tree, TreeOwner, TreePointer};
-use crate::cleaning::Cleaning;
 use crate::dump::{Dump, DumpError, Spot};
 use crate::inode::OpenInode;
-use crate::{attributes, directory, symlink};
+use crate::{attributes, directory, quota, symlink};
 
 /// Length of an extent record, in bytes.
 const EXTENT_BYTES: usize = 16;
@@ -29,8 +28,10 @@ enum ForkContents {
     Attributes,
     /// Blocks of a link's target.
     Symlink,
-    /// Numbers without names: quota, and the bitmap and the summary of the realtime device.
-    Numbers,
+    /// Records of quota.
+    Quota,
+    /// The bitmap or the summary of the realtime device: numbers without names.
+    Realtime,
 }
 
 impl Dump<'_> {
@@ -73,7 +74,8 @@ impl Dump<'_> {
             ForkContents::Directory => self.dump_directory(core, &extents),
             ForkContents::Attributes => self.dump_attributes(core, &extents),
             ForkContents::Symlink => self.dump_symlink(core, &extents),
-            ForkContents::Numbers => extents.iter().try_for_each(|extent| {
+            ForkContents::Quota => self.dump_quota(core, &extents),
+            ForkContents::Realtime => extents.iter().try_for_each(|extent| {
                 let range =
                     bytes_of(&self.superblock.geometry, extent.start, extent_length(extent));
                 self.copy(range, Some(core.number))
@@ -81,20 +83,46 @@ impl Dump<'_> {
         }
     }
 
-    fn contents_of(&self, core: &InodeCore, kind: ForkKind) -> ForkContents {
-        let superblock = self.superblock;
-        let numbers = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
-        let quota = superblock.quota_inodes.iter().flatten();
-        let is_listed = numbers.iter().chain(quota).any(|number| *number == core.number);
-        let is_metadata = is_listed || core.flags2.contains(InodeFlags2::METADATA);
+    fn contents_of(&mut self, core: &InodeCore, kind: ForkKind) -> ForkContents {
         match (kind, core.file_type()) {
             (ForkKind::Attr, _) => ForkContents::Attributes,
             _ if core.is_realtime() => ForkContents::File,
             (_, Some(FileType::Directory)) => ForkContents::Directory,
             (_, Some(FileType::Symlink)) => ForkContents::Symlink,
-            (_, Some(FileType::Regular)) if is_metadata => ForkContents::Numbers,
+            (_, Some(FileType::Regular)) => self.contents_of_regular(core),
             _ => ForkContents::File,
         }
+    }
+
+    /// Returns the contents of a regular file. The superblock and the inode may be damaged, so
+    /// neither makes the file of a user metadata: quota records are recognised one by one, and the
+    /// realtime files by their sizes.
+    fn contents_of_regular(&mut self, core: &InodeCore) -> ForkContents {
+        let superblock = self.superblock;
+        let is_quota = superblock.quota_inodes.contains(&Some(core.number))
+            || superblock.has_incompat(IncompatFeatures::METADIR)
+                && core.flags2.contains(InodeFlags2::METADATA);
+        if is_quota {
+            return ForkContents::Quota;
+        }
+        let [bitmap, summary] = realtime_bytes(superblock);
+        let size = match core.number {
+            number if number == superblock.realtime_bitmap_inode => bitmap,
+            number if number == superblock.realtime_summary_inode => summary,
+            _ => return ForkContents::File,
+        };
+        if size == Some(core.size) {
+            return ForkContents::Realtime;
+        }
+        if core.size > 0 {
+            let spot = Spot { byte: None, inode: Some(core.number) };
+            let found = format!(
+                "the superblock names the file for the realtime device, but {} ",
+                core.size
+            );
+            self.note(spot, found + "bytes are not its size, and the contents were left out");
+        }
+        ForkContents::File
     }
 
     /// Returns whether the blocks of the extent exist and are not too many to be metadata.
@@ -152,8 +180,7 @@ impl Dump<'_> {
                 read.push(piece.clone());
             }
         }
-        let names = self.cleaning().names.filter(|_| core.metafile_type == 0);
-        let cleaning = Cleaning { names, ..self.cleaning() };
+        let cleaning = self.cleaning().of_directory(core);
         let size = self.superblock.geometry.directory_block_size();
         let is_whole = usize::try_from(size) == Ok(bytes.len());
         let cleaned = match is_whole {
@@ -191,6 +218,27 @@ impl Dump<'_> {
         Ok(())
     }
 
+    /// Writes the quota records of a file. Bytes that are no record of the volume become zeros.
+    fn dump_quota(&mut self, core: &InodeCore, extents: &[Extent]) -> Result<(), DumpError> {
+        let geometry = self.superblock.geometry.clone();
+        for extent in extents {
+            for index in 0..extent_length(extent) {
+                let range = bytes_of(&geometry, FsBlock(extent.start.0 + index), 1);
+                let spot = Spot { byte: Some(range.start), inode: Some(core.number) };
+                if self.sink.has(&range) {
+                    self.note(spot, "a block of quota belongs to another structure too");
+                    continue;
+                }
+                let Some(mut bytes) = self.read(range.clone(), spot)? else { continue };
+                if !quota::keep_records(&mut bytes, geometry.meta_uuid.as_bytes()) {
+                    self.note(spot, "bytes that are no quota records were left out");
+                }
+                self.add(range.start, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
     fn dump_symlink(&mut self, core: &InodeCore, extents: &[Extent]) -> Result<(), DumpError> {
         let geometry = self.superblock.geometry.clone();
         let (mut starts, mut buffers) = (Vec::new(), Vec::new());
@@ -217,6 +265,21 @@ impl Dump<'_> {
 /// The largest number of extents of a link, and of blocks of one of them: 1024 bytes in the
 /// smallest blocks, with their headers.
 const MOST_LINK_EXTENTS: usize = 3;
+
+/// Returns the sizes of bitmap and summary of the realtime device, in bytes. `None` if the volume
+/// has no such device.
+fn realtime_bytes(superblock: &Superblock) -> [Option<u64>; 2] {
+    let extents = superblock.realtime_extents;
+    let block = u64::from(superblock.geometry.block_size);
+    let Some(log) = extents.checked_ilog2().filter(|_| superblock.has_realtime()) else {
+        return [None; 2];
+    };
+    let bitmap_blocks = extents.div_ceil(8).div_ceil(block);
+    // The summary has a counter of four bytes for each power of 2 and each block of the bitmap.
+    let counters = bitmap_blocks.checked_mul(u64::from(log) + 1);
+    let summary = counters.and_then(|count| count.checked_mul(4)?.checked_next_multiple_of(block));
+    [bitmap_blocks.checked_mul(block), summary]
+}
 
 fn extent_length(extent: &Extent) -> u64 {
     extent.length_blocks.into()

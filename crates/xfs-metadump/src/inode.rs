@@ -118,9 +118,7 @@ fn clean_fork(
     match (format, kind, core.file_type()) {
         (ForkFormat::Local, ForkKind::Attr, _) => attributes::clean_short_form(fork, cleaning),
         (ForkFormat::Local, _, Some(FileType::Directory)) => {
-            // The names of the metadata directory are not the user's.
-            let names = cleaning.names.filter(|_| core.metafile_type == 0);
-            directory::clean_short_form(fork, core.size, Cleaning { names, ..cleaning })
+            directory::clean_short_form(fork, core.size, cleaning.of_directory(core))
         }
         (ForkFormat::Local, _, Some(FileType::Symlink)) => {
             symlink::clean_local(fork, core.size, cleaning)

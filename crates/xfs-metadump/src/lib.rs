@@ -30,6 +30,7 @@ mod group;
 mod inode;
 mod log;
 mod names;
+mod quota;
 mod raw;
 mod restore;
 mod seal;

@@ -1,6 +1,6 @@
 //! Restores a metadata image to an image file or a device.
 //!
-//! The superblock is marked as in progress until all other blocks are written, so that a restore
+//! The superblock is marked as in progress until all other blocks are durable, so that a restore
 //! that was cut off is never mounted.
 
 use std::io;
@@ -28,6 +28,13 @@ pub trait RestoreTarget {
     ///
     /// The error of the host.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes all earlier writes durable: a power cut does not undo them.
+    ///
+    /// # Errors
+    ///
+    /// The error of the host.
+    fn flush(&mut self) -> io::Result<()>;
 }
 
 /// The reason why an image could not be restored.
@@ -60,7 +67,8 @@ pub struct Restored {
 ///
 /// # Errors
 ///
-/// A [`RestoreError`]. The target then has no usable volume.
+/// A [`RestoreError`]. The target then has no usable volume, unless the last write of the
+/// superblock or the flush after it failed.
 pub fn restore(
     source: impl MetadumpSource,
     target: &mut dyn RestoreTarget,
@@ -82,6 +90,9 @@ pub fn restore(
                 target.set_length(found).map_err(RestoreError::Target)?;
                 let marked = in_progress(first);
                 target.write_at(0, &marked).map_err(RestoreError::Target)?;
+                // A device may hold the superblock of an older volume. No block of the new one may
+                // reach the device before the mark.
+                target.flush().map_err(RestoreError::Target)?;
                 (at, length) = (SECTOR as u64, Some(found));
                 found
             }
@@ -108,7 +119,9 @@ pub fn restore(
         }
     }
     let length_bytes = length.ok_or(MetadumpError::NoSuperblock)?;
+    target.flush().map_err(RestoreError::Target)?;
     target.write_at(0, &first).map_err(RestoreError::Target)?;
+    target.flush().map_err(RestoreError::Target)?;
     Ok(Restored { header: reader.header(), length_bytes, written_bytes })
 }
 

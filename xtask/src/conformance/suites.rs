@@ -12,7 +12,7 @@ use crate::report::Report;
 
 /// The fuzz targets for whole images, whose executions take about a hundred times as long as those
 /// of the others.
-const WHOLE_IMAGES: [&str; 3] = ["volume", "check", "evidence"];
+const WHOLE_IMAGES: [&str; 5] = ["volume", "check", "evidence", "repair", "salvage"];
 const WHOLE_IMAGES_SHARE: u64 = 100;
 
 /// Runs the tests of a kind against the kernel. `seeds` is the value of `FERROXFS_SEED`, from which

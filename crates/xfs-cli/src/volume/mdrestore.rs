@@ -86,6 +86,10 @@ impl RestoreTarget for Target<'_> {
         self.tally.add_bytes(bytes.len() as u64);
         Ok(())
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.sync_all()
+    }
 }
 
 impl Run for Mdrestore {
@@ -110,7 +114,6 @@ impl Run for Mdrestore {
             }
             error => Failure::new(Exit::Failed, error.to_string()).about(&shown),
         })?;
-        output.file().sync_all().map_err(|error| output.failure(&error))?;
         output.commit()?;
         let mut object = Object::new();
         object.insert("length_bytes".to_owned(), restored.length_bytes.into());

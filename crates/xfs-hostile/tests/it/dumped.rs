@@ -37,6 +37,10 @@ impl RestoreTarget for Nowhere {
         assert!(offset + bytes.len() as u64 <= self.0, "a write past the end of the volume");
         Ok(())
     }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Dumps the image of an attack and restores the dump. Returns a description of the failure, or

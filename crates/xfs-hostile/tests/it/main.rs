@@ -4,6 +4,8 @@ mod attacks;
 mod checked;
 mod corpus;
 mod dumped;
+mod planned;
+mod salvaged;
 mod structures;
 mod volume;
 

@@ -46,3 +46,13 @@ fn mutated_images_are_checked() {
 fn mutated_images_are_read_past_their_damage() {
     mutated("volume::mutated_images_are_read_past_their_damage", ROUNDS / 4, damaged::evidence);
 }
+
+#[test]
+fn repair_of_mutated_images_is_planned() {
+    mutated("volume::repair_of_mutated_images_is_planned", ROUNDS / 20, damaged::repair);
+}
+
+#[test]
+fn mutated_images_are_salvaged() {
+    mutated("volume::mutated_images_are_salvaged", ROUNDS / 20, damaged::salvage);
+}

@@ -48,7 +48,8 @@ fn leaf() -> Vec<u8> {
 fn leaf_keeps_hashes_and_parent_pointers() {
     let (before, names) = (leaf(), Obfuscator::random());
     let mut after = before.clone();
-    let cleaning = Cleaning { names: Some(&names), zeroes_stale: true };
+    let cleaning =
+        Cleaning { names: Some(&names), zeroes_stale: true, has_metadata_directory: false };
     assert_eq!(clean_block(&mut after, cleaning), Cleaned::Whole);
     assert_eq!(xfs_format::crc::stored(&after, 12), xfs_format::crc::compute(&after, 12));
     assert!(!after.contains(&0x66) || after.windows(4).all(|window| window != [0x66; 4]));
@@ -72,13 +73,17 @@ fn damaged_leaf_shows_no_name() {
     for (at, byte) in [(57, 200), (84, 3), (92, 2), (514, 255), (86, 0), (93, 8)] {
         let mut block = leaf();
         *block.get_mut(at).unwrap() = byte;
-        let cleaning = Cleaning { names: Some(&names), zeroes_stale: true };
+        let cleaning =
+            Cleaning { names: Some(&names), zeroes_stale: true, has_metadata_directory: false };
         clean_block(&mut block, cleaning);
         assert!(block.windows(6).all(|window| window != b"secret"), "byte {at}");
         let mut kept = leaf();
         *kept.get_mut(at).unwrap() = byte;
         let before = kept.clone();
-        clean_block(&mut kept, Cleaning { names: None, zeroes_stale: false });
+        clean_block(
+            &mut kept,
+            Cleaning { names: None, zeroes_stale: false, has_metadata_directory: false },
+        );
         assert_eq!(kept, before);
     }
 }
@@ -91,12 +96,18 @@ fn remote_value_becomes_zeros_with_its_header() {
     xfs_format::crc::seal(&mut block, 12);
     let mut after = block.clone();
     let names = Obfuscator::random();
-    clean_block(&mut after, Cleaning { names: Some(&names), zeroes_stale: false });
+    clean_block(
+        &mut after,
+        Cleaning { names: Some(&names), zeroes_stale: false, has_metadata_directory: false },
+    );
     assert_eq!(after.get(16..56), block.get(16..56));
     assert!(after.get(56..).unwrap().iter().all(|byte| *byte == 0));
     assert_eq!(xfs_format::crc::stored(&after, 12), xfs_format::crc::compute(&after, 12));
     let mut kept = block.clone();
-    clean_block(&mut kept, Cleaning { names: None, zeroes_stale: true });
+    clean_block(
+        &mut kept,
+        Cleaning { names: None, zeroes_stale: true, has_metadata_directory: false },
+    );
     assert_eq!(kept, block);
 }
 
@@ -109,7 +120,8 @@ fn short_form_keeps_parent_pointers_only() {
     let mut fork = short_form::encode(&entries).unwrap();
     fork.extend(b"stale secret");
     let names = Obfuscator::random();
-    let cleaning = Cleaning { names: Some(&names), zeroes_stale: true };
+    let cleaning =
+        Cleaning { names: Some(&names), zeroes_stale: true, has_metadata_directory: false };
     assert_eq!(clean_short_form(&mut fork, cleaning), Cleaned::Whole);
     assert!(fork.windows(6).all(|window| window != b"secret"));
     assert!(fork.windows(POINTER.len()).any(|window| window == POINTER));

@@ -38,7 +38,8 @@ fn data_block() -> Vec<u8> {
 /// Cleans a copy of the block. Returns the result and the copy.
 fn cleaned(block: &[u8], names: Option<&Obfuscator>, zeroes_stale: bool) -> (Cleaned, Vec<u8>) {
     let mut copy = block.to_vec();
-    let result = clean_block(&mut copy, Cleaning { names, zeroes_stale });
+    let result =
+        clean_block(&mut copy, Cleaning { names, zeroes_stale, has_metadata_directory: false });
     (result, copy)
 }
 
@@ -100,7 +101,8 @@ fn unknown_block_becomes_zeros_only_with_obfuscation() {
 #[test]
 fn short_form_is_cleaned_up_to_the_first_damage() {
     let names = Obfuscator::random();
-    let cleaning = Cleaning { names: Some(&names), zeroes_stale: true };
+    let cleaning =
+        Cleaning { names: Some(&names), zeroes_stale: true, has_metadata_directory: false };
     let mut fork = vec![2, 0, 0, 0, 0, 128];
     for name in [&b"first name"[..], b"second name"] {
         fork.push(name.len() as u8);

@@ -6,7 +6,8 @@ use xfs_check::{CheckOptions, Progress};
 use xfs_device::{
     BlockDevice, MetadumpVersion, SharedDevice, StreamSource, WindowDevice, open_metadump,
 };
-use xfs_format::{DiskAddr, StructureAddress, Superblock};
+use xfs_format::inode::InodeCore;
+use xfs_format::{BlockKind, DiskAddr, InodeNumber, StructureAddress, Superblock};
 use xfs_testkit::{Image, golden};
 
 use super::{DumpError, DumpOptions, DumpProgress, DumpReport, dump};
@@ -42,9 +43,9 @@ impl Progress for Silent {
     }
 }
 
-/// A volume in memory that gets restored blocks.
+/// A volume in memory that gets restored blocks, and the volume as it was at each flush.
 #[derive(Default)]
-struct Memory(Vec<u8>);
+struct Memory(Vec<u8>, Vec<Vec<u8>>);
 
 impl RestoreTarget for Memory {
     fn set_length(&mut self, length_bytes: u64) -> std::io::Result<()> {
@@ -59,6 +60,11 @@ impl RestoreTarget for Memory {
             .get_mut(..bytes.len())
             .unwrap()
             .copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.1.push(self.0.clone());
         Ok(())
     }
 }
@@ -262,4 +268,90 @@ fn restore_that_is_cut_off_leaves_an_unfinished_volume() {
     let mut target = Memory::default();
     let stopped = restore(StreamSource(&bytes[..]), &mut target, &|| true);
     assert!(matches!(stopped, Err(RestoreError::Stopped)));
+}
+
+#[test]
+fn restore_flushes_all_blocks_before_it_removes_the_mark() {
+    let (bytes, _) = dumped(&golden(), DumpOptions::default());
+    let mut target = Memory::default();
+    restore(StreamSource(&bytes[..]), &mut target, &|| false).unwrap();
+    let Memory(end, flushed) = target;
+    let is_marked = |volume: &[u8]| {
+        let place = StructureAddress::Disk(DiskAddr(0));
+        Superblock::decode(volume.get(..512).unwrap(), place).unwrap().in_progress
+    };
+    let marks: Vec<_> = flushed.iter().map(|volume| is_marked(volume)).collect();
+    assert_eq!(marks, [true, true, false]);
+    assert_eq!(flushed.get(1).unwrap().get(512..), end.get(512..));
+    assert_eq!(flushed.last(), Some(&end));
+}
+
+/// Returns the sectors of the golden image that hold an inode, with its core. An inode of the image
+/// has the length of a sector.
+fn golden_inodes() -> Vec<(DiskAddr, InodeCore)> {
+    let image = golden();
+    let geometry = image.geometry();
+    assert_eq!(geometry.inode_size, 512);
+    let sectors = (0..image.length_bytes() as u64 / 512).map(DiskAddr);
+    sectors
+        .filter_map(|at| {
+            let bytes = image.bytes(at, 512)?;
+            let number = bytes.get(152..)?.first_chunk().map(|raw| u64::from_be_bytes(*raw))?;
+            let core = InodeCore::decode(&bytes, InodeNumber(number), &geometry).ok()?;
+            let place = geometry.inode_location(core.number)?;
+            (place.cluster.0 + u64::from(place.offset_bytes) / 512 == at.0).then_some((at, core))
+        })
+        .collect()
+}
+
+/// Sets the flag for metadata in an inode, and the kind of metadata file.
+fn call_metadata(image: &mut Image, at: DiskAddr) {
+    image.edit(at, 512, BlockKind::InodeCluster, |bytes| {
+        *bytes.get_mut(127).unwrap() |= 0x20;
+        *bytes.get_mut(7).unwrap() = 1;
+    });
+}
+
+#[test]
+fn file_that_is_called_metadata_keeps_its_contents_out_of_the_image() {
+    // The file "files/original" is 40 KiB of one letter.
+    let contents = [b'a'; 1024];
+    let is_original = |core: &InodeCore| core.size == 40 << 10 && !core.is_free();
+    let inodes = golden_inodes();
+    let (at, core) = inodes.iter().find(|(_, core)| is_original(core)).unwrap();
+    let mut flagged = golden();
+    call_metadata(&mut flagged, *at);
+    let mut images = vec![flagged];
+    // The inodes of the user quota, of the realtime bitmap and of the realtime summary.
+    for offset in [160, 64, 72] {
+        let mut image = golden();
+        image.edit(DiskAddr(0), 512, BlockKind::Superblock, |bytes| {
+            let field = bytes.get_mut(offset..offset + 8).unwrap();
+            field.copy_from_slice(&core.number.0.to_be_bytes());
+            // One realtime extent of one block.
+            bytes.get_mut(16..32).unwrap().fill(0);
+            *bytes.get_mut(23).unwrap() = 1;
+            *bytes.get_mut(31).unwrap() = 1;
+        });
+        images.push(image);
+    }
+    for image in images {
+        assert!(contains(&image.bytes(DiskAddr(0), image.length_bytes()).unwrap(), &contents));
+        for obfuscates in [true, false] {
+            let (bytes, _) = dumped(&image, with_version(MetadumpVersion::Two, obfuscates));
+            assert!(!contains(&bytes, &contents));
+        }
+    }
+}
+
+#[test]
+fn directories_that_are_called_metadata_keep_their_names_out_of_the_image() {
+    let mut image = golden();
+    for (at, _) in golden_inodes() {
+        call_metadata(&mut image, at);
+    }
+    let (bytes, _) = dumped(&image, with_version(MetadumpVersion::Two, true));
+    for secret in SECRETS {
+        assert!(!contains(&bytes, secret), "{}", secret.escape_ascii());
+    }
 }

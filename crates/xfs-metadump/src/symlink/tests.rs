@@ -22,7 +22,8 @@ fn buffer(offset: u32, part: &[u8]) -> Vec<u8> {
 #[test]
 fn part_of_a_name_in_two_buffers_is_one_name() {
     let names = Obfuscator::random();
-    let cleaning = Cleaning { names: Some(&names), zeroes_stale: true };
+    let cleaning =
+        Cleaning { names: Some(&names), zeroes_stale: true, has_metadata_directory: false };
     let mut buffers = vec![buffer(0, b"/a/long na"), buffer(10, b"me/x")];
     assert_eq!(clean_buffers(&mut buffers, cleaning), Cleaned::Whole);
     let decode = |buffer| SymlinkBlock::decode(buffer, DiskAddr(0)).unwrap().target.to_vec();
@@ -40,7 +41,8 @@ fn part_of_a_name_in_two_buffers_is_one_name() {
 #[test]
 fn damaged_buffers_show_no_name() {
     let names = Obfuscator::random();
-    let cleaning = Cleaning { names: Some(&names), zeroes_stale: true };
+    let cleaning =
+        Cleaning { names: Some(&names), zeroes_stale: true, has_metadata_directory: false };
     let mut buffers = vec![buffer(0, b"/a/long na"), buffer(11, b"me/x")];
     assert_eq!(clean_buffers(&mut buffers, cleaning), Cleaned::Partly);
     assert!(buffers.iter().flatten().all(|byte| *byte == 0));
@@ -49,7 +51,8 @@ fn damaged_buffers_show_no_name() {
 #[test]
 fn target_in_the_inode_is_replaced() {
     let names = Obfuscator::random();
-    let cleaning = Cleaning { names: Some(&names), zeroes_stale: true };
+    let cleaning =
+        Cleaning { names: Some(&names), zeroes_stale: true, has_metadata_directory: false };
     let mut fork = b"some target here, old bytes".to_vec();
     assert_eq!(clean_local(&mut fork, 16, cleaning), Cleaned::Whole);
     assert!(!fork.starts_with(b"some"));

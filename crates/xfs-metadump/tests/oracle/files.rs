@@ -25,6 +25,10 @@ impl RestoreTarget for Target {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.sync_all()
+    }
 }
 
 const CHUNK: usize = 1 << 20;

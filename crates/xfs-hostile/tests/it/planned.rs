@@ -1,0 +1,66 @@
+//! Plans the repair of each hand-made attack. Planning must end within limits of time and memory,
+//! with a plan or a refusal in words.
+
+use std::time::{Duration, Instant};
+
+use xfs_hostile::attacks::{Attack, all};
+use xfs_hostile::damaged::plan;
+use xfs_testkit::run_limited;
+
+/// Time limit for one image.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// Returns a description of the failure of an attack, or `None`.
+fn problem_with(attack: &Attack) -> Option<String> {
+    println!("{}", attack.name);
+    for allow_loss in [false, true] {
+        let start = Instant::now();
+        let planned = plan(attack.image(), allow_loss);
+        let elapsed = start.elapsed();
+        if elapsed > TIME_LIMIT {
+            return Some(format!("{}: {elapsed:?}", attack.name));
+        }
+        let (Ok(text) | Err(text)) = planned;
+        if text.is_empty() {
+            return Some(format!("{}: neither a plan nor a reason", attack.name));
+        }
+    }
+    None
+}
+
+fn check(group: &str) {
+    let test = format!("planned::{group}");
+    run_limited(&test, crate::LIMITS, || {
+        let groups = all();
+        let attacks = groups.iter().filter(|(name, _)| *name == group);
+        let attacks: Vec<_> = attacks.flat_map(|(_, attacks)| *attacks).collect();
+        assert!(!attacks.is_empty(), "{group}");
+        let problems: Vec<String> = attacks.into_iter().filter_map(problem_with).collect();
+        assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+    });
+}
+
+#[test]
+fn superblock() {
+    check("superblock");
+}
+
+#[test]
+fn groups() {
+    check("groups");
+}
+
+#[test]
+fn inodes() {
+    check("inodes");
+}
+
+#[test]
+fn directories() {
+    check("directories");
+}
+
+#[test]
+fn attributes() {
+    check("attributes");
+}

@@ -1,0 +1,63 @@
+//! Salvages files of each hand-made attack. Survey and walk must end within limits of time and
+//! memory.
+
+use std::time::{Duration, Instant};
+
+use xfs_hostile::attacks::{Attack, Outcome, all};
+use xfs_hostile::damaged::salvaged;
+use xfs_testkit::run_limited;
+
+/// Time limit for one image.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// Returns a description of the failure of an attack, or `None`.
+fn problem_with(attack: &Attack) -> Option<String> {
+    println!("{}", attack.name);
+    let start = Instant::now();
+    let files = salvaged(&attack.image());
+    let elapsed = start.elapsed();
+    if elapsed > TIME_LIMIT {
+        return Some(format!("{}: {elapsed:?}", attack.name));
+    }
+    // The files of the golden image are there still, but for those that the attack hides.
+    let is_whole = !matches!(attack.outcome, Outcome::Refused | Outcome::Failed);
+    (is_whole && files.is_none_or(|files| files < 100))
+        .then(|| format!("{}: {files:?} files", attack.name))
+}
+
+fn check(group: &str) {
+    let test = format!("salvaged::{group}");
+    run_limited(&test, crate::LIMITS, || {
+        let groups = all();
+        let attacks = groups.iter().filter(|(name, _)| *name == group);
+        let attacks: Vec<_> = attacks.flat_map(|(_, attacks)| *attacks).collect();
+        assert!(!attacks.is_empty(), "{group}");
+        let problems: Vec<String> = attacks.into_iter().filter_map(problem_with).collect();
+        assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+    });
+}
+
+#[test]
+fn superblock() {
+    check("superblock");
+}
+
+#[test]
+fn groups() {
+    check("groups");
+}
+
+#[test]
+fn inodes() {
+    check("inodes");
+}
+
+#[test]
+fn directories() {
+    check("directories");
+}
+
+#[test]
+fn attributes() {
+    check("attributes");
+}
