@@ -82,6 +82,25 @@ fn contents_are_refused_by_name() {
 }
 
 #[test]
+fn copies_of_damaged_volumes_refuse_a_metadata_image() {
+    let place = GoldenDir::new();
+    check(&place, &["metadump", "-o", "image", "out"]);
+    let absent = "is a metadata image, which holds no file contents";
+    fs::create_dir(place.path().join("copies")).unwrap();
+    fs::write(place.path().join("map"), "0x0 ? 1\n0x0 0x10000000000 +\n").unwrap();
+    check_failure(&place, &["salvage", "out", "saved"], 3, absent);
+    check_failure(&place, &["salvage", "--map", "map", "out", "saved"], 3, absent);
+    check_failure(&place, &["salvage", "--no-recovery", "out", "saved"], 3, absent);
+    check_failure(&place, &["salvage", "-o", "archive", "out"], 3, absent);
+    check_failure(&place, &["cp", "-a", "--damaged", "out:/", "copies"], 3, absent);
+    check_failure(&place, &["tar", "--damaged", "-o", "archive", "out:/"], 3, absent);
+    for name in ["saved", "saved.manifest.ndjson", "archive", "archive.manifest.ndjson"] {
+        assert!(!place.path().join(name).exists(), "{name} was written");
+    }
+    assert_eq!(fs::read_dir(place.path().join("copies")).unwrap().count(), 0);
+}
+
+#[test]
 fn streams_give_the_same_image_as_files() {
     let place = GoldenDir::new();
     check(&place, &["metadump", "-o", "image", "out"]);
