@@ -39,7 +39,7 @@ fn obfuscated_image_is_sound_and_has_no_names() {
         check(&place, &["metadump", "-v", version, "image", "out"]);
         assert!(!contains(&place.path().join("out"), NAME));
         let direct = check(&place, &["check", "--json", "out"]);
-        check(&place, &["mdrestore", "out", "restored"]);
+        check(&place, &["mdrestore", "--force", "out", "restored"]);
         let restored = check(&place, &["check", "--json", "restored"]);
         let findings = |text: &str| {
             let document: Value = serde_json::from_str(text).unwrap();
@@ -133,7 +133,7 @@ fn damage_is_listed_and_the_image_is_written() {
     check(&place, &["mdrestore", "out", "restored"]);
     let kept = place.run(&["metadump", "-w", "-o", "image", "out"]);
     assert_eq!(kept.status.code(), Some(5));
-    check(&place, &["mdrestore", "out", "restored"]);
+    check(&place, &["mdrestore", "-f", "out", "restored"]);
     let said = transcript(&place.run(&["check", "restored"]));
     assert!(said.contains("fatal: agi."), "{said}");
 }
@@ -152,6 +152,30 @@ fn damaged_metadata_images_are_refused_and_nothing_changes() {
     check_failure(&place, &["mdrestore", "out", "out"], 1, "is the image that is read");
     check_failure(&place, &["mdrestore", "out", "-"], 2, "standard output");
     check_failure(&place, &["metadump", "image", "image"], 1, "is the image that is read");
+}
+
+#[test]
+fn outputs_that_hold_a_filesystem_are_kept_without_force() {
+    let place = GoldenDir::new();
+    check(&place, &["metadump", "image", "out"]);
+    let read = |name: &str| fs::read(place.path().join(name)).unwrap();
+    let (volume, dump) = (read("image"), read("out"));
+    fs::write(place.path().join("other"), &volume).unwrap();
+    fs::write(place.path().join("text"), "no filesystem").unwrap();
+    let volume_there = "other: holds an XFS volume already";
+    check_failure(&place, &["metadump", "image", "other"], 1, volume_there);
+    check_failure(&place, &["mdrestore", "out", "other"], 1, volume_there);
+    let swapped = "hint: out is a metadata image: ferroxfs mdrestore out other restores it";
+    check_failure(&place, &["metadump", "out", "other"], 1, swapped);
+    check_failure(&place, &["metadump", "out", "text"], 1, "text: exists already");
+    let swapped = "hint: the metadata image comes first: ferroxfs mdrestore out other";
+    check_failure(&place, &["mdrestore", "other", "out"], 1, swapped);
+    assert!(read("other") == volume && read("out") == dump);
+    assert_eq!(read("text"), b"no filesystem");
+    check(&place, &["metadump", "--force", "image", "other"]);
+    assert!(read("other").starts_with(b"XFSM"));
+    check(&place, &["metadump", "-o", "image", "out"]);
+    check(&place, &["mdrestore", "out", "text"]);
 }
 
 /// Returns the offset in bytes of the log, from the fields of the first superblock.
