@@ -33,7 +33,7 @@ pub(crate) fn open(
     arguments: MetadumpArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let image = Image::open_as_it_stands(&arguments.image, options)?;
+    let image = Image::open_for_dump(&arguments.image, options)?;
     let output = match unless_stdout(Some(arguments.output.clone())) {
         None if io::stdout().is_terminal() => {
             return Err(Failure::usage("a metadata image cannot be written to a terminal")
@@ -123,6 +123,12 @@ fn write(
             "keep the names (--no-obfuscate), accept readable names in the log \
              (--keep-dirty-log), or replay the log first (ferroxfs recover IMAGE)",
         )),
+        DumpError::UnknownLog(_) => image.failure(
+            Failure::new(Exit::LogDirty, error.to_string()).hint(
+                "keep the names (--no-obfuscate), or accept readable names in the log \
+                 (--keep-dirty-log)",
+            ),
+        ),
         DumpError::NoSuperblock(_) => image.failure(Failure::new(Exit::Corrupt, error.to_string())),
         error => image.failure(Failure::new(Exit::Refused, error.to_string())),
     })

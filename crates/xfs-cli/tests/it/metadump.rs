@@ -72,7 +72,7 @@ fn contents_are_refused_by_name() {
     check(&place, &["metadump", "-o", "image", "out"]);
     let absent = "a metadata image holds no file contents";
     check_failure(&place, &["cat", "out:/files/original"], 1, absent);
-    check_failure(&place, &["get", "out:/files/original", "got"], 1, absent);
+    check_failure(&place, &["get", "-o", "got", "out:/files/original"], 1, absent);
     assert!(!place.path().join("got").exists());
     check_failure(&place, &["cp", "out:/files/original", "got"], 1, absent);
     assert!(!place.path().join("got").exists());
@@ -136,6 +136,24 @@ fn damage_is_listed_and_the_image_is_written() {
     check(&place, &["mdrestore", "-f", "out", "restored"]);
     let said = transcript(&place.run(&["check", "restored"]));
     assert!(said.contains("fatal: agi."), "{said}");
+}
+
+#[test]
+fn volume_without_its_first_sectors_is_dumped_by_a_copy() {
+    let place = GoldenDir::new();
+    let image = File::options().write(true).open(place.path().join("image")).unwrap();
+    image.write_all_at(&[0; 4096], 0).unwrap();
+    let options = ["--no-obfuscate", "-w"];
+    check_failure(&place, &[&["metadump"], &options[..], &["image", "out"]].concat(), 5, "copy");
+    check(&place, &["mdrestore", "out", "restored"]);
+    let root = transcript(&place.run(&["ls", "restored:/"]));
+    assert!(root.contains("attr-node"), "{root}");
+    let mut noise = vec![0x5a; 1 << 20];
+    fs::write(place.path().join("noise"), &noise).unwrap();
+    check_failure(&place, &["metadump", "noise", "out"], 3, "is not an XFS volume");
+    noise.extend(fs::read(place.path().join("image")).unwrap());
+    fs::write(place.path().join("later"), noise).unwrap();
+    check_failure(&place, &["--offset", "1m", "metadump", "-w", "later", "out"], 5, "copy");
 }
 
 #[test]
@@ -205,4 +223,18 @@ fn dirty_log_is_refused_unless_names_may_be_readable() {
     let restored = File::open(place.path().join("restored")).unwrap();
     restored.read_exact_at(&mut sector, log).unwrap();
     assert_eq!(&sector, b"no record: a readable name");
+}
+
+#[test]
+fn log_past_the_end_of_the_image_is_left_out() {
+    let place = GoldenDir::new();
+    let log = log_offset(&fs::read(place.path().join("image")).unwrap());
+    let image = File::options().write(true).open(place.path().join("image")).unwrap();
+    image.set_len(log + 65536).unwrap();
+    check_failure(&place, &["metadump", "-w", "image", "out"], 5, "the log is left out: ");
+    let said = transcript(&place.run(&["metadump", "image", "out"]));
+    assert!(!said.contains("with readable names"), "{said}");
+    assert!(!contains(&place.path().join("out"), NAME));
+    let said = transcript(&place.run(&["check", "out"]));
+    assert!(!said.contains("--no-recovery"), "{said}");
 }
