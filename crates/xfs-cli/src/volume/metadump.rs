@@ -123,12 +123,12 @@ fn write(
             "keep the names (--no-obfuscate), accept readable names in the log \
              (--keep-dirty-log), or replay the log first (ferroxfs recover IMAGE)",
         )),
-        DumpError::UnknownLog(_) => image.failure(
-            Failure::new(Exit::LogDirty, error.to_string()).hint(
+        DumpError::UnknownLog(_) => {
+            image.failure(Failure::new(Exit::LogDirty, error.to_string()).hint(
                 "keep the names (--no-obfuscate), or accept readable names in the log \
                  (--keep-dirty-log)",
-            ),
-        ),
+            ))
+        }
         DumpError::NoSuperblock(_) => image.failure(Failure::new(Exit::Corrupt, error.to_string())),
         error => image.failure(Failure::new(Exit::Refused, error.to_string())),
     })
