@@ -18,9 +18,11 @@ use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
 use ferroxfs::check::Finding;
 use ferroxfs::device::Devices;
+use ferroxfs::raw::format::superblock::Unsupported;
 use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
 use xfs_device::{Contents, OpenOptions as DeviceOptions, SharedDevice, WindowDevice};
+use xfs_evidence::{SuperblockSource, find_superblock};
 
 use crate::cli::options::GlobalOptions;
 use crate::failure::{Failure, Missing};
@@ -162,20 +164,44 @@ impl Image {
             Err(failure) => failure,
         };
         let access = if writes { DeviceOptions::read_write() } else { DeviceOptions::read_only() };
-        let start = options.offset.unwrap_or(0);
-        let has_no_sign = |device: &SharedDevice| {
-            let contents = xfs_device::detect(&**device, start);
-            matches!(contents, Ok(Contents::Zeros | Contents::Unknown))
+        Self::open_unrecognised(&open, access, path, options).ok_or(failure)
+    }
+
+    /// Opens an image to copy its metadata as it is on disk. An image without any sign of a
+    /// filesystem at its start is accepted if a copy of its superblock is found.
+    pub(crate) fn open_for_dump(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        let failure = match Self::open_as_it_stands(path, options) {
+            Ok(image) => return Ok(image),
+            Err(failure) => failure,
         };
-        let device = xfs_device::open_device(path, access).ok().map(|opened| opened.device);
-        match device.filter(has_no_sign) {
-            Some(device) if options.partition.is_none() && start < device.length_bytes() => {
-                let length = device.length_bytes() - start;
-                let device = Arc::new(WindowDevice::new(device, start, length));
-                Ok(Self { path: path.to_owned(), devices: open.with_devices(device, None) })
-            }
-            _ => Err(failure),
+        let open = OpenOptions::new().live(options.live).no_recovery(true);
+        let access = DeviceOptions::read_only();
+        let access = if options.live { access.live() } else { access };
+        let has_copy = |image: &Self| {
+            matches!(find_superblock(&**image.device()), Ok(Some(found))
+                if matches!(found.source, SuperblockSource::Copies { .. }))
+        };
+        Self::open_unrecognised(&open, access, path, options).filter(has_copy).ok_or(failure)
+    }
+
+    /// Opens an image without any sign of a filesystem at its start, as a whole or from the offset
+    /// of the options on. Returns `None` for any other image, and if the options name a partition.
+    fn open_unrecognised(
+        open: &OpenOptions,
+        access: DeviceOptions,
+        path: &Path,
+        options: &GlobalOptions,
+    ) -> Option<Self> {
+        let start = options.offset.unwrap_or(0);
+        let device = xfs_device::open_device(path, access).ok()?.device;
+        let contents = xfs_device::detect(&*device, start);
+        let has_no_sign = matches!(contents, Ok(Contents::Zeros | Contents::Unknown));
+        if !has_no_sign || options.partition.is_some() || start >= device.length_bytes() {
+            return None;
         }
+        let length = device.length_bytes() - start;
+        let device = Arc::new(WindowDevice::new(device, start, length));
+        Some(Self { path: path.to_owned(), devices: open.with_devices(device, None) })
     }
 
     /// Returns the device of the volume.
@@ -235,6 +261,26 @@ impl Image {
     /// Reads the volume without notes on standard error.
     pub(crate) fn read(&self) -> Result<ImageVolume, Failure> {
         let volume = self.devices.open().map_err(|error| open_failure(&self.path, &error))?;
+        Ok(ImageVolume { path: self.path.clone(), volume })
+    }
+
+    /// Reads the volume for `check`, which refuses `--no-recovery`: no hint names that option.
+    pub(crate) fn read_for_check(&self) -> Result<ImageVolume, Failure> {
+        let volume = self.devices.open().map_err(|error| {
+            let failure = open_failure(&self.path, &error);
+            match error {
+                _ if has_foreign_log(&error) => failure,
+                OpenError::DirtyLog(_) | OpenError::Recovery(_) | OpenError::Log(_) => failure
+                    .hint(
+                        "check needs the log: ferroxfs repair --plan --allow-loss shows a repair \
+                         that gives it up, and ferroxfs salvage copies the files",
+                    ),
+                OpenError::Volume(ferroxfs::Error::Unsupported(Unsupported::NeedsRepair)) => {
+                    failure.hint("ferroxfs repair --plan shows the repair")
+                }
+                _ => failure,
+            }
+        })?;
         Ok(ImageVolume { path: self.path.clone(), volume })
     }
 

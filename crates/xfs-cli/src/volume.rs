@@ -6,6 +6,7 @@ pub(crate) mod label;
 pub(crate) mod mdrestore;
 pub(crate) mod metadump;
 pub(crate) mod mkfs;
+mod occupied;
 pub(crate) mod recover;
 pub(crate) mod repair;
 pub(crate) mod uuid;

@@ -136,7 +136,13 @@ const fn hint_at(contents: Contents) -> Option<&'static str> {
         }
         Contents::Empty => "make a volume in it: ferroxfs mkfs -d file,size=BYTES IMAGE",
         Contents::Zeros => {
-            "if a volume starts later in the file, give its offset with --offset BYTES"
+            "if a volume starts later in the file, give its offset with --offset BYTES; if its first \
+             sectors are damaged, ferroxfs check looks for a copy of the superblock, and ferroxfs \
+             repair restores it"
+        }
+        Contents::Unknown => {
+            "if the first sectors of a volume are damaged, ferroxfs check looks for a copy of the \
+             superblock, and ferroxfs repair restores it"
         }
         _ => return None,
     })

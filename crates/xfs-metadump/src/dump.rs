@@ -118,6 +118,9 @@ pub enum DumpError {
     /// Names are to be obfuscated, but the log holds names.
     #[error("the log holds changes that wait for replay, and names in them cannot be obfuscated")]
     DirtyLog,
+    /// Names are to be obfuscated, but the log cannot be read, and may hold names.
+    #[error("the state of the log is not known ({0}), and names in it cannot be obfuscated")]
+    UnknownLog(String),
 }
 
 /// A place in the volume, for reports.
@@ -154,8 +157,8 @@ pub fn dump(
     let superblock = &found.superblock;
     refuse(superblock)?;
     let log = LogCopy::open(device, superblock);
-    if log.is_dirty() && options.obfuscates && !options.keeps_dirty_log {
-        return Err(DumpError::DirtyLog);
+    if options.obfuscates && !options.keeps_dirty_log {
+        log.check_obfuscated()?;
     }
     let names = options.obfuscates.then(Obfuscator::random);
     let header = MetadumpHeader {

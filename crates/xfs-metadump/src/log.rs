@@ -21,6 +21,8 @@ pub(crate) struct LogCopy {
     log: Option<LogDevice>,
     /// The new contents of a clean log; `None` if the log is copied as it is.
     clean: Option<CleanLog>,
+    /// The reason why the state of the log is not known, or `None` if it is known.
+    unknown: Option<String>,
 }
 
 struct CleanLog {
@@ -31,22 +33,39 @@ struct CleanLog {
 }
 
 impl LogCopy {
-    /// Finds the state of the log. A log that cannot be read counts as dirty.
+    /// Finds the state of the log. A log that cannot be read counts as dirty. A log that does not
+    /// lie inside the device is left out.
     pub(crate) fn open(device: &SharedDevice, superblock: &Superblock) -> Self {
-        let log = LogDevice::new(device.clone(), superblock).ok();
-        let clean = log.as_ref().and_then(CleanLog::find);
-        Self { log, clean }
+        let log = match LogDevice::new(device.clone(), superblock) {
+            Ok(log) => log,
+            Err(error) => return Self { log: None, clean: None, unknown: Some(error.to_string()) },
+        };
+        let unknown = find_head_and_tail(&log).err().map(|error| error.to_string());
+        let clean = CleanLog::find(&log);
+        Self { log: Some(log), clean, unknown }
     }
 
-    /// Returns whether the log holds changes that wait for replay, as far as it can be read.
+    /// Returns whether the log is copied with changes that wait for replay, as far as it can be
+    /// read.
     pub(crate) const fn is_dirty(&self) -> bool {
-        self.clean.is_none()
+        self.log.is_some() && self.clean.is_none()
+    }
+
+    /// Fails if the log is copied as it is, because names in it are readable.
+    pub(crate) fn check_obfuscated(&self) -> Result<(), DumpError> {
+        match &self.unknown {
+            _ if !self.is_dirty() => Ok(()),
+            Some(reason) => Err(DumpError::UnknownLog(reason.clone())),
+            None => Err(DumpError::DirtyLog),
+        }
     }
 
     /// Writes the log.
     pub(crate) fn dump(&self, dump: &mut Dump<'_>) -> Result<(), DumpError> {
         let Some(log) = &self.log else {
-            dump.note(crate::dump::Spot::default(), "the log does not lie inside the volume");
+            let reason = self.unknown.as_deref().expect("a log without a device has a reason");
+            let reason = format!("the log is left out: {reason}");
+            dump.note(crate::dump::Spot::default(), reason);
             return Ok(());
         };
         let start = log.geometry().start.byte_offset().expect("a log lies inside its device");

@@ -138,6 +138,10 @@ impl Contents {
     }
 
     fn read_part(&self, evidence: &Evidence<'_>, extent: &Extent, part: &Range<u64>) -> bool {
+        // Blocks of files that a metadata image lacks read as zeros, which are no contents.
+        if !evidence.device().holds_file_contents() {
+            return false;
+        }
         let Some(first) = evidence.geometry().block_disk_addr(extent.start) else { return false };
         let skipped = part.start - (extent.file_block.0 << self.block_log);
         // Reads start at a sector, because addresses count sectors.

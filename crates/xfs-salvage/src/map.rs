@@ -173,6 +173,10 @@ impl BlockDevice for RescuedDevice {
         true
     }
 
+    fn holds_file_contents(&self) -> bool {
+        self.device.holds_file_contents()
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let start = self.start.saturating_add(offset);
         let end = start.saturating_add(buffer.len() as u64);

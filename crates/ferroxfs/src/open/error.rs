@@ -60,17 +60,18 @@ impl OpenError {
                 "mount and unmount it once to replay the log, or read it as it stands with \
                  --no-recovery",
             ),
-            Self::Log(_) => {
-                Some("run xfs_repair, or read what there is, as it stands, with --no-recovery")
-            }
+            Self::Log(_) => Some(
+                "copy the files with ferroxfs salvage, give up the log with ferroxfs repair \
+                 --allow-loss, or read what there is, as it stands, with --no-recovery",
+            ),
             Self::LogDeviceMissing => Some("name it with --log-device"),
             Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
-                Some("run xfs_repair, or read it as it stands with --no-recovery")
+                Some("run ferroxfs repair, or read it as it stands with --no-recovery")
             }
             Self::Threads(_) => Some(NO_THREADS),
-            Self::Volume(Error::Corrupt(corruption)) if is_first_sector(corruption) => {
-                Some("xfs_repair may restore its first sector from one of the copies")
-            }
+            Self::Volume(Error::Corrupt(corruption)) if is_first_sector(corruption) => Some(
+                "ferroxfs check looks for a copy of the superblock, and ferroxfs repair restores it",
+            ),
             Self::Volume(_) => None,
         }
     }

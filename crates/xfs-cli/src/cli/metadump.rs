@@ -48,6 +48,9 @@ pub(crate) struct MetadumpArguments {
     /// List what is damaged or left out
     #[arg(short = 'w', long)]
     pub(crate) warnings: bool,
+    /// Overwrite an existing volume or another known kind of file
+    #[arg(short, long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }
@@ -64,6 +67,9 @@ pub(crate) struct MdrestoreArguments {
     /// The image or device to write
     #[arg(value_name = "IMAGE")]
     pub(crate) target: PathBuf,
+    /// Overwrite an existing volume or another known kind of file
+    #[arg(short, long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

@@ -135,7 +135,7 @@ fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failu
     match sources {
         [source] if names_place(source) || names_place(destination) => failure,
         // The hint for another image format says enough.
-        [_] if failure.has_hint() => failure,
+        [source] if failure.has_hint() && !is_unknown(source) => failure,
         [source] if !Path::new(source).exists() => failure.hint(places),
         [source] if failure.exit() == Exit::Refused => {
             let (from, to) = (source.as_bytes(), destination.as_bytes());
@@ -144,6 +144,15 @@ fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failu
         }
         _ => failure,
     }
+}
+
+/// Returns whether a file of the host has contents of no known format, such as a text.
+fn is_unknown(path: &OsStr) -> bool {
+    let device =
+        xfs_device::FileDevice::open(Path::new(path), xfs_device::OpenOptions::read_only().live());
+    device.is_ok_and(|device| {
+        matches!(xfs_device::detect(&device, 0), Ok(xfs_device::Contents::Unknown))
+    })
 }
 
 /// Returns whether an argument is a path in an image, and not a file of the host.

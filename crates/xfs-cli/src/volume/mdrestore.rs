@@ -15,13 +15,14 @@ use crate::image::exit_of_metadump;
 use crate::input;
 use crate::interrupt;
 use crate::json::Object;
-use crate::output::Output;
 use crate::output::space::lengthen;
+use crate::output::{Output, check_no_image};
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::tally::{Measure, Tally, Work};
+use crate::volume::occupied::check_restore_target;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -51,6 +52,10 @@ pub(crate) fn open(
         let source = File::open(&arguments.file).map_err(|error| Failure::host(name, &error))?;
         (source, names::in_message(name.as_encoded_bytes()).into_owned())
     };
+    check_no_image(&arguments.target, [arguments.file.as_path()])?;
+    if !arguments.force {
+        check_restore_target(&arguments.file, &arguments.target)?;
+    }
     let output = Output::open(&arguments.target, [arguments.file.as_path()])?;
     interrupt::arm()?;
     Ok(Box::new(Mdrestore { source, shown, output }))

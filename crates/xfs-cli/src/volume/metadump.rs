@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use xfs_device::MetadumpVersion;
 use xfs_metadump::{DumpError, DumpOptions, DumpProgress, DumpReport};
@@ -12,13 +13,14 @@ use crate::failure::Failure;
 use crate::image::Image;
 use crate::interrupt;
 use crate::json::Object;
-use crate::output::{Output, unless_stdout};
+use crate::output::{Output, check_no_image, unless_stdout};
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::standard_output::StandardOutput;
 use crate::terminal::tally::{Tally, Work};
+use crate::volume::occupied::check_dump_output;
 
 struct Metadump {
     image: Image,
@@ -31,7 +33,7 @@ pub(crate) fn open(
     arguments: MetadumpArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let image = Image::open_as_it_stands(&arguments.image, options)?;
+    let image = Image::open_for_dump(&arguments.image, options)?;
     let output = match unless_stdout(Some(arguments.output.clone())) {
         None if io::stdout().is_terminal() => {
             return Err(Failure::usage("a metadata image cannot be written to a terminal")
@@ -43,10 +45,19 @@ pub(crate) fn open(
             ));
         }
         None => None,
-        Some(path) => Some(Output::open(&path, [arguments.image.as_path()])?),
+        Some(path) => Some(open_output(&path, &image, arguments.force)?),
     };
     interrupt::arm()?;
     Ok(Box::new(Metadump { image, arguments, output }))
+}
+
+fn open_output(path: &Path, image: &Image, overwrites: bool) -> Result<Output, Failure> {
+    let source = image.path();
+    check_no_image(path, [source])?;
+    if !overwrites {
+        check_dump_output(source, path, !image.device().holds_file_contents())?;
+    }
+    Output::open(path, [source])
 }
 
 /// The progress bar of a dump. It also tells the dump to stop after a signal.
@@ -112,6 +123,12 @@ fn write(
             "keep the names (--no-obfuscate), accept readable names in the log \
              (--keep-dirty-log), or replay the log first (ferroxfs recover IMAGE)",
         )),
+        DumpError::UnknownLog(_) => {
+            image.failure(Failure::new(Exit::LogDirty, error.to_string()).hint(
+                "keep the names (--no-obfuscate), or accept readable names in the log \
+                 (--keep-dirty-log)",
+            ))
+        }
         DumpError::NoSuperblock(_) => image.failure(Failure::new(Exit::Corrupt, error.to_string())),
         error => image.failure(Failure::new(Exit::Refused, error.to_string())),
     })

@@ -151,6 +151,26 @@ fn volume_without_any_superblock_is_not_checked_and_salvage_is_named() {
 }
 
 #[test]
+fn check_without_the_log_is_neither_accepted_nor_advised() {
+    let place = filled();
+    let output = place.command(&["check", "--no-recovery", "image"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(16), "{said}");
+    assert!(said.contains("takes neither --live nor --no-recovery"), "{said}");
+    // A superblock that was written after the end of its log.
+    let image = File::options().read(true).write(true).open(place.path("image")).unwrap();
+    let mut sector = [0; 512];
+    image.read_exact_at(&mut sector, 0).unwrap();
+    sector[240..248].copy_from_slice(&(0x7fff_u64 << 32).to_be_bytes());
+    xfs_format::superblock::seal(&mut sector);
+    image.write_all_at(&sector, 0).unwrap();
+    let output = place.command(&["check", "image"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the state of the log is not known"), "{said}");
+    assert!(said.contains("ferroxfs salvage") && !said.contains("--no-recovery"), "{said}");
+}
+
+#[test]
 fn exit_codes_are_those_of_fsck() {
     let place = filled();
     assert_eq!(run(&place, &["none"]).0, 8);

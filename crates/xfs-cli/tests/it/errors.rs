@@ -110,6 +110,7 @@ fn other_format_exits_with_3() {
     fs::write(place.path().join("text"), "text\n".repeat(20_000)).unwrap();
     expect![[r#"
         ! ferroxfs: text: is not an XFS volume: it holds data of an unknown format
+        ! hint: if the first sectors of a volume are damaged, ferroxfs check looks for a copy of the superblock, and ferroxfs repair restores it
         exit 3
     "#]]
     .assert_eq(&transcript(&place.run(&["ls", "text"])));
@@ -323,9 +324,23 @@ fn volume_without_its_first_sector_says_what_can_be_done() {
     for command in ["ls", "info"] {
         expect![[r#"
             ! ferroxfs: image: superblock at disk address 0: magic number is 0x0, not 0x58465342
-            ! hint: xfs_repair may restore its first sector from one of the copies
+            ! hint: ferroxfs check looks for a copy of the superblock, and ferroxfs repair restores it
             exit 5
         "#]]
         .assert_eq(&transcript(&place.run(&[command, "image"])));
     }
+}
+
+#[test]
+fn volume_without_its_first_sectors_gets_the_hint_of_check_and_repair() {
+    let mut image = golden();
+    image.replace(DiskAddr(0), &[0; 4096]);
+    let place = GoldenDir::with(&image);
+    for command in ["ls", "info", "log", "recover"] {
+        let said = transcript(&place.run(&[command, "image"]));
+        assert!(said.contains("ferroxfs check looks for a copy of the superblock"), "{said}");
+        assert!(said.contains("ferroxfs repair"), "{said}");
+    }
+    assert_eq!(place.run(&["repair", "--yes", "image"]).status.code(), Some(1));
+    assert!(place.run(&["ls", "image"]).status.success());
 }

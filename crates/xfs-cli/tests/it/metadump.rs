@@ -39,7 +39,7 @@ fn obfuscated_image_is_sound_and_has_no_names() {
         check(&place, &["metadump", "-v", version, "image", "out"]);
         assert!(!contains(&place.path().join("out"), NAME));
         let direct = check(&place, &["check", "--json", "out"]);
-        check(&place, &["mdrestore", "out", "restored"]);
+        check(&place, &["mdrestore", "--force", "out", "restored"]);
         let restored = check(&place, &["check", "--json", "restored"]);
         let findings = |text: &str| {
             let document: Value = serde_json::from_str(text).unwrap();
@@ -72,13 +72,32 @@ fn contents_are_refused_by_name() {
     check(&place, &["metadump", "-o", "image", "out"]);
     let absent = "a metadata image holds no file contents";
     check_failure(&place, &["cat", "out:/files/original"], 1, absent);
-    check_failure(&place, &["get", "out:/files/original", "got"], 1, absent);
+    check_failure(&place, &["get", "-o", "got", "out:/files/original"], 1, absent);
     assert!(!place.path().join("got").exists());
     check_failure(&place, &["cp", "out:/files/original", "got"], 1, absent);
     assert!(!place.path().join("got").exists());
     check_failure(&place, &["tar", "-o", "archive", "out:/files"], 1, absent);
     assert_eq!(check(&place, &["cat", "out:/files/empty"]), "");
     check_failure(&place, &["touch", "out:/new"], 3, "which ferroxfs does not write");
+}
+
+#[test]
+fn copies_of_damaged_volumes_refuse_a_metadata_image() {
+    let place = GoldenDir::new();
+    check(&place, &["metadump", "-o", "image", "out"]);
+    let absent = "is a metadata image, which holds no file contents";
+    fs::create_dir(place.path().join("copies")).unwrap();
+    fs::write(place.path().join("map"), "0x0 ? 1\n0x0 0x10000000000 +\n").unwrap();
+    check_failure(&place, &["salvage", "out", "saved"], 3, absent);
+    check_failure(&place, &["salvage", "--map", "map", "out", "saved"], 3, absent);
+    check_failure(&place, &["salvage", "--no-recovery", "out", "saved"], 3, absent);
+    check_failure(&place, &["salvage", "-o", "archive", "out"], 3, absent);
+    check_failure(&place, &["cp", "-a", "--damaged", "out:/", "copies"], 3, absent);
+    check_failure(&place, &["tar", "--damaged", "-o", "archive", "out:/"], 3, absent);
+    for name in ["saved", "saved.manifest.ndjson", "archive", "archive.manifest.ndjson"] {
+        assert!(!place.path().join(name).exists(), "{name} was written");
+    }
+    assert_eq!(fs::read_dir(place.path().join("copies")).unwrap().count(), 0);
 }
 
 #[test]
@@ -114,9 +133,26 @@ fn damage_is_listed_and_the_image_is_written() {
     check(&place, &["mdrestore", "out", "restored"]);
     let kept = place.run(&["metadump", "-w", "-o", "image", "out"]);
     assert_eq!(kept.status.code(), Some(5));
-    check(&place, &["mdrestore", "out", "restored"]);
+    check(&place, &["mdrestore", "-f", "out", "restored"]);
     let said = transcript(&place.run(&["check", "restored"]));
     assert!(said.contains("fatal: agi."), "{said}");
+}
+
+#[test]
+fn volume_without_its_first_sectors_is_dumped_by_a_copy() {
+    let place = GoldenDir::new();
+    let image = File::options().write(true).open(place.path().join("image")).unwrap();
+    image.write_all_at(&[0; 4096], 0).unwrap();
+    let options = ["--no-obfuscate", "-w"];
+    check_failure(&place, &[&["metadump"], &options[..], &["image", "out"]].concat(), 5, "copy");
+    check(&place, &["mdrestore", "out", "restored"]);
+    check_failure(&place, &["info", "restored"], 5, "label           golden");
+    let mut noise = vec![0x5a; 1 << 20];
+    fs::write(place.path().join("noise"), &noise).unwrap();
+    check_failure(&place, &["metadump", "noise", "out"], 3, "is not an XFS volume");
+    noise.extend(fs::read(place.path().join("image")).unwrap());
+    fs::write(place.path().join("later"), noise).unwrap();
+    check_failure(&place, &["--offset", "1m", "metadump", "-w", "later", "out"], 5, "copy");
 }
 
 #[test]
@@ -133,6 +169,30 @@ fn damaged_metadata_images_are_refused_and_nothing_changes() {
     check_failure(&place, &["mdrestore", "out", "out"], 1, "is the image that is read");
     check_failure(&place, &["mdrestore", "out", "-"], 2, "standard output");
     check_failure(&place, &["metadump", "image", "image"], 1, "is the image that is read");
+}
+
+#[test]
+fn outputs_that_hold_a_filesystem_are_kept_without_force() {
+    let place = GoldenDir::new();
+    check(&place, &["metadump", "image", "out"]);
+    let read = |name: &str| fs::read(place.path().join(name)).unwrap();
+    let (volume, dump) = (read("image"), read("out"));
+    fs::write(place.path().join("other"), &volume).unwrap();
+    fs::write(place.path().join("text"), "no filesystem").unwrap();
+    let volume_there = "other: holds an XFS volume already";
+    check_failure(&place, &["metadump", "image", "other"], 1, volume_there);
+    check_failure(&place, &["mdrestore", "out", "other"], 1, volume_there);
+    let swapped = "hint: out is a metadata image: ferroxfs mdrestore out other restores it";
+    check_failure(&place, &["metadump", "out", "other"], 1, swapped);
+    check_failure(&place, &["metadump", "out", "text"], 1, "text: exists already");
+    let swapped = "hint: the metadata image comes first: ferroxfs mdrestore out other";
+    check_failure(&place, &["mdrestore", "other", "out"], 1, swapped);
+    assert!(read("other") == volume && read("out") == dump);
+    assert_eq!(read("text"), b"no filesystem");
+    check(&place, &["metadump", "--force", "image", "other"]);
+    assert!(read("other").starts_with(b"XFSM"));
+    check(&place, &["metadump", "-o", "image", "out"]);
+    check(&place, &["mdrestore", "out", "text"]);
 }
 
 /// Returns the offset in bytes of the log, from the fields of the first superblock.
@@ -162,4 +222,18 @@ fn dirty_log_is_refused_unless_names_may_be_readable() {
     let restored = File::open(place.path().join("restored")).unwrap();
     restored.read_exact_at(&mut sector, log).unwrap();
     assert_eq!(&sector, b"no record: a readable name");
+}
+
+#[test]
+fn log_past_the_end_of_the_image_is_left_out() {
+    let place = GoldenDir::new();
+    let log = log_offset(&fs::read(place.path().join("image")).unwrap());
+    let image = File::options().write(true).open(place.path().join("image")).unwrap();
+    image.set_len(log + 65536).unwrap();
+    check_failure(&place, &["metadump", "-w", "image", "out"], 5, "the log is left out: ");
+    let said = transcript(&place.run(&["metadump", "image", "out"]));
+    assert!(!said.contains("with readable names"), "{said}");
+    assert!(!contains(&place.path().join("out"), NAME));
+    let said = transcript(&place.run(&["check", "out"]));
+    assert!(!said.contains("--no-recovery"), "{said}");
 }

@@ -52,6 +52,11 @@ impl SalvageImage {
         check_not_stdout(path)?;
         let map = map.map(read_map).transpose()?;
         let (device, start) = open_volume(path, options)?;
+        if !device.holds_file_contents() {
+            let message = "is a metadata image, which holds no file contents";
+            return Err(about_image(Failure::new(Exit::Refused, message), path)
+                .hint("salvage the volume itself; ls, find and check read the metadata image"));
+        }
         let log = match &options.log_device {
             Some(log) => {
                 check_not_stdout(log)?;
