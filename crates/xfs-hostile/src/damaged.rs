@@ -1,5 +1,5 @@
-//! The fuzz targets of the programs for damaged volumes: the checker, the readers that continue past
-//! damage, planning of repairs, and salvage.
+//! The fuzz targets of the programs for damaged volumes: the checker, the readers that continue
+//! past damage, planning of repairs, and salvage.
 //!
 //! Owns: the changes of an image, with and without a right checksum. Does **not** own: the choice
 //! of the changed field, which is that of [`volume`](crate::volume).
@@ -144,8 +144,8 @@ pub fn repair(input: &[u8]) {
     drop(black_box(plan(changed(input), allow_loss)));
 }
 
-/// Salvages files of an image: surveys it, walks the tree, and reads something of each file. Returns
-/// the number of files, or `None` if the image has no superblock.
+/// Salvages files of an image: surveys it, walks the tree, and reads something of each file.
+/// Returns the number of files, or `None` if the image has no superblock.
 #[must_use]
 pub fn salvaged(image: &Image) -> Option<usize> {
     let superblock = superblock(image)?;

@@ -16,8 +16,8 @@ impl Seal {
         Self { field, was_right: computed.is_some() && crc::stored(bytes, field) == computed }
     }
 
-    /// Makes the checksum right again if it was right before. A wrong checksum stays wrong (M4 of the
-    /// crate).
+    /// Makes the checksum right again if it was right before. A wrong checksum stays wrong (M4 of
+    /// the crate).
     pub(crate) fn renew(self, bytes: &mut [u8]) {
         if self.was_right {
             crc::seal(bytes, self.field);

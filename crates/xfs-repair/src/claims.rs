@@ -83,8 +83,8 @@ fn hold(patient: &Patient, held: &BTreeSet<InodeNumber>, claims: &mut Claims) {
     }
 }
 
-/// Adds the blocks to which damaged btrees of forks point, as far as no owner claims them. A reverse
-/// map that is damaged too may have no record of them.
+/// Adds the blocks to which damaged btrees of forks point, as far as no owner claims them. A
+/// reverse map that is damaged too may have no record of them.
 fn hold_damaged_blocks(
     geometry: &Geometry,
     model: &Model,

@@ -34,8 +34,8 @@ use crate::claims;
 use crate::error::RepairError;
 use crate::mapped::MappedExtents;
 use crate::model::Model;
+use crate::options::RehearsalOptions;
 use crate::reserve::{self, Reserve};
-use crate::rounds::RehearsalOptions;
 use crate::trees::{self, GroupTree};
 use attempt::Journal;
 

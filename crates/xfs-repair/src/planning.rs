@@ -23,9 +23,10 @@ use crate::apply::set_needs_repair;
 use crate::digest::Digest;
 use crate::error::{RepairError, Result};
 use crate::log::SettleLog;
+use crate::options::RehearsalOptions;
 use crate::overlay::{RepairOverlay, SECTOR_BYTES};
 use crate::plan::{ChangedRun, LeftFinding, LogOutcome, Plan, damage};
-use crate::rounds::{self, RehearsalOptions, Rehearsed};
+use crate::rounds::{self, Rehearsed};
 use crate::rules;
 use crate::undo::{Identity, UndoFile, read_device};
 
@@ -188,6 +189,9 @@ pub(crate) fn plan_with(
     }
 }
 
+/// The most groups of a volume that is repaired. Each rule looks at each group.
+const MOST_GROUPS: u32 = 1 << 20;
+
 /// One pass over the volume: superblock, log, rounds.
 struct Pass<'a> {
     overlay: &'a Arc<RepairOverlay>,
@@ -220,6 +224,13 @@ impl Pass<'_> {
         let (superblock, actions) = decide.superblock(&shared)?;
         if superblock.has_external_log() {
             return Err(RepairError::ExternalLog);
+        }
+        let groups = superblock.geometry.ag_count;
+        if groups > MOST_GROUPS {
+            let why = format!(
+                "the superblock states {groups} groups; volumes with more than {MOST_GROUPS} are not repaired"
+            );
+            return Err(RepairError::Refused(why));
         }
         let mut actions = actions;
         let settling =

@@ -7,23 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_check::{CheckOptions, Code, Place, Progress, Report, check};
 use xfs_device::{BlockDevice, SharedDevice};
-use xfs_format::{Lsn, Superblock};
+use xfs_format::Superblock;
 
 use crate::action::Action;
 use crate::error::RepairError;
+use crate::options::RehearsalOptions;
 use crate::patient::Patient;
 use crate::rules;
-
-/// Options of a rehearsal.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RehearsalOptions {
-    /// The end of the log. `None` if the log could not be read.
-    pub log_head: Option<Lsn>,
-    /// Whether rules may lose contents.
-    pub allow_loss: bool,
-    /// The most rounds. `None` for as many as change something, up to a fixed bound.
-    pub most_rounds: Option<u32>,
-}
 
 /// The result of a rehearsal.
 #[derive(Clone, Debug)]

@@ -9,10 +9,11 @@ use xfs_testkit::{CowDevice, golden};
 
 use crate::action::Action;
 use crate::error::Result;
+use crate::options::RehearsalOptions;
 use crate::overlay::SECTOR_BYTES;
 use crate::plan::LogOutcome;
 use crate::planning::{Decide, LogReplay, PlanOptions, Rehearsal, plan_with};
-use crate::rounds::{RehearsalOptions, Rehearsed};
+use crate::rounds::Rehearsed;
 use crate::rules;
 
 /// The sectors that [`damaged`] zeroes: headers of groups, a btree block, and several in a row.

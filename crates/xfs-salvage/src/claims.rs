@@ -103,10 +103,11 @@ fn linear(block: FsBlock, geometry: &Geometry) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use xfs_format::FileBlock;
+    use xfs_format::extent::Extent;
+    use xfs_format::{FileBlock, FsBlock};
     use xfs_testkit::golden;
 
-    use super::*;
+    use super::Claims;
 
     fn extent(start: u64, length_blocks: u32) -> Extent {
         Extent { file_block: FileBlock(0), start: FsBlock(start), length_blocks, unwritten: false }

@@ -10,8 +10,9 @@ use super::{Decide, PlanOptions, plan_repair, plan_with};
 use crate::action::Action;
 use crate::apply::set_needs_repair;
 use crate::error::{RepairError, Result};
+use crate::options::RehearsalOptions;
 use crate::plan::LogOutcome;
-use crate::rounds::{self, RehearsalOptions, Rehearsed};
+use crate::rounds::{self, Rehearsed};
 use crate::rules;
 use crate::testing::{CleanLog, bytes, damaged, rehearse_copy};
 

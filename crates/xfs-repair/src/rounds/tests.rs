@@ -4,7 +4,8 @@ use xfs_check::Report;
 use xfs_device::{BlockDevice, Durability};
 use xfs_testkit::{CowDevice, golden};
 
-use super::{Before, RehearsalOptions, check_device};
+use super::{Before, check_device};
+use crate::options::RehearsalOptions;
 use crate::testing::superblock_of;
 
 /// Returns the report of the golden image with these sectors zeroed.

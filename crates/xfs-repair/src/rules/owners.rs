@@ -83,8 +83,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
     Ok(())
 }
 
-/// The right of an owner to blocks: the lowest goes first. The last number is the place of the claim
-/// in the order of starts, so no two claims have the same right.
+/// The right of an owner to blocks: the lowest goes first. The last number is the place of the
+/// claim in the order of starts, so no two claims have the same right.
 type Right = (u8, u64, usize);
 
 fn right(claim: &Rmap, index: usize) -> Right {

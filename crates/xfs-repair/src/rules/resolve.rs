@@ -89,8 +89,9 @@ pub(crate) struct Tree {
     pub(crate) dropped: Vec<Dropped>,
     /// The inodes that go to `lost+found`.
     pub(crate) rescued: BTreeSet<InodeNumber>,
-    /// Whether names or inodes of directories would be lost, and losses are not allowed. Then a directory that would lose
-    /// names keeps its bytes, no link count changes, and no inode goes to `lost+found`.
+    /// Whether names or inodes of directories would be lost, and losses are not allowed. Then a
+    /// directory that would lose names keeps its bytes, no link count changes, and no inode goes to
+    /// `lost+found`.
     pub(crate) is_held: bool,
 }
 
@@ -212,8 +213,8 @@ impl Resolver<'_> {
         changed.copied().or(member.map(|member| member.generation))
     }
 
-    /// Decides whether the names wait for the permission to lose some of them, or to lose the fields
-    /// of directories that are made again.
+    /// Decides whether the names wait for the permission to lose some of them, or to lose the
+    /// fields of directories that are made again.
     fn hold(&mut self) {
         let facts = self.facts;
         let is_lossy = !self.tree.made.is_empty()

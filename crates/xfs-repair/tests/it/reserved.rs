@@ -19,8 +19,8 @@ struct Case {
 }
 
 impl Case {
-    /// Zeroes all blocks of the reverse maps and the inode of a file. `with_headers` zeroes the AGFs
-    /// too, so that the btrees of free space are lost.
+    /// Zeroes all blocks of the reverse maps and the inode of a file. `with_headers` zeroes the
+    /// AGFs too, so that the btrees of free space are lost.
     fn new(with_headers: bool) -> Self {
         let volume = TestVolume::golden();
         let file = file();

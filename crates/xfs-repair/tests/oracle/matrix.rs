@@ -216,7 +216,7 @@ impl Contents {
     /// Returns what is gone in `after` and no loss names.
     fn gone(&self, damaged: &Volume, after: &Volume, losses: &Losses) -> Vec<String> {
         let mut now = Self::reachable(after);
-        // What is not reachable because a directory is still damaged is not gone.
+        // An inode below a directory that is still damaged is not gone.
         for number in
             self.names.iter().map(|(directory, ..)| *directory).chain(self.files.keys().copied())
         {

@@ -9,7 +9,7 @@ use xfs_testkit::{CowDevice, golden};
 use super::super::Patient;
 use crate::action::Action;
 use crate::error::RepairError;
-use crate::rounds::RehearsalOptions;
+use crate::options::RehearsalOptions;
 use crate::testing::{bytes, superblock_of};
 
 const GROUP: AgNumber = AgNumber(0);
