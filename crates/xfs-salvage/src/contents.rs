@@ -66,7 +66,7 @@ impl Contents {
     }
 
     /// Returns the ranges that are missing, in order and joined. Ranges that the device refuses are
-    /// known only after [`data_after`](Self::data_after) has tried to read them.
+    /// known only after their contents have been read.
     #[must_use]
     pub fn missing(&self) -> Vec<ByteRange> {
         let mut ranges = self.missing.borrow().clone();

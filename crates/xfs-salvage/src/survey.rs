@@ -202,6 +202,15 @@ pub(crate) struct Survey<'a, 'p> {
     pub(crate) progress: &'p dyn SurveyProgress,
 }
 
+/// Returns the number of groups that begin before the end of the device. A damaged superblock can
+/// state far more.
+fn groups_on_device(evidence: &Evidence<'_>) -> u32 {
+    let geometry = evidence.geometry();
+    let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+    let on_device = evidence.device().length_bytes().div_ceil(group_bytes);
+    u32::try_from(on_device).map_or(geometry.ag_count, |count| count.min(geometry.ag_count))
+}
+
 /// Passes the progress of a sweep on.
 pub(crate) struct SweepStep<'p>(pub(crate) &'p dyn SurveyProgress);
 
@@ -222,7 +231,16 @@ impl Survey<'_, '_> {
     /// Lists the inodes of each group, by its inode btree, or by a sweep where that is damaged.
     fn groups(&mut self) -> Result<(), Stopped> {
         let geometry = self.evidence.geometry();
-        for group in geometry.groups() {
+        let on_device = groups_on_device(&self.evidence);
+        if on_device < geometry.ag_count {
+            self.is_incomplete = true;
+            self.notes.push(format!(
+                "the device ends in group {}, and the superblock states {} groups",
+                on_device.saturating_sub(1),
+                geometry.ag_count
+            ));
+        }
+        for group in (0..on_device).map(AgNumber) {
             self.step("listing inodes", group.0.into(), geometry.ag_count.into())?;
             let inventory = &mut self.inventory;
             let read = self.evidence.group_records::<InodeChunks>(group, |chunk, trust| {
@@ -362,7 +380,7 @@ impl Survey<'_, '_> {
         let geometry = self.evidence.geometry();
         let (inventory, is_incomplete) = (&self.inventory, self.is_incomplete);
         let (forks, mut count) = (&mut self.forks, 0);
-        for group in geometry.groups() {
+        for group in (0..groups_on_device(&self.evidence)).map(AgNumber) {
             let read = self.evidence.group_records::<ReverseMap>(group, |record, trust| {
                 let RmapOwner::Inode(owner) = record.owner else { return };
                 let is_data = !record.flags.intersects(RmapFlags::ATTR | RmapFlags::FORK_BTREE);
