@@ -84,6 +84,20 @@ fn run(directory: impl AsRef<Path>, program: &Path, script: &str) {
     assert!(output.status.success(), "{script}: {}: {said}", output.status);
 }
 
+/// Makes the files that an example takes from an earlier one: a metadata image, a plan, or an undo
+/// file and the volume that it takes back.
+fn prepare(folder: impl AsRef<Path>, program: &Path, line: &str) {
+    if line.contains("mdrestore") {
+        let script = "ferroxfs metadump -q disk.img disk.metadump && zstd -q disk.metadump -o disk.metadump.zst";
+        run(folder, program, script);
+    } else if line.contains("--apply plan") {
+        run(folder, program, "ferroxfs repair --plan -o plan disk.img");
+    } else if line.contains("--undo disk.img.undo") {
+        let damage = "dd if=/dev/zero of=disk.img bs=512 seek=1 count=1 conv=notrunc status=none";
+        run(folder, program, &format!("{damage}; ferroxfs repair --yes disk.img || [ $? = 1 ]"));
+    }
+}
+
 #[test]
 fn every_example_runs() {
     let place = VolumeDir::new();
@@ -104,6 +118,7 @@ fn every_example_runs() {
                           cp --sparse=always base.img {folder}/disk.img"
                 ),
             );
+            prepare(place.path(&folder), program, &line);
             run(place.path(&folder), program, &line);
             fs::remove_dir_all(place.path(&folder)).unwrap();
             count += 1;

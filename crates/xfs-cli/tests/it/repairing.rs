@@ -35,15 +35,21 @@ fn image(place: &VolumeDir) -> Image {
     blocks
 }
 
-/// Returns a directory with a volume `image` that has some files, and whose first AGF is zeroed,
-/// and the contents of the damaged image.
-fn damaged() -> (VolumeDir, Image) {
+/// Returns a directory with a volume `image` that has some files.
+fn filled() -> VolumeDir {
     let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();
     for number in 0..50 {
         fs::write(place.path("tree").join(number.to_string()), number.to_string()).unwrap();
     }
     place.check(&["import", "tree", "image:/"]);
+    place
+}
+
+/// Returns a directory with a volume `image` that has some files, and whose first AGF is zeroed,
+/// and the contents of the damaged image.
+fn damaged() -> (VolumeDir, Image) {
+    let place = filled();
     let file = File::options().write(true).open(place.path("image")).unwrap();
     file.write_all_at(&[0; 512], AGF).unwrap();
     let broken = image(&place);
@@ -195,16 +201,25 @@ fn image_in_use_is_refused() {
     assert!(!place.path("image.undo").exists());
 }
 
-/// Overwrites an inode of the damaged volume, so that a part of the damage stays without a loss.
+/// Returns a volume with a damaged copy of the superblock, which is repaired, and an overwritten
+/// inode, which stays damaged without a loss; and the contents of the damaged image.
 fn partly_repairable() -> (VolumeDir, Image) {
-    let (place, broken) = damaged();
+    let place = filled();
+    let sound = image(&place);
     let inode = |block: &[u8]| block.starts_with(b"IN") && block[2] == 0x81;
-    let block = broken.iter().find_map(|(number, block)| {
+    let inode = sound.iter().find_map(|(number, block)| {
         let at = block.chunks(512).position(inode)?;
         Some(number * BLOCK as u64 + at as u64 * 512)
     });
-    let file = File::options().write(true).open(place.path("image")).unwrap();
-    file.write_all_at(&[0xff; 512], block.expect("a regular file")).unwrap();
+    let file = File::options().read(true).write(true).open(place.path("image")).unwrap();
+    file.write_all_at(&[0xff; 512], inode.expect("a regular file")).unwrap();
+    let field = |offset: u64| {
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        u64::from(u32::from_be_bytes(bytes))
+    };
+    let (block_bytes, group_blocks) = (field(4), field(84));
+    file.write_all_at(&[0; 512], block_bytes * group_blocks).unwrap();
     let broken = image(&place);
     (place, broken)
 }

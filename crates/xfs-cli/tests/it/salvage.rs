@@ -93,9 +93,11 @@ fn noise_at_the_start_costs_only_what_lay_there() {
         .filter_map(|line| Some((line["ino"].as_u64()?, line["path"].as_str()?.to_owned())))
         .collect();
     let mut checked = 0;
-    // The manifest is truthful: complete files have the original contents.
+    // The manifest is truthful: files with all their bytes have the original contents.
     for line in manifest(&place.path().join("saved.manifest.ndjson")) {
-        if line["type"] != "file" || line["status"] != "complete" {
+        // Without the btrees of its group, a file may have been deleted, so it is doubtful.
+        let is_delivered = line["status"] == "complete" || line["status"] == "doubtful";
+        if line["type"] != "file" || !is_delivered {
             continue;
         }
         let Some(path) = line["path"].as_str() else { continue };
@@ -105,7 +107,8 @@ fn noise_at_the_start_costs_only_what_lay_there() {
             checked += 1;
         }
     }
-    assert!(checked > 500, "{checked}");
+    let lines = manifest(&place.path().join("saved.manifest.ndjson"));
+    assert!(checked > 500, "{checked}: {:?}", lines.last());
 }
 
 #[test]
