@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use xfs_device::{BlockDevice, MetadumpHeader, MetadumpVersion, SharedDevice};
 use xfs_format::superblock::Unsupported;
-use xfs_format::{IncompatFeatures, InodeNumber, Superblock};
+use xfs_format::{AgNumber, IncompatFeatures, InodeNumber, Superblock};
 
 use crate::cleaning::{Cleaned, Cleaning};
 use crate::log::LogCopy;
@@ -203,10 +203,26 @@ impl Dump<'_> {
         if let Some(reason) = &found.reason {
             self.note(Spot { byte: Some(0), inode: None }, reason.clone());
         }
-        for group in self.superblock.geometry.groups() {
+        let geometry = &self.superblock.geometry;
+        let (on_device, all) = (self.groups_on_device(), geometry.ag_count);
+        if on_device < all {
+            let reason =
+                format!("groups {on_device} to {} lie past the end of the device", all - 1);
+            self.note(Spot { byte: Some(self.device.length_bytes()), inode: None }, reason);
+        }
+        for group in (0..on_device).map(AgNumber) {
             self.dump_group(group)?;
         }
         log.dump(self)
+    }
+
+    /// Returns the number of groups that begin before the end of the device. A damaged superblock
+    /// can state far more.
+    fn groups_on_device(&self) -> u32 {
+        let geometry = &self.superblock.geometry;
+        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+        let on_device = self.device.length_bytes().div_ceil(group_bytes);
+        u32::try_from(on_device).map_or(geometry.ag_count, |count| count.min(geometry.ag_count))
     }
 
     /// Returns what is removed from blocks.
