@@ -33,7 +33,7 @@ const ALONE: [Alone; 8] = [
     alone("agfl 0", "magicnum", "middlebit", "agfl.magic"),
     alone("agi 0", "newino", "firstbit", "agi.newino"),
     alone("sb 1", "rootino", "lastbit", "sb.copy"),
-    alone("sb 2", "rootino", "firstbit", "sb.copy"),
+    alone("sb 2", "rootino", "firstbit", "sb.copy-damaged"),
 ];
 
 /// Damages each field of the list `ALONE`, and checks that our checker has a finding with the code
