@@ -9,7 +9,7 @@
 //! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is no
 //!   item. The tail never moves back.
 //! - **I2** When a checkpoint completes, the head moves and its grant is given back in one step of
-//!   [`Space`].
+//!   [`LogSpace`].
 //! - **I3** A checkpoint gives back as much grant as the head has moved, and the rest of its own
 //!   grant. Records of a later checkpoint may lie before the COMMIT of an earlier one. Then the
 //!   earlier one gives back more than it had, and the later one, which still holds the grant for

@@ -13,7 +13,7 @@
 //! # Invariants
 //!
 //! - **M1** Nothing of the volume is changed.
-//! - **M2** Each block is written once ([`sink`]). So the image is never larger than the volume,
+//! - **M2** Each block is written once (`sink`). So the image is never larger than the volume,
 //!   and pointers that lead in a circle end.
 //! - **M3** With obfuscation, a structure that is not recognised is replaced by zeros, because it
 //!   may hold names. The report counts it. Numbers of a recognised structure stay, whatever they

@@ -69,7 +69,8 @@ pub(super) struct WaitQueue {
     begins: VecDeque<Arc<SpaceWaiter>>,
     /// Whether the head waiter has to request a tail push.
     must_request_push: bool,
-    /// Whether new transactions get no bytes for now: see [`Space::close`](super::Space::close).
+    /// Whether new transactions get no bytes for now: see
+    /// [`LogSpace::close`](super::LogSpace::close).
     pub(super) is_closed: bool,
     /// Number of times that a waiter has been woken.
     #[cfg(test)]
