@@ -48,7 +48,7 @@ pub(crate) fn open(
 }
 
 /// The progress bar of a check. It also tells the check to stop after a signal.
-struct Bar<'a>(&'a Tally);
+pub(crate) struct Bar<'a>(pub(crate) &'a Tally);
 
 impl Progress for Bar<'_> {
     fn advance(&self, done: u64, total: u64) {

@@ -17,7 +17,6 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::check::Progress;
 use xfs_repair::{Plan, PlanOptions, PlanText, Rehearsal, RepairError, UndoFile};
 
 use self::log::Recovery;
@@ -27,6 +26,7 @@ use crate::cli::{GlobalOptions, RepairArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::inspect::check::Bar;
 use crate::interrupt;
 use crate::json::{self, Object};
 use crate::output::{self, Output};
@@ -34,7 +34,7 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
-use crate::terminal::tally::{Tally, Work};
+use crate::terminal::tally::Work;
 
 /// The most bytes of a plan that is read.
 const MOST_PLAN_BYTES: u64 = 1 << 30;
@@ -164,19 +164,6 @@ impl Run for Repair {
                 Err(Failure::silent(exit))
             }
         }
-    }
-}
-
-/// Shows the progress of the checks of a rehearsal, and stops it after a signal.
-struct Bar<'a>(&'a Tally);
-
-impl Progress for Bar<'_> {
-    fn advance(&self, done: u64, total: u64) {
-        self.0.set(done, total);
-    }
-
-    fn is_stopped(&self) -> bool {
-        interrupt::check().is_err()
     }
 }
 
