@@ -105,7 +105,7 @@ mutants! {
     "xfs-alloc/src/inodes/free.rs", "a freed inode keeps its mode":
         "core.mode = 0;" => "";
     "xfs-alloc/src/inodes/free.rs", "the blocks of a freed chunk are leaked":
-        "defer_free(tx, extent, Some(ExtentOwner::INODES), Purpose::File);" => "let _ = extent;";
+        "defer_free(tx, extent, Some(ExtentOwner::INODES), BlockPurpose::File);" => "let _ = extent;";
     "xfs-alloc/src/inodes/free.rs", "a freed chunk is still counted in the superblock":
         "tx.count_inodes(-i64::from(count), -i64::from(free));" => "";
     "xfs-alloc/src/inodes/free.rs", "the record of an inode that is freed does not change":
@@ -154,7 +154,7 @@ mutants! {
     "xfs-inode/src/live/map.rs", "the blocks of an unmapped extent are leaked":
         "self.free_blocks(tx, fork, &extent);" => "";
     "xfs-inode/src/live/map.rs", "shared blocks are freed instead of losing a reference":
-        "defer_unshare(tx, blocks);" => "defer_free(tx, blocks, None, Purpose::File);";
+        "defer_unshare(tx, blocks);" => "defer_free(tx, blocks, None, BlockPurpose::File);";
     "xfs-inode/src/live/share.rs", "shared blocks get no reference":
         "defer_share(tx, blocks(&new));" => "";
     "xfs-inode/src/live/share.rs", "replaced blocks keep their reference":

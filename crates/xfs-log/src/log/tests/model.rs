@@ -283,7 +283,7 @@ fn grant(mutant: ActiveMutant, slots: usize, largest_bytes: u64) {
     const SIZE: u64 = 400;
     let space = Arc::new(LogSpace::new(SIZE, slots, largest_bytes, mutant));
     let health = Arc::new(Health::default());
-    let check = |space: &Space| {
+    let check = |space: &LogSpace| {
         let now = space.in_use();
         assert!(now.used + now.granted <= SIZE, "{now:?}");
     };
