@@ -21,6 +21,9 @@ pub(crate) enum Error {
     /// The machine has no Debian mirror to take newer programs from.
     #[error("apt-get knows no mirror of Debian")]
     NoMirror,
+    /// The kernel of a guest could not be unpacked.
+    #[error("kernel of a guest: {0}")]
+    Kernel(String),
     /// A scene of the demo had a wrong result.
     #[error("demo: {0}")]
     Demo(String),

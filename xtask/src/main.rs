@@ -71,7 +71,7 @@ enum Chore {
     Mutants,
     /// Build the documents as a site in target/site/book, with mdBook
     Site,
-    /// Unpack a newer xfsprogs under target/, to compare with; needs no root
+    /// Unpack a newer xfsprogs and kernels for guests under target/, to compare with; needs no root
     Oracles,
 }
 

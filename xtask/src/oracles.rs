@@ -1,20 +1,30 @@
-//! `cargo xtask oracles`: a newer xfsprogs than the machine's own, unpacked under `target/`.
+//! `cargo xtask oracles`: programs and kernels to compare with, unpacked under `target/`.
 //!
-//! apt-get does the work, in folders of our own. It knows the machine's mirror, checks the
-//! signature of the suite's index, and checks the digest of every package against that index.
-//! Nothing is installed: the packages are unpacked together with the C library for which they were
-//! built, and the loader of that library runs the programs. This command therefore needs no root,
-//! and uses only the mirror and the keys of the system.
+//! | folder | contents |
+//! |---|---|
+//! | `xfsprogs-sid` | the newest xfsprogs, with the C library for which they were built |
+//! | `guest-programs` | further programs for the guests of `xfs_oracle::guest` |
+//! | `guest-new` | the newest kernel, for a guest |
+//! | `guest-v4` | Linux 6.1, for a guest: it still supports version 4 of XFS |
+//!
+//! apt-get does the work, in folders of our own. Nothing is installed: the loader of the unpacked C
+//! library runs the programs. This command therefore needs no root, and uses only the mirror and
+//! the keys of the system.
+
+mod guest;
+mod suite;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command;
+use self::suite::Suite;
 use crate::error::Error;
 
-/// The Debian suite whose xfsprogs is the newest.
+/// The Debian suite whose xfsprogs and kernel are the newest.
 const SUITE: &str = "sid";
+/// The Debian suite with Linux 6.1.
+const V4_SUITE: &str = "bookworm";
 
 /// Returns the folder of the unpacked programs, below the workspace.
 pub(crate) fn folder(root: &Path) -> PathBuf {
@@ -35,72 +45,42 @@ pub(crate) fn program(root: &Path, name: &str) -> Command {
     command
 }
 
-/// Unpacks the newer programs, unless they are there already.
+/// Unpacks the programs and kernels that are not there yet. The kernels are for machines with the
+/// architecture of the guests only.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
-    let unpacked = folder(root).join(format!("xfsprogs-{SUITE}"));
+    unpack(root, SUITE, &format!("xfsprogs-{SUITE}"), |suite, folder| {
+        suite.unpack_closure("xfsprogs", folder)
+    })?;
+    if std::env::consts::ARCH != "x86_64" {
+        return Ok(());
+    }
+    unpack(root, SUITE, "guest-programs", |suite, folder| {
+        let packages = ["busybox-static", "attr", "libattr1"].map(str::to_owned);
+        suite.unpack_alone(&packages, folder)
+    })?;
+    unpack(root, SUITE, "guest-new", guest::unpack_kernel)?;
+    unpack(root, V4_SUITE, "guest-v4", guest::unpack_kernel)
+}
+
+/// Unpacks packages of a suite into the folder `name`, unless it is there. The folder appears only
+/// when it is complete.
+fn unpack(
+    root: &Path,
+    suite: &str,
+    name: &str,
+    unpack: impl FnOnce(&Suite, &Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let unpacked = folder(root).join(name);
     if unpacked.exists() {
         println!("already unpacked: {}", unpacked.display());
         return Ok(());
     }
-    let state = folder(root).join("apt");
-    for folder in ["lists/partial", "cache/archives/partial"] {
-        let folder = state.join(folder);
-        fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+    let partial = folder(root).join(format!("{name}.partial"));
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(Error::file(&partial))?;
     }
-    write(&state.join("status"), "")?;
-    let mirror = mirror()?;
-    write(&state.join("sources.list"), &format!("deb {mirror} {SUITE} main\n"))?;
-    command::run(apt_get(&state).arg("update"))?;
-    let install = ["install", "--yes", "--download-only", "xfsprogs"];
-    command::run(apt_get(&state).args(install))?;
-    unpack(&state.join("cache/archives"), &unpacked)?;
-    fs::remove_dir_all(&state).map_err(Error::file(&state))
-}
-
-/// Returns the address of the Debian mirror in this machine's apt configuration, which may name
-/// other repositories too.
-fn mirror() -> Result<String, Error> {
-    let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
-    let mirrors = command::output(Command::new("apt-get").args(arguments))?;
-    let is_debian = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
-    mirrors.lines().find(is_debian).map(str::to_owned).ok_or(Error::NoMirror)
-}
-
-/// Returns a command for apt-get with a package database of its own, in which nothing is installed.
-/// apt-get therefore fetches every library that the programs need.
-fn apt_get(state: &Path) -> Command {
-    let mut apt_get = Command::new("apt-get");
-    let state = state.display();
-    let options = [
-        format!("Dir::Etc::SourceList={state}/sources.list"),
-        "Dir::Etc::SourceParts=/dev/null".to_owned(),
-        format!("Dir::State::Lists={state}/lists"),
-        format!("Dir::State::status={state}/status"),
-        format!("Dir::Cache={state}/cache"),
-        "APT::Install-Recommends=false".to_owned(),
-        "APT::Sandbox::User=".to_owned(),
-        "Acquire::Languages=none".to_owned(),
-        "Debug::NoLocking=true".to_owned(),
-    ];
-    for option in options {
-        apt_get.arg("-o").arg(option);
-    }
-    apt_get
-}
-
-/// Unpacks all packages of the folder `archives` into `unpacked`. That folder appears only when it
-/// is complete.
-fn unpack(archives: &Path, unpacked: &Path) -> Result<(), Error> {
-    let partial = unpacked.with_extension("partial");
-    for entry in fs::read_dir(archives).map_err(Error::file(archives))? {
-        let package = entry.map_err(Error::file(archives))?.path();
-        if package.extension().is_some_and(|extension| extension == "deb") {
-            command::run(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&partial))?;
-        }
-    }
-    fs::rename(&partial, unpacked).map_err(Error::file(unpacked))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    fs::write(path, text).map_err(Error::file(path))
+    fs::create_dir_all(&partial).map_err(Error::file(&partial))?;
+    let suite = Suite::open(suite, &folder(root).join("apt"))?;
+    unpack(&suite, &partial)?;
+    fs::rename(&partial, &unpacked).map_err(Error::file(&unpacked))
 }

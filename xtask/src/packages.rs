@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// Programs that the tests use as oracles or call, by Debian package.
-const PACKAGES: [&str; 18] = [
+const PACKAGES: [&str; 19] = [
     "acl",
     "attr",
     "bzip2",
@@ -20,6 +20,7 @@ const PACKAGES: [&str; 18] = [
     "lz4",
     "musl-tools",
     "postgresql",
+    "qemu-system-x86",
     "rsync",
     "sqlite3",
     "util-linux",

@@ -72,7 +72,7 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     report.took("format, clippy and doc", began.elapsed());
     dependencies::check(root, &mut report);
     if let Err(error) = oracles::run(root) {
-        report.skip("tests that need the newest xfsprogs", &error.to_string());
+        report.skip("tests that need the newest xfsprogs or a guest", &error.to_string());
     }
     tests(root, &mut report, &["--workspace"], cases);
     report.check("package", publish::run(root, publish::Options::default()));

@@ -12,6 +12,9 @@ pub enum OracleError {
     /// The kernel behaves differently from its model.
     #[error("the kernel and its model differ: {0}")]
     Disagreement(String),
+    /// A guest did not run its script to a successful end.
+    #[error("guest: {0}")]
+    Guest(String),
     /// An external program failed.
     #[error("{line}: {status}: {stderr}")]
     Command {

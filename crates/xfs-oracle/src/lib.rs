@@ -11,7 +11,10 @@
 //! ferroxfs cannot be on both sides of a comparison. Only the checker of ferroxfs also looks at the
 //! images, in addition to xfs_repair.
 //!
-//! All parts of the crate need root and Linux. [`ready`] returns the reason why a test must be
+//! A [`guest`] runs another kernel in a virtual machine, for volumes that this machine's kernel
+//! cannot mount.
+//!
+//! All parts of the crate except the guests need root and Linux. [`ready`] returns the reason why a test must be
 //! skipped.
 
 mod agreement;
@@ -22,6 +25,7 @@ mod crash_history;
 mod digest;
 mod error;
 mod geometry;
+pub mod guest;
 pub mod harness;
 mod ioctl;
 pub mod model;

@@ -1,0 +1,287 @@
+//! Kernels in a virtual machine as oracles, for volumes that this machine's kernel cannot mount and
+//! for kernels that differ from it.
+//!
+//! A guest boots with images as `/dev/vda`, `/dev/vdb` and so on, runs a script of busybox's shell
+//! as root, and powers off. A boot takes some seconds, so that the cases of a test share one script
+//! where they can. Writes of the guest stay in the images. No other program may use an image while
+//! a guest has it.
+//!
+//! ```text
+//! Guest ── archive of the root and the script ──> qemu ── virtio ports ──> GuestOutput
+//! ```
+//!
+//! The script finds `mkfs.xfs`, `xfs_repair`, `xfs_db`, `xfs_io`, `xfs_quota`, `xfs_growfs`,
+//! `xfs_spaceman`, `xfs_logprint`, `setfattr`, `getfattr` and the programs of busybox in PATH, the
+//! users `u1000` to `u1009` with groups `g1000` to `g1009`, and the folders `/mnt`, `/mnt2` and
+//! `/in`.
+//!
+//! Owns: the choice of the kernel, the virtual machine and its result. Does **not** own: fetching
+//! kernels and programs, which `cargo xtask oracles` does.
+
+mod archive;
+mod root;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::error::{Context, OracleError};
+use archive::Archive;
+
+/// A kernel that a guest can boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestKernel {
+    /// The newest kernel: quota, realtime groups, metadata directories, zoned volumes and online
+    /// checks. It does not mount version 4 of XFS.
+    New,
+    /// Linux 6.1: version 4 of XFS, case-insensitive names, quota and classic realtime volumes. It
+    /// mounts no volumes with exchange-range, parent pointers or metadata directories.
+    V4,
+}
+
+impl GuestKernel {
+    /// Returns the name of the folder that `cargo xtask oracles` makes for the kernel.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::New => "guest-new",
+            Self::V4 => "guest-v4",
+        }
+    }
+}
+
+/// A virtual machine that is about to boot.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// The folder of the unpacked oracles.
+    oracles: PathBuf,
+    kernel: GuestKernel,
+    /// The options of each drive for qemu: the backend's and the device's.
+    drives: Vec<Drive>,
+    files: Vec<(String, Vec<u8>)>,
+    null_block: Option<String>,
+    memory_mib: u32,
+    limit: Duration,
+    script: String,
+}
+
+/// An image that the guest sees as a block device.
+#[derive(Debug, Clone)]
+struct Drive {
+    path: PathBuf,
+    /// Properties of the device, in qemu's form.
+    properties: String,
+}
+
+/// The result of a guest.
+#[derive(Debug, Clone)]
+pub struct GuestOutput {
+    /// The exit status of the script.
+    pub status: i32,
+    /// Everything that the script printed, on both of its outputs.
+    pub text: String,
+    /// The kernel's messages about XFS, and its warnings.
+    pub kernel_log: String,
+}
+
+impl Guest {
+    /// Prepares a guest with this kernel.
+    ///
+    /// # Errors
+    ///
+    /// [`OracleError::Unavailable`] if the machine lacks qemu or the unpacked kernel.
+    pub fn new(kernel: GuestKernel) -> Result<Self, OracleError> {
+        let unavailable = |reason: &str| OracleError::Unavailable(reason.to_owned());
+        if !cfg!(target_arch = "x86_64") {
+            return Err(unavailable("the kernels of the guests need an x86_64 machine"));
+        }
+        let needs = "needs the kernels of `cargo xtask oracles`";
+        let oracles = std::env::var_os("FERROXFS_ORACLES").ok_or_else(|| unavailable(needs))?;
+        let oracles = PathBuf::from(oracles);
+        let all = [kernel.folder(), "guest-programs", "xfsprogs-sid"];
+        if all.iter().any(|folder| !oracles.join(folder).is_dir()) {
+            return Err(unavailable(needs));
+        }
+        let version = Command::new(QEMU).arg("--version").stdout(Stdio::null()).status();
+        version.map_err(|error| {
+            OracleError::Unavailable(format!("cannot run {QEMU}, of qemu-system-x86: {error}"))
+        })?;
+        Ok(Self {
+            oracles,
+            kernel,
+            drives: Vec::new(),
+            files: Vec::new(),
+            null_block: None,
+            memory_mib: 512,
+            limit: Duration::from_secs(120),
+            script: String::new(),
+        })
+    }
+
+    /// Adds an image. The first one is `/dev/vda`, the second one `/dev/vdb`.
+    #[must_use]
+    pub fn image(self, path: &Path) -> Self {
+        self.image_with(path, "")
+    }
+
+    /// Adds an image with properties of qemu's device, for example
+    /// `logical_block_size=4096,physical_block_size=4096`.
+    #[must_use]
+    pub fn image_with(mut self, path: &Path, properties: &str) -> Self {
+        self.drives.push(Drive { path: path.to_path_buf(), properties: properties.to_owned() });
+        self
+    }
+
+    /// Adds a file that the script finds as `/in/NAME`.
+    #[must_use]
+    pub fn file(mut self, name: &str, bytes: &[u8]) -> Self {
+        self.files.push((name.to_owned(), bytes.to_vec()));
+        self
+    }
+
+    /// Gives the guest a block device in memory, `/dev/nullb0`, with parameters of the module
+    /// null_blk, for example `zoned=1 zone_size=16 gb=1 memory_backed=1 bs=4096`.
+    #[must_use]
+    pub fn null_block(mut self, parameters: &str) -> Self {
+        self.null_block = Some(parameters.to_owned());
+        self
+    }
+
+    /// Changes the size of the guest's memory, which is 512 MiB otherwise.
+    #[must_use]
+    pub fn memory_mib(mut self, memory_mib: u32) -> Self {
+        self.memory_mib = memory_mib;
+        self
+    }
+
+    /// Changes the time after which the guest is ended, which is 2 minutes otherwise.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Sets the script, for the shell of busybox.
+    #[must_use]
+    pub fn script(mut self, script: &str) -> Self {
+        script.clone_into(&mut self.script);
+        self
+    }
+
+    /// Boots the guest and waits until the script has ended and the guest is off. Mounted volumes
+    /// are unmounted after the script.
+    ///
+    /// # Errors
+    ///
+    /// [`OracleError::Guest`] if the guest did not boot or exceeded its time.
+    pub fn run(&self) -> Result<GuestOutput, OracleError> {
+        let folder = tempfile::tempdir().context(|| "temporary folder".to_owned())?;
+        let mut archive = Archive::default();
+        root::add(&mut archive, &self.oracles, self.kernel)?;
+        archive.add_file("in/script", 0o755, self.script.as_bytes());
+        for (name, bytes) in &self.files {
+            archive.add_file(&format!("in/{name}"), 0o755, bytes);
+        }
+        if let Some(parameters) = &self.null_block {
+            archive.add_file("null_blk.parameters", 0o644, parameters.as_bytes());
+        }
+        let initramfs = folder.path().join("initramfs");
+        fs::write(&initramfs, archive.finish()).context(|| "initramfs".to_owned())?;
+        let ended = self.boot(&folder)?;
+        read_output(folder.path(), ended)
+    }
+
+    /// Runs qemu to its end. Returns whether it ended before the limit.
+    fn boot(&self, folder: &TempDir) -> Result<bool, OracleError> {
+        let messages = folder.path().join("qemu");
+        let output = fs::File::create(&messages).context(|| "messages of qemu".to_owned())?;
+        let errors = output.try_clone().context(|| "messages of qemu".to_owned())?;
+        let mut qemu = self.command(folder.path());
+        qemu.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let mut child = qemu.spawn().context(|| QEMU.to_owned())?;
+        let began = Instant::now();
+        while began.elapsed() < self.limit {
+            if child.try_wait().context(|| QEMU.to_owned())?.is_some() {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child.kill().context(|| QEMU.to_owned())?;
+        child.wait().context(|| QEMU.to_owned())?;
+        Ok(false)
+    }
+
+    /// Returns the command line of qemu. Results arrive in files of the folder: the script's output
+    /// in `out`, the status in `control`, and the kernel's console in `console`.
+    fn command(&self, folder: &Path) -> Command {
+        let mut qemu = Command::new(QEMU);
+        let kernel = self.oracles.join(self.kernel.folder()).join("vmlinuz");
+        qemu.args(["-machine", "pc,graphics=off", "-accel", "tcg,thread=multi"]);
+        qemu.args(["-cpu", "Nehalem", "-smp", "1", "-m", &self.memory_mib.to_string()]);
+        qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(folder.join("initramfs"));
+        qemu.args(["-append", KERNEL_OPTIONS]);
+        let port = |name: &str| format!("file,id={name},path={}", folder.join(name).display());
+        qemu.args(["-chardev", &port("console"), "-serial", "chardev:console"]);
+        qemu.args(["-device", "virtio-serial-pci"]);
+        for name in ["out", "control"] {
+            let device = format!("virtserialport,chardev={name},name={name}");
+            qemu.args(["-chardev", &port(name), "-device", &device]);
+        }
+        for (index, drive) in self.drives.iter().enumerate() {
+            let mut backend = format!("id=d{index},format=raw,if=none,cache=unsafe,discard=unmap");
+            // qemu takes two commas for one in a path.
+            let path = drive.path.to_string_lossy().replace(',', ",,");
+            backend.push_str(&format!(",file={path}"));
+            let mut device = format!("virtio-blk-pci,drive=d{index}");
+            if !drive.properties.is_empty() {
+                device.push_str(&format!(",{}", drive.properties));
+            }
+            qemu.args(["-drive", &backend, "-device", &device]);
+        }
+        qemu
+    }
+}
+
+impl GuestOutput {
+    /// Returns the text of a script that ended with status 0.
+    ///
+    /// # Errors
+    ///
+    /// [`OracleError::Guest`], with the text, for another status.
+    pub fn checked(self) -> Result<String, OracleError> {
+        if self.status == 0 {
+            return Ok(self.text);
+        }
+        let Self { status, text, kernel_log } = self;
+        Err(OracleError::Guest(format!("script ended with {status}: {text}\n{kernel_log}")))
+    }
+}
+
+/// Reads the results of a guest from the folder to which qemu wrote them.
+fn read_output(folder: &Path, ended: bool) -> Result<GuestOutput, OracleError> {
+    let read = |name: &str| {
+        let bytes = fs::read(folder.join(name)).context(|| format!("{name} of a guest"))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let (text, control) = (read("out")?, read("control")?);
+    let status = control.lines().find_map(|line| line.strip_prefix("status "));
+    let Some(status) = status.and_then(|status| status.parse().ok()) else {
+        let (console, qemu) = (read("console")?, read("qemu")?);
+        let end = if ended { "ended without a status" } else { "exceeded its time" };
+        let message = format!("the guest {end}\n{qemu}{text}\n{control}\n{console}");
+        return Err(OracleError::Guest(message));
+    };
+    let is_log = |line: &&str| !line.starts_with("status ");
+    let kernel_log: Vec<&str> = control.lines().filter(is_log).collect();
+    Ok(GuestOutput { status, text, kernel_log: kernel_log.join("\n") })
+}
+
+/// The program that runs guests.
+const QEMU: &str = "qemu-system-x86_64";
+
+/// Options of the kernel. Without a fixed layout and mitigations, the guest boots faster.
+const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=unstable \
+                              random.trust_cpu=on";
