@@ -11,20 +11,17 @@ use crate::run::run;
 
 /// The programs of xfsprogs that a script can use.
 const PROGRAMS: [&str; 8] = [
-    "sbin/mkfs.xfs",
-    "sbin/xfs_repair",
-    "sbin/xfs_db",
-    "sbin/xfs_io",
-    "sbin/xfs_quota",
-    "sbin/xfs_logprint",
-    "sbin/xfs_growfs",
-    "sbin/xfs_spaceman",
+    "mkfs.xfs",
+    "xfs_repair",
+    "xfs_db",
+    "xfs_io",
+    "xfs_quota",
+    "xfs_logprint",
+    "xfs_growfs",
+    "xfs_spaceman",
 ];
-/// Further programs, from the folder `guest-programs`.
-const ATTR_PROGRAMS: [&str; 2] = ["bin/setfattr", "bin/getfattr"];
-
-/// The folder of the libraries in an unpacked package.
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// The folder of the unpacked libraries, below `usr`.
+const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 /// The loader of the unpacked C library.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
@@ -76,21 +73,19 @@ fn add_modules(archive: &mut Archive, kernel: &Path) -> Result<(), OracleError> 
 
 /// Adds programs that run with the unpacked C library, each with a script that starts it.
 fn add_programs(archive: &mut Archive, oracles: &Path) -> Result<(), OracleError> {
-    let folders = ["xfsprogs-sid", "guest-programs"].map(|name| oracles.join(name));
-    let [xfsprogs, more] = &folders;
+    let unpacked = oracles.join("xfsprogs-sid/usr");
     let mut libraries = BTreeSet::new();
-    let loader = xfsprogs.join(LIBRARIES).join(LOADER);
+    let loader = unpacked.join(LIBRARIES).join(LOADER);
     archive.add_file("unpacked/lib/loader", 0o755, &read(&loader)?);
-    let named = PROGRAMS.into_iter().map(|name| (xfsprogs, name));
-    for (folder, program) in named.chain(ATTR_PROGRAMS.map(|name| (more, name))) {
-        let path = folder.join("usr").join(program);
-        let name = program.rsplit('/').next().unwrap_or(program);
+    for name in PROGRAMS {
+        let path = unpacked.join("sbin").join(name);
         archive.add_file(&format!("unpacked/{name}"), 0o755, &read(&path)?);
         let start = format!(
-            "#!/bin/sh\nexec /unpacked/lib/loader --library-path /unpacked/lib /unpacked/{name} \"$@\"\n"
+            "#!/bin/sh\n\
+             exec /unpacked/lib/loader --library-path /unpacked/lib /unpacked/{name} \"$@\"\n"
         );
         archive.add_file(&format!("sbin/{name}"), 0o755, start.as_bytes());
-        libraries.extend(needed_libraries(&folders, &path)?);
+        libraries.extend(needed_libraries(&unpacked.join(LIBRARIES), &path)?);
     }
     for library in libraries {
         let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -100,11 +95,9 @@ fn add_programs(archive: &mut Archive, oracles: &Path) -> Result<(), OracleError
 }
 
 /// Returns the paths of the libraries that a program needs, as the loader finds them.
-fn needed_libraries(folders: &[PathBuf; 2], program: &Path) -> Result<Vec<PathBuf>, OracleError> {
-    let [xfsprogs, more] = folders.clone().map(|folder| folder.join(LIBRARIES));
-    let path = format!("{}:{}", xfsprogs.display(), more.display());
-    let mut loader = std::process::Command::new(xfsprogs.join(LOADER));
-    let output = run(loader.args(["--library-path", &path, "--list"]).arg(program))?;
+fn needed_libraries(folder: &Path, program: &Path) -> Result<Vec<PathBuf>, OracleError> {
+    let mut loader = std::process::Command::new(folder.join(LOADER));
+    let output = run(loader.arg("--library-path").arg(folder).arg("--list").arg(program))?;
     let paths = output.lines().filter_map(|line| line.split_once(" => ")?.1.split(' ').next());
     Ok(paths.map(PathBuf::from).filter(|path| !path.ends_with(LOADER)).collect())
 }

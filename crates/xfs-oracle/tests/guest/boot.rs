@@ -45,6 +45,6 @@ fn check_write(kernel: GuestKernel) -> Result<(), TrialError> {
 const SCRIPT: &str = "mount /dev/vda /mnt || exit 1
 mkdir /mnt/d; chown u1003 /mnt/d
 su u1003 -c 'touch /mnt/d/f; setfattr -n user.a -v mine /mnt/d/f'
-echo $(cat /in/word) $(stat -c %U /mnt/d/f) $(getfattr --only-values -n user.a /mnt/d/f)
+echo $(cat /in/word) $(stat -c %U /mnt/d/f) $(getfattr -n user.a /mnt/d/f | grep -o mine)
 exit 7
 ";
