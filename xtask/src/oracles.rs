@@ -3,7 +3,7 @@
 //! | folder | contents |
 //! |---|---|
 //! | `xfsprogs-sid` | the newest xfsprogs, with the C library for which they were built |
-//! | `guest-programs` | the shell of the guests of `xfs_oracle::guest` |
+//! | `guest-programs` | the shell and further programs of the guests of `xfs_oracle::guest` |
 //! | `guest-new` | the newest kernel, for a guest |
 //! | `guest-v4` | Linux 6.1, for a guest: it still supports version 4 of XFS |
 //!
@@ -55,7 +55,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
         return Ok(());
     }
     unpack(root, SUITE, "guest-programs", |suite, folder| {
-        suite.unpack_alone(&["busybox-static".to_owned()], folder)
+        let packages = ["busybox-static", "attr", "libattr1"].map(str::to_owned);
+        suite.unpack_alone(&packages, folder)
     })?;
     unpack(root, SUITE, "guest-new", guest::unpack_kernel)?;
     unpack(root, V4_SUITE, "guest-v4", guest::unpack_kernel)

@@ -11,9 +11,8 @@
 //! ```
 //!
 //! The script finds `mkfs.xfs`, `xfs_repair`, `xfs_db`, `xfs_io`, `xfs_quota`, `xfs_growfs`,
-//! `xfs_spaceman`, `xfs_logprint` and the programs of busybox in PATH (among them `setfattr` and
-//! `getfattr`), the users `u1000` to `u1009` with groups `g1000` to `g1009`, and the folders
-//! `/mnt`, `/mnt2` and `/in`.
+//! `xfs_spaceman`, `xfs_logprint`, `setfattr` and the programs of busybox in PATH, the users `u1000`
+//! to `u1009` with groups `g1000` to `g1009`, and the folders `/mnt`, `/mnt2` and `/in`.
 //!
 //! Owns: the choice of the kernel, the virtual machine and its result. Does **not** own: fetching
 //! kernels and programs, which `cargo xtask oracles` does.

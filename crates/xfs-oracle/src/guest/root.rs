@@ -74,18 +74,20 @@ fn add_modules(archive: &mut Archive, kernel: &Path) -> Result<(), OracleError> 
 /// Adds programs that run with the unpacked C library, each with a script that starts it.
 fn add_programs(archive: &mut Archive, oracles: &Path) -> Result<(), OracleError> {
     let unpacked = oracles.join("xfsprogs-sid/usr");
+    let more = oracles.join("guest-programs/usr");
+    let folders = [&unpacked, &more].map(|folder| folder.join(LIBRARIES));
     let mut libraries = BTreeSet::new();
     let loader = unpacked.join(LIBRARIES).join(LOADER);
     archive.add_file("unpacked/lib/loader", 0o755, &read(&loader)?);
-    for name in PROGRAMS {
-        let path = unpacked.join("sbin").join(name);
+    let programs = PROGRAMS.map(|name| (name, unpacked.join("sbin").join(name)));
+    for (name, path) in programs.into_iter().chain([("setfattr", more.join("bin/setfattr"))]) {
         archive.add_file(&format!("unpacked/{name}"), 0o755, &read(&path)?);
         let start = format!(
             "#!/bin/sh\n\
              exec /unpacked/lib/loader --library-path /unpacked/lib /unpacked/{name} \"$@\"\n"
         );
         archive.add_file(&format!("sbin/{name}"), 0o755, start.as_bytes());
-        libraries.extend(needed_libraries(&unpacked.join(LIBRARIES), &path)?);
+        libraries.extend(needed_libraries(&folders, &path)?);
     }
     for library in libraries {
         let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -95,9 +97,11 @@ fn add_programs(archive: &mut Archive, oracles: &Path) -> Result<(), OracleError
 }
 
 /// Returns the paths of the libraries that a program needs, as the loader finds them.
-fn needed_libraries(folder: &Path, program: &Path) -> Result<Vec<PathBuf>, OracleError> {
-    let mut loader = std::process::Command::new(folder.join(LOADER));
-    let output = run(loader.arg("--library-path").arg(folder).arg("--list").arg(program))?;
+fn needed_libraries(folders: &[PathBuf; 2], program: &Path) -> Result<Vec<PathBuf>, OracleError> {
+    let [first, second] = folders;
+    let path = format!("{}:{}", first.display(), second.display());
+    let mut loader = std::process::Command::new(first.join(LOADER));
+    let output = run(loader.args(["--library-path", &path, "--list"]).arg(program))?;
     let paths = output.lines().filter_map(|line| line.split_once(" => ")?.1.split(' ').next());
     Ok(paths.map(PathBuf::from).filter(|path| !path.ends_with(LOADER)).collect())
 }
