@@ -272,7 +272,13 @@ impl OpenOptions {
             (false, true) => xfs_device::OpenOptions::read_only().live(),
             (false, false) => xfs_device::OpenOptions::read_only(),
         };
-        Ok(xfs_device::open_device(path, options)?.device)
+        #[cfg(feature = "disk-images")]
+        use xfs_image::open_device;
+
+        #[cfg(not(feature = "disk-images"))]
+        use xfs_device::open_device;
+
+        Ok(open_device(path, options)?.device)
     }
 }
 

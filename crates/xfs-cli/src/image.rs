@@ -193,7 +193,7 @@ impl Image {
         options: &GlobalOptions,
     ) -> Option<Self> {
         let start = options.offset.unwrap_or(0);
-        let device = xfs_device::open_device(path, access).ok()?.device;
+        let device = xfs_image::open_device(path, access).ok()?.device;
         let contents = xfs_device::detect(&*device, start);
         let has_no_sign = matches!(contents, Ok(Contents::Zeros | Contents::Unknown));
         if !has_no_sign || options.partition.is_some() || start >= device.length_bytes() {

@@ -139,7 +139,11 @@ pub(crate) fn write_zeros_plainly<D: BlockDevice + ?Sized>(
 }
 
 /// Returns an error if a read does not lie inside the device.
-pub(crate) fn check_read(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
+///
+/// # Errors
+///
+/// [`io::ErrorKind::UnexpectedEof`] with the range and the length of the device.
+pub fn check_read(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
     let end = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
     if end.is_some_and(|end| end <= device.length_bytes()) {
         return Ok(());
@@ -153,7 +157,11 @@ pub(crate) fn check_read(device: &dyn BlockDevice, offset: u64, length: usize) -
 
 /// Returns an error if a write is not allowed or does not lie inside the device. A device does not
 /// grow.
-pub(crate) fn check_write(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
+///
+/// # Errors
+///
+/// [`io::ErrorKind::PermissionDenied`] on a read-only device, and the error of [`check_read`].
+pub fn check_write(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
     if device.is_read_only() {
         let message = "the device is open read-only";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));

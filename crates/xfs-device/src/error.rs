@@ -10,8 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::file::DeviceAccess;
-#[cfg(feature = "disk-images")]
-use crate::image::ImageRefusal;
 use crate::lock_holder::LockHolder;
 use crate::metadump::MetadumpError;
 use crate::signature::Contents;
@@ -25,6 +23,27 @@ pub struct DeviceError {
     /// The process that has the device open. `None` if the failure has another reason, or if the
     /// process cannot be found.
     holder: Option<Box<LockHolder>>,
+}
+
+/// The error of a crate above this one that opens devices, such as disk images.
+pub trait SourceError: Error + Send + Sync {
+    /// Returns the kind of the error.
+    fn kind(&self) -> SourceErrorKind;
+
+    /// Returns advice for the user about the error, or `None` if there is none.
+    fn hint(&self) -> Option<&'static str>;
+}
+
+/// The kinds of a [`SourceError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceErrorKind {
+    /// The device has a feature that ferroxfs does not support.
+    Refused,
+    /// The device is damaged.
+    Damaged,
+    /// The host or a server returned an error.
+    Failed,
 }
 
 /// The reason why a device could not be opened.
@@ -64,11 +83,8 @@ pub enum DeviceFailure {
     Busy,
     /// The device is a disk image in a format that cannot be opened with this access.
     ForeignImage(Contents, DeviceAccess),
-    /// The device is a qcow2 image with an unsupported feature.
-    #[cfg(feature = "disk-images")]
-    Refused(ImageRefusal),
-    /// The device is a qcow2 image whose header or tables are damaged.
-    DamagedImage,
+    /// The device is a disk image or a remote disk that another crate opens, and was not opened.
+    Source(Box<dyn SourceError>),
     /// The device is a metadata image that cannot be read.
     Metadump(MetadumpError),
 }
@@ -180,9 +196,7 @@ impl DeviceFailure {
             Self::ForeignImage(..) => {
                 "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
             }
-            #[cfg(feature = "disk-images")]
-            Self::Refused(refusal) => refusal.hint(),
-            Self::DamagedImage => "check it with qemu-img check",
+            Self::Source(error) => return error.hint(),
             Self::Metadump(_) => "copy it again from the machine where it was made",
             Self::NotADevice(_) | Self::Measure(_) | Self::Lock(_) => {
                 return None;
@@ -246,13 +260,7 @@ impl fmt::Display for DeviceFailure {
             Self::ForeignImage(found, DeviceAccess::ReadWrite) => {
                 write!(f, "is {found}, which ferroxfs does not write")
             }
-            #[cfg(feature = "disk-images")]
-            Self::Refused(refusal) => {
-                write!(f, "is a qcow2 disk image that {refusal}, which ferroxfs does not read")
-            }
-            Self::DamagedImage => {
-                f.write_str("is a qcow2 disk image whose header or tables are damaged")
-            }
+            Self::Source(error) => error.fmt(f),
             Self::Metadump(error) => error.fmt(f),
         }
     }

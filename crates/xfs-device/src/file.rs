@@ -164,12 +164,6 @@ impl FileDevice {
         })
     }
 
-    /// Returns another descriptor of the host's open file. Both descriptors share one lock.
-    #[cfg(feature = "disk-images")]
-    pub(crate) fn try_clone_host(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-
     /// Returns a user of the device other than this process, if the device was opened although it
     /// is in use. The bytes read may then be stale.
     #[must_use]

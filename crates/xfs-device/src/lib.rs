@@ -1,8 +1,8 @@
-//! Devices of blocks: regular files, block devices, memory, partitions, and disks inside image
-//! files.
+//! Devices of blocks: regular files, block devices, memory, and partitions.
 //!
 //! Owns: the [`BlockDevice`] trait and its implementations, locks on the host's files, finding a
-//! filesystem on a partitioned disk. Does **not** own: the meaning of the bytes.
+//! filesystem on a partitioned disk. Does **not** own: the meaning of the bytes, or disk images and
+//! remote disks (`xfs-image`).
 //!
 //! The trait is public so that callers can implement it for devices of their own.
 
@@ -11,8 +11,6 @@ mod device;
 mod error;
 mod file;
 mod filesystem;
-#[cfg(feature = "disk-images")]
-mod image;
 mod lock;
 mod lock_holder;
 mod lvm;
@@ -28,12 +26,10 @@ mod usage;
 mod window;
 
 pub use container::{Container, InnerVolume};
-pub use device::{BlockDevice, Durability, SharedDevice};
-pub use error::{DeviceError, DeviceFailure};
+pub use device::{BlockDevice, Durability, SharedDevice, check_read, check_write};
+pub use error::{DeviceError, DeviceFailure, SourceError, SourceErrorKind};
 pub use file::{DeviceAccess, FileDevice, OpenOptions};
 pub use filesystem::{FindError, LocatedVolume, Selection, find_filesystem, has_group_headers};
-#[cfg(feature = "disk-images")]
-pub use image::{ImageRefusal, open_qcow2};
 pub use lock_holder::LockHolder;
 pub use memory::MemoryDevice;
 pub use metadump::{
@@ -41,12 +37,13 @@ pub use metadump::{
     METADUMP_MAGIC_2, METADUMP_UNIT, MetadumpDevice, MetadumpError, MetadumpExtent, MetadumpHeader,
     MetadumpReader, MetadumpSource, MetadumpVersion, StreamSource, open_metadump, volume_length,
 };
-pub use open::{OpenedDevice, open_device};
+pub use open::{OpenedDevice, open_detected, open_device};
 pub use overlay::OverlayDevice;
 pub use partition::{
     MAX_PARTITIONS, Partition, PartitionError, PartitionTable, PartitionType, TableKind, partitions,
 };
 pub use signature::{Contents, detect};
 pub use stack::share_bytes;
+pub use text::printable;
 pub use usage::Usage;
 pub use window::WindowDevice;

@@ -1,4 +1,4 @@
-//! Opens a path: an image, a block device, or a virtual disk in an image file.
+//! Opens a path: an image, a block device, or a metadata image.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,20 +19,34 @@ pub struct OpenedDevice {
     pub usage: Option<Usage>,
 }
 
-/// Opens the image file or block device at `path`. With the feature `disk-images`, a qcow2 image is
-/// opened read-only as the virtual disk inside it. A metadata image of `xfs_metadump` is opened
+/// Opens the image file or block device at `path`. A metadata image of `xfs_metadump` is opened
 /// read-only as the volume inside it.
 ///
 /// # Errors
 ///
-/// A [`DeviceFailure`], with the path and advice for the user. Virtual disks in other formats are
-/// refused, with the name of the format.
+/// A [`DeviceFailure`], with the path and advice for the user. Virtual disks in image files are
+/// refused, with the name of the format; the crate `xfs-image` opens them.
 pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
-    let failed = |failure| DeviceError::new(path, failure);
     let device = FileDevice::open(path, options)?;
+    let contents = signature::detect(&device, 0)
+        .map_err(|error| DeviceError::new(path, DeviceFailure::Open(error)))?;
+    open_detected(path, device, contents, options)
+}
+
+/// Continues [`open_device`] for a caller that has opened the file at `path` and detected its
+/// `contents`.
+///
+/// # Errors
+///
+/// As [`open_device`].
+pub fn open_detected(
+    path: &Path,
+    device: FileDevice,
+    contents: Contents,
+    options: OpenOptions,
+) -> Result<OpenedDevice, DeviceError> {
+    let failed = |failure| DeviceError::new(path, failure);
     let usage = device.usage().cloned();
-    let contents =
-        signature::detect(&device, 0).map_err(|error| failed(DeviceFailure::Open(error)))?;
     if contents == Contents::XfsMetadump {
         if options.access() != DeviceAccess::ReadOnly {
             return Err(failed(DeviceFailure::ForeignImage(contents, options.access())));
@@ -41,34 +55,10 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
         let device = device.map_err(|error| failed(DeviceFailure::Metadump(error)))?;
         return Ok(OpenedDevice { device: Arc::new(device), usage });
     }
-    if !contents.is_disk_image() {
-        return Ok(OpenedDevice { device: Arc::new(device), usage });
+    if contents.is_disk_image() {
+        return Err(failed(DeviceFailure::ForeignImage(contents, options.access())));
     }
-    let device = open_image(device, contents, options).map_err(failed)?;
-    Ok(OpenedDevice { device, usage })
-}
-
-#[cfg(feature = "disk-images")]
-fn open_image(
-    device: FileDevice,
-    contents: Contents,
-    options: OpenOptions,
-) -> Result<SharedDevice, DeviceFailure> {
-    use crate::image::open_qcow2;
-
-    if contents != Contents::Qcow2 || options.access() != DeviceAccess::ReadOnly {
-        return Err(DeviceFailure::ForeignImage(contents, options.access()));
-    }
-    open_qcow2(device)
-}
-
-#[cfg(not(feature = "disk-images"))]
-fn open_image(
-    _device: FileDevice,
-    contents: Contents,
-    options: OpenOptions,
-) -> Result<SharedDevice, DeviceFailure> {
-    Err(DeviceFailure::ForeignImage(contents, options.access()))
+    Ok(OpenedDevice { device: Arc::new(device), usage })
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Makes text from images and from other processes safe for messages.
 
 /// Escapes each character that could move the cursor of a terminal or reorder a line.
-pub(crate) fn printable(text: &str) -> String {
+#[must_use]
+pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter.is_control()

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ferroxfs::{OpenError, PosixError};
-use xfs_device::{DeviceFailure, FindError, MetadumpError};
+use xfs_device::{DeviceFailure, FindError, MetadumpError, SourceErrorKind};
 use xfs_format::{Check, Structure};
 
 use crate::exit::Exit;
@@ -110,10 +110,12 @@ pub(crate) fn has_foreign_log(error: &OpenError) -> bool {
 
 fn exit_of_device(failure: &DeviceFailure) -> Exit {
     match failure {
-        DeviceFailure::ForeignImage(..)
-        | DeviceFailure::NotADevice(_)
-        | DeviceFailure::Refused(_) => Exit::Refused,
-        DeviceFailure::DamagedImage => Exit::Corrupt,
+        DeviceFailure::ForeignImage(..) | DeviceFailure::NotADevice(_) => Exit::Refused,
+        DeviceFailure::Source(error) => match error.kind() {
+            SourceErrorKind::Refused => Exit::Refused,
+            SourceErrorKind::Damaged => Exit::Corrupt,
+            _ => Exit::Failed,
+        },
         DeviceFailure::Metadump(error) => exit_of_metadump(error),
         _ => Exit::Failed,
     }

@@ -178,7 +178,7 @@ fn read_map(path: &Path) -> Result<RescueMap, Failure> {
 fn open_raw(path: &Path, options: &GlobalOptions) -> Result<SharedDevice, Failure> {
     let open = xfs_device::OpenOptions::read_only();
     let open = if options.live { open.live() } else { open };
-    let opened = xfs_device::open_device(path, open);
+    let opened = xfs_image::open_device(path, open);
     let opened = opened.map_err(|error| open_failure(path, &OpenError::Device(error)))?;
     Ok(opened.device)
 }

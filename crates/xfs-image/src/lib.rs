@@ -1,0 +1,23 @@
+//! Disk images and remote disks as devices.
+//!
+//! Owns: the formats qcow2, VMDK, VHDX and VDI, the files that such images name, and the client of
+//! network block devices. Does **not** own: files and block devices of the host (`xfs-device`), or
+//! finding a volume on a disk.
+//!
+//! Nothing in an image or from a server is trusted. Tables are read entry by entry through a
+//! bounded cache, and no number of an image decides how much memory is allocated without a limit.
+
+mod bytes;
+mod device;
+mod error;
+mod neighbour;
+mod open;
+mod qcow2;
+mod tables;
+mod vdi;
+mod vhdx;
+mod vmdk;
+
+pub use error::{FileRole, ImageError, ImageRefusal, NeighbourRefusal};
+pub use neighbour::Surroundings;
+pub use open::{open_device, open_image};
