@@ -30,6 +30,7 @@ use crate::Error;
 use crate::volume::Volume;
 use crate::volume_ref::{Staleness, VolumeInner};
 
+pub use damaged::DamagedStart;
 pub use error::OpenError;
 
 /// The default limit of the memory of unused buffers, in bytes.
@@ -295,6 +296,19 @@ impl Devices {
     #[must_use]
     pub fn data(&self) -> &SharedDevice {
         &self.data
+    }
+
+    /// Returns the byte of the file or disk at which the volume starts: 0 unless it is in a
+    /// partition or at an offset.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Returns the device that was given for an external log; `None` if none was given.
+    #[must_use]
+    pub fn external_log(&self) -> Option<&SharedDevice> {
+        self.log.as_ref()
     }
 
     /// Returns the superblock and the state of the log, also of a volume that is refused on

@@ -1,10 +1,11 @@
 //! Open images and paths in them.
 //!
 //! Owns: opening an image as the options of the command line ask for. Does **not** own: the wording
-//! of errors ([`failures`]). An [`Image`] is open, but its volume has not been read; an
+//! of errors ([`failures`]), or volumes whose start is damaged ([`damaged`]). An [`Image`] is open, but its volume has not been read; an
 //! [`ImageVolume`] is a volume that has been read.
 
 pub(crate) mod address;
+mod damaged;
 mod failures;
 mod hints;
 mod measure;
@@ -12,17 +13,14 @@ mod paths;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
-use ferroxfs::check::Finding;
 use ferroxfs::device::Devices;
 use ferroxfs::raw::format::superblock::Unsupported;
 use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
-use xfs_device::{Contents, OpenOptions as DeviceOptions, SharedDevice, WindowDevice};
-use xfs_evidence::{SuperblockSource, find_superblock};
+use xfs_device::SharedDevice;
 
 use crate::cli::options::GlobalOptions;
 use crate::failure::{Failure, Missing};
@@ -93,6 +91,16 @@ impl Image {
         Ok(Self { path: shown.to_owned(), ..image })
     }
 
+    /// Uses the volume that mkfs has just made on a device, to fill it. If a time is given, the
+    /// volume uses it as the current time. Messages call the image `shown`.
+    pub(crate) fn made_on(device: SharedDevice, shown: &Path, time: Option<Timestamp>) -> Self {
+        let mut open = OpenOptions::new().write(true);
+        if let Some(time) = time {
+            open = open.fixed_time(time);
+        }
+        Self { path: shown.to_owned(), devices: open.with_devices(device, None) }
+    }
+
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
         Self::open_by(open, path, options)
@@ -123,19 +131,6 @@ impl Image {
         Ok(open)
     }
 
-    /// Opens the image at `path`, even if its first superblock is damaged and only a copy says how
-    /// the volume is laid out. The finding is that of the damage.
-    pub(crate) fn open_damaged(
-        path: &Path,
-        options: &GlobalOptions,
-    ) -> Result<(Self, Option<Finding>), Failure> {
-        let open = Self::with_global(OpenOptions::new(), path, options)?;
-        match open.open_damaged_devices(path) {
-            Ok((devices, finding)) => Ok((Self { path: path.to_owned(), devices }, finding)),
-            Err(error) => Err(hints::without_superblock(&error, path)),
-        }
-    }
-
     fn open_devices(open: &OpenOptions, path: &Path) -> Result<Self, Failure> {
         match open.open_devices(path) {
             Ok(devices) => Ok(Self { path: path.to_owned(), devices }),
@@ -146,62 +141,6 @@ impl Image {
     /// Returns the path of the image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Opens an image that may be damaged from its first byte on, for reading or exclusively for
-    /// writing. An image without any sign of a filesystem at its start is taken as a whole.
-    pub(crate) fn open_for_repair(
-        path: &Path,
-        options: &GlobalOptions,
-        writes: bool,
-    ) -> Result<Self, Failure> {
-        if options.live || options.no_recovery {
-            return Err(Failure::usage("--live and --no-recovery are for reading"));
-        }
-        let open = OpenOptions::new().write(writes);
-        let failure = match Self::open_by(open.clone(), path, options) {
-            Ok(image) => return Ok(image),
-            Err(failure) => failure,
-        };
-        let access = if writes { DeviceOptions::read_write() } else { DeviceOptions::read_only() };
-        Self::open_unrecognised(&open, access, path, options).ok_or(failure)
-    }
-
-    /// Opens an image to copy its metadata as it is on disk. An image without any sign of a
-    /// filesystem at its start is accepted if a copy of its superblock is found.
-    pub(crate) fn open_for_dump(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
-        let failure = match Self::open_as_it_stands(path, options) {
-            Ok(image) => return Ok(image),
-            Err(failure) => failure,
-        };
-        let open = OpenOptions::new().live(options.live).no_recovery(true);
-        let access = DeviceOptions::read_only();
-        let access = if options.live { access.live() } else { access };
-        let has_copy = |image: &Self| {
-            matches!(find_superblock(&**image.device()), Ok(Some(found))
-                if matches!(found.source, SuperblockSource::Copies { .. }))
-        };
-        Self::open_unrecognised(&open, access, path, options).filter(has_copy).ok_or(failure)
-    }
-
-    /// Opens an image without any sign of a filesystem at its start, as a whole or from the offset
-    /// of the options on. Returns `None` for any other image, and if the options name a partition.
-    fn open_unrecognised(
-        open: &OpenOptions,
-        access: DeviceOptions,
-        path: &Path,
-        options: &GlobalOptions,
-    ) -> Option<Self> {
-        let start = options.offset.unwrap_or(0);
-        let device = xfs_image::open_device(path, access).ok()?.device;
-        let contents = xfs_device::detect(&*device, start);
-        let has_no_sign = matches!(contents, Ok(Contents::Zeros | Contents::Unknown));
-        if !has_no_sign || options.partition.is_some() || start >= device.length_bytes() {
-            return None;
-        }
-        let length = device.length_bytes() - start;
-        let device = Arc::new(WindowDevice::new(device, start, length));
-        Some(Self { path: path.to_owned(), devices: open.with_devices(device, None) })
     }
 
     /// Returns the device of the volume.

@@ -17,7 +17,7 @@
 //! - **S3** Each inode in use is reported: in its place, as an orphan, or as lost.
 //! - **S4** Memory grows with three things only: 48 bytes for every 64 inodes, one or two bits for
 //!   every block where that is at most 256 MiB in all, and the names and extents of damaged
-//!   directories and files.
+//!   directories and files. A [`NameTree`] keeps all names, for callers that ask for one.
 
 mod claims;
 mod contents;
@@ -31,9 +31,11 @@ mod names;
 mod node;
 mod report;
 mod survey;
+mod tree;
 
 pub use contents::Contents;
 pub use map::{RescueMap, RescueMapError, RescuedDevice};
 pub use node::{Attribute, Node, NodeEntries, NodeFacts};
 pub use report::{FileReport, Origin, Status, Totals};
 pub use survey::{Salvage, SalvageOptions, Stopped, SurveyProgress};
+pub use tree::{NameId, NameTree};

@@ -50,11 +50,11 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    fn top() -> Rc<Self> {
+    pub(crate) fn top() -> Rc<Self> {
         Rc::new(Self { parent: None, name: Vec::new(), level: 0, is_unsure: false })
     }
 
-    fn below(parent: &Rc<Self>, name: Vec<u8>) -> Rc<Self> {
+    pub(crate) fn below(parent: &Rc<Self>, name: Vec<u8>) -> Rc<Self> {
         Self::orphan(parent, name, parent.is_unsure)
     }
 
@@ -105,6 +105,8 @@ pub struct Node<'a> {
     remarks: RefCell<Remarks>,
     /// Whether the caller has finished the copy.
     is_copied: Cell<bool>,
+    /// Whether the file has been reported before, so that its drop reports nothing.
+    is_reported: bool,
     last_name: Option<(InodeNumber, Vec<u8>)>,
 }
 
@@ -183,12 +185,58 @@ impl<'a> Salvage<'a> {
             contents: OnceCell::new(),
             remarks: RefCell::new(remarks),
             is_copied: Cell::new(false),
+            is_reported: false,
             last_name: None,
         }
     }
 }
 
+impl<'a> Node<'a> {
+    /// Returns a file that has been reported before. It is not reported again.
+    pub(crate) fn again(
+        salvage: &'a Salvage<'a>,
+        kind: NodeKind,
+        number: InodeNumber,
+        position: Rc<Position>,
+    ) -> Self {
+        let inode = salvage.evidence.inode(number);
+        let mut node = salvage.node(kind, inode, Origin::Entry, position);
+        node.is_reported = true;
+        node
+    }
+}
+
 impl Node<'_> {
+    /// Sets the mode to use in place of the inode's own; 0 for the inode's own.
+    pub(crate) const fn with_mode(mut self, mode: u16) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Returns the mode to use in place of the inode's own; 0 for the inode's own.
+    pub(crate) const fn chosen_mode(&self) -> u16 {
+        self.mode
+    }
+
+    pub(crate) const fn kind(&self) -> NodeKind {
+        self.kind
+    }
+
+    /// Returns the number of the inode that the node stands for.
+    pub(crate) const fn number(&self) -> InodeNumber {
+        self.inode.number
+    }
+
+    pub(crate) const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Returns the inode as it was read. `None` for a directory or file whose inode is gone.
+    #[must_use]
+    pub fn inode(&self) -> Option<&InodeEvidence> {
+        matches!(self.kind, NodeKind::Inode | NodeKind::Top).then_some(&self.inode)
+    }
+
     /// Returns the path below the destination.
     #[must_use]
     pub fn path(&self) -> Vec<u8> {
@@ -386,7 +434,7 @@ impl Node<'_> {
 
 impl Drop for Node<'_> {
     fn drop(&mut self) {
-        if !matches!(self.kind, NodeKind::Orphans | NodeKind::DeletedFiles) {
+        if !self.is_reported && !matches!(self.kind, NodeKind::Orphans | NodeKind::DeletedFiles) {
             self.salvage.report(&self.report());
         }
     }

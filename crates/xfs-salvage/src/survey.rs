@@ -82,6 +82,7 @@ pub struct Salvage<'a> {
     pub(crate) knows_all_extents: bool,
     pub(crate) root: Option<InodeNumber>,
     pub(crate) deleted: Deleted,
+    block_count: u64,
     notes: Vec<String>,
     pub(crate) totals: RefCell<Totals>,
     pub(crate) sink: RefCell<Option<Sink>>,
@@ -112,6 +113,7 @@ impl<'a> Salvage<'a> {
             roots: Vec::new(),
             is_incomplete: false,
             knows_all_extents: superblock.geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
+            block_count: 0,
             notes: Vec::new(),
             progress,
         };
@@ -134,6 +136,7 @@ impl<'a> Salvage<'a> {
             knows_all_extents: survey.knows_all_extents,
             root,
             deleted,
+            block_count: survey.block_count,
             notes: survey.notes,
             totals: RefCell::default(),
             sink: RefCell::new(None),
@@ -161,6 +164,13 @@ impl<'a> Salvage<'a> {
     #[must_use]
     pub fn inode_count(&self) -> u64 {
         self.inventory.borrow().count(Mark::Used)
+    }
+
+    /// Returns the number of filesystem blocks that the inodes in use count. Blocks that files share
+    /// count for each of them.
+    #[must_use]
+    pub const fn block_count(&self) -> u64 {
+        self.block_count
     }
 
     /// Returns the volume that is salvaged.
@@ -198,6 +208,7 @@ pub(crate) struct Survey<'a, 'p> {
     /// Whether inodes may be missing or gone, so that names may be too.
     is_incomplete: bool,
     knows_all_extents: bool,
+    block_count: u64,
     notes: Vec<String>,
     pub(crate) progress: &'p dyn SurveyProgress,
 }
@@ -338,6 +349,7 @@ impl Survey<'_, '_> {
             return;
         };
         self.inventory.mark(number, Mark::Readable);
+        self.block_count = self.block_count.saturating_add(core.blocks);
         if core.file_type() == Some(FileType::Directory) {
             let found = self.evidence.entries(&inode);
             self.inventory.mark(number, Mark::Directory);

@@ -1,7 +1,8 @@
-//! Opening a volume whose first superblock is damaged, to check it.
+//! Opening a volume whose first superblock is damaged.
 //!
-//! Owns: the overlay in memory that has a sound superblock in place of the damaged one. Does
-//! **not** own: the search for a copy (`xfs-evidence`).
+//! Owns: the place of a volume that nothing recognises, and the overlay in memory that has a sound
+//! superblock in place of the damaged one. Does **not** own: the search for a copy
+//! (`xfs-evidence`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,61 @@ use crate::Error;
 /// length of the longest sector.
 const OVERLAY_BYTES: u64 = 64 << 10;
 
+/// The contents that the device may have where a damaged volume starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamagedStart {
+    /// A volume, zeros, or contents of no known kind.
+    Unrecognised,
+    /// Anything, such as another filesystem that was made over the volume.
+    Overwritten,
+}
+
+impl DamagedStart {
+    /// Returns whether a volume is looked for although `error` says that none is recognised.
+    fn accepts(self, error: &FindError) -> bool {
+        match self {
+            Self::Unrecognised => {
+                matches!(error, FindError::NotXfs(Contents::Zeros | Contents::Unknown))
+            }
+            Self::Overwritten => !matches!(
+                error,
+                FindError::Several(_)
+                    | FindError::NoTable { .. }
+                    | FindError::NoSuchPartition { .. }
+                    | FindError::OffsetPastEnd { .. }
+            ),
+        }
+    }
+}
+
 impl OpenOptions {
+    /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if no volume is
+    /// recognised. The volume then starts where the options say: at the offset, at the start of the
+    /// partition, or at byte 0. The returned error says why no volume was recognised.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Device`]. [`OpenError::Find`] if the device has contents that `start` does not
+    /// accept, or if the options name no place on it.
+    pub fn open_unrecognised_devices(
+        &self,
+        path: impl AsRef<Path>,
+        start: DamagedStart,
+    ) -> Result<(Devices, Option<FindError>), OpenError> {
+        let data = self.open_file(path.as_ref())?;
+        let (found, lack) = match xfs_device::find_filesystem(Arc::clone(&data), self.selection) {
+            Ok(found) => (found, None),
+            Err(error) if start.accepts(&error) => (self.place_of(data)?, Some(error)),
+            Err(error) => return Err(error.into()),
+        };
+        let log = match &self.log_device {
+            Some(path) => Some(self.open_file(path)?),
+            None => None,
+        };
+        let (data, start) = (found.device, found.start);
+        Ok((Devices { data, start, log, options: self.clone() }, lack))
+    }
+
     /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if the first
     /// superblock of the volume is damaged. In that case a copy of the superblock stands in its
     /// place, in memory only, and the returned finding says how the first one is damaged.
@@ -37,36 +92,30 @@ impl OpenOptions {
         &self,
         path: impl AsRef<Path>,
     ) -> Result<(Devices, Option<Finding>), OpenError> {
-        let data = self.open_file(path.as_ref())?;
-        let found = self.find_damaged(data)?;
-        let log = match &self.log_device {
-            Some(path) => Some(self.open_file(path)?),
-            None => None,
-        };
-        let devices =
-            Devices { data: found.device, start: found.start, log, options: self.clone() };
-        devices.with_sound_superblock()
+        let (devices, lack) = self.open_unrecognised_devices(path, DamagedStart::Unrecognised)?;
+        match lack {
+            Some(error) if !matches!(find_superblock(&*devices.data), Ok(Some(_))) => {
+                Err(error.into())
+            }
+            _ => devices.with_sound_superblock(),
+        }
     }
 
-    /// Finds the volume. If nothing is recognised at its start, looks for a copy of its superblock.
-    /// The volume then starts where the options say: by default at byte 0.
-    fn find_damaged(&self, data: SharedDevice) -> Result<LocatedVolume, FindError> {
-        let start = match self.selection {
-            Selection::Auto => 0,
-            Selection::Offset(start) => start,
-            Selection::Partition(_) => return xfs_device::find_filesystem(data, self.selection),
-        };
-        match xfs_device::find_filesystem(Arc::clone(&data), self.selection) {
-            Err(FindError::NotXfs(contents @ (Contents::Zeros | Contents::Unknown))) => {
-                let length = data.length_bytes().saturating_sub(start);
-                let device: SharedDevice = Arc::new(WindowDevice::new(data, start, length));
-                match find_superblock(&*device) {
-                    Ok(Some(_)) => Ok(LocatedVolume { device, start, partition: None }),
-                    _ => Err(FindError::NotXfs(contents)),
-                }
+    /// Returns the part of a device that the options name, whatever it contains.
+    fn place_of(&self, data: SharedDevice) -> Result<LocatedVolume, FindError> {
+        let (start, length) = match self.selection {
+            Selection::Auto => (0, data.length_bytes()),
+            Selection::Offset(start) => (start, data.length_bytes().saturating_sub(start)),
+            Selection::Partition(number) => {
+                let table = xfs_device::partitions(&*data)?;
+                let found = table.and_then(|table| table.find(number).cloned());
+                // The caller has found the partition before.
+                let found = found.ok_or(FindError::NotXfs(Contents::Unknown))?;
+                (found.start, found.length_bytes)
             }
-            found => found,
-        }
+        };
+        let device = Arc::new(WindowDevice::new(data, start, length));
+        Ok(LocatedVolume { device, start, partition: None })
     }
 }
 

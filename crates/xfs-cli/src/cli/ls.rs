@@ -52,6 +52,9 @@ pub(crate) struct LsArguments {
     /// Sort in reverse order
     #[arg(short, long, conflicts_with = "unsorted")]
     pub(crate) reverse: bool,
+    /// List a damaged volume as far as it can be read, as salvage does
+    #[arg(long)]
+    pub(crate) damaged: bool,
     /// Print help
     #[arg(long, action = ArgAction::HelpLong)]
     help: Option<bool>,

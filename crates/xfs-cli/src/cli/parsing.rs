@@ -62,6 +62,12 @@ const COMMANDS: &[SharedOptions] = &[
         hidden: &["live", "no_recovery", "image"],
         json: Json::Own,
     },
+    // It needs the changes in the log.
+    SharedOptions {
+        commands: &["check"],
+        hidden: &["live", "no_recovery", "image"],
+        json: Json::Own,
+    },
     // They always read the volume without replaying the log.
     SharedOptions {
         commands: &["label", "uuid"],

@@ -37,6 +37,10 @@ pub(crate) struct ScanArguments {
     /// accounting rows and totals. Without it, errors and accounting rows go to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) facts: Option<PathBuf>,
+    /// Scan damaged volumes as far as they can be read, as salvage does; all names are kept in
+    /// memory, with one thread
+    #[arg(long, conflicts_with_all = ["by", "summary", "threads", "memory"])]
+    pub(crate) damaged: bool,
     /// Print a report instead of rows
     #[arg(long, conflicts_with_all = ["output", "format", "fields", "by", "facts"])]
     pub(crate) summary: bool,

@@ -7,21 +7,22 @@
 
 pub(crate) mod damaged;
 mod manifest;
-mod source;
-mod volume;
+mod new_volume;
 
 use std::cell::RefCell;
 use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xfs_salvage::{Salvage as Survey, SalvageOptions, SurveyProgress, Totals};
+use xfs_salvage::{Salvage as Survey, SalvageOptions, Totals};
 
 use crate::cli::{GlobalOptions, SalvageArguments};
+use crate::damaged::source::SalvageSource;
+use crate::damaged::survey;
+use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
 use crate::export::host::{Directory, Existing, Fidelity, HostWriter};
 use crate::export::tar::writer::TarWriter;
@@ -37,11 +38,10 @@ use crate::terminal::names;
 use crate::terminal::standard_output::StandardOutput;
 use crate::terminal::tally::{Measure, Tally, Work};
 use manifest::Manifest;
-use source::SalvageSource;
-use volume::SalvageImage;
+use new_volume::NewVolume;
 
 struct Salvage {
-    image: SalvageImage,
+    image: DamagedImage,
     destination: Destination,
     manifest: Option<Manifest>,
     options: SalvageOptions,
@@ -53,6 +53,8 @@ enum Destination {
     Directory(Directory),
     /// An archive in a file, or on standard output.
     Archive(Option<Output>),
+    /// A new volume in a file.
+    Volume(NewVolume),
 }
 
 /// Opens the image, the destination and the manifest.
@@ -60,17 +62,22 @@ pub(crate) fn open(
     arguments: SalvageArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let image = SalvageImage::open(&arguments.image, arguments.map.as_deref(), options)?;
+    let image = DamagedImage::open(&arguments.image, arguments.map.as_deref(), options)?;
     let read = [Some(arguments.image.as_path()), arguments.map.as_deref()];
     let read: Vec<&Path> = read.into_iter().flatten().collect();
     let beside = arguments.directory.as_ref().or(arguments.output.as_ref());
+    let beside = beside.or(arguments.volume.as_ref());
     let named = arguments.manifest.clone().or_else(|| {
         let path = unless_stdout(beside.cloned())?;
         Some(beside_copies(&path))
     });
-    let destination = match arguments.directory {
-        Some(path) => Destination::Directory(open_directory(&path)?),
-        None => match unless_stdout(arguments.output) {
+    let destination = match (arguments.directory, arguments.volume) {
+        (Some(path), _) => Destination::Directory(open_directory(&path)?),
+        (None, Some(path)) => {
+            let bytes = image.length_bytes();
+            Destination::Volume(NewVolume::open(&path, arguments.volume_size, bytes)?)
+        }
+        (None, None) => match unless_stdout(arguments.output) {
             None if io::stdout().is_terminal() => {
                 return Err(Failure::usage("an archive cannot be written to a terminal")
                     .hint("name a file with -o FILE, or use a pipe"));
@@ -110,16 +117,6 @@ fn open_directory(path: &Path) -> Result<Directory, Failure> {
     Directory::open(path)
 }
 
-/// Shows the progress of a survey, and stops it after a signal.
-struct Bar<'a>(&'a Tally);
-
-impl SurveyProgress for Bar<'_> {
-    fn step(&self, _what: &'static str, done: u64, all: u64) -> ControlFlow<()> {
-        self.0.set(done, all);
-        if interrupt::check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
 impl Run for Salvage {
     fn reach(&self) -> Reach<'_> {
         match &self.destination {
@@ -127,6 +124,7 @@ impl Run for Salvage {
                 Reach::Beneath(directory.as_fd(), Rights::TreesAndDevices)
             }
             Destination::Archive(output) => output.as_ref().map_or(Reach::Nothing, Output::reach),
+            Destination::Volume(volume) => volume.reach(),
         }
     }
 
@@ -139,15 +137,8 @@ impl Run for Salvage {
         }
         let shown = image.shown();
         let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
-        let tally = console.begin(Work::survey());
         let options = SalvageOptions { log: volume.log.clone(), ..options };
-        let survey = Survey::survey(&*volume.device, &volume.superblock, options, &Bar(&tally));
-        console.end();
-        interrupt::check()?;
-        let survey = survey.map_err(|stopped| Failure::new(Exit::Failed, stopped.to_string()))?;
-        for note in survey.notes() {
-            console.note(format!("{shown}: {note}"));
-        }
+        let survey = survey(&volume, options, &shown, console)?;
         let manifest = Rc::new(RefCell::new(manifest));
         let sink = Rc::clone(&manifest);
         survey.report_to(move |report| {
@@ -162,6 +153,9 @@ impl Run for Salvage {
         let copied = match destination {
             Destination::Directory(root) => job.copy(&root, ignores_owner, console),
             Destination::Archive(output) => job.archive(output, console),
+            Destination::Volume(volume) => {
+                volume.fill(&survey, job.location.clone(), &tally, console)
+            }
         };
         if let Err(failure) = copied {
             if let Some(manifest) = manifest.borrow_mut().take() {

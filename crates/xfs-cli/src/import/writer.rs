@@ -144,6 +144,11 @@ impl<'a> ImageWriter<'a> {
         self.start_length = 0;
         let entered = self.entered(directory, false, &source);
         let level = self.check(b"", ImageLevel::enter(entered, Vec::new(), &source))?;
+        if level.is_some() {
+            source.set_copied();
+        }
+        // The source is not needed while its entries are written.
+        drop(source);
         self.fill(level)
     }
 
@@ -203,7 +208,11 @@ impl<'a> ImageWriter<'a> {
         let made = self.put_member(directory, name, &path, &source);
         let Some(entered) = self.check(&path, made)?.flatten() else { return Ok(None) };
         let level = ImageLevel::enter(entered, path.clone(), &source);
-        self.check(&path, level)
+        let level = self.check(&path, level)?;
+        if level.is_some() {
+            source.set_copied();
+        }
+        Ok(level)
     }
 
     /// Writes one file or directory. Returns the new directory, which the caller
@@ -413,7 +422,9 @@ impl<'a> ImageWriter<'a> {
         // A copy that was replaced since cannot be linked.
         let made = self.links.get(&source_file).filter(|node| node.metadata().nlink > 0);
         if has_links && let Some(node) = made {
-            return Ok(new_name.link(node)?);
+            new_name.link(node)?;
+            source.set_copied();
+            return Ok(());
         }
         let target;
         let device = DeviceNumber { major: facts.device.0, minor: facts.device.1 };
@@ -444,6 +455,7 @@ impl<'a> ImageWriter<'a> {
         }
         self.apply(staged.node(), path, &facts, source.attributes())?;
         let node = staged.publish()?;
+        source.set_copied();
         let late = self.late_changes(&facts);
         // In an archive, any file may get further names.
         match (late == SetAttributes::default(), has_links || self.crosses_kinds) {

@@ -42,7 +42,7 @@ pub(crate) fn open(
              looks damaged",
         ));
     }
-    let (image, damage) = Image::open_damaged(&arguments.image, options)?;
+    let (image, damage) = Image::open_for_check(&arguments.image, options)?;
     interrupt::arm()?;
     Ok(Box::new(Check { image, damage, arguments }))
 }

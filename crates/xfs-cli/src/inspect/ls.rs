@@ -1,5 +1,7 @@
 //! `ls`: lists directories.
 
+mod damaged;
+
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -35,6 +37,9 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     arguments.long |= arguments.numeric_uid_gid;
+    if arguments.damaged {
+        return damaged::open(arguments, options);
+    }
     let targets = ImagePaths::open(&arguments.addresses, options)?;
     Ok(Box::new(Ls { arguments, targets, clock: Clock::open() }))
 }

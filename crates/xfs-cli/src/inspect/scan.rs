@@ -1,5 +1,7 @@
 //! `scan`: writes the inventory of volumes, row by row.
 
+mod damaged;
+
 use std::env;
 use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use xfs_scan::{
 };
 
 use crate::cli::{GlobalOptions, ScanArguments, ScanFormat, ScanKey};
+use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
@@ -26,7 +29,7 @@ use crate::terminal::tally::{SummaryWhen, Tally, Work};
 use crate::text::time::Clock;
 
 struct Scan {
-    images: Vec<Image>,
+    images: Images,
     output: Option<Output>,
     facts: Option<Output>,
     format: Format,
@@ -35,14 +38,31 @@ struct Scan {
     began: i64,
 }
 
+/// The images, in the way in which they are read.
+enum Images {
+    Sound(Vec<Image>),
+    /// With `--damaged`.
+    Damaged(Vec<DamagedImage>),
+}
+
+impl Images {
+    fn open(arguments: &ScanArguments, options: &GlobalOptions) -> Result<Self, Failure> {
+        let images = arguments.images.iter();
+        if arguments.damaged {
+            let images = images.map(|path| DamagedImage::open(path, None, options));
+            return Ok(Self::Damaged(images.collect::<Result<_, _>>()?));
+        }
+        Ok(Self::Sound(images.map(|path| Image::open(path, options)).collect::<Result<_, _>>()?))
+    }
+}
+
 /// Opens the images, and the outputs for rows and facts.
 pub(crate) fn open(
     arguments: &ScanArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let mut scan_options = scan_options(arguments)?;
-    let images = arguments.images.iter().map(|path| Image::open(path, options));
-    let images = images.collect::<Result<Vec<_>, _>>()?;
+    let images = Images::open(arguments, options)?;
     let output = unless_stdout(arguments.output.clone());
     let format = match arguments.format {
         Some(format) => to_format(format),
@@ -142,24 +162,29 @@ impl Run for Scan {
                 .hint("--format ndjson prints rows as JSON"));
         }
         options.cancel = Some(interrupt::cancel());
-        let mut sources = Vec::new();
-        for image in &images {
-            let volume = image.volume(console)?;
-            let volume = volume.inner();
-            sources.push(ScanSource::new(Arc::clone(volume.cache()), volume.superblock()));
-        }
-        let tally = begin(&options, output.is_some(), console);
-        let counted = Arc::clone(&tally);
-        options.progress = Some(Arc::new(move |progress: xfs_scan::Progress| {
-            counted.set(progress.inodes_read, progress.inodes_total);
-        }));
         let outputs = Outputs { rows: output.as_ref(), facts: facts.as_ref() };
-        let report =
-            outputs.run(&sources, &options, RowFormat { format, began }, console.errors())?;
+        let row_format = RowFormat { format, began };
+        let report = match images {
+            Images::Sound(images) => {
+                let sources = sources(&images, console)?;
+                let tally = begin(&options, output.is_some(), console);
+                let counted = Arc::clone(&tally);
+                options.progress = Some(Arc::new(move |progress: xfs_scan::Progress| {
+                    counted.set(progress.inodes_read, progress.inodes_total);
+                }));
+                let report = outputs.run(&sources, &options, row_format, console.errors())?;
+                tally.set(report.inodes, report.inodes);
+                report
+            }
+            Images::Damaged(images) => {
+                let begun = outputs.begin(&options, row_format, console.errors())?;
+                let failed = |error| outputs.failure(error);
+                damaged::scan(images, options.fields, begun, &failed, console)?
+            }
+        };
         for output in output.into_iter().chain(facts) {
             output.commit()?;
         }
-        tally.set(report.inodes, report.inodes);
         conclude(&report, console)?;
         if report.findings > 0 {
             let message = format!(
@@ -172,6 +197,17 @@ impl Run for Scan {
         }
         Ok(())
     }
+}
+
+/// Reads the volumes of the images.
+fn sources(images: &[Image], console: &mut Console) -> Result<Vec<ScanSource>, Failure> {
+    let mut sources = Vec::new();
+    for image in images {
+        let volume = image.volume(console)?;
+        let volume = volume.inner();
+        sources.push(ScanSource::new(Arc::clone(volume.cache()), volume.superblock()));
+    }
+    Ok(sources)
 }
 
 /// The format of the rows, and the time that their header shows.
@@ -195,12 +231,23 @@ impl Outputs<'_> {
         &self,
         sources: &[ScanSource],
         options: &ScanOptions,
-        RowFormat { format, began }: RowFormat,
+        row_format: RowFormat,
         errors: ProgressStderr,
     ) -> Result<ScanReport, Failure> {
         if options.summary {
             return scan(sources, options, None).map_err(|error| self.failure(error));
         }
+        let output = self.begin(options, row_format, errors)?;
+        scan(sources, options, Some(output)).map_err(|error| self.failure(error))
+    }
+
+    /// Starts the output of rows.
+    fn begin(
+        &self,
+        options: &ScanOptions,
+        RowFormat { format, began }: RowFormat,
+        errors: ProgressStderr,
+    ) -> Result<xfs_scan::Output<'static>, Failure> {
         let rows: Box<dyn Write + Send> = match self.rows {
             None if format == Format::Ndjson => Box::new(EscapedOutput::for_json()),
             None => Box::new(EscapedOutput::open()),
@@ -212,7 +259,6 @@ impl Outputs<'_> {
         };
         xfs_scan::Output::begin(format, options.fields, Header { scan_time: began }, rows)
             .and_then(|output| output.facts_to(facts_format, facts))
-            .and_then(|output| scan(sources, options, Some(output)))
             .map_err(|error| self.failure(error))
     }
 

@@ -1,8 +1,8 @@
 //! The option `--damaged` of `cp` and `tar`: copies one file or tree of a damaged volume, as far as
 //! it can be read.
 //!
-//! Owns: the path in the damaged volume, and the messages about what is not whole. Does **not**
-//! own: destinations, which `cp` and `tar` have opened.
+//! Owns: the path in the damaged volume. Does **not** own: destinations, which `cp` and `tar` have
+//! opened, or the messages about what is not whole ([`Shortfalls`]).
 
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
@@ -10,12 +10,13 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use xfs_salvage::{FileReport, Node, Origin, Salvage as Survey, SalvageOptions, Status};
+use xfs_salvage::{Node, Salvage as Survey, SalvageOptions};
 
-use super::Bar;
-use super::source::SalvageSource;
-use super::volume::SalvageImage;
 use crate::cli::GlobalOptions;
+use crate::damaged::shortfalls::Shortfalls;
+use crate::damaged::source::SalvageSource;
+use crate::damaged::survey;
+use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
 use crate::export::host::{Directory, Fidelity, HostWriter};
 use crate::export::tar::writer::TarWriter;
@@ -31,9 +32,6 @@ use crate::terminal::names;
 use crate::terminal::standard_output::StandardOutput;
 use crate::terminal::tally::{Measure, Tally, Work};
 
-/// The most files that are named because they are not whole.
-const MOST_NAMED: usize = 1000;
-
 /// Where the copies go.
 pub(crate) enum DamagedDestination {
     /// Into a directory of the host, in this way.
@@ -43,7 +41,7 @@ pub(crate) enum DamagedDestination {
 }
 
 struct Damaged {
-    image: SalvageImage,
+    image: DamagedImage,
     path: Vec<u8>,
     destination: DamagedDestination,
 }
@@ -54,39 +52,9 @@ pub(crate) fn open(
     destination: DamagedDestination,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let image = SalvageImage::open(&address.image, None, options)?;
+    let image = DamagedImage::open(&address.image, None, options)?;
     interrupt::arm()?;
     Ok(Box::new(Damaged { image, path: address.path.clone(), destination }))
-}
-
-/// The files that are not whole, for the messages at the end.
-#[derive(Default)]
-struct Shortfalls {
-    named: Vec<Failure>,
-    more: u64,
-}
-
-impl Shortfalls {
-    fn take(&mut self, report: &FileReport) {
-        if report.status == Status::Complete && report.origin != Origin::Orphan {
-            return;
-        }
-        if self.named.len() >= MOST_NAMED {
-            self.more += 1;
-            return;
-        }
-        let path = [b"/", report.path.as_slice()].concat();
-        let reasons = report.reasons.join("; ");
-        let missing: u64 = report.missing.iter().map(|range| range.end - range.start).sum();
-        let mut message = format!("{}: {}", names::in_message(&path), report.status.word());
-        if missing > 0 {
-            message += &format!(", {missing} bytes are missing");
-        }
-        if !reasons.is_empty() {
-            message += &format!(" ({reasons})");
-        }
-        self.named.push(Failure::new(Exit::Corrupt, message));
-    }
 }
 
 impl Run for Damaged {
@@ -105,13 +73,7 @@ impl Run for Damaged {
         let Self { image, path, destination } = *self;
         let shown = image.shown();
         let volume = image.read(|note| console.note(format!("{shown}: {note}")))?;
-        let tally = console.begin(Work::survey());
-        let options = SalvageOptions::default();
-        let survey = Survey::survey(&*volume.device, &volume.superblock, options, &Bar(&tally));
-        console.end();
-        interrupt::check()?;
-        let survey = survey.map_err(|stopped| Failure::new(Exit::Failed, stopped.to_string()))?;
-        survey.notes().iter().for_each(|note| console.note(format!("{shown}: {note}")));
+        let survey = survey(&volume, SalvageOptions::default(), &shown, console)?;
         let node = find(&survey, &path).ok_or_else(|| {
             let subject = names::in_message(&path).into_owned();
             let message = "no such file or directory, as far as the volume can be read";
@@ -125,14 +87,7 @@ impl Run for Damaged {
         let tally = console.begin(Work::copy("copying", "copied", measure));
         let location = SourceLocation { image: shown.clone(), path };
         copy(node, destination, &location, &tally, console)?;
-        let Shortfalls { named, more } = shortfalls.take();
-        for failure in named {
-            console.report(&failure.about(&shown));
-        }
-        if more > 0 {
-            let message = format!("{more} more files are not whole");
-            console.report(&Failure::new(Exit::Corrupt, message).about(&shown));
-        }
+        shortfalls.take().print(&shown, console, |_| true);
         Ok(console.conclude()?)
     }
 }

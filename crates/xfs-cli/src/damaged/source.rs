@@ -14,18 +14,18 @@ use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::{NamedValue, Source, is_carried_over};
 
 /// A file or directory of a damaged volume.
-pub(super) struct SalvageSource<'a> {
+pub(crate) struct SalvageSource<'a> {
     node: Node<'a>,
 }
 
 impl<'a> SalvageSource<'a> {
-    pub(super) const fn new(node: Node<'a>) -> Self {
+    pub(crate) const fn new(node: Node<'a>) -> Self {
         Self { node }
     }
 }
 
 /// The entries of a directory of a damaged volume.
-pub(super) struct SalvageEntries<'a>(NodeEntries<'a>);
+pub(crate) struct SalvageEntries<'a>(NodeEntries<'a>);
 
 impl<'a> Iterator for SalvageEntries<'a> {
     type Item = Result<(Vec<u8>, SalvageSource<'a>), Failure>;

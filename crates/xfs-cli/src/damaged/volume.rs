@@ -1,4 +1,4 @@
-//! Opening a damaged volume: also without a superblock in its place, and with a map of ddrescue.
+//! Opening a damaged volume, also without a superblock in its place, and with a map of ddrescue.
 //!
 //! Owns: the device, the superblock that stands for the damaged one, and the replay of the log in
 //! memory. Does **not** own: the search for a superblock (`xfs-evidence`).
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ferroxfs::raw::format::superblock::{Superblock, Unsupported, VolumeAccess, seal};
 use ferroxfs::{OpenError, OpenOptions};
-use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice, WindowDevice, partitions};
+use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
 use xfs_evidence::{SuperblockEvidence, SuperblockSource, find_superblock};
 use xfs_format::IncompatFeatures;
 use xfs_salvage::{RescueMap, RescuedDevice};
@@ -17,8 +17,7 @@ use xfs_salvage::{RescueMap, RescuedDevice};
 use crate::cli::GlobalOptions;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{about_image, open_failure};
-use crate::output::check_not_stdout;
+use crate::image::{Image, about_image};
 use crate::terminal::names;
 
 /// The most memory for the blocks that a replay of the log changes.
@@ -27,7 +26,7 @@ const REPLAY_BYTES: u64 = 1 << 30;
 const MAP_BYTES: u64 = 1 << 30;
 
 /// An open image.
-pub(super) struct SalvageImage {
+pub(crate) struct DamagedImage {
     path: PathBuf,
     device: SharedDevice,
     log: Option<SharedDevice>,
@@ -35,35 +34,29 @@ pub(super) struct SalvageImage {
 }
 
 /// A volume that is ready to be surveyed.
-pub(super) struct SalvageVolume {
-    pub(super) device: SharedDevice,
-    pub(super) superblock: Superblock,
+pub(crate) struct DamagedVolume {
+    pub(crate) device: SharedDevice,
+    pub(crate) superblock: Superblock,
     /// The device that holds the log; `None` if the log is external and was not named.
-    pub(super) log: Option<SharedDevice>,
+    pub(crate) log: Option<SharedDevice>,
 }
 
-impl SalvageImage {
+impl DamagedImage {
     /// Opens the image and reads the map.
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &Path,
         map: Option<&Path>,
         options: &GlobalOptions,
     ) -> Result<Self, Failure> {
-        check_not_stdout(path)?;
         let map = map.map(read_map).transpose()?;
-        let (device, start) = open_volume(path, options)?;
+        let image = Image::open_for_salvage(path, options)?;
+        let (device, start) = (Arc::clone(image.device()), image.devices().start());
         if !device.holds_file_contents() {
             let message = "is a metadata image, which holds no file contents";
             return Err(about_image(Failure::new(Exit::Refused, message), path)
                 .hint("salvage the volume itself; ls, find and check read the metadata image"));
         }
-        let log = match &options.log_device {
-            Some(log) => {
-                check_not_stdout(log)?;
-                Some(open_raw(log, options)?)
-            }
-            None => None,
-        };
+        let log = image.devices().external_log().cloned();
         let device = match map {
             Some(map) => RescuedDevice::new(device, map, start),
             None => device,
@@ -72,13 +65,18 @@ impl SalvageImage {
         Ok(Self { path: path.to_owned(), device, log, replays })
     }
 
+    /// Returns the number of bytes from the start of the volume to the end of the device.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.device.length_bytes()
+    }
+
     /// Returns the name of the image for messages.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         names::in_message(self.path.as_os_str().as_encoded_bytes()).into_owned()
     }
 
     /// Finds the superblock and replays the log. Everything worth knowing goes to `note`.
-    pub(super) fn read(self, mut note: impl FnMut(String)) -> Result<SalvageVolume, Failure> {
+    pub(crate) fn read(self, mut note: impl FnMut(String)) -> Result<DamagedVolume, Failure> {
         let failure = |failure: Failure| about_image(failure, &self.path);
         let found = find_superblock(&*self.device)
             .map_err(|error| failure(Failure::new(Exit::Refused, error.to_string())))?
@@ -107,7 +105,7 @@ impl SalvageImage {
             }
         }
         let log = self.log_of(&found.superblock);
-        let as_it_is = SalvageVolume {
+        let as_it_is = DamagedVolume {
             log,
             device: Arc::clone(&self.device),
             superblock: found.superblock.clone(),
@@ -136,7 +134,7 @@ impl SalvageImage {
     }
 
     /// Replays the log in memory, over the superblock that was found.
-    fn replay(&self, found: &SuperblockEvidence) -> Result<SalvageVolume, OpenError> {
+    fn replay(&self, found: &SuperblockEvidence) -> Result<DamagedVolume, OpenError> {
         let overlay = OverlayDevice::new(Arc::clone(&self.device), REPLAY_BYTES);
         let needs_repair = found.superblock.has_incompat(IncompatFeatures::NEEDSREPAIR);
         if found.source != SuperblockSource::Primary || needs_repair {
@@ -152,7 +150,7 @@ impl SalvageImage {
         }
         let options = OpenOptions::new();
         let volume = options.with_devices(Arc::new(overlay), self.log.clone()).open()?;
-        Ok(SalvageVolume {
+        Ok(DamagedVolume {
             log: self.log_of(&found.superblock),
             device: Arc::clone(volume.cache().device()),
             superblock: volume.superblock().clone(),
@@ -173,42 +171,4 @@ fn read_map(path: &Path) -> Result<RescueMap, Failure> {
     }
     let text = fs::read_to_string(path).map_err(failed)?;
     RescueMap::parse(&text).map_err(|error| about_image(Failure::usage(error.to_string()), path))
-}
-
-fn open_raw(path: &Path, options: &GlobalOptions) -> Result<SharedDevice, Failure> {
-    let open = xfs_device::OpenOptions::read_only();
-    let open = if options.live { open.live() } else { open };
-    let opened = xfs_image::open_device(path, open);
-    let opened = opened.map_err(|error| open_failure(path, &OpenError::Device(error)))?;
-    Ok(opened.device)
-}
-
-/// Opens the bytes of the volume, and returns the byte of the image at which they start. If no
-/// volume is recognised, because its start is damaged, the options decide where it starts.
-fn open_volume(path: &Path, options: &GlobalOptions) -> Result<(SharedDevice, u64), Failure> {
-    let device = open_raw(path, options)?;
-    let window = |start: u64, length: u64| -> SharedDevice {
-        Arc::new(WindowDevice::new(Arc::clone(&device), start, length))
-    };
-    if let Some(start) = options.offset {
-        return Ok((window(start, u64::MAX), start));
-    }
-    if let Some(number) = options.partition {
-        let table = partitions(&*device).ok().flatten();
-        let partition = table.and_then(|table| {
-            table.partitions.into_iter().find(|partition| partition.number == number)
-        });
-        let partition = partition.ok_or_else(|| {
-            let failure = Failure::usage(format!("there is no partition {number}"));
-            about_image(failure.hint("give the start of the volume with --offset BYTES"), path)
-        })?;
-        return Ok((window(partition.start, partition.length_bytes), partition.start));
-    }
-    match xfs_device::find_filesystem(Arc::clone(&device), xfs_device::Selection::Auto) {
-        Ok(found) => Ok((found.device, found.start)),
-        Err(xfs_device::FindError::Several(table)) => {
-            Err(open_failure(path, &OpenError::Find(xfs_device::FindError::Several(table))))
-        }
-        Err(_) => Ok((device, 0)),
-    }
 }

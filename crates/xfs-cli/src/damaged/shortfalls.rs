@@ -1,0 +1,86 @@
+//! The files of a damaged volume that are not whole, for messages.
+//!
+//! Owns: the choice of the reports that are kept, and their wording. Does **not** own: the reports
+//! (`xfs-salvage`), or the manifest of `salvage`.
+
+use xfs_salvage::{FileReport, Origin, Status};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::terminal::console::Console;
+use crate::terminal::names;
+
+/// The most files that are named because they are not whole.
+const MOST_NAMED: usize = 1000;
+/// The most reports that are kept.
+const MOST_KEPT: usize = 1 << 20;
+
+/// The reports on files that are not whole.
+#[derive(Default)]
+pub(crate) struct Shortfalls {
+    reports: Vec<FileReport>,
+    more: u64,
+}
+
+impl Shortfalls {
+    /// Keeps the report if the file is not whole and in its place.
+    pub(crate) fn take(&mut self, report: &FileReport) {
+        if report.status == Status::Complete && report.origin != Origin::Orphan {
+            return;
+        }
+        if self.reports.len() >= MOST_KEPT {
+            self.more += 1;
+            return;
+        }
+        self.reports.push(report.clone());
+    }
+
+    /// Returns the reports that are kept.
+    pub(crate) fn reports(&self) -> &[FileReport] {
+        &self.reports
+    }
+
+    /// Returns the number of reports that were not kept, because there are too many.
+    pub(crate) fn more(&self) -> u64 {
+        self.more
+    }
+
+    /// Names the files that `concerns` accepts on standard error. The image is called `shown`.
+    pub(crate) fn print(
+        &self,
+        shown: &str,
+        console: &mut Console,
+        concerns: impl Fn(&FileReport) -> bool,
+    ) {
+        let mut more = self.more;
+        let mut named = 0;
+        for report in self.reports.iter().filter(|report| concerns(report)) {
+            if named == MOST_NAMED {
+                more += 1;
+                continue;
+            }
+            named += 1;
+            let path = [b"/", report.path.as_slice()].concat();
+            let failure = Failure::new(Exit::Corrupt, describe(report));
+            console.report(&failure.about(&names::in_message(&path)).about(shown));
+        }
+        if more > 0 {
+            let message = format!("{more} more files are not whole");
+            console.report(&Failure::new(Exit::Corrupt, message).about(shown));
+        }
+    }
+}
+
+/// Describes how much of a file is left, and why not all of it.
+pub(crate) fn describe(report: &FileReport) -> String {
+    let reasons = report.reasons.join("; ");
+    let missing: u64 = report.missing.iter().map(|range| range.end - range.start).sum();
+    let mut message = report.status.word().replace('_', " ");
+    if missing > 0 {
+        message += &format!(", {missing} bytes are missing");
+    }
+    if !reasons.is_empty() {
+        message += &format!(" ({reasons})");
+    }
+    message
+}

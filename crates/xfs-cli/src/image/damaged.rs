@@ -1,0 +1,91 @@
+//! Opening an image whose first superblock may be damaged: for `check`, `repair`, `metadump`,
+//! `salvage`, and commands with `--damaged`.
+//!
+//! Owns: the contents of the image that each command accepts where the volume starts. Does **not**
+//! own: the place of the volume and the search for a copy of its superblock
+//! ([`OpenOptions::open_unrecognised_devices`]).
+
+use std::path::Path;
+
+use ferroxfs::check::Finding;
+use ferroxfs::device::{DamagedStart, Devices};
+use ferroxfs::{OpenError, OpenOptions};
+use xfs_device::FindError;
+use xfs_evidence::{SuperblockSource, find_superblock};
+
+use super::{Image, hints, open_failure};
+use crate::cli::options::GlobalOptions;
+use crate::failure::Failure;
+
+impl Image {
+    /// Opens the image at `path` for `check`. If its first superblock is damaged, a copy says how
+    /// the volume is laid out, and the finding is that of the damage.
+    pub(crate) fn open_for_check(
+        path: &Path,
+        options: &GlobalOptions,
+    ) -> Result<(Self, Option<Finding>), Failure> {
+        let open = Self::with_global(OpenOptions::new(), path, options)?;
+        match open.open_damaged_devices(path) {
+            Ok((devices, finding)) => Ok((Self { path: path.to_owned(), devices }, finding)),
+            Err(error) => Err(hints::without_superblock(&error, path)),
+        }
+    }
+
+    /// Opens the image at `path` for `repair`: for reading, or exclusively for writing.
+    pub(crate) fn open_for_repair(
+        path: &Path,
+        options: &GlobalOptions,
+        writes: bool,
+    ) -> Result<Self, Failure> {
+        if options.live || options.no_recovery {
+            return Err(Failure::usage("--live and --no-recovery are for reading"));
+        }
+        let open = Self::with_global(OpenOptions::new().write(writes), path, options)?;
+        Ok(Self::open_unrecognised(&open, path, DamagedStart::Unrecognised)?.0)
+    }
+
+    /// Opens the image at `path` to copy its metadata as it is on disk. If no volume is recognised,
+    /// a copy of its superblock must be there.
+    pub(crate) fn open_for_dump(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        let open = OpenOptions::new().live(options.live).no_recovery(true);
+        let open = Self::with_global(open, path, options)?;
+        let start = DamagedStart::Unrecognised;
+        let (image, lack) = Self::open_unrecognised(&open, path, start)?;
+        let has_copy = || {
+            matches!(find_superblock(&**image.device()), Ok(Some(found))
+                if matches!(found.source, SuperblockSource::Copies { .. }))
+        };
+        match lack {
+            Some(error) if !has_copy() => Err(Self::failure_to_open(path, &error.into())),
+            _ => Ok(image),
+        }
+    }
+
+    /// Opens the image at `path` for `salvage`, whatever it contains where the volume starts.
+    pub(crate) fn open_for_salvage(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        let open = OpenOptions::new().live(options.live).no_recovery(options.no_recovery);
+        let open = Self::with_global(open, path, options)?;
+        Ok(Self::open_unrecognised(&open, path, DamagedStart::Overwritten)?.0)
+    }
+
+    /// Opens the image, and returns why no volume was recognised in it.
+    fn open_unrecognised(
+        open: &OpenOptions,
+        path: &Path,
+        start: DamagedStart,
+    ) -> Result<(Self, Option<FindError>), Failure> {
+        match open.open_unrecognised_devices(path, start) {
+            Ok((devices, lack)) => Ok((Self { path: path.to_owned(), devices }, lack)),
+            Err(error) => Err(Self::failure_to_open(path, &error)),
+        }
+    }
+
+    fn failure_to_open(path: &Path, error: &OpenError) -> Failure {
+        hints::at_address(open_failure(path, error), path)
+    }
+
+    /// Returns the open devices of the image.
+    pub(crate) fn devices(&self) -> &Devices {
+        &self.devices
+    }
+}
