@@ -50,7 +50,7 @@ pub use recovery::{
     Summary, end_clean_log, finish_intents, format_log, replay, replay_all,
 };
 pub use space::SpaceUse;
-pub use state::{LogState, find_head_and_tail};
+pub use state::{LogState, count_records_after_head, find_head_and_tail};
 pub use ticket::Ticket;
 pub use unit::RecordLayout;
 pub use vector::{RegionWriter, regions_of};

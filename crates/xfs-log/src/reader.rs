@@ -26,7 +26,7 @@ pub use transaction::{Items, Transaction};
 
 use std::collections::BTreeMap;
 
-use xfs_buffer::Result;
+use xfs_buffer::{Error, Result};
 use xfs_format::log_item::{HostOrder, LogItemCheck};
 use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags};
 use xfs_format::{Check, Corruption, Lsn, Structure, StructureAddress};
@@ -91,8 +91,8 @@ impl<'a> LogReader<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Io`](xfs_buffer::Error::Io) if the device fails, and
-    /// [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for damaged records and operations.
+    /// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] for damaged records and
+    /// operations.
     pub fn next_entry(&mut self) -> Result<Option<LogEntry>> {
         loop {
             let Some(record) = &mut self.record else {
@@ -136,24 +136,53 @@ impl<'a> LogReader<'a> {
         if self.left == 0 {
             return Ok(None);
         }
-        let place = StructureAddress::Log(self.block);
-        let (header, mut bytes) = self.log.read_record(self.block)?;
-        header.unpack(&mut bytes, place)?;
-        let order = HostOrder::of(header.byte_order).ok_or_else(|| {
-            corrupt(place, LogItemCheck::ByteOrder { order: header.byte_order }.into())
-        })?;
+        let (header, record) = Record::read(self.log, self.block)?;
         self.block = self.log.advance(self.block, header.total_blocks());
         self.left = self.left.saturating_sub(header.total_blocks());
-        let at = header.header_blocks() as usize * xfs_format::BASIC_BLOCK_BYTES as usize;
-        let end = at + header.length as usize;
-        let operations_left = header.operations;
-        let source = RecordOrigin { lsn: header.lsn, order, place };
-        self.record = Some(Record { source, bytes, at, end, operations_left });
+        self.record = Some(record);
         Ok(Some(header))
     }
 }
 
+/// Returns the numbers of the checkpoints that the record at `block` completes, in the order of
+/// their COMMITs. The list ends at the first operation that is damaged.
+///
+/// # Errors
+///
+/// Returns [`Error::Io`] if the device fails.
+pub(crate) fn commits_of(log: &LogDevice, block: u32) -> Result<Vec<u32>> {
+    let mut commits = Vec::new();
+    let mut collect = || -> Result<()> {
+        let (_, mut record) = Record::read(log, block)?;
+        while let Some((operation, _)) = record.next_operation()? {
+            if operation.flags.contains(OperationFlags::COMMIT) {
+                commits.push(operation.transaction);
+            }
+        }
+        Ok(())
+    };
+    match collect() {
+        Ok(()) | Err(Error::Corrupt(_)) => Ok(commits),
+        Err(error) => Err(error),
+    }
+}
+
 impl Record {
+    /// Reads and checks the record at `block`.
+    fn read(log: &LogDevice, block: u32) -> Result<(LogRecordHeader, Self)> {
+        let place = StructureAddress::Log(block);
+        let (header, mut bytes) = log.read_record(block)?;
+        header.unpack(&mut bytes, place)?;
+        let order = HostOrder::of(header.byte_order).ok_or_else(|| {
+            corrupt(place, LogItemCheck::ByteOrder { order: header.byte_order }.into())
+        })?;
+        let at = header.header_blocks() as usize * xfs_format::BASIC_BLOCK_BYTES as usize;
+        let end = at + header.length as usize;
+        let operations_left = header.operations;
+        let source = RecordOrigin { lsn: header.lsn, order, place };
+        Ok((header, Self { source, bytes, at, end, operations_left }))
+    }
+
     fn next_operation(&mut self) -> Result<Option<(LogOperation, &[u8])>> {
         if self.operations_left == 0 || self.at >= self.end {
             return Ok(None);

@@ -35,9 +35,13 @@
 //! | header with impossible version, length or size | damage | damage |
 //! | checksum holds; wrong LSN, tail or UUID | damage | damage |
 //!
+//! Whole records may follow a torn record. They are damage if they [prove](beyond) that the record
+//! at the head was durable once.
+//!
 //! The kernel refuses fewer of these. It replays records with a wrong LSN or tail, and cuts the log
 //! off at a wrong length.
 
+mod beyond;
 mod blank;
 
 use xfs_buffer::{Error, Result};
@@ -64,8 +68,8 @@ pub struct LogState {
     /// The size in bytes of the in-core log buffers of the writer that wrote the record at the
     /// tail.
     pub buffer_bytes: u32,
-    /// If the last records turned out to be torn: the block number after the torn records, where
-    /// the cycle numbers alone put the head. Otherwise `None`.
+    /// If the last records turned out to be torn, or whole records lie after the head: the block
+    /// number after those records. Otherwise `None`.
     pub torn: Option<u32>,
     /// Whether the log was never written: it is all zeros, except perhaps for a torn first record.
     /// The first writer of such a log begins it as mkfs does, with an unmount record. `head` lies
@@ -111,6 +115,29 @@ pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
     if let Some(state) = blank::find(log)? {
         return Ok(state);
     }
+    let mut state = find_by_cycles(log)?;
+    let beyond = beyond::find(log, &state)?;
+    state.torn = state.torn.or(beyond.map(|records| records.end));
+    Ok(state)
+}
+
+/// Returns the number of whole records after the head. Recovery does not replay them. After a power
+/// failure they are records that were in flight together with a torn or missing one; a damaged log
+/// can look the same, and then they may hold changes that were synced.
+///
+/// # Errors
+///
+/// Returns [`Error::Corrupt`] if the records prove that the log is damaged, and [`Error::Io`] if
+/// the device fails.
+pub fn count_records_after_head(log: &LogDevice, state: &LogState) -> Result<u32> {
+    if state.is_blank {
+        return Ok(0);
+    }
+    Ok(beyond::find(log, state)?.map_or(0, |records| records.count))
+}
+
+/// Finds head and tail without looking for records after the head.
+fn find_by_cycles(log: &LogDevice) -> Result<LogState> {
     let end = head::find(log)?;
     let block = find_header_before(log, end)?
         .ok_or_else(|| corrupt(end, LogRecordCheck::NoRecord { blocks: log.length_blocks() }))?;

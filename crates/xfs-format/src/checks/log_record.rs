@@ -39,6 +39,8 @@ pub enum LogRecordCheck {
         "the record before the head has {recorded} blocks, but {present} blocks have its cycle"
     )]
     TooShort { recorded: u32, present: u32 },
+    #[error("cannot be read, but the record at {later} proves that it was durable")]
+    Lost { later: Lsn },
     #[error("there is nothing between the tail at {tail} and the head at {head}")]
     Order { head: Lsn, tail: Lsn },
 }

@@ -14,7 +14,7 @@ use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::log_record::LogRecordCheck;
 use xfs_format::{Check, DiskAddr, Lsn};
 
-use super::{LogState, find_head_and_tail};
+use super::{LogState, count_records_after_head, find_head_and_tail};
 use crate::device::{LogDevice, LogGeometry};
 use crate::testing::LogImage;
 
@@ -164,6 +164,119 @@ fn torn_record_becomes_the_head() {
         assert_eq!(found.last_record, records[torn - 1]);
         assert_eq!(found.tail.block(), records[0]);
     }
+}
+
+/// Returns a log whose records each hold one whole transaction of these numbers, and the block
+/// numbers of the records.
+fn committed(numbers: impl IntoIterator<Item = u32>) -> (LogImage, Vec<u32>) {
+    let mut log = LogImage::fresh(BLOCKS);
+    log.fill(2, 30);
+    log.tail = log.head;
+    let blocks = numbers.into_iter().map(|id| log.append_transaction(id, &[]).block()).collect();
+    (log, blocks)
+}
+
+/// Returns numbers as the kernel draws them: no two are close to each other.
+fn numbers_of_kernel(count: u32) -> impl Iterator<Item = u32> {
+    (0..count).map(|index| index.wrapping_mul(0x9e37_79b9))
+}
+
+#[test]
+fn records_after_zeroed_blocks_are_counted_and_the_log_is_called_torn() {
+    for damaged in [4, 9] {
+        let (mut log, records) = dirty(BLOCKS, 12);
+        let end = log.head.block();
+        assert_eq!(count_records_after_head(&log.device(), &state(&log)).unwrap(), 0);
+        for block in 5..9 {
+            log.block_mut(records[damaged] + block).fill(0);
+        }
+        let found = state(&log);
+        let after = 11 - u32::try_from(damaged).unwrap();
+        assert_eq!((found.head.block(), found.torn), (records[damaged], Some(end)));
+        assert_eq!(count_records_after_head(&log.device(), &found).unwrap(), after);
+    }
+}
+
+#[test]
+fn hole_before_a_record_whose_tail_is_past_it_is_refused() {
+    let mut log = LogImage::fresh(BLOCKS);
+    let records: Vec<u32> = (0..6).map(|_| log.append(20)).collect();
+    log.tail = Lsn::new(1, records[4]);
+    log.append(20);
+    log.block_mut(records[2] + 5).fill(0);
+    assert!(is_of_record(&check(&log), "proves that it was durable"));
+}
+
+/// Checks a checkpoint of many records without its COMMIT: each of them may be lost, wherever it
+/// is, because the writer flushes only before the COMMIT.
+#[test]
+fn records_of_one_large_checkpoint_prove_nothing_about_a_hole() {
+    let (mut log, records) = dirty(BLOCKS, 60);
+    let end = log.head.block();
+    for block in 0..21 {
+        log.make_stale(records[2] + block);
+    }
+    let found = state(&log);
+    assert_eq!((found.head.block(), found.torn), (records[2], Some(end)));
+    assert_eq!(count_records_after_head(&log.device(), &found).unwrap(), 57);
+}
+
+#[test]
+fn hole_before_a_commit_of_ferroxfs_is_refused() {
+    for damaged in [0, 3, 6] {
+        let (mut log, records) = committed(40..48);
+        log.block_mut(records[damaged] + 1).fill(0);
+        assert!(is_of_record(&check(&log), "proves that it was durable"), "record {damaged}");
+        let (mut log, records) = committed(40..48);
+        log.block_mut(records[damaged] + 1)[77] ^= 1;
+        assert!(is_of_record(&check(&log), "proves that it was durable"), "record {damaged}");
+    }
+    // After the last record none is left to prove anything.
+    let (mut log, records) = committed(40..48);
+    log.block_mut(records[7] + 1).fill(0);
+    assert_eq!(state(&log).head.block(), records[7]);
+}
+
+#[test]
+fn commits_of_the_kernel_that_may_be_in_flight_prove_nothing_about_a_hole() {
+    for count in 2..=9 {
+        let (mut log, records) = committed(numbers_of_kernel(count));
+        log.make_stale(records[0]);
+        assert_eq!(count_records_after_head(&log.device(), &state(&log)).unwrap(), count - 1);
+    }
+}
+
+#[test]
+fn commits_of_the_kernel_after_a_hole_that_are_too_many_to_be_in_flight_are_refused() {
+    let (mut log, records) = committed(numbers_of_kernel(10));
+    log.make_stale(records[0]);
+    assert!(is_of_record(&check(&log), "proves that it was durable"));
+}
+
+#[test]
+fn unmount_record_after_a_hole_is_refused() {
+    let (mut log, records) = dirty(BLOCKS, 5);
+    log.append_unmount();
+    log.make_stale(records[3] + 2);
+    assert!(is_of_record(&check(&log), "proves that it was durable"));
+}
+
+#[test]
+fn hole_longer_than_all_that_is_in_flight_is_refused() {
+    const HOLE: u32 = 5000;
+    let mut log = LogImage::fresh(4 * BLOCKS);
+    let mut records = vec![log.append(20)];
+    log.tail = Lsn::new(1, records[0]);
+    while records.len() < 1200 {
+        records.push(log.append(20));
+    }
+    log.tail = Lsn::new(1, records[1100]);
+    log.append(20);
+    // The search for the head looks at the block in the middle of the log first.
+    for block in 0..HOLE {
+        log.block_mut(2 * BLOCKS - 1000 + block).fill(0);
+    }
+    assert!(is_of_record(&check(&log), "proves that it was durable"));
 }
 
 #[test]
