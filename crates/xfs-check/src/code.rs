@@ -330,6 +330,7 @@ codes! {
     ParentExtra = "parent.extra", ParentPointers, Unsafe, "a parent pointer has no name";
     SpaceLeaked = "space.leaked", Space, Unsafe, "blocks have no owner";
     SpaceCrosslinked = "space.crosslinked", Space, Loss, "blocks have more owners than are counted";
+    LogCut = "log.cut", Log, Note, "whole records follow the end of the log and are not replayed";
     LogReplayed = "log.replayed", Log, Note, "the log was dirty and has been replayed in memory";
     LogUnreadable = "log.unreadable", Log, Unsafe, "the log cannot be read or replayed";
 }

@@ -18,7 +18,7 @@ use ferroxfs::admin::RecoverySummary;
 use ferroxfs::admin::{Staleness, Uuid, UuidChange};
 use ferroxfs::device::Devices;
 use ferroxfs::raw::format::superblock::Unsupported;
-use ferroxfs::raw::log::{LogDevice, LogState};
+use ferroxfs::raw::log::LogDevice;
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
 use xfs_device::SharedDevice;
 
@@ -225,14 +225,13 @@ impl Image {
 
     /// Reads the volume, and prints a note on standard error if the output may be stale.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<ImageVolume, Failure> {
+        // A recovery that opening needs may clear the torn records, so they are named first.
+        self.note_torn_log(console);
         let step = console.step("opening the volume");
         let volume = self.read()?;
         drop(step);
         for finding in volume.volume.findings() {
             console.report(&self.failure(Failure::new(exit_of(finding), finding.to_string())));
-        }
-        if let Some(state) = volume.volume.log_state() {
-            self.note_torn_log(state, console);
         }
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match volume.volume.staleness() {
@@ -248,9 +247,13 @@ impl Image {
         Ok(volume)
     }
 
-    /// Prints a note if the log ends in torn records. Their contents were never durable, and no
-    /// recovery replays them.
-    pub(crate) fn note_torn_log(&self, state: &LogState, console: &mut Console) {
+    /// Prints a note if the log ends in torn records, or if whole records follow its end. No
+    /// recovery replays them. After a power failure none of them was synced. A log that is damaged
+    /// can look the same, and then they may have been.
+    pub(crate) fn note_torn_log(&self, console: &mut Console) {
+        let Ok(Some(Ok(state))) = self.describe().map(|description| description.log) else {
+            return;
+        };
         let Some(end) = state.torn else { return };
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         let head = state.head.block();

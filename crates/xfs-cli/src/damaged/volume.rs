@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferroxfs::raw::format::superblock::{Superblock, Unsupported, VolumeAccess, seal};
+use ferroxfs::raw::log::{LogDevice, find_head_and_tail};
 use ferroxfs::{OpenError, OpenOptions};
 use xfs_device::{BlockDevice, Durability, OverlayDevice, SharedDevice};
 use xfs_evidence::{SuperblockEvidence, SuperblockSource, find_superblock};
@@ -114,6 +115,9 @@ impl DamagedImage {
             note("the log was not replayed: files may be older than the last changes".to_owned());
             return Ok(as_it_is);
         }
+        if let Some(text) = self.describe_torn_log(&found.superblock) {
+            note(text);
+        }
         match self.replay(&found) {
             Ok(volume) => Ok(volume),
             Err(error) => {
@@ -131,6 +135,18 @@ impl DamagedImage {
             true => self.log.clone(),
             false => Some(Arc::clone(&self.device)),
         }
+    }
+
+    /// Returns a note if the log ends in records that are not replayed.
+    fn describe_torn_log(&self, superblock: &Superblock) -> Option<String> {
+        let log = LogDevice::new(self.log_of(superblock)?, superblock).ok()?;
+        // The replay reports a log that cannot be read.
+        let state = find_head_and_tail(&log).ok()?;
+        let (head, end) = (state.head.block(), state.torn?);
+        Some(format!(
+            "the log is torn at block {head}, as after a power failure; the records from there up to \
+             block {end} are not replayed"
+        ))
     }
 
     /// Replays the log in memory, over the superblock that was found.

@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 
 use ferroxfs::check::{CheckError, CheckOptions, Code, Finding, Place, Progress, Report, Severity};
+use ferroxfs::raw::log::{LogState, count_records_after_head};
 use serde_json::Value;
 
 use crate::cli::{CheckArguments, GlobalOptions};
@@ -62,17 +63,14 @@ impl Progress for Bar<'_> {
 
 impl Run for Check {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let was_dirty = matches!(self.image.describe()?.log, Some(Ok(state)) if !state.clean);
+        let log = self.notes_of_log()?;
+        self.image.note_torn_log(console);
         let volume = self.image.read_for_check()?;
         let tally = console.begin(Work::check());
         let mut report = self.check(&volume, &tally)?;
         console.end();
         interrupt::check()?;
-        if was_dirty {
-            let place = Place::default();
-            let found = "the log was dirty and has been replayed in memory";
-            report.findings.push(Finding::new(Code::LogReplayed, place, found));
-        }
+        report.findings.extend(log);
         let exit = exit_of(&report);
         let shows_all = self.arguments.all;
         if self.arguments.json.json {
@@ -94,6 +92,35 @@ impl Run for Check {
 }
 
 impl Check {
+    /// Returns the notes about the log: that it was dirty, and that whole records follow its end.
+    fn notes_of_log(&self) -> Result<Vec<Finding>, Failure> {
+        let Some(Ok(state)) = self.image.describe()?.log else { return Ok(Vec::new()) };
+        let mut notes = Vec::from_iter(self.cut_log(&state)?);
+        if !state.clean {
+            let found = "the log was dirty and has been replayed in memory";
+            notes.push(Finding::new(Code::LogReplayed, Place::default(), found));
+        }
+        Ok(notes)
+    }
+
+    /// Returns the note about whole records after the end of the log, or `None` if there are none.
+    /// It is no damage: a power failure leaves such records too.
+    fn cut_log(&self, state: &LogState) -> Result<Option<Finding>, Failure> {
+        let records = count_records_after_head(&self.image.log()?, state);
+        let records = records.map_err(|error| self.image.failure(error))?;
+        let found = format!(
+            "the log ends at block {}, and {} after it not replayed: records in flight at a power \
+             failure, or changes that were synced before the log was damaged",
+            state.head.block(),
+            if records == 1 {
+                "1 whole record is".to_owned()
+            } else {
+                format!("{records} whole records are")
+            },
+        );
+        Ok((records > 0).then(|| Finding::new(Code::LogCut, Place::default(), found)))
+    }
+
     fn check(&self, volume: &ImageVolume, tally: &Tally) -> Result<Report, Failure> {
         let options = CheckOptions::default().threads(self.arguments.threads);
         let options = self

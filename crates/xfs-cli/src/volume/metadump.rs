@@ -80,6 +80,7 @@ impl Run for Metadump {
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { image, arguments, output } = *self;
+        image.note_torn_log(console);
         let tally = console.begin(Work::dump());
         let options = options(&arguments);
         let report = match &output {

@@ -29,9 +29,7 @@ pub(crate) fn open(
 
 impl Run for Recover {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        if let Some(Ok(state)) = self.image.describe()?.log {
-            self.image.note_torn_log(&state, console);
-        }
+        self.image.note_torn_log(console);
         let step = console.step("replaying the log");
         let summary = self.image.recover()?;
         drop(step);

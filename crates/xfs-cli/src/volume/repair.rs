@@ -136,6 +136,9 @@ impl Run for Repair {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { image, mode, spill, is_json } = *self;
         let job = Job { image: &image, is_json };
+        if matches!(mode, Mode::Plan { .. } | Mode::Apply(_)) {
+            image.note_torn_log(console);
+        }
         match mode {
             Mode::Plan { output, allow_loss } => {
                 let rehearsal = job.rehearse(spill, allow_loss, console)?;
