@@ -37,12 +37,8 @@ impl<'a> Volume<'a> {
     /// Returns the groups that begin before the end of the device. If the device is too short, the
     /// superblock has more groups.
     pub(crate) fn groups(&self) -> impl Iterator<Item = AgNumber> + use<> {
-        let geometry = self.geometry();
-        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
-        let on_device = self.device.length_bytes().div_ceil(group_bytes);
-        let count = on_device.min(geometry.ag_count.into());
-        (0..u32::try_from(count).expect("there are at most as many as the geometry has"))
-            .map(AgNumber)
+        let count = self.geometry().count_groups_on_device(self.device.length_bytes());
+        (0..count).map(AgNumber)
     }
 
     pub(crate) fn context(&self) -> VerifyContext<'a> {

@@ -164,6 +164,16 @@ impl Geometry {
         (0..self.ag_count).map(AgNumber)
     }
 
+    /// Returns the number of allocation groups that begin before the end of a device of this length.
+    /// A device that is too short has fewer groups than the superblock states, and a damaged
+    /// superblock can state far more groups than the device has.
+    #[must_use]
+    pub fn count_groups_on_device(&self, device_bytes: u64) -> u32 {
+        let group_bytes = u64::from(self.ag_blocks) << self.block_log;
+        let on_device = device_bytes.div_ceil(group_bytes);
+        u32::try_from(on_device).map_or(self.ag_count, |count| count.min(self.ag_count))
+    }
+
     /// Returns whether this block of this group exists.
     #[must_use]
     pub const fn contains_ag_block(&self, group: AgNumber, block: AgBlock) -> bool {

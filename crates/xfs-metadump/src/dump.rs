@@ -204,7 +204,8 @@ impl Dump<'_> {
             self.note(Spot { byte: Some(0), inode: None }, reason.clone());
         }
         let geometry = &self.superblock.geometry;
-        let (on_device, all) = (self.groups_on_device(), geometry.ag_count);
+        let on_device = geometry.count_groups_on_device(self.device.length_bytes());
+        let all = geometry.ag_count;
         if on_device < all {
             let reason =
                 format!("groups {on_device} to {} lie past the end of the device", all - 1);
@@ -214,15 +215,6 @@ impl Dump<'_> {
             self.dump_group(group)?;
         }
         log.dump(self)
-    }
-
-    /// Returns the number of groups that begin before the end of the device. A damaged superblock
-    /// can state far more.
-    fn groups_on_device(&self) -> u32 {
-        let geometry = &self.superblock.geometry;
-        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
-        let on_device = self.device.length_bytes().div_ceil(group_bytes);
-        u32::try_from(on_device).map_or(geometry.ag_count, |count| count.min(geometry.ag_count))
     }
 
     /// Returns what is removed from blocks.

@@ -213,13 +213,9 @@ pub(crate) struct Survey<'a, 'p> {
     pub(crate) progress: &'p dyn SurveyProgress,
 }
 
-/// Returns the number of groups that begin before the end of the device. A damaged superblock can
-/// state far more.
+/// Returns the number of groups that begin before the end of the device.
 fn groups_on_device(evidence: &Evidence<'_>) -> u32 {
-    let geometry = evidence.geometry();
-    let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
-    let on_device = evidence.device().length_bytes().div_ceil(group_bytes);
-    u32::try_from(on_device).map_or(geometry.ag_count, |count| count.min(geometry.ag_count))
+    evidence.geometry().count_groups_on_device(evidence.device().length_bytes())
 }
 
 /// Passes the progress of a sweep on.

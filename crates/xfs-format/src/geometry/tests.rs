@@ -25,6 +25,15 @@ fn geometry() -> Geometry {
     }
 }
 
+#[test]
+fn groups_on_a_device_are_those_that_begin_on_it() {
+    let geometry = geometry();
+    let group_bytes = 100 * 4096;
+    for (bytes, count) in [(0, 0), (1, 1), (group_bytes, 1), (group_bytes + 1, 2), (u64::MAX, 3)] {
+        assert_eq!(geometry.count_groups_on_device(bytes), count, "{bytes} bytes");
+    }
+}
+
 /// Checks I1 of `geometry` for group numbers that do not exist: such groups have length 0, and no
 /// method overflows.
 #[test]
