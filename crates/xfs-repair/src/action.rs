@@ -5,6 +5,11 @@ use std::ops::Range;
 use xfs_check::{Code, Place};
 use xfs_format::InodeNumber;
 
+/// Returns a count with its noun, such as `1 name` or `3 names`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// One change of a plan: an object that a rule rewrites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

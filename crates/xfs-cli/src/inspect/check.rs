@@ -18,6 +18,7 @@ use crate::json::{self, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::names::{self, NameStyle};
+use crate::terminal::plural::counted;
 use crate::terminal::tally::{Tally, Work};
 
 /// The name and version of the JSON output, printed under the key `schema`.
@@ -108,15 +109,12 @@ impl Check {
     fn cut_log(&self, state: &LogState) -> Result<Option<Finding>, Failure> {
         let records = count_records_after_head(&self.image.log()?, state);
         let records = records.map_err(|error| self.image.failure(error))?;
+        let verb = if records == 1 { "is" } else { "are" };
         let found = format!(
-            "the log ends at block {}, and {} after it not replayed: records in flight at a power \
-             failure, or changes that were synced before the log was damaged",
+            "the log ends at block {}, and {} after it {verb} not replayed: records in flight at a \
+             power failure, or changes that were synced before the log was damaged",
             state.head.block(),
-            if records == 1 {
-                "1 whole record is".to_owned()
-            } else {
-                format!("{records} whole records are")
-            },
+            counted(records.into(), "whole record"),
         );
         Ok((records > 0).then(|| Finding::new(Code::LogCut, Place::default(), found)))
     }
@@ -278,10 +276,10 @@ impl Text<'_> {
         };
         writeln!(
             out,
-            "{shown}: {verdict}: {} groups, {} inodes, {} directories, {:.2} s",
-            coverage.groups,
-            coverage.inodes,
-            coverage.directories,
+            "{shown}: {verdict}: {}, {}, {}, {:.2} s",
+            counted(coverage.groups.into(), "group"),
+            counted(coverage.inodes, "inode"),
+            counted(coverage.directories, "directory"),
             report.elapsed.as_secs_f64()
         )
     }
@@ -308,12 +306,16 @@ impl Text<'_> {
     }
 
     fn finding(&self, out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
-        write!(out, "{}", finding.place)?;
-        if let Some(path) = &finding.path {
-            out.write_all(b", ")?;
-            out.write_all(&self.style.show(path))?;
+        // A finding about the whole volume has no place.
+        let place = finding.place.to_string();
+        let path = finding.path.as_ref().map(|path| self.style.show(path).into_owned());
+        let parts = [Some(place.into_bytes()), path];
+        let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        if !parts.is_empty() {
+            out.write_all(&parts.join(&b", "[..]))?;
+            out.write_all(b": ")?;
         }
-        write!(out, ": {}", finding.found)?;
+        write!(out, "{}", finding.found)?;
         if !finding.expected.is_empty() {
             write!(out, ", expected {}", finding.expected)?;
         }
@@ -338,8 +340,8 @@ impl Text<'_> {
             Some(format!("{} {}", same.len(), first.code))
         });
         let codes: Vec<String> = codes.collect();
-        let noun = if cause.consequences == 1 { "consequence" } else { "consequences" };
-        writeln!(out, "    and {} {noun}: {}", cause.consequences, codes.join(", "))?;
+        let consequences = counted(cause.consequences, "consequence");
+        writeln!(out, "    and {consequences}: {}", codes.join(", "))?;
         for finding in own.iter().filter(|_| self.shows_all) {
             write!(out, "    {}: ", finding.code)?;
             self.finding(out, finding)?;

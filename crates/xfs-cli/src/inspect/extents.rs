@@ -14,6 +14,7 @@ use crate::image::{ImagePath, ImagePaths};
 use crate::json::{self, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
+use crate::terminal::plural::counted;
 
 struct Extents {
     arguments: ExtentsArguments,
@@ -107,8 +108,8 @@ impl Map<'_> {
         out.write_all(b"Filesystem type is: 58465342\nFile size of ")?;
         out.write_all(&shown)?;
         let blocks = self.size.div_ceil(block);
-        let plural = if blocks == 1 { "" } else { "s" };
-        writeln!(out, " is {} ({blocks} block{plural} of {block} bytes)", self.size)?;
+        let blocks = counted(blocks, "block");
+        writeln!(out, " is {} ({blocks} of {block} bytes)", self.size)?;
         if !self.extents.is_empty() {
             writeln!(
                 out,
@@ -139,7 +140,7 @@ impl Map<'_> {
             next = Some((logical.saturating_add(length), physical.saturating_add(length)));
         }
         out.write_all(&shown)?;
-        writeln!(out, ": {pieces} extent{} found", if pieces == 1 { "" } else { "s" })
+        writeln!(out, ": {} found", counted(pieces, "extent"))
     }
 
     fn flags(&self, extent: &FileExtent, is_last: bool) -> String {

@@ -24,6 +24,7 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::escaping::EscapedOutput;
+use crate::terminal::plural;
 use crate::terminal::progress::ProgressStderr;
 use crate::terminal::tally::{SummaryWhen, Tally, Work};
 use crate::text::time::Clock;
@@ -188,9 +189,8 @@ impl Run for Scan {
         conclude(&report, console)?;
         if report.findings > 0 {
             let message = format!(
-                "{} finding{}: unreadable data is missing from the rows",
-                report.findings,
-                if report.findings == 1 { "" } else { "s" }
+                "{}: unreadable data is missing from the rows",
+                plural::counted(report.findings, "finding")
             );
             let exit = if report.corruptions > 0 { Exit::Corrupt } else { Exit::Failed };
             console.report(&Failure::new(exit, message));

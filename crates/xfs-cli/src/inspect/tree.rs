@@ -17,6 +17,7 @@ use crate::run::Run;
 use crate::terminal::colour;
 use crate::terminal::console::Console;
 use crate::terminal::names::NameStyle;
+use crate::terminal::plural::counted;
 use crate::terminal::tally::{Measure, Tally, Work};
 
 struct Tree {
@@ -156,9 +157,9 @@ impl Drawing<'_> {
             let (directories, files) = (self.directories, self.files);
             writeln!(
                 console.out(),
-                "\n{directories} director{}, {files} file{}",
-                if directories == 1 { "y" } else { "ies" },
-                if files == 1 { "" } else { "s" }
+                "\n{}, {}",
+                counted(directories, "directory"),
+                counted(files, "file")
             )?;
         }
         Ok(())

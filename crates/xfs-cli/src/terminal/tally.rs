@@ -16,6 +16,7 @@ use ferroxfs::Volume;
 use xfs_sync::{AtomicU64, Ordering, Slot};
 
 use crate::json::Object;
+use crate::terminal::plural::noun_for;
 use crate::text::size;
 
 /// The weight of a file in bytes: creating a file takes about as long as copying this many bytes.
@@ -342,14 +343,13 @@ impl Work {
                 let bytes = size::brief(counts.bytes);
                 match (counts.files, counts.directories) {
                     (0, directories @ 1..) => {
-                        let ending = if directories == 1 { "y" } else { "ies" };
-                        format!("{} director{ending}, {bytes}", grouped(directories))
+                        format!("{}, {bytes}", counted(directories, "directory"))
                     }
-                    (files, _) => format!("{}, {bytes}", plural(files, "file")),
+                    (files, _) => format!("{}, {bytes}", counted(files, "file")),
                 }
             }
-            Subject::Files => plural(names, "file"),
-            Subject::Inodes => plural(names, "inode"),
+            Subject::Files => counted(names, "file"),
+            Subject::Inodes => counted(names, "inode"),
             Subject::Bytes => size::brief(counts.bytes),
             Subject::Step => String::new(),
         }
@@ -417,8 +417,9 @@ fn grouped(number: u64) -> String {
     text
 }
 
-fn plural(count: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+/// Returns a count in groups of three digits, with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {}", grouped(count), noun_for(count, noun))
 }
 
 /// Formats a duration in at most two units.

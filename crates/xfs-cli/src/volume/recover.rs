@@ -12,6 +12,7 @@ use crate::inspect::structures::{Fields, Value, fields_to_json};
 use crate::json;
 use crate::run::Run;
 use crate::terminal::console::Console;
+use crate::terminal::plural::counted;
 
 struct Recover {
     image: Image,
@@ -70,11 +71,6 @@ impl Run for Recover {
         }
         Ok(())
     }
-}
-
-/// Returns a count with its noun, in the plural unless the count is 1.
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn fields(summary: RecoverySummary) -> Fields {

@@ -13,7 +13,7 @@ use xfs_format::{FileBlock, FsBlock, InodeNumber, acl};
 
 use super::names::Names;
 use super::pieces::{self, ForkPlace, Piece};
-use crate::action::Action;
+use crate::action::{Action, counted};
 use crate::build::attributes::{AttributeForm, AttributeOwner, NewAttribute, build};
 use crate::error::RepairError;
 use crate::fork::ForkContents;
@@ -181,7 +181,7 @@ fn write(
     }
     let place = Place::of_inode(inode, patient.geometry());
     let codes = names.damage.codes_of(inode);
-    let keeps = format!("{count} attributes and {pointers} parent pointers");
+    let keeps = [counted(count, "attribute"), counted(pointers, "parent pointer")].join(" and ");
     let mut action = Action::new("attributes", place, codes, keeps);
     for what in lost {
         action = action.losing(Some(inode), what);

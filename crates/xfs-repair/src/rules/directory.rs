@@ -13,7 +13,7 @@ use xfs_format::{BASIC_BLOCK_BYTES, FsBlock, InodeNumber};
 use super::facts::Name;
 use super::names::Names;
 use super::pieces::{self, ForkPlace, Piece};
-use crate::action::Action;
+use crate::action::{Action, counted};
 use crate::build::directory::{DirectoryForm, NewDirectory, NewEntry, build};
 use crate::error::RepairError;
 use crate::fork::ForkContents;
@@ -199,8 +199,11 @@ fn report(patient: &mut Patient, names: &Names<'_>, wanted: &Wanted, lost: Lost)
     let restored = wanted.positions.iter().filter(|position| position.is_none()).count();
     let all = wanted.entries.len();
     let keeps = match restored {
-        0 => format!("{all} names from its entries"),
-        _ => format!("{} names from its entries, {restored} from parent pointers", all - restored),
+        0 => format!("{} from its entries", counted(all, "name")),
+        _ => format!(
+            "{} from its entries, {restored} from parent pointers",
+            counted(all - restored, "name")
+        ),
     };
     let codes = names.damage.codes_of(wanted.directory);
     let mut action = Action::new("directory", place, codes, keeps);

@@ -9,7 +9,7 @@ use xfs_check::{Area, Code, Place};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgNumber, Group};
 
-use crate::action::Action;
+use crate::action::{Action, counted};
 use crate::chunks;
 use crate::damage::Damage;
 use crate::patient::Patient;
@@ -32,7 +32,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> BTreeSet<AgNumber> 
             .iter()
             .map(|chunk| chunks::with_masks_of_inodes(patient, &group, chunk))
             .collect();
-        let keeps = format!("{} chunks of inodes", chunks.len());
+        let keeps = format!("{} of inodes", counted(chunks.len(), "chunk"));
         patient.set_chunks(number, chunks);
         let codes = damage.codes_of_group(number);
         patient.act(Action::new(RULE, Place::of_group(number), codes, keeps));

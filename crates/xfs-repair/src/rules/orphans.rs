@@ -12,7 +12,7 @@ use xfs_format::{AgInode, IncompatFeatures, InodeNumber, Lsn};
 use super::facts::Slot;
 use super::fork;
 use super::names::Names;
-use crate::action::Action;
+use crate::action::{Action, counted};
 use crate::error::RepairError;
 use crate::fork::ForkContents;
 use crate::patient::Patient;
@@ -32,7 +32,7 @@ pub(crate) fn run(patient: &mut Patient, names: &Names<'_>) -> Result<(), Repair
         let core = made_core(&template, MadeInode::of(names, *number, *generation));
         patient.make_inode(&core)?;
         mark_used(patient, *number);
-        let kept = format!("{} names", names.tree.links_of(*number).len());
+        let kept = counted(names.tree.links_of(*number).len(), "name");
         report_made(patient, names, &core, &kept);
     }
     for number in &names.tree.rescued {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use xfs_repair::{LogOutcome, Plan};
 
 use crate::terminal::console::Console;
+use crate::terminal::plural::counted;
 
 /// The number of findings that stay and are shown.
 const MOST_LEFT: usize = 20;
@@ -72,14 +73,14 @@ fn totals(plan: &Plan) -> String {
     let left = match (plan.left.len(), plan.leaves_clean()) {
         (_, true) => "clean after the repair".to_owned(),
         (0, false) => "parts cannot be checked after the repair".to_owned(),
-        (left, false) => format!("{left} findings left after the repair"),
+        (left, false) => format!("{} left after the repair", counted(left as u64, "finding")),
     };
     format!(
-        "{} findings, {} actions, {} bytes in {} runs; {left}",
-        plan.findings,
-        plan.actions.len(),
-        plan.changed_bytes(),
-        plan.runs.len()
+        "{}, {}, {} in {}; {left}",
+        counted(plan.findings, "finding"),
+        counted(plan.actions.len() as u64, "action"),
+        counted(plan.changed_bytes(), "byte"),
+        counted(plan.runs.len() as u64, "run")
     )
 }
 
@@ -104,14 +105,14 @@ fn print_body(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if plan.withdrawn > 0 {
-        let rounds = plan.withdrawn;
-        writeln!(
-            out,
-            "refused: {rounds} rounds of changes that leave new damage or repair nothing"
-        )?;
+        let rounds = counted(plan.withdrawn.into(), "round");
+        writeln!(out, "refused: {rounds} of changes that leave new damage or repair nothing")?;
     }
     for left in plan.left.iter().take(MOST_LEFT) {
-        writeln!(out, "left: {}: {}: {}", left.code.word(), left.place, left.found)?;
+        let place = left.place.to_string();
+        // A finding about the whole volume has no place.
+        let place = if place.is_empty() { place } else { format!("{place}: ") };
+        writeln!(out, "left: {}: {place}{}", left.code.word(), left.found)?;
     }
     if let Some(more) = plan.left.len().checked_sub(MOST_LEFT).filter(|more| *more > 0) {
         writeln!(out, "left: {more} more; --json shows them")?;
