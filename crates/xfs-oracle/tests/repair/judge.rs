@@ -7,11 +7,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_format::{Geometry, InodeNumber};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume, guarded};
 use xfs_repair::{LogOutcome, LogReplay, PlanOptions, plan_repair};
 
 use crate::base::Base;
+use crate::contents::Patch;
 use crate::damage::Damage;
 use crate::kinds::Case;
 use crate::text;
@@ -48,6 +50,8 @@ pub(crate) struct Outcome {
     failure: Option<String>,
     /// The number of repair actions that lose data. It is always 0 for xfs_repair.
     losses: usize,
+    /// The names of which the damage has left a witness, and that are not in their place.
+    pub(crate) displaced: Vec<String>,
 }
 
 impl Outcome {
@@ -59,7 +63,7 @@ impl Outcome {
 }
 
 /// Returns the reasons why a trial fails, in words. It fails if our repair fails, keeps less than
-/// xfs_repair, or leaves a volume that is not clean.
+/// xfs_repair, moves a name that has a witness, or leaves a volume that is not clean.
 pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     let mut failures = Vec::new();
     if let Some(failure) = &ours.failure {
@@ -72,6 +76,11 @@ pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
             ours.losses,
             ours.differences.join("; ")
         ));
+    }
+    if !ours.displaced.is_empty() {
+        let (count, first) = (ours.displaced.len(), ours.displaced.iter().take(MOST_LINES));
+        let first: Vec<&str> = first.map(String::as_str).collect();
+        failures.push(format!("{count} names are not in their place: {}", first.join("; ")));
     }
     if !ours.findings.is_empty() {
         failures.push(format!("not clean by check: {}", ours.findings.join("; ")));
@@ -116,15 +125,29 @@ impl<'a> Judge<'a> {
             Ok(Err(error)) => (Some(format!("the repair fails: {error}")), 0),
             Err(panic) => (Some(format!("the repair panics: {panic}")), 0),
         };
-        let ours = Outcome { failure, losses, ..self.look_at(&self.ours)? };
+        let ours = Outcome { failure, losses, ..self.look_at(&self.ours, &patches)? };
         let failure = xfs_repair(&self.theirs)?;
-        let theirs = Outcome { failure, ..self.look_at(&self.theirs)? };
+        let theirs = Outcome { failure, ..self.look_at(&self.theirs, &patches)? };
         Ok(Some([ours, theirs]))
     }
 
+    /// Returns whether patches overwrite bytes of an inode.
+    fn is_overwritten(geometry: &Geometry, patches: &[Patch], inode: u64) -> bool {
+        let location = geometry.inode_location(InodeNumber(inode));
+        let location = location.expect("the undamaged volume has the inode");
+        let start = location.cluster.0 * 512 + u64::from(location.offset_bytes);
+        let end = start + u64::from(geometry.inode_size);
+        let overlaps = |patch: &Patch| {
+            let patch_end = patch.offset + patch.bytes.len() as u64;
+            patch.offset < end && start < patch_end
+        };
+        patches.iter().any(overlaps)
+    }
+
     /// Reads the names of a repaired volume, and checks the volume with our checker and with
-    /// `xfs_repair -n`.
-    fn look_at(&self, image: &Path) -> Result<Outcome, TrialError> {
+    /// `xfs_repair -n`. `patches` are the bytes that the damage has overwritten.
+    fn look_at(&self, image: &Path, patches: &[Patch]) -> Result<Outcome, TrialError> {
+        let geometry = self.base.superblock()?.geometry;
         let found = Names::read(image);
         let (found, unreadable) = match found {
             Ok(found) => (found, None),
@@ -140,6 +163,9 @@ impl<'a> Judge<'a> {
             complaints,
             failure: None,
             losses: 0,
+            displaced: self
+                .names
+                .displaced(&found, |inode| Self::is_overwritten(&geometry, patches, inode)),
         })
     }
 }

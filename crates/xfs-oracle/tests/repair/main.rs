@@ -3,7 +3,9 @@
 //! Each damage is done to two copies. Our repair and xfs_repair each repair one of them in one run.
 //! Then every name of the undamaged volume is looked for: in its place with its contents and
 //! attributes, elsewhere, or nowhere. In no trial may our repair keep less than xfs_repair, and
-//! after one run our copy must be clean by the checker and by `xfs_repair -n`.
+//! after one run our copy must be clean by the checker and by `xfs_repair -n`. A name must be in
+//! its place if its inode and those of the directories above it, with their parent pointers,
+//! survive the damage.
 //!
 //! A usual run has a few damages of each kind on a small volume. `FERROXFS_LONG=1` has more on a
 //! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages.
@@ -59,6 +61,7 @@ struct Sums {
     clean: u64,
     gone: u64,
     found: u64,
+    displaced: u64,
 }
 
 impl Sums {
@@ -68,16 +71,17 @@ impl Sums {
         self.clean += u64::from(outcome.is_clean());
         self.gone += outcome.kept.gone;
         self.found += outcome.kept.moved;
+        self.displaced += outcome.displaced.len() as u64;
     }
 }
 
 impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { trials, whole, clean, gone, found } = self;
+        let Self { trials, whole, clean, gone, found, displaced } = self;
         write!(
             f,
             "{trials} trials: {whole} whole, {clean} clean after one run, {gone} names gone, \
-             {found} names in lost+found"
+             {found} names in lost+found, {displaced} names with a witness not in their place"
         )
     }
 }

@@ -142,12 +142,47 @@ impl Names {
         self.files.iter().filter(differs).map(describe).take(most).collect()
     }
 
+    /// Returns the names that are not in their place in the volume `other`, although the damage has
+    /// left a witness of them: the inode of the name and those of all directories above it hold
+    /// their parent pointers, and no byte of these inodes is overwritten. The root needs no pointer.
+    pub(crate) fn displaced(
+        &self,
+        other: &Self,
+        is_overwritten: impl Fn(u64) -> bool,
+    ) -> Vec<String> {
+        let has_witness = |path: &Path| match self.files.get(path) {
+            Some(file) if path.parent().is_some() => {
+                file.has_pointer_inside() && !is_overwritten(file.number)
+            }
+            // The root is no name.
+            _ => true,
+        };
+        let is_there = |path: &Path, file: &FileFacts| {
+            other.files.get(path).is_some_and(|found| found.number == file.number)
+        };
+        let is_displaced = |path: &Path, file: &FileFacts| {
+            !is_there(path, file) && path.ancestors().all(has_witness)
+        };
+        self.files
+            .iter()
+            .filter(|(path, file)| is_displaced(path, file))
+            .map(|(path, file)| format!("{} of inode {}", path.display(), file.number))
+            .collect()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.files.len()
     }
 }
 
 impl FileFacts {
+    /// Returns whether the inode has its only parent pointer in its own bytes. Further pointers and
+    /// attributes may move all pointers to blocks.
+    fn has_pointer_inside(&self) -> bool {
+        let is_directory = self.mode & 0o170_000 == 0o040_000;
+        (is_directory || self.links == 1) && self.attributes.is_empty()
+    }
+
     /// Returns whether mode, link count, contents and attributes are equal. The link count of a
     /// directory is left out, because a repair may add lost+found to the root.
     fn is_equal(&self, other: &Self) -> bool {
