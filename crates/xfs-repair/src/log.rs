@@ -21,7 +21,7 @@ use std::sync::Arc;
 use xfs_check::{Code, Place};
 use xfs_device::{OverlayDevice, SharedDevice};
 use xfs_format::log_item::ItemKind;
-use xfs_format::{BlockKind, Lsn, Superblock, VerifyContext};
+use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, Lsn, Superblock, VerifyContext};
 use xfs_log::{Intent, LogDevice, LogState};
 
 use crate::action::Action;
@@ -33,6 +33,9 @@ use crate::undo::read_device;
 /// The headers of a group that have an LSN, with the sector of each.
 const HEADERS: [(u32, BlockKind); 3] =
     [(0, BlockKind::Superblock), (1, BlockKind::Agf), (2, BlockKind::Agi)];
+
+/// The last cycle of a log: the kernel and xfs_repair compare cycles as signed numbers.
+const MAX_CYCLE: u32 = i32::MAX.cast_unsigned();
 
 /// Makes the log of a volume clean.
 pub(crate) struct SettleLog<'a> {
@@ -116,7 +119,7 @@ impl SettleLog<'_> {
     fn newest_lsn(&self) -> Lsn {
         let geometry = &self.superblock.geometry;
         let context = VerifyContext { geometry, log_head: None };
-        let mut newest = self.superblock.lsn;
+        let mut newest = Some(self.superblock.lsn).filter(|lsn| self.is_possible(*lsn));
         for group in geometry.groups() {
             for (sector, kind) in HEADERS {
                 let at = geometry.header_disk_addr(group, sector);
@@ -126,12 +129,21 @@ impl SettleLog<'_> {
                     && kind.verify(&bytes, at, &context).is_ok()
                     && let Some(lsn) = xfs_format::kind::find_lsn(&bytes, geometry)
                     && !lsn.is_null()
+                    && self.is_possible(lsn)
                 {
-                    newest = newest.max(lsn);
+                    newest = newest.max(Some(lsn));
                 }
             }
         }
-        newest
+        newest.unwrap_or(Lsn(0))
+    }
+
+    /// Returns whether any writer of the log can have given out the LSN. The LSN of one damaged
+    /// header says nothing about the age of the log.
+    fn is_possible(&self, lsn: Lsn) -> bool {
+        let superblock = self.superblock;
+        let bytes = u64::from(superblock.log_blocks) << superblock.geometry.block_log;
+        lsn.cycle() <= MAX_CYCLE && u64::from(lsn.block()) < bytes / u64::from(BASIC_BLOCK_BYTES)
     }
 }
 

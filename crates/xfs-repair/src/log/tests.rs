@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability};
 use xfs_format::log_item::ItemKind;
+use xfs_format::{BlockKind, Lsn};
 use xfs_testkit::{CowDevice, golden};
 
 use super::dropped;
@@ -28,6 +29,21 @@ fn zeroed_log_is_made_empty_in_a_later_cycle() {
     let rehearsal = plan_repair(with_log_of(0), PlanOptions::new(&CleanLog), &()).unwrap();
     let plan = rehearsal.plan();
     assert_eq!(plan.log, LogOutcome::Formatted);
+    assert!(plan.leaves_clean() && !plan.is_lossy(), "{:?}", plan.left);
+}
+
+#[test]
+fn impossible_lsn_of_a_header_leaves_the_log_as_it_is() {
+    let device = CowDevice::new(Arc::new(golden()));
+    let mut sector = [0; 512];
+    device.read_at(&mut sector, 0).unwrap();
+    let at = u64::from(superblock_of(&sector).geometry.sector_size) * 2;
+    device.read_at(&mut sector, at).unwrap();
+    BlockKind::Agi.seal(&mut sector, Lsn::new(0x8000_0003, 17));
+    device.write_at(&sector, at, Durability::Cached).unwrap();
+    let rehearsal = plan_repair(Arc::new(device), PlanOptions::new(&CleanLog), &()).unwrap();
+    let plan = rehearsal.plan();
+    assert_eq!(plan.log, LogOutcome::Clean);
     assert!(plan.leaves_clean() && !plan.is_lossy(), "{:?}", plan.left);
 }
 
