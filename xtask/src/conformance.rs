@@ -115,7 +115,9 @@ impl Kind {
             }
             Self::Repair => {
                 "In no trial does `ferroxfs repair` keep less than xfs_repair, and each volume is \
-                 clean after one run, by `ferroxfs check` and by `xfs_repair -n`."
+                 clean after one run, by `ferroxfs check` and by `xfs_repair -n`. A salvage of the \
+                 damaged volume delivers at least the names and contents that `ferroxfs repair` \
+                 leaves in their place, and files that it reports as complete are."
             }
             Self::CrashStates => {
                 "After the recovery of any power cut, `ferroxfs check` finds nothing above `preen`."

@@ -32,24 +32,17 @@ pub(super) fn crash_states(seeds: Option<&str>) -> Result<RunResult, Error> {
     Ok(result)
 }
 
-/// Runs the test that repairs damaged volumes with our repair and with xfs_repair. Returns one
-/// result for each tool, ours first. A trial of xfs_repair has failed if the volume is not clean
-/// after one run.
+/// Runs the test that repairs damaged volumes with our repair and with xfs_repair, and salvages
+/// them. Returns one result for each tool, ours first, and the result of the salvages. A trial of
+/// xfs_repair has failed if the volume is not clean after one run.
 pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
     let (result, lines) = run(&["repair"], seeds.unwrap_or(DAMAGE_SEEDS))?;
-    let mut worse: Vec<&str> = Vec::new();
-    for line in lines.iter().filter_map(|line| line.strip_prefix("worse: ")) {
-        // Several lines may speak of one trial.
-        let trial = line.split(": ").next().unwrap_or(line);
-        if worse.last() != Some(&trial) {
-            worse.push(trial);
-        }
-    }
+    let failed_repairs = failed_trials(&lines, "worse: ");
     let tools = ["ferroxfs", "xfs_repair"].map(|tool| {
         let sums = lines.iter().filter_map(|line| RepairSums::of(line, tool));
         let sums = sums.fold(RepairSums::default(), RepairSums::sum);
         let is_ours = tool == "ferroxfs";
-        let failed = if is_ours { worse.len() as u64 } else { sums.trials - sums.clean };
+        let failed = if is_ours { failed_repairs } else { sums.trials - sums.clean };
         RunResult {
             run: format!("{tool}: {}", result.run),
             passed: sums.trials.saturating_sub(failed),
@@ -58,7 +51,71 @@ pub(super) fn repairs(seeds: Option<&str>) -> Result<Vec<RunResult>, Error> {
             note: sums.note(),
         }
     });
-    Ok(tools.into())
+    let sums = lines.iter().filter_map(|line| SalvageSums::of(line));
+    let sums = sums.fold(SalvageSums::default(), SalvageSums::sum);
+    let failed = failed_trials(&lines, "salvage worse: ");
+    let salvage = RunResult {
+        run: format!("salvage: {}", result.run),
+        passed: sums.trials.saturating_sub(failed),
+        skipped: result.skipped,
+        failed,
+        note: sums.note(),
+    };
+    Ok(tools.into_iter().chain([salvage]).collect())
+}
+
+/// Returns the number of trials about which lines with this start speak. Several lines may speak of
+/// one trial.
+fn failed_trials(lines: &[String], start: &str) -> u64 {
+    let trial = |line: &'_ String| -> Option<String> {
+        line.strip_prefix(start)?.split(": ").next().map(str::to_owned)
+    };
+    let mut trials: Vec<String> = lines.iter().filter_map(trial).collect();
+    trials.dedup();
+    trials.len() as u64
+}
+
+/// The results of the salvages, summed over all trials of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SalvageSums {
+    trials: u64,
+    delivered: u64,
+    fewer: u64,
+    untrue: u64,
+}
+
+impl SalvageSums {
+    /// Returns the counts in the line that the test prints about all salvages. An example is
+    /// `salvage: all: 16 trials: 900 names delivered, 3 names fewer than the repair leaves, 0
+    /// untrue reports`.
+    fn of(line: &str) -> Option<Self> {
+        let (trials, counts) = line.strip_prefix("salvage: all: ")?.split_once(" trials: ")?;
+        let number = |name: &str| counts.split(", ").find_map(|part| part.strip_suffix(name));
+        let number = |name: &str| number(name)?.trim().parse::<u64>().ok();
+        Some(Self {
+            trials: trials.parse().ok()?,
+            delivered: number("names delivered")?,
+            fewer: number("names fewer than the repair leaves")?,
+            untrue: number("untrue reports")?,
+        })
+    }
+
+    fn sum(self, other: Self) -> Self {
+        Self {
+            trials: self.trials + other.trials,
+            delivered: self.delivered + other.delivered,
+            fewer: self.fewer + other.fewer,
+            untrue: self.untrue + other.untrue,
+        }
+    }
+
+    fn note(self) -> String {
+        let Self { delivered, fewer, untrue, .. } = self;
+        format!(
+            "{delivered} names delivered, {fewer} fewer than the repair leaves, {untrue} untrue \
+             reports"
+        )
+    }
 }
 
 /// The results of one tool (ferroxfs or xfs_repair), summed over all trials of a run.
@@ -171,7 +228,7 @@ fn states_of(line: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RepairSums, Tally, states_of};
+    use super::{RepairSums, SalvageSums, Tally, failed_trials, states_of};
 
     #[test]
     fn counts_are_read_from_the_lines_of_the_tests() {
@@ -192,5 +249,17 @@ mod tests {
         assert_eq!(RepairSums::of(line, "ferroxfs"), Some(sums));
         assert_eq!(RepairSums::of(line, "xfs_repair"), None);
         assert_eq!(RepairSums::of("repairs: bit: ferroxfs: 1 trials", "ferroxfs"), None);
+    }
+
+    #[test]
+    fn sums_of_salvages_are_read_from_the_lines_of_the_tests() {
+        let line = "salvage: all: 16 trials: 900 names delivered, 3 names fewer than the repair \
+                    leaves, 1 untrue reports";
+        let sums = SalvageSums { trials: 16, delivered: 900, fewer: 3, untrue: 1 };
+        assert_eq!(SalvageSums::of(line), Some(sums));
+        assert_eq!(SalvageSums::of("salvage: bit: 1 trials"), None);
+        let lines = ["salvage worse: 3: a: b", "salvage worse: 3: a: c", "salvage worse: 5: d"];
+        let lines: Vec<String> = lines.map(str::to_owned).into();
+        assert_eq!(failed_trials(&lines, "salvage worse: "), 2);
     }
 }

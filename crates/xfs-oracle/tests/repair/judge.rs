@@ -1,5 +1,5 @@
 //! Repairs damaged volumes with our repair and with xfs_repair, and records the names that each one
-//! keeps.
+//! keeps. Also salvages each of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use crate::base::Base;
 use crate::contents::Patch;
 use crate::damage::Damage;
 use crate::kinds::Case;
+use crate::salvage::{self, DamageFacts, SalvageOutcome};
 use crate::text;
 use crate::tree::{Kept, Names};
 
@@ -39,6 +40,8 @@ const USUAL: [&str; 6] = [
 /// The state of a volume after a repair.
 pub(crate) struct Outcome {
     pub(crate) kept: Kept,
+    /// The names of the repaired volume.
+    names: Names,
     /// Descriptions of the first names whose file is not as it was before the damage.
     differences: Vec<String>,
     /// The findings of our checker for the repaired volume. Empty for a clean volume.
@@ -91,6 +94,13 @@ pub(crate) fn failures(ours: &Outcome, theirs: &Outcome) -> Vec<String> {
     failures
 }
 
+/// The results of one trial.
+pub(crate) struct TrialOutcomes {
+    pub(crate) ours: Outcome,
+    pub(crate) theirs: Outcome,
+    pub(crate) salvage: SalvageOutcome,
+}
+
 /// Damages and repairs copies of one volume, and compares the results with the undamaged volume.
 pub(crate) struct Judge<'a> {
     base: &'a Base,
@@ -109,10 +119,10 @@ impl<'a> Judge<'a> {
         Ok(Self { base, names, ours, theirs })
     }
 
-    /// Makes the same damage on two copies, and repairs one with our repair and one with
-    /// xfs_repair. Returns both outcomes, ours first. Returns `None` if the damage changes nothing,
-    /// because a field has the value already.
-    pub(crate) fn repair_both(&self, case: &Case) -> Result<Option<[Outcome; 2]>, TrialError> {
+    /// Makes the same damage on two copies, salvages one, and repairs one with our repair and one
+    /// with xfs_repair. Returns `None` if the damage changes nothing, because a field has the value
+    /// already.
+    pub(crate) fn judge(&self, case: &Case) -> Result<Option<TrialOutcomes>, TrialError> {
         copy(&self.base.image.data, &self.ours)?;
         let patches = case.damage.apply(self.base, &self.ours)?;
         if patches.is_empty() && matches!(case.damage, Damage::Field { .. }) {
@@ -126,9 +136,16 @@ impl<'a> Judge<'a> {
             Err(panic) => (Some(format!("the repair panics: {panic}")), 0),
         };
         let ours = Outcome { failure, losses, ..self.look_at(&self.ours, &patches)? };
+        let damage = DamageFacts { class: &case.class, patches: &patches };
+        let salvaged = guarded(|| salvage::judge(&self.theirs, &self.names, &ours.names, &damage));
+        let salvage = match salvaged {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => failed_salvage(format!("the salvage fails: {error:?}")),
+            Err(panic) => failed_salvage(format!("the salvage panics: {panic}")),
+        };
         let failure = xfs_repair(&self.theirs)?;
         let theirs = Outcome { failure, ..self.look_at(&self.theirs, &patches)? };
-        Ok(Some([ours, theirs]))
+        Ok(Some(TrialOutcomes { ours, theirs, salvage }))
     }
 
     /// Returns whether patches overwrite bytes of an inode.
@@ -159,6 +176,7 @@ impl<'a> Judge<'a> {
         Ok(Outcome {
             kept: self.names.kept_in(&found),
             differences: self.names.differences(&found, MOST_LINES),
+            names: found,
             findings: findings(image)?,
             complaints,
             failure: None,
@@ -168,6 +186,10 @@ impl<'a> Judge<'a> {
                 .displaced(&found, |inode| Self::is_overwritten(&geometry, patches, inode)),
         })
     }
+}
+
+fn failed_salvage(failure: String) -> SalvageOutcome {
+    SalvageOutcome { failure: Some(failure), ..SalvageOutcome::default() }
 }
 
 /// Copies an image. Holes stay holes.

@@ -7,6 +7,9 @@
 //! its place if its inode and those of the directories above it, with their parent pointers,
 //! survive the damage.
 //!
+//! A salvage of the damaged copy must deliver at least the names and contents that our repair
+//! leaves in their place, and its reports must be true.
+//!
 //! A usual run has a few damages of each kind on a small volume. `FERROXFS_LONG=1` has more on a
 //! volume of some 46,000 names. `FERROXFS_SEED=N` selects other damages.
 
@@ -18,6 +21,7 @@ mod contents;
 mod damage;
 mod judge;
 mod kinds;
+mod salvage;
 #[path = "../damage/structures.rs"]
 mod structures;
 mod tree;
@@ -30,8 +34,9 @@ use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 use xfs_oracle::ready_with_programs;
 
 use base::{Base, BaseKind};
-use judge::{Judge, Outcome};
+use judge::{Judge, Outcome, TrialOutcomes};
 use kinds::Kinds;
+use salvage::SalvageOutcome;
 
 /// Number of damages: in a usual run, and in a long run.
 const COUNTS: (u64, u64) = (16, 260);
@@ -86,8 +91,46 @@ impl fmt::Display for Sums {
     }
 }
 
+/// The results of the salvages, summed over all trials of a class of damages.
+#[derive(Clone, Copy, Debug, Default)]
+struct SalvageSums {
+    trials: u64,
+    delivered: u64,
+    fewer: u64,
+    untrue: u64,
+}
+
+impl SalvageSums {
+    fn add(&mut self, outcome: &SalvageOutcome) {
+        self.trials += 1;
+        self.delivered += outcome.delivered;
+        self.fewer += outcome.fewer.len() as u64;
+        self.untrue += outcome.untrue.len() as u64;
+    }
+}
+
+impl fmt::Display for SalvageSums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trials, delivered, fewer, untrue } = self;
+        write!(
+            f,
+            "{trials} trials: {delivered} names delivered, {fewer} names fewer than the repair \
+             leaves, {untrue} untrue reports"
+        )
+    }
+}
+
+/// The sums of a class of damages.
+#[derive(Clone, Copy, Debug, Default)]
+struct ClassSums {
+    ours: Sums,
+    theirs: Sums,
+    salvage: SalvageSums,
+}
+
 /// Damages a volume in many ways, one at a time, and repairs it with our repair and with
-/// xfs_repair. Returns an error if our repair keeps less, or leaves a volume that is not clean.
+/// xfs_repair. Returns an error if our repair keeps less, or leaves a volume that is not clean, or
+/// if a salvage delivers less than our repair or reports what is not true.
 fn check_repairs(seed: u64) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
@@ -96,26 +139,32 @@ fn check_repairs(seed: u64) -> Result<(), TrialError> {
     let structures = structures::all(&base)?;
     let count = if is_long() { COUNTS.1 } else { COUNTS.0 };
     let mut kinds = Kinds::new(&base, &structures, seed);
-    let mut sums: BTreeMap<String, [Sums; 2]> = BTreeMap::new();
+    let mut sums: BTreeMap<String, ClassSums> = BTreeMap::new();
     let mut failed = 0;
     for number in 0..count {
         let damage = kinds.next(number);
-        let outcomes = judge.repair_both(&damage)?;
-        let Some([ours, theirs]) = outcomes else { continue };
+        let Some(outcomes) = judge.judge(&damage)? else { continue };
+        let TrialOutcomes { ours, theirs, salvage } = outcomes;
         for class in [damage.class.clone(), "all".to_owned()] {
-            let [our_sums, their_sums] = sums.entry(class).or_default();
-            our_sums.add(&ours);
-            their_sums.add(&theirs);
+            let sums = sums.entry(class).or_default();
+            sums.ours.add(&ours);
+            sums.theirs.add(&theirs);
+            sums.salvage.add(&salvage);
         }
         let failures = judge::failures(&ours, &theirs);
-        failed += u64::from(!failures.is_empty());
+        let lacks = salvage.failures();
+        failed += u64::from(!failures.is_empty() || !lacks.is_empty());
         for failure in failures {
             println!("worse: {number}: {damage}: {failure}");
         }
+        for lack in lacks {
+            println!("salvage worse: {number}: {damage}: {lack}");
+        }
     }
-    for (class, [ours, theirs]) in &sums {
+    for (class, ClassSums { ours, theirs, salvage }) in &sums {
         println!("repairs: {class}: ferroxfs: {ours}");
         println!("repairs: {class}: xfs_repair: {theirs}");
+        println!("salvage: {class}: {salvage}");
     }
     match failed {
         0 => Ok(()),

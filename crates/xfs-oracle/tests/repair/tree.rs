@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::{FileType, Node, Volume};
+use xfs_format::inode::ForkKind;
 use xfs_oracle::harness::TrialError;
 
+use crate::contents::Patch;
 use crate::text;
 
 /// The longest contents of a file that are compared.
-const MOST_BYTES: u64 = 16 << 20;
+pub(crate) const MOST_BYTES: u64 = 16 << 20;
 
 /// The attributes of a file that are compared before and after a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub(crate) struct FileFacts {
 #[derive(Default)]
 pub(crate) struct Names {
     files: BTreeMap<PathBuf, FileFacts>,
+    /// The bytes of the device that hold contents, and the inode of each range.
+    contents: Vec<(Range<u64>, u64)>,
     /// The parts that could not be read.
     pub(crate) unreadable: Vec<String>,
 }
@@ -76,6 +81,7 @@ impl Names {
         let metadata = node.metadata();
         let contents = match node.file_type() {
             FileType::Regular => {
+                self.add_places(node);
                 let mut bytes = Vec::new();
                 let file = node.open_read_only();
                 let read = file.map_err(|error| error.to_string()).and_then(|file| {
@@ -105,6 +111,35 @@ impl Names {
         }
         let number = node.number().0;
         Some(FileFacts { number, mode: metadata.mode, links: metadata.nlink, contents, attributes })
+    }
+
+    /// Adds the bytes of the device that hold contents of a file.
+    fn add_places(&mut self, node: &Node) {
+        for extent in node.extents(ForkKind::Data).flatten() {
+            let start = extent.device_offset_bytes;
+            self.contents.push((start..start + extent.length_bytes, node.number().0));
+        }
+    }
+
+    /// Returns the numbers of the files with contents in the ranges of these patches.
+    pub(crate) fn files_in(&self, patches: &[Patch]) -> impl Iterator<Item = u64> {
+        let is_hit = |range: &Range<u64>| {
+            patches.iter().any(|patch| {
+                let end = patch.offset + patch.bytes.len() as u64;
+                patch.offset < range.end && range.start < end
+            })
+        };
+        self.contents.iter().filter(move |(range, _)| is_hit(range)).map(|(_, number)| *number)
+    }
+
+    /// Returns all names with their files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&PathBuf, &FileFacts)> {
+        self.files.iter()
+    }
+
+    /// Returns the file at a path.
+    pub(crate) fn file(&self, path: &Path) -> Option<&FileFacts> {
+        self.files.get(path)
     }
 
     /// Compares the undamaged volume, which has these names, with the repaired volume `other`.
@@ -181,6 +216,16 @@ impl FileFacts {
     fn has_pointer_inside(&self) -> bool {
         let is_directory = self.mode & 0o170_000 == 0o040_000;
         (is_directory || self.links == 1) && self.attributes.is_empty()
+    }
+
+    /// Returns the inode number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the checksum of the contents, or of the target of a symbolic link.
+    pub(crate) fn contents(&self) -> u32 {
+        self.contents
     }
 
     /// Returns whether mode, link count, contents and attributes are equal. The link count of a

@@ -108,14 +108,16 @@ impl<'a> Node<'a> {
             }));
         } else if self.salvage.root.is_some() || self.kind != NodeKind::Top {
             remarks.doubt("the inode is gone; names come from its blocks and parent pointers");
-            candidates.extend(self.salvage.names_of_gone(number).into_iter().map(|name| {
-                Candidate {
-                    name: name.name.into_vec(),
-                    child: name.child,
-                    entry_type: name.entry_type,
-                    origin: Origin::Entry,
-                    is_doubtful: name.trust == Trust::Doubtful,
-                }
+            let found = self.salvage.names_of_gone(number);
+            if found.is_empty() && self.salvage.names.of(number).is_empty() {
+                remarks.lack("no name in it is left");
+            }
+            candidates.extend(found.into_iter().map(|name| Candidate {
+                name: name.name.into_vec(),
+                child: name.child,
+                entry_type: name.entry_type,
+                origin: Origin::Entry,
+                is_doubtful: name.trust == Trust::Doubtful,
             }));
         }
         candidates.extend(self.salvage.names.of(number).iter().map(|name| Candidate {
@@ -242,7 +244,10 @@ impl<'a> NodeEntries<'a> {
             !salvage.names.of(number).is_empty() || salvage.strays.contains_key(&number);
         let map = salvage.map_of_gone(number);
         match candidate.entry_type {
-            EntryType::Directory if map.is_some() => Some(NodeKind::GoneDirectory),
+            // A sound entry proves the directory, even if nothing in it is left.
+            EntryType::Directory if map.is_some() || !candidate.is_doubtful => {
+                Some(NodeKind::GoneDirectory)
+            }
             EntryType::Regular if map.is_some() => Some(NodeKind::GoneFile),
             _ if has_names => Some(NodeKind::GoneDirectory),
             _ => None,

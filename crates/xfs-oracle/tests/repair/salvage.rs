@@ -1,0 +1,192 @@
+//! Salvages damaged volumes without a repair, and compares the files with those of the undamaged
+//! volume and with those that our repair leaves.
+//!
+//! A salvage must deliver each name that the repair leaves in its place with its contents. A file
+//! that it reports as complete must have the contents of the undamaged volume. Damage that no
+//! checksum can notice does not count against the report: contents have no checksums, and neither
+//! a changed field with a right checksum nor an old block differs from a sound one.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability, FileDevice, OpenOptions, OverlayDevice, SharedDevice};
+use xfs_evidence::{SuperblockEvidence, find_superblock};
+use xfs_format::Superblock;
+use xfs_format::inode::FileType;
+use xfs_oracle::harness::TrialError;
+use xfs_salvage::{FileReport, Node, NodeEntries, Salvage, SalvageOptions, Status};
+
+use crate::contents::Patch;
+use crate::text;
+use crate::tree::{MOST_BYTES, Names};
+
+/// The most bytes of memory for the blocks that a replay of the log changes.
+const REPLAY_BYTES: u64 = 1 << 30;
+/// The most lines of a list of names that are kept.
+const MOST_LINES: usize = 4;
+/// The kinds of damage that checksums cannot notice in every case.
+const UNNOTICED: [&str; 2] = ["field", "stale"];
+
+/// The comparison of one salvage.
+#[derive(Default)]
+pub(crate) struct SalvageOutcome {
+    /// Number of names that were delivered in their place with their contents.
+    pub(crate) delivered: u64,
+    /// The names that the repair leaves in their place and the salvage does not deliver.
+    pub(crate) fewer: Vec<String>,
+    /// The files that are reported as complete and are not.
+    pub(crate) untrue: Vec<String>,
+    /// The reason why the salvage failed. `None` if it succeeded.
+    pub(crate) failure: Option<String>,
+}
+
+impl SalvageOutcome {
+    /// Returns the reasons why the trial fails, in words.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let list = |what: &str, lines: &[String]| {
+            let shown: Vec<&str> = lines.iter().take(MOST_LINES).map(String::as_str).collect();
+            let count = lines.len();
+            (count > 0).then(|| format!("{what}: {count}: {}", shown.join("; ")))
+        };
+        let fewer = list("the salvage lacks what the repair leaves", &self.fewer);
+        let untrue = list("reported as complete, with other contents", &self.untrue);
+        self.failure.iter().cloned().chain(fewer).chain(untrue).collect()
+    }
+}
+
+/// A file that was delivered.
+struct DeliveredFile {
+    number: u64,
+    contents: u32,
+}
+
+/// The damage of a trial.
+pub(crate) struct DamageFacts<'a> {
+    pub(crate) class: &'a str,
+    pub(crate) patches: &'a [Patch],
+}
+
+/// Salvages the damaged image, and compares the result with the names of the undamaged volume and
+/// with those that the repair has left.
+pub(crate) fn judge(
+    image: &Path,
+    before: &Names,
+    repaired: &Names,
+    damage: &DamageFacts<'_>,
+) -> Result<SalvageOutcome, TrialError> {
+    let (files, reports) = deliver(image)?;
+    let mut outcome = SalvageOutcome::default();
+    for (path, file) in before.files() {
+        let is_same =
+            |number: u64, contents: u32| number == file.number() && contents == file.contents();
+        let found = files.get(path).is_some_and(|found| is_same(found.number, found.contents));
+        outcome.delivered += u64::from(found);
+        let left = repaired.file(path);
+        if !found && left.is_some_and(|left| is_same(left.number(), left.contents())) {
+            let status = reports.iter().find(|(reported, ..)| reported == path);
+            let status = status.map_or_else(
+                || "no report".to_owned(),
+                |(_, status, reasons)| format!("{} {}", status.word(), reasons.join(", ")),
+            );
+            outcome.fewer.push(format!("{}: {status}", path.display()));
+        }
+    }
+    if UNNOTICED.contains(&damage.class) {
+        return Ok(outcome);
+    }
+    let originals: BTreeMap<u64, u32> =
+        before.files().map(|(_, file)| (file.number(), file.contents())).collect();
+    let hit: BTreeSet<u64> = before.files_in(damage.patches).collect();
+    for (path, status, _) in &reports {
+        let Some(file) = files.get(path).filter(|_| *status == Status::Complete) else { continue };
+        let original = originals.get(&file.number);
+        if original.is_some_and(|original| *original != file.contents)
+            && !hit.contains(&file.number)
+        {
+            outcome.untrue.push(path.display().to_string());
+        }
+    }
+    Ok(outcome)
+}
+
+type Reports = Vec<(PathBuf, Status, Vec<String>)>;
+
+/// Reads everything that a salvage delivers. Returns the files and the reports.
+fn deliver(image: &Path) -> Result<(BTreeMap<PathBuf, DeliveredFile>, Reports), TrialError> {
+    let device = FileDevice::open(image, OpenOptions::read_only().live()).map_err(text)?;
+    let device: SharedDevice = Arc::new(device);
+    let found = find_superblock(&*device).map_err(text)?;
+    let found = found.ok_or_else(|| text("no superblock is found"))?;
+    let (device, superblock) = match replay(&device, &found) {
+        Ok(replayed) => replayed,
+        Err(_) => (device, found.superblock),
+    };
+    let survey = Salvage::survey(&*device, &superblock, SalvageOptions::default(), &());
+    let survey = survey.map_err(text)?;
+    let reports: Rc<RefCell<Reports>> = Rc::default();
+    let sink = Rc::clone(&reports);
+    survey.report_to(move |report: &FileReport| {
+        let path = path_of(&report.path);
+        sink.borrow_mut().push((path, report.status, report.reasons.clone()));
+    });
+    let mut files = BTreeMap::new();
+    let mut levels: Vec<NodeEntries<'_>> = Vec::new();
+    take(&survey.top(), &mut files, &mut levels);
+    while let Some(entries) = levels.last_mut() {
+        match entries.next() {
+            Some((_, node)) => take(&node, &mut files, &mut levels),
+            None => _ = levels.pop(),
+        }
+    }
+    Ok((files, reports.take()))
+}
+
+/// Reads one file, as a copy would, and adds the entries of a directory to `levels`.
+fn take<'a>(
+    node: &Node<'a>,
+    files: &mut BTreeMap<PathBuf, DeliveredFile>,
+    levels: &mut Vec<NodeEntries<'a>>,
+) {
+    let facts = node.facts();
+    let contents = match FileType::from_mode(facts.mode) {
+        Some(FileType::Directory) => {
+            levels.push(node.entries());
+            0
+        }
+        Some(FileType::Regular) => {
+            let length = usize::try_from(facts.size.min(MOST_BYTES)).unwrap_or(usize::MAX);
+            let mut bytes = vec![0; length];
+            let read = node.read_at(&mut bytes, 0);
+            bytes.truncate(read);
+            crc32c::crc32c(&bytes)
+        }
+        Some(FileType::Symlink) => crc32c::crc32c(&node.target()),
+        _ => 0,
+    };
+    // A copy reads the attributes too, which may be damaged.
+    drop(node.attributes());
+    node.set_copied();
+    files.insert(path_of(&node.path()), DeliveredFile { number: facts.inode, contents });
+}
+
+fn path_of(below: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec([b"/", below].concat()))
+}
+
+/// Replays the log in memory, over the superblock that was found.
+fn replay(
+    device: &SharedDevice,
+    found: &SuperblockEvidence,
+) -> Result<(SharedDevice, Superblock), String> {
+    let overlay = OverlayDevice::new(Arc::clone(device), REPLAY_BYTES);
+    let written = overlay.write_at(&found.sector, 0, Durability::Cached);
+    written.map_err(|error| error.to_string())?;
+    let open = ferroxfs::OpenOptions::new().with_devices(Arc::new(overlay), None).open();
+    let volume = open.map_err(|error| error.to_string())?;
+    Ok((Arc::clone(volume.cache().device()), volume.superblock().clone()))
+}
