@@ -1,5 +1,6 @@
 //! The commands that serve a volume through FUSE, and the commands about running mounts.
 
+mod damaged;
 pub(crate) mod helper;
 #[expect(clippy::module_inception, reason = "the file of a command bears its name")]
 pub(crate) mod mount;

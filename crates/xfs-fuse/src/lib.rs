@@ -24,6 +24,7 @@ mod options;
 mod server;
 mod statistics;
 mod transport;
+mod tree_server;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -43,6 +44,8 @@ pub use transport::{
     Halter, Handler, Invalidator, MAX_WRITE_BYTES, MountFacts, MountedVolume, Reply, Request,
     Session, Unmount, WaitOutcome, is_mount_point, mounts, remount, source_of, sources, unmount,
 };
+
+pub use tree_server::{FileTree, TreeAttributes, TreeEntry, TreeServer, TreeSpace};
 
 use transport::MountPoint;
 

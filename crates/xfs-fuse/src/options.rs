@@ -34,6 +34,8 @@ pub struct MountOptions {
     /// Whether the volume is read-only. `None` if neither `ro` nor `rw` was given.
     read_only: Option<bool>,
     no_recovery: bool,
+    /// Set by the option `damaged`: a damaged volume is shown as far as it can be read.
+    damaged: bool,
     offset: Option<u64>,
     partition: Option<u32>,
     log_device: Option<PathBuf>,
@@ -247,6 +249,7 @@ impl MountOptions {
             "ro" => self.read_only = Some(true),
             "rw" => self.read_only = Some(false),
             "norecovery" => self.no_recovery = true,
+            "damaged" => self.damaged = true,
             "allow_other" => self.allow_other = true,
             // mount(8) does not pass `suid` and `dev` on, because it takes them for its defaults.
             "suid" | "allow_suid" => self.suid = true,
@@ -313,7 +316,19 @@ impl MountOptions {
     /// Returns whether the volume must not be written to.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.read_only == Some(true) || self.no_recovery
+        self.read_only == Some(true) || self.no_recovery || self.damaged
+    }
+
+    /// Returns whether the volume may be damaged and is shown as far as it can be read.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.damaged
+    }
+
+    /// Returns whether a dirty log is replayed.
+    #[must_use]
+    pub fn replays_log(&self) -> bool {
+        !self.no_recovery
     }
 
     /// Returns the options for opening the volume.
@@ -338,6 +353,13 @@ impl MountOptions {
         // Writing is unsafe while the log has changes that were not replayed.
         if self.no_recovery && self.read_only == Some(false) {
             return Err(OptionError::Conflict { first: "norecovery", second: "rw" });
+        }
+        if self.damaged && self.read_only == Some(false) {
+            return Err(OptionError::Conflict { first: "damaged", second: "rw" });
+        }
+        if self.damaged && self.settings.checks == Checks::Server {
+            let second = "nodefault_permissions";
+            return Err(OptionError::Conflict { first: "damaged", second });
         }
         if let Some(path) = &self.log_device {
             open = open.log_device(path);

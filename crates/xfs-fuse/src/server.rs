@@ -18,13 +18,13 @@ mod checks;
 mod contents;
 mod directories;
 mod handles;
-mod identity;
+pub(crate) mod identity;
 mod ioctl;
 mod names;
 mod shards;
 mod unlinked;
 mod writeback;
-mod xattrs;
+pub(crate) mod xattrs;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

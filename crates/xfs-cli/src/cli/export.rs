@@ -51,7 +51,7 @@ pub(crate) struct CpArguments {
     /// Do not report that owners, and other properties that only root may set, could not be set
     #[arg(long)]
     pub(crate) ignore_owner: bool,
-    /// Copy out of a damaged volume as far as it can be read, as salvage does; with -a or -r
+    /// Copy out of a damaged volume as far as it can be read, as salvage does; from one source
     #[arg(long)]
     pub(crate) damaged: bool,
 }

@@ -24,6 +24,9 @@ pub(crate) struct MountArguments {
     /// Options, separated by commas
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub(crate) options: Vec<String>,
+    /// Show a damaged volume read-only, as far as it can be read: as -o damaged
+    #[arg(long)]
+    pub(crate) damaged: bool,
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
@@ -40,6 +43,9 @@ const MOUNT_OPTIONS: &str = "\
 Mount options:
   ro, rw                     read-only, or writable (the default)
   norecovery                 read-only, without replaying the log
+  damaged                    read-only, as far as the volume can be read, as
+                             salvage does; reading missing contents fails with
+                             EIO; all names are kept in memory
   partition=N, offset=BYTES  where in the image the volume is
   logdev=FILE                the external log
   allow_other                other users may use the mount; permissions are

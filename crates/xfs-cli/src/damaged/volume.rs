@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ferroxfs::device::Devices;
 use ferroxfs::raw::format::superblock::{Superblock, Unsupported, VolumeAccess, seal};
 use ferroxfs::raw::log::{LogDevice, find_head_and_tail};
 use ferroxfs::{OpenError, OpenOptions};
@@ -51,18 +52,28 @@ impl DamagedImage {
     ) -> Result<Self, Failure> {
         let map = map.map(read_map).transpose()?;
         let image = Image::open_for_salvage(path, options)?;
-        let (device, start) = (Arc::clone(image.device()), image.devices().start());
+        let replays = !options.no_recovery && !options.live;
+        Self::of_devices(path, map, image.devices(), replays)
+    }
+
+    /// Uses the open devices of the image. `replays` says whether a dirty log is replayed.
+    pub(crate) fn of_devices(
+        path: &Path,
+        map: Option<RescueMap>,
+        devices: &Devices,
+        replays: bool,
+    ) -> Result<Self, Failure> {
+        let (device, start) = (Arc::clone(devices.data()), devices.start());
         if !device.holds_file_contents() {
             let message = "is a metadata image, which holds no file contents";
             return Err(about_image(Failure::new(Exit::Refused, message), path)
                 .hint("salvage the volume itself; ls, find and check read the metadata image"));
         }
-        let log = image.devices().external_log().cloned();
+        let log = devices.external_log().cloned();
         let device = match map {
             Some(map) => RescuedDevice::new(device, map, start),
             None => device,
         };
-        let replays = !options.no_recovery && !options.live;
         Ok(Self { path: path.to_owned(), device, log, replays })
     }
 

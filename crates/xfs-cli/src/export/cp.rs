@@ -14,7 +14,7 @@ use super::cat;
 use crate::cli::{CpArguments, GlobalOptions};
 use crate::exit::Exit;
 use crate::export::host::{Directory, Existing, Fidelity, HostWriter};
-use crate::export::salvage::damaged::{self, DamagedDestination};
+use crate::export::salvage::damaged::{self, DamagedCopies, DamagedDestination};
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node::{self, NodeSource};
@@ -93,16 +93,20 @@ pub(crate) fn open(
     Ok(Box::new(Cp { targets, destination, is_directory, is_recursive, fidelity }))
 }
 
-/// Opens a damaged image and the directory for the copies.
+/// Opens a damaged image and the directory for the copies: the destination if it is a directory,
+/// and otherwise the directory that the destination is in.
 fn open_damaged(
     sources: &[OsString],
     destination: &OsStr,
     arguments: &CpArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let ([source], true) = (sources, arguments.archive || arguments.recursive) else {
-        return Err(Failure::usage("cp: --damaged takes one source, and -a or -r"));
+    let [source] = sources else {
+        return Err(Failure::usage("cp: --damaged takes one source"));
     };
+    if destination == "-" {
+        return Err(Failure::usage("cp: --damaged does not copy to standard output"));
+    }
     let address = Address::parse(source, options.image.as_deref())?;
     let fidelity = Fidelity {
         is_archive: arguments.keeps_facts(),
@@ -111,10 +115,24 @@ fn open_damaged(
     };
     let path = Path::new(destination);
     check_no_image(path, [address.image.as_path()])?;
-    fs::create_dir_all(path).map_err(|error| Failure::host(destination, &error))?;
+    check_no_volume(path)?;
+    let name = match path.is_dir() || ends_as_directory(destination) {
+        true => None,
+        false => path.file_name().map(OsStr::to_owned),
+    };
+    let folder = match &name {
+        Some(_) => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
+        None => Some(path),
+    };
+    let folder = folder.unwrap_or(Path::new("."));
+    if name.is_none() {
+        fs::create_dir_all(folder).map_err(|error| Failure::host(destination, &error))?;
+    }
     raise_file_limit();
-    let directory = Directory::open(path)?;
-    damaged::open(&address, DamagedDestination::Directory(directory, fidelity), options)
+    let directory = Directory::open(folder)?;
+    let is_recursive = arguments.archive || arguments.recursive;
+    let copies = DamagedCopies { directory, name, is_recursive, fidelity };
+    damaged::open(&address, DamagedDestination::Copies(copies), options)
 }
 
 /// Returns whether a path ends in a slash or a dot.

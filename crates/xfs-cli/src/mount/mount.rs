@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use ferroxfs::OpenError;
+use ferroxfs::device::DamagedStart;
 use xfs_device::{DeviceAccess, DeviceFailure, Usage};
 use xfs_fuse::{ACCESS_ATTRIBUTE, MountError, MountFacts, MountOptions, OptionError, remount};
 
@@ -31,6 +32,10 @@ use crate::terminal::names;
 
 /// The message with which the serving process reports that the mount is ready.
 pub(super) const READY: &[u8] = b"ready\n";
+/// The message with which the serving process reports that the mount is ready, and that parts of a
+/// damaged volume cannot be read.
+pub(super) const PARTIAL: &[u8] = b"parts\n";
+const _: () = assert!(READY.len() == PARTIAL.len());
 
 /// The command in the process that the user runs: it starts the serving process.
 struct Start {
@@ -95,7 +100,12 @@ pub(crate) fn open(
     let sandbox = global.sandbox;
     let open = open.write(!options.is_read_only());
     let devices = predecessor::open_after(
-        || open.open_devices(&arguments.device),
+        || match options.is_damaged() {
+            true => open
+                .open_unrecognised_devices(&arguments.device, DamagedStart::Overwritten)
+                .map(|(devices, _)| devices),
+            false => open.open_devices(&arguments.device),
+        },
         |message| Console::open(global.color).note(message),
     );
     let devices =
@@ -147,6 +157,7 @@ fn option_lists(
     lists.extend(global.partition.map(|number| format!("partition={number}")));
     lists.extend(global.offset.map(|bytes| format!("offset={bytes}")));
     lists.extend(global.no_recovery.then(|| "norecovery".to_owned()));
+    lists.extend(arguments.damaged.then(|| "damaged".to_owned()));
     if let Some(path) = &global.log_device {
         let path = path.to_str().filter(|path| !path.contains(','));
         let path = path.ok_or_else(|| Failure::usage("--log-device: no commas in its name"))?;
@@ -173,8 +184,13 @@ impl Run for Start {
             stdout.take(READY.len() as u64).read_to_end(&mut said).map_err(failed)?;
         }
         drop(step);
-        if said == READY {
-            return Ok(console.conclude_with(self.describe())?);
+        if said == READY || said == PARTIAL {
+            console.conclude_with(self.describe())?;
+            // The server has named the parts that cannot be read.
+            return match said == PARTIAL {
+                true => Err(Failure::silent(Exit::Corrupt)),
+                false => Ok(()),
+            };
         }
         // The server has reported the reason on standard error.
         let code = child.wait().map_err(failed)?.code();

@@ -15,11 +15,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
     ChannelKind, Checks, Halter, Handler, InitFlags, Invalidator, Mount, MountOptions, Opcode,
-    Reply, Request, Server, Unmounted, WaitOutcome, is_mount_point,
+    Reply, Request, Server, TreeServer, Unmounted, WaitOutcome, is_mount_point,
 };
 
-use super::mount::{READY, mount_failure};
+use super::damaged::DamagedTree;
+use super::mount::{PARTIAL, READY, mount_failure};
 use crate::cli::options::SandboxWhen;
+use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{about_image, has_foreign_log, open_failure};
@@ -42,15 +44,28 @@ pub(super) struct ServeVolume {
     pub(super) sandbox: SandboxWhen,
 }
 
+/// The names of a damaged volume.
+struct SurveyedTree {
+    tree: DamagedTree,
+    /// Whether a file is not whole.
+    is_partial: bool,
+}
+
+/// The state of the serving process when it mounts.
+struct MountStart {
+    signals: Signals,
+    is_partial: bool,
+}
+
 /// A FUSE server whose workers enter the sandbox.
-struct Confined {
-    server: Server,
+struct Confined<S> {
+    server: S,
     channel: ChannelKind,
     sandbox: SandboxWhen,
     namespaces: Namespaces,
 }
 
-impl Handler for Confined {
+impl<S: Handler> Handler for Confined<S> {
     fn wishes(&self) -> InitFlags {
         self.server.wishes()
     }
@@ -117,30 +132,88 @@ impl Run for ServeVolume {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { devices, device, folder, options, background, sandbox } = *self;
         // Before any other thread starts, so that no thread gets a signal that is meant for this
         // one.
-        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
-        let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
+        let sandbox = if self.options.is_read_only() { self.sandbox } else { SandboxWhen::Never };
         // Before mounting, because they are made from a copy of the mount table.
         let namespaces = Namespaces::make(sandbox);
+        if self.options.is_damaged() {
+            let read = self.read_damaged(sandbox, &namespaces, &mut signals, console)?;
+            let SurveyedTree { tree, is_partial } = read;
+            let server = TreeServer::new(tree, self.options.settings()).in_image(&self.device);
+            let channel = self.options.service().channel;
+            let server = Confined { server, channel, sandbox, namespaces };
+            let start = MountStart { signals, is_partial };
+            return self.serve(server, |_| Ok(()), start, console);
+        }
+        let server = self.open_server(sandbox, &namespaces)?;
+        let channel = self.options.service().channel;
+        let server = Confined { server, channel, sandbox, namespaces };
+        let start = MountStart { signals, is_partial: false };
+        self.serve(server, |server| server.close().map_err(Failure::from), start, console)
+    }
+}
+
+impl ServeVolume {
+    /// Opens the volume.
+    fn open_server(
+        &self,
+        sandbox: SandboxWhen,
+        namespaces: &Namespaces,
+    ) -> Result<Server, Failure> {
+        let Self { devices, device, folder, options, .. } = self;
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside(sandbox, &namespaces, || readable(devices.open(), &device))
-                .map_err(|failure| about_image(failure, &device))?,
-            false => readable(devices.open(), &device),
+            true => inside(sandbox, namespaces, || readable(devices.open(), device))
+                .map_err(|failure| about_image(failure, device))?,
+            false => readable(devices.open(), device),
         };
         drop(opening);
-        let volume = volume?;
+        let server = Server::new(volume?, options.settings())
+            .map_err(|error| mount_failure(folder, &error))?;
+        Ok(server.mounted_at(folder.canonicalize().ok()).in_image(device))
+    }
+
+    /// Surveys a damaged volume, and names everything that is not whole on standard error.
+    fn read_damaged(
+        &self,
+        sandbox: SandboxWhen,
+        namespaces: &Namespaces,
+        signals: &mut Signals,
+        console: &mut Console,
+    ) -> Result<SurveyedTree, Failure> {
+        let replays = self.options.replays_log();
+        let image = DamagedImage::of_devices(&self.device, None, &self.devices, replays)?;
+        let shown = image.shown();
+        let _opening = tracing::info_span!("survey").entered();
+        let is_stopped = || signals.pending().next().is_some();
+        let read = inside(sandbox, namespaces, || DamagedTree::start(image, is_stopped));
+        let (tree, report) = read.and_then(|read| read).map_err(|failure| failure.about(&shown))?;
+        for note in report.notes {
+            console.note(format!("{shown}: {note}"));
+        }
+        if report.dropped > 0 {
+            console.note(format!("{shown}: {} names were left out", report.dropped));
+        }
+        report.shortfalls.print(&shown, console, |_| true);
+        let is_partial = report.dropped > 0 || !report.shortfalls.reports().is_empty();
+        Ok(SurveyedTree { tree, is_partial })
+    }
+
+    /// Mounts, serves, and closes the server with `close`.
+    fn serve<S: Handler>(
+        self,
+        server: Confined<S>,
+        close: impl FnOnce(S) -> Result<(), Failure>,
+        MountStart { signals, is_partial }: MountStart,
+        console: &mut Console,
+    ) -> Result<(), Failure> {
+        let Self { devices, device, folder, options, background, .. } = self;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
-        let server = Server::new(volume, options.settings())
-            .map_err(|error| mount_failure(&folder, &error))?
-            .mounted_at(folder.canonicalize().ok())
-            .in_image(&device);
         let service = options.service();
-        let server = Confined { server, channel: service.channel, sandbox, namespaces };
         let handle = signals.handle();
         // Before the workers, which take as many threads as they can get.
         let (tell, told) = channel();
@@ -153,7 +226,7 @@ impl Run for ServeVolume {
             console.note(format!("{shown}: hides the mount there until it is unmounted"));
         }
         let _ = tell.send(mount.halter());
-        let announced = announce(background, console);
+        let announced = announce(background, is_partial, console);
         let log = (background && announced.is_ok()).then(log_to_system);
         // A reader of the system log does not know the folder that a relative name would start
         // from.
@@ -168,7 +241,7 @@ impl Run for ServeVolume {
         };
         handle.close();
         let _ = watcher.join();
-        let closed = close(mount).map_err(|failure| about_image(failure, &device));
+        let closed = closed(mount, close).map_err(|failure| about_image(failure, &device));
         for failure in [served, closed].into_iter().filter_map(Result::err) {
             if let Some(log) = &log {
                 log.report(&failure);
@@ -180,10 +253,13 @@ impl Run for ServeVolume {
 }
 
 /// Closes the volume after the mount has ended.
-fn close(mount: Mount<Confined>) -> Result<(), Failure> {
+fn closed<S: Handler>(
+    mount: Mount<Confined<S>>,
+    close: impl FnOnce(S) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let _span = tracing::info_span!("close").entered();
     match mount.finish() {
-        Some(confined) => confined.server.close().map_err(Failure::from),
+        Some(confined) => close(confined.server),
         // Waiting for the remaining user could take forever.
         None => Err(Failure::new(Exit::Failed, "its volume is still in use, and is not closed")),
     }
@@ -238,8 +314,9 @@ fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>,
 }
 
 /// Reports to the service manager that the mount is ready. In the background, also leaves the
-/// terminal and reports to the process that waits for the mount.
-fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
+/// terminal and reports to the process that waits for the mount. `is_partial` says that parts of the
+/// volume cannot be read.
+fn announce(background: bool, is_partial: bool, console: &mut Console) -> Result<(), Failure> {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         console.note(format!("sd_notify: {error}"));
     }
@@ -253,7 +330,7 @@ fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
         rustix::process::setsid()?;
         rustix::stdio::dup2_stderr(&nowhere)?;
         // If nobody waits any more, that is no reason to end.
-        let _ = std::io::stdout().write_all(READY);
+        let _ = std::io::stdout().write_all(if is_partial { PARTIAL } else { READY });
         let _ = std::io::stdout().flush();
         rustix::stdio::dup2_stdout(&nowhere)
     };
@@ -261,7 +338,7 @@ fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Serves until the volume is unmounted, until a signal stops the mount, or until a worker fails.
-fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
+fn serve<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
     if mount.wait(Duration::MAX) == WaitOutcome::Ended {
         return outcome(mount);
     }
@@ -285,7 +362,7 @@ fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
 }
 
 /// Returns the result of a mount that has ended without being unmounted by this process.
-fn outcome(mount: &Mount<Confined>) -> Result<(), Failure> {
+fn outcome<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
     failed(mount)?;
     if mount.is_mounted() {
         return Err(Failure::new(Exit::Failed, "the connection to the kernel was cut"));
@@ -293,7 +370,7 @@ fn outcome(mount: &Mount<Confined>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn failed(mount: &Mount<Confined>) -> Result<(), Failure> {
+fn failed<S: Handler>(mount: &Mount<Confined<S>>) -> Result<(), Failure> {
     let failure = |error| Failure::new(Exit::Failed, format!("the mount has failed: {error}"));
     mount.failure().map_or(Ok(()), |error| Err(failure(error)))
 }

@@ -1,6 +1,6 @@
 //! The command `salvage`: copies of damaged volumes, manifests and exit codes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -111,6 +111,115 @@ fn noise_at_the_start_costs_only_what_lay_there() {
     assert!(checked > 500, "{checked}: {:?}", lines.last());
 }
 
+/// Returns the paths of everything below a directory, without that of the directory itself.
+fn paths(root: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap();
+            found.insert(format!("/{}", name.to_string_lossy()));
+            if path.symlink_metadata().unwrap().is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Destroys the start of a volume, and compares the listing, the inventory and a new volume with
+/// the tree that `salvage` copies.
+#[test]
+fn damaged_volume_is_listed_scanned_and_salvaged_alike() {
+    let (place, _) = place();
+    let mut random = Prng::new(0x11);
+    let noise: Vec<u8> = (0..NOISE_BYTES / 8).flat_map(|_| random.number().to_be_bytes()).collect();
+    let image = fs::File::options().write(true).open(place.path().join("image")).unwrap();
+    image.write_all_at(&noise, 0).unwrap();
+    let (code, said) = run(&place, &["image", "saved"]);
+    assert_eq!(code, 5, "{said}");
+    let saved = place.path().join("saved");
+    let expected = paths(&saved);
+    assert!(expected.len() > 500, "{}", expected.len());
+
+    let output = place.run(&["ls", "--damaged", "-R", "-A", "--json", "image"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("ferroxfs: image: /"), "{said}");
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let listed = listed["entries"].as_array().unwrap().iter();
+    // A name whose file is gone has a row without a mode.
+    let listed: BTreeSet<String> = listed
+        .filter(|entry| entry["mode"].is_u64())
+        .filter_map(|entry| Some(entry["path"].as_str()?.to_owned()))
+        .collect();
+    let is_text = |path: &&String| !path.contains('\u{fffd}');
+    assert!(expected.iter().filter(is_text).all(|path| listed.contains(path)));
+
+    let output = place.run(&["scan", "--damaged", "--format", "ndjson", "image"]);
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let scanned: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|row| row["paths"].as_array())
+        .flat_map(|paths| paths.iter().filter_map(Value::as_str))
+        .collect();
+    let is_orphan = |path: &&String| path.starts_with("/orphans");
+    for path in expected.iter().filter(is_text).filter(|path| !is_orphan(path)) {
+        // A directory that only the names of its children prove has no inode, and so no row.
+        assert!(scanned.contains(path.as_str()) || saved.join(&path[1..]).is_dir(), "{path}");
+    }
+    let last = rows.last().unwrap();
+    assert_eq!(last["row"], "end");
+    assert!(last["errors"].as_u64().unwrap() > 0, "{last}");
+
+    let (code, said) = run(&place, &["--volume", "made", "image"]);
+    assert_eq!(code, 5, "{said}");
+    succeed(&place, &["check", "made"]);
+    fs::create_dir(place.path().join("out")).unwrap();
+    succeed(&place, &["cp", "-a", "--ignore-owner", "made:/", "out"]);
+    assert_eq!(paths(&place.path().join("out")), expected);
+    assert!(contents(&place.path().join("out")) == contents(&saved), "contents differ");
+    let lines = manifest(&place.path().join("made.manifest.ndjson"));
+    let copied = manifest(&place.path().join("saved.manifest.ndjson"));
+    assert_eq!(lines.last(), copied.last());
+}
+
+#[test]
+fn new_volume_replaces_nothing_and_is_not_left_half_done() {
+    let place = GoldenDir::new();
+    fs::write(place.path().join("there"), "text").unwrap();
+    let (code, said) = run(&place, &["--volume", "there", "image"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("there: exists already"), "{said}");
+    assert_eq!(fs::read(place.path().join("there")).unwrap(), b"text");
+    // A volume of this length has no room for the files.
+    let (code, said) = run(&place, &["--volume", "small", "--volume-size", "100m", "image"]);
+    assert_ne!(code, 0, "{said}");
+    assert!(!place.path().join("small").exists());
+    let (code, said) = run(&place, &["--volume", "one", "-o", "two", "image"]);
+    assert_eq!(code, 2, "{said}");
+}
+
+#[test]
+fn options_that_read_damage_exclude_what_needs_a_sound_volume() {
+    let place = GoldenDir::new();
+    for arguments in [
+        ["scan", "--damaged", "--summary", "image"],
+        ["scan", "--damaged", "--by=owner", "image"],
+        ["mount", "--damaged", "-orw", "image"],
+    ] {
+        let output = place.run(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+    let output = place.run(&["ls", "--damaged", "image:/none"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("/none: no such file or directory, as far as"), "{said}");
+}
+
 #[test]
 fn range_that_ddrescue_did_not_copy_is_a_hole_with_a_name() {
     let (place, copied) = place();
@@ -172,8 +281,18 @@ fn tree_of_a_damaged_volume_is_copied_and_archived() {
     assert!(output.status.success(), "{said}");
     assert!(said.contains("the superblock is damaged"), "{said}");
     let part = contents(&place.path().join("part"));
-    let expected = copied.iter().filter(|(path, _)| path.starts_with("short/"));
-    assert_eq!(part, expected.map(|(path, bytes)| (path.clone(), bytes.clone())).collect());
+    let below = |path: &str| Some(path.strip_prefix("short/")?.to_owned());
+    let expected = copied.iter().filter_map(|(path, bytes)| Some((below(path)?, bytes.clone())));
+    assert_eq!(part, expected.collect());
+    // As with a sound volume, the copy of one file takes the name of the destination.
+    let (name, bytes) = part.iter().next().unwrap();
+    let from = format!("image:/short/{name}");
+    let output = place.run(&["cp", "--damaged", &from, "one"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read(place.path().join("one")).unwrap(), *bytes);
+    let output = place.run(&["cp", "--damaged", "image:/short", "none"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!place.path().join("none").exists());
     let output = place.run(&["tar", "--damaged", "-o", "part.tar", "image:/short"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut archive = tar::Archive::new(fs::File::open(place.path().join("part.tar")).unwrap());

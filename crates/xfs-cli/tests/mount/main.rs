@@ -78,6 +78,10 @@ fn main() -> ExitCode {
             refusals::volume_with_a_damaged_root_is_not_mounted,
         ),
         Trial::new(
+            "damaged_volume_is_mounted_as_far_as_it_can_be_read",
+            refusals::damaged_volume_is_mounted_as_far_as_it_can_be_read,
+        ),
+        Trial::new(
             "write_protected_device_is_only_read",
             refusals::write_protected_device_is_only_read,
         ),

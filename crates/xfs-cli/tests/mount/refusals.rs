@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -56,6 +56,44 @@ pub(crate) fn volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialErr
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         assert!(!mounts.contains(volume.path().to_str().unwrap()), "it is mounted");
     }
+    assert!(fs::read(&volume.image.data).unwrap() == before, "the image has changed");
+    Ok(())
+}
+
+/// Checks that a volume without its superblock, and with a destroyed file, is mounted with the
+/// option `damaged`: the mount names what is not whole, shows the rest, and takes no writes.
+pub(crate) fn damaged_volume_is_mounted_as_far_as_it_can_be_read() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    fs::create_dir(volume.at("dir")).unwrap();
+    let long: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+    fs::write(volume.at("dir/kept"), &long).unwrap();
+    fs::write(volume.at("dir/lost"), "lost").unwrap();
+    symlink("dir/kept", volume.at("link")).unwrap();
+    let lost = fs::metadata(volume.at("dir/lost")).unwrap().ino();
+    volume.unmount();
+    let image = fs::File::options().write(true).open(&volume.image.data).unwrap();
+    image.write_all_at(&[0; 512], 0).unwrap();
+    // The inodes of the first group start at their number times their length of 512 bytes.
+    image.write_all_at(&[0; 512], lost * 512).unwrap();
+    drop(image);
+    let before = fs::read(&volume.image.data).unwrap();
+    let output = volume.mount_command("damaged,rw").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("damaged and rw exclude each other"), "{}", said(&output));
+    let output = volume.mount_command("damaged").output().unwrap();
+    volume.is_mounted = true;
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(said(&output).contains("/dir/lost: "), "{}", said(&output));
+    assert!(fs::read(volume.at("dir/kept")).unwrap() == long, "other contents");
+    assert!(fs::read(volume.at("link")).unwrap() == long, "other contents");
+    let mut listed: Vec<_> =
+        fs::read_dir(volume.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    listed.sort();
+    assert_eq!(listed, ["dir", "link"]);
+    assert_eq!(fs::metadata(volume.at("dir/kept")).unwrap().len(), long.len() as u64);
+    let refused = fs::write(volume.at("dir/new"), "new").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    volume.unmount();
     assert!(fs::read(&volume.image.data).unwrap() == before, "the image has changed");
     Ok(())
 }

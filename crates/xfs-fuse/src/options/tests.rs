@@ -62,6 +62,23 @@ fn norecovery_implies_read_only() {
 }
 
 #[test]
+fn damaged_implies_read_only_and_excludes_checks_by_the_server() {
+    for read in ["damaged", "damaged,ro", "rw,ro,damaged", "damaged,norecovery"] {
+        let options = parse(read).expect(read);
+        assert!(options.is_damaged() && options.is_read_only(), "{read}");
+        assert!(options.open_options().is_ok(), "{read}");
+    }
+    for (both, second) in [
+        ("damaged,rw", "rw"),
+        ("rw,damaged", "rw"),
+        ("damaged,nodefault_permissions", "nodefault_permissions"),
+    ] {
+        let error = parse(both).expect(both).open_options().expect_err(both);
+        assert_eq!(error, OptionError::Conflict { first: "damaged", second });
+    }
+}
+
+#[test]
 fn options_set_the_settings() {
     let settings = parse("wsync,sync,noatime,uid=7,gid=8,threads=3").expect("options").settings();
     assert_eq!((settings.uid, settings.gid), (Some(7), Some(8)));

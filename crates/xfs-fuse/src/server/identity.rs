@@ -25,21 +25,36 @@ pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 
 /// The serving process and the file that it serves.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     namespace: Option<u64>,
     image: Option<(u64, u64)>,
 }
 
 impl Identity {
     /// Returns the identity of this process. Must be called before workers enter their sandbox.
-    pub(super) fn of_this_process() -> Self {
+    pub(crate) fn of_this_process() -> Self {
         let namespace = std::fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino());
         Self { namespace, image: None }
     }
 
-    pub(super) fn with_image(self, image: &Path) -> Self {
+    pub(crate) fn with_image(self, image: &Path) -> Self {
         let image = std::fs::metadata(image).ok().map(|found| (found.dev(), found.ino()));
         Self { image, ..self }
+    }
+
+    /// Returns the value of an attribute that names the serving process or the file. `None` if
+    /// `name` is not one.
+    pub(crate) fn attribute(self, name: &str) -> Option<Vec<u8>> {
+        let Self { namespace, image } = self;
+        let value = match name {
+            PROCESS_ATTRIBUTE => std::process::id().to_string(),
+            NAMESPACE_ATTRIBUTE => namespace.map_or_else(String::new, |number| number.to_string()),
+            IMAGE_ATTRIBUTE => {
+                image.map_or_else(String::new, |(device, inode)| format!("{device}:{inode}"))
+            }
+            _ => return None,
+        };
+        Some(value.into_bytes())
     }
 }
 
@@ -47,18 +62,12 @@ impl Server {
     /// Returns the value of an attribute with which the mount describes itself. `None` if `name` is
     /// not one.
     pub(super) fn own_attribute(&self, name: &str) -> Option<Vec<u8>> {
-        let Identity { namespace, image } = self.identity;
         let value = match name {
             FIGURES_ATTRIBUTE => self.figures(),
-            PROCESS_ATTRIBUTE => std::process::id().to_string(),
-            NAMESPACE_ATTRIBUTE => namespace.map_or_else(String::new, |number| number.to_string()),
-            IMAGE_ATTRIBUTE => {
-                image.map_or_else(String::new, |(device, inode)| format!("{device}:{inode}"))
-            }
             ACCESS_ATTRIBUTE if self.settings.read_only => "ro".to_owned(),
             ACCESS_ATTRIBUTE if self.shut_down.value().is_some() => "down".to_owned(),
             ACCESS_ATTRIBUTE => "rw".to_owned(),
-            _ => return None,
+            name => return self.identity.attribute(name),
         };
         Some(value.into_bytes())
     }

@@ -14,7 +14,7 @@ use crate::transport::{Reply, Request};
 /// Name of the attribute with the capabilities that a program gains when it executes the file.
 const CAPABILITIES: &str = "security.capability";
 /// Prefix of the names of attributes that only root sees.
-const HIDDEN_PREFIX: &[u8] = b"trusted.";
+pub(crate) const HIDDEN_PREFIX: &[u8] = b"trusted.";
 /// Prefix of the names of attributes that contain access control lists.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
 /// The most bytes of an attribute's value, or of a list of names.
@@ -130,7 +130,7 @@ impl Server {
 
 /// Answers with a value, or only with its length if `room` is 0. Returns ERANGE if the value is
 /// longer than `room` bytes.
-fn answer_sized(value: &[u8], room: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
+pub(crate) fn answer_sized(value: &[u8], room: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
     if room == 0 {
         reply.add(&XattrSize { size: value.len() as u32, padding: 0 });
         return Ok(());

@@ -5,8 +5,10 @@
 //! opened, or the messages about what is not whole ([`Shortfalls`]).
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,10 +20,12 @@ use crate::damaged::source::SalvageSource;
 use crate::damaged::survey;
 use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
+use crate::export::cp::only_files;
 use crate::export::host::{Directory, Fidelity, HostWriter};
 use crate::export::tar::writer::TarWriter;
 use crate::failure::Failure;
-use crate::file::source::{InodeSpace, SourceLocation};
+use crate::file::facts::FileKind;
+use crate::file::source::{InodeSpace, Source, SourceLocation};
 use crate::image::address::{Address, last_component};
 use crate::interrupt;
 use crate::output::Output;
@@ -34,10 +38,20 @@ use crate::terminal::tally::{Measure, Tally, Work};
 
 /// Where the copies go.
 pub(crate) enum DamagedDestination {
-    /// Into a directory of the host, in this way.
-    Directory(Directory, Fidelity),
+    /// Into a directory of the host.
+    Copies(DamagedCopies),
     /// Into an archive: a file, or standard output.
     Archive(Option<Output>),
+}
+
+/// Where and how `cp` makes copies.
+pub(crate) struct DamagedCopies {
+    pub(crate) directory: Directory,
+    /// The name of the copy; `None` if the copy keeps the name of its source.
+    pub(crate) name: Option<OsString>,
+    /// Whether directories are copied.
+    pub(crate) is_recursive: bool,
+    pub(crate) fidelity: Fidelity,
 }
 
 struct Damaged {
@@ -60,8 +74,8 @@ pub(crate) fn open(
 impl Run for Damaged {
     fn reach(&self) -> Reach<'_> {
         match &self.destination {
-            DamagedDestination::Directory(directory, _) => {
-                Reach::Beneath(directory.as_fd(), Rights::TreesAndDevices)
+            DamagedDestination::Copies(copies) => {
+                Reach::Beneath(copies.directory.as_fd(), Rights::TreesAndDevices)
             }
             DamagedDestination::Archive(output) => {
                 output.as_ref().map_or(Reach::Nothing, Output::reach)
@@ -114,14 +128,21 @@ fn copy(
     };
     let source = SalvageSource::new(node);
     let output = match destination {
-        DamagedDestination::Directory(root, fidelity) => {
+        DamagedDestination::Copies(copies) => {
+            let DamagedCopies { directory, name: new_name, is_recursive, fidelity } = copies;
+            let kind = source.facts().kind();
+            if kind == FileKind::Directory && !is_recursive {
+                let shown = names::in_message(&location.path);
+                return Err(only_files(kind).about(&shown).about(&location.image));
+            }
             let console = RefCell::new(console);
             let mut report = |failure: Failure| console.borrow_mut().report(&failure);
-            let mut writer = HostWriter::new(fidelity, &root, &mut report, tally);
+            let mut writer = HostWriter::new(fidelity, &directory, &mut report, tally);
             writer.start_source(InodeSpace::default(), location.clone());
-            let copied = match name {
-                b"." => writer.copy_contents(source),
-                name => writer.copy(source, name),
+            let copied = match (&new_name, name) {
+                (Some(new_name), _) => writer.copy(source, new_name.as_bytes()),
+                (None, b".") => writer.copy_contents(source),
+                (None, name) => writer.copy(source, name),
             };
             let shortfalls = writer.finish();
             if let Some(shortfalls) = shortfalls {
