@@ -30,4 +30,6 @@ pub enum BlockKind {
     AttrRemote,
     /// A block with a part of a symbolic link's target.
     Symlink,
+    /// A block of dquots: one filesystem block of a quota inode. Each dquot has its own checksum.
+    Dquots,
 }

@@ -12,6 +12,7 @@ pub(crate) mod attr;
 pub(crate) mod btree;
 pub(crate) mod dabtree;
 pub(crate) mod directory;
+pub(crate) mod dquot;
 pub(crate) mod extent;
 pub(crate) mod free_space;
 pub(crate) mod inode;

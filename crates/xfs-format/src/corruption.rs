@@ -20,6 +20,7 @@ use crate::checks::attr::AttrCheck;
 use crate::checks::btree::BtreeCheck;
 use crate::checks::dabtree::DaBtreeCheck;
 use crate::checks::directory::DirectoryCheck;
+use crate::checks::dquot::DquotCheck;
 use crate::checks::extent::ExtentCheck;
 use crate::checks::free_space::FreeSpaceCheck;
 use crate::checks::inode::InodeCheck;
@@ -66,6 +67,8 @@ pub enum Structure {
     Attr,
     /// Remote block of a symbolic link (`xfs_dsymlink_hdr`).
     Symlink,
+    /// Dquot of a quota inode (`xfs_dqblk`).
+    Dquot,
     /// Access control list (`xfs_acl`).
     Acl,
     /// Parent pointer (`xfs_parent_rec`).
@@ -96,6 +99,7 @@ impl Structure {
             Self::Directory => "directory",
             Self::Attr => "extended attributes",
             Self::Symlink => "symbolic link",
+            Self::Dquot => "dquot",
             Self::Acl => "access control list",
             Self::Parent => "parent pointer",
             Self::LogRecord => "log record",
@@ -270,6 +274,9 @@ pub enum Check {
     /// A failed check of a symbolic link.
     #[error(transparent)]
     Symlink(#[from] SymlinkCheck),
+    /// A failed check of a dquot.
+    #[error(transparent)]
+    Dquot(#[from] DquotCheck),
     /// A failed check of an access control list.
     #[error(transparent)]
     Acl(#[from] AclCheck),

@@ -13,7 +13,7 @@ use crate::btree::{self, BtreeKind};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
-use crate::{agf, agfl, agi, attr, dabtree, directory, superblock, symlink};
+use crate::{agf, agfl, agi, attr, dabtree, directory, dquot, superblock, symlink};
 
 impl BlockKind {
     /// Returns the kind of structure that corruption reports name for buffers of this kind.
@@ -31,6 +31,7 @@ impl BlockKind {
             }
             Self::Attr | Self::AttrRemote => Structure::Attr,
             Self::Symlink => Structure::Symlink,
+            Self::Dquots => Structure::Dquot,
         }
     }
 
@@ -66,13 +67,14 @@ impl BlockKind {
             Self::DirectoryFree => (self.structure(), directory::free::verify),
             Self::Attr => (self.structure(), attr::leaf::verify),
             Self::Symlink => (self.structure(), symlink::verify),
+            Self::Dquots => (self.structure(), dquot::verify),
         };
         verify(bytes, at, context).map_err(|check| corrupt(structure, at, check))
     }
 
     /// Stores the LSN and the checksum before the buffer is written.
     ///
-    /// The code that changes inodes and remote attribute blocks seals each of them. This function
+    /// The code that changes inodes, remote attribute blocks and dquots seals each of them. This function
     /// leaves such buffers as they are.
     ///
     /// # Panics
@@ -91,7 +93,7 @@ impl BlockKind {
     /// and for the superblock, whose UUID field depends on a feature.
     fn envelope(self) -> Option<&'static Envelope> {
         match self {
-            Self::Superblock | Self::InodeCluster | Self::AttrRemote => None,
+            Self::Superblock | Self::InodeCluster | Self::AttrRemote | Self::Dquots => None,
             Self::Agf => Some(&agf::ENVELOPE),
             Self::Agi => Some(&agi::ENVELOPE),
             Self::Agfl => Some(&agfl::ENVELOPE),

@@ -35,6 +35,7 @@ pub mod corruption;
 pub mod crc;
 pub mod dabtree;
 pub mod directory;
+pub mod dquot;
 mod envelope;
 pub mod extent;
 pub mod features;

@@ -36,7 +36,7 @@ pub use actions::{RefcountAction, RmapAction};
 pub use attr::{AttrIntent, AttrNames, AttrOperation};
 pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHUNK_BYTES};
 pub use create::InodeCreate;
-pub use dquot::{DquotFormat, DquotItem, QuotaOff};
+pub use dquot::{DQUOT_BYTES, DquotFormat, DquotItem, QuotaOff};
 pub use exchange::{ExchangeFlags, ExchangeIntent};
 pub use extents::{ExtentFree, IntentDone, IntentExtents, MapExtent, RefcountExtent, RmapExtent};
 pub use fields::HostOrder;

@@ -26,8 +26,8 @@
 //! # Which changes are replayed
 //!
 //! A change is replayed over an object that is older than its transaction, according to the LSN in
-//! the object. Objects without an LSN (inode clusters as a whole, dquots, blocks of another use)
-//! are always replayed over. That is sound because the log holds all later changes.
+//! the object. Objects without an LSN (inode clusters as a whole, blocks of dquots as a whole,
+//! blocks of another use) are always replayed over. That is sound because the log holds all later changes.
 //!
 //! Several checkpoints may start in one record and so have one LSN. A block's LSN is therefore
 //! stamped only when the replay reaches a transaction of another LSN ([`store`]): until then every
@@ -62,6 +62,7 @@ mod buffer;
 mod cancel;
 mod clean;
 mod create;
+mod dquot;
 mod finish;
 mod inode;
 mod intent;
@@ -79,14 +80,16 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{OverlayDevice, SharedDevice};
-use xfs_format::DiskAddr;
+use xfs_format::dquot::QuotaFlags;
 use xfs_format::log_item::{BufferFlags, LogItem};
 use xfs_format::superblock::{Superblock, VolumeAccess};
+use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr};
 
 use crate::device::LogDevice;
 use crate::reader::{LogReader, Transaction};
 use crate::state::{LogState, find_head_and_tail};
 use cancel::CancelTable;
+use dquot::DquotReplay;
 use intent::OpenIntents;
 use store::Store;
 
@@ -105,6 +108,8 @@ pub struct Replayed {
     buffers: Vec<Range<u64>>,
     /// Intents whose completion is not in the log, in the order of the log.
     intents: Vec<Intent>,
+    /// The flags for checked quota that the replay clears.
+    stale_quota: QuotaFlags,
     leftovers: Leftovers,
 }
 
@@ -311,6 +316,7 @@ fn run(
         summary: Summary::default(),
         buffers: Vec::new(),
         intents: Vec::new(),
+        stale_quota: QuotaFlags::empty(),
         leftovers,
     };
     if state.clean {
@@ -331,11 +337,14 @@ fn run(
 /// Returns the intents that are open at the head.
 fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents, RecoveryError> {
     let mut cancelled = CancelTable::default();
+    let mut dquots = DquotReplay::new(replayed.state.head);
     let mut reader = LogReader::new(log, &replayed.state);
     while let Some(transaction) = reader.next_transaction()? {
         for item in transaction.items()? {
-            if let LogItem::Buffer(item) = item? {
-                cancelled.note(&item);
+            match item? {
+                LogItem::Buffer(item) => cancelled.note(&item),
+                LogItem::QuotaOff(item) => dquots.note_end(&item),
+                _ => {}
             }
         }
     }
@@ -343,6 +352,7 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
     let mut pass = SecondPass {
         store,
         cancelled,
+        dquots,
         intents: OpenIntents::default(),
         summary: Summary::default(),
     };
@@ -350,7 +360,8 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
     while let Some(transaction) = reader.next_transaction()? {
         pass.replay(&transaction)?;
     }
-    let SecondPass { mut store, intents, summary, .. } = pass;
+    let SecondPass { mut store, intents, summary, dquots, .. } = pass;
+    replayed.stale_quota = dquots.stale();
     store.seal()?;
     store.join_pieces(replayed.state.head)?;
     store.verify(replayed.state.head)?;
@@ -363,6 +374,7 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
 struct SecondPass {
     store: Store,
     cancelled: CancelTable,
+    dquots: DquotReplay,
     intents: OpenIntents,
     summary: Summary,
 }
@@ -429,7 +441,7 @@ impl SecondPass {
                 if self.cancelled.contains(item.format.at, item.format.blocks.into()) {
                     return Ok(false);
                 }
-                buffer::replay(&mut self.store, item)
+                buffer::replay(&mut self.store, &mut self.dquots, item)
             }
             LogItem::InodeCreate(create) => {
                 create::replay(&mut self.store, create, &self.cancelled)
@@ -442,8 +454,15 @@ impl SecondPass {
                 self.store.pieces.note_inode(item.format.inode);
                 inode::replay(&mut self.store, item, transaction.order())
             }
-            // A volume that accounts quota is refused; in others there is nothing to replay onto.
-            LogItem::Dquot(_) | LogItem::QuotaOff(_) => Ok(false),
+            LogItem::Dquot(item) => {
+                let blocks = self.store.geometry().block_size / BASIC_BLOCK_BYTES;
+                if self.cancelled.contains(item.format.at, blocks) {
+                    return Ok(false);
+                }
+                self.dquots.replay(&mut self.store, item)
+            }
+            // The first pass has noted it.
+            LogItem::QuotaOff(_) => Ok(true),
             intent_or_done => {
                 self.intents.note(intent_or_done, transaction);
                 Ok(true)

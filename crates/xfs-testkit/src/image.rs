@@ -124,7 +124,7 @@ impl Image {
 }
 
 /// Recomputes the checksums of a buffer. Most kinds of buffer have one. Inode clusters have one per
-/// inode, and remote attribute values one per block. A buffer that is too short for a checksum is
+/// inode, blocks of dquots one per dquot, and remote attribute values one per block. A buffer that is too short for a checksum is
 /// left as it is.
 pub fn reseal(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
     // "Never logged" is valid at any state of the log.
@@ -141,6 +141,7 @@ pub fn reseal(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
             let blocks = bytes.chunks_exact_mut(geometry.block_size as usize);
             blocks.for_each(|bytes| xfs_format::crc::seal(bytes, REMOTE_CRC));
         }
+        BlockKind::Dquots => xfs_format::dquot::seal_block(bytes),
         _ => kind.seal(bytes, lsn),
     }
 }

@@ -17,6 +17,7 @@ use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::{BASIC_BLOCK_BYTES, DiskAddr};
 use crate::dabtree;
 use crate::directory::{data, leaf};
+use crate::dquot::{DquotDisk, QuotaKind, dquot_at};
 use crate::kind::BlockKind;
 
 /// Number of bytes that one bit of the bitmap covers.
@@ -138,6 +139,11 @@ impl BufferType {
             BlockKind::Attr => Self::AttrLeaf,
             BlockKind::AttrRemote => Self::AttrRemote,
             BlockKind::Symlink => Self::Symlink,
+            BlockKind::Dquots => match dquot_at(bytes, 0).and_then(DquotDisk::quota_kind) {
+                Some(QuotaKind::Group) => Self::GroupDquot,
+                Some(QuotaKind::Project) => Self::ProjectDquot,
+                Some(QuotaKind::User) | None => Self::UserDquot,
+            },
         }
     }
 

@@ -1,7 +1,7 @@
 //! Quota items: a dquot in its disk form, and the end of quota accounting.
 //!
 //! ```text
-//! dquot      0 kind  2 regions  4 id  8 address  16 basic blocks  20 offset .. 24, then the dquot
+//! dquot      0 kind  2 regions  4 id  8 address  16 blocks  20 offset .. 24, then the dquot
 //! quota off  0 kind  2 regions  4 quota flags                               .. 8, padded to 20
 //! ```
 
@@ -13,7 +13,7 @@ use crate::addr::DiskAddr;
 
 /// Length in bytes of a dquot without the fields that version 5 appends.
 #[doc(alias = "xfs_disk_dquot")]
-const DQUOT_BYTES: usize = 104;
+pub const DQUOT_BYTES: usize = 104;
 
 /// The first region of a dquot item.
 #[doc(alias = "xfs_dq_logformat")]
@@ -23,7 +23,7 @@ pub struct DquotFormat {
     pub id: u32,
     /// The disk address of the buffer that holds the dquot.
     pub at: DiskAddr,
-    /// Length of the buffer in basic blocks.
+    /// Length of the buffer in filesystem blocks.
     pub blocks: u32,
     /// Offset of the dquot in the buffer, in bytes.
     pub offset_bytes: u32,

@@ -57,9 +57,6 @@ pub enum Unsupported {
     /// The volume has a metadata directory tree and cannot be changed.
     #[error("volumes with a metadata directory (METADIR) can only be read")]
     MetadirWrite,
-    /// The volume accounts quota and cannot be changed.
-    #[error("volumes with quota can only be read")]
-    QuotaWrite,
     /// The log cannot hold the reservation of an operation. No mkfs.xfs makes such a small log.
     #[error("the log of {log_bytes} bytes is too small for a transaction of {bytes}")]
     LogTooSmall {
@@ -152,6 +149,6 @@ impl Superblock {
         if self.has_incompat(IncompatFeatures::METADIR) {
             return Some(Unsupported::MetadirWrite);
         }
-        (self.quota_flags != 0).then_some(Unsupported::QuotaWrite)
+        None
     }
 }

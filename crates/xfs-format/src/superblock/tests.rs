@@ -318,7 +318,8 @@ fn features_are_refused_by_name() {
     assert_eq!(refusal(&ro_compat(1 << 31), Write), Some(Unsupported::UnknownRoCompat(1 << 31)));
     assert_eq!(refusal(&log_incompat, Write), None);
     assert_eq!(refusal(&log_incompat, Recover), Some(Unsupported::UnknownLogIncompat(2)));
-    assert_eq!(refusal(&quota, Write), Some(Unsupported::QuotaWrite));
+    assert_eq!(refusal(&quota, Write), None);
+    assert_eq!(refusal(&quota, Recover), None);
     assert_eq!(refusal(&incompat(1 << 8), Write), Some(Unsupported::MetadirWrite));
 }
 

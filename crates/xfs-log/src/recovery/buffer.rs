@@ -11,6 +11,7 @@ use xfs_format::{
     StructureAddress, dabtree,
 };
 
+use super::dquot::{self, DquotReplay};
 use super::refusal::RecoveryError;
 use super::store::Store;
 
@@ -25,9 +26,13 @@ const NODE_PLACE: usize = 16;
 const NEXT_UNLINKED: usize = 96;
 
 /// Replays a buffer that is not cancelled. Returns `false` if it was skipped: the block on disk was
-/// not older, or it holds quota records.
+/// not older, or its dquots are not replayed.
 #[doc(alias = "xlog_recover_buf_commit_pass2")]
-pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, RecoveryError> {
+pub(super) fn replay(
+    store: &mut Store,
+    dquots: &mut DquotReplay,
+    item: &BufferItem<'_>,
+) -> Result<bool, RecoveryError> {
     let format = &item.format;
     store.check_range(format.at, format.blocks.into())?;
     if format.flags.contains(BufferFlags::INODES) {
@@ -37,11 +42,8 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     let raw = (format.flags.bits() >> 11) as u8;
     let wrong_type = || store.corrupt(LogItemCheck::BufferType { raw });
     let buffer_type = format.buffer_type().ok_or_else(wrong_type)?;
-    if matches!(
-        buffer_type,
-        BufferType::UserDquot | BufferType::ProjectDquot | BufferType::GroupDquot
-    ) {
-        return Ok(false);
+    if let Some(kind) = dquot::kind_of_buffer(buffer_type) {
+        return dquots.replay_buffer(store, item, kind);
     }
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;

@@ -109,6 +109,8 @@ pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     disk.inode_count = inodes.into();
     disk.free_inodes = free_inodes.into();
     disk.free_blocks = free_blocks.into();
+    let quota_flags = disk.quota_flags.get() & !replayed.stale_quota.bits();
+    disk.quota_flags = quota_flags.into();
     if replayed.leftovers == Leftovers::Refused {
         // The log is empty now: nothing in it needs a feature any more.
         disk.log_incompat = 0.into();

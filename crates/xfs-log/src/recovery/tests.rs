@@ -23,6 +23,7 @@ use crate::device::LogDevice;
 use crate::find_head_and_tail;
 use crate::testing::LogImage;
 
+mod dquot;
 mod open;
 
 const LOG_BLOCKS: u32 = 2048;

@@ -1,0 +1,352 @@
+//! Dquots: the records of a quota inode, and the blocks that hold them.
+//!
+//! Owns: the disk form of a dquot, its place in a block, and every check of a dquot and of a block
+//! of dquots against itself. Does **not** own the counts: only a walk over all inodes can check
+//! them.
+//!
+//! ```text
+//!   0 magic  2 version  3 type  4 ID  8 block limits  24 inode limits  40 blocks  48 inodes
+//!  56 timers  64 warnings  72 realtime limits  88 realtime blocks  96 timer, warnings .. 104
+//! 104 fill  108 CRC  112 LSN  120 UUID .. 136
+//! ```
+//!
+//! A block holds as many whole dquots as fit. Their IDs are consecutive, and the bytes after the
+//! last one have no meaning. The dquots of a block are checked and sealed one by one: the block has
+//! no checksum of its own. A quota inode has size 0, whatever blocks it maps.
+
+use core::mem::offset_of;
+
+use bitflags::bitflags;
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{DiskAddr, FileBlock, Lsn};
+pub use crate::checks::dquot::DquotCheck;
+use crate::corruption::Check;
+use crate::crc;
+use crate::envelope;
+use crate::features::IncompatFeatures;
+use crate::geometry::Geometry;
+use crate::log_item::DQUOT_BYTES;
+use crate::verify_context::VerifyContext;
+
+/// Magic number of a dquot: "DQ".
+#[doc(alias = "XFS_DQUOT_MAGIC")]
+pub const DQUOT_MAGIC: u16 = 0x4451;
+/// The version of all dquots.
+const VERSION: u8 = 1;
+/// The bit of the type that says that timers count units of four seconds.
+#[doc(alias = "XFS_DQTYPE_BIGTIME")]
+const BIGTIME: u8 = 0x80;
+/// Length of a dquot in a block, in bytes.
+#[doc(alias = "xfs_dqblk")]
+pub const DQUOT_BLOCK_BYTES: usize = size_of::<DquotDisk>();
+
+bitflags! {
+    /// The state of quota, as the superblock stores it.
+    #[doc(alias = "sb_qflags")]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct QuotaFlags: u16 {
+        /// The usage of users is counted.
+        const USER_ACCOUNTED = 0x0001;
+        /// The limits of users are enforced.
+        const USER_ENFORCED = 0x0002;
+        /// The counts of users were checked, and every change since was counted.
+        const USER_CHECKED = 0x0004;
+        /// The usage of projects is counted.
+        const PROJECT_ACCOUNTED = 0x0008;
+        /// The usage of groups is counted.
+        const GROUP_ACCOUNTED = 0x0040;
+        /// The limits of groups are enforced.
+        const GROUP_ENFORCED = 0x0080;
+        /// The counts of groups were checked, and every change since was counted.
+        const GROUP_CHECKED = 0x0100;
+        /// The limits of projects are enforced.
+        const PROJECT_ENFORCED = 0x0200;
+        /// The counts of projects were checked, and every change since was counted.
+        const PROJECT_CHECKED = 0x0400;
+        /// All bits without a name. Decoding keeps them.
+        const _ = !0;
+    }
+}
+
+impl QuotaFlags {
+    /// The flags that say that counts are right. A kernel counts again at the next mount with quota
+    /// if the flag of a type is not set.
+    #[doc(alias = "XFS_ALL_QUOTA_CHKD")]
+    pub const CHECKED: Self =
+        Self::USER_CHECKED.union(Self::GROUP_CHECKED).union(Self::PROJECT_CHECKED);
+}
+
+/// The type of owner for which a dquot counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QuotaKind {
+    /// A user.
+    User,
+    /// A group.
+    Group,
+    /// A project.
+    Project,
+}
+
+impl QuotaKind {
+    /// All types, in the order of the superblock's list of quota inodes.
+    pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Project];
+
+    /// Returns the type bits of a dquot on disk.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::User => 1,
+            Self::Project => 2,
+            Self::Group => 4,
+        }
+    }
+
+    /// Returns the flag that says that the counts of this type are right.
+    #[must_use]
+    pub const fn checked_flag(self) -> QuotaFlags {
+        match self {
+            Self::User => QuotaFlags::USER_CHECKED,
+            Self::Group => QuotaFlags::GROUP_CHECKED,
+            Self::Project => QuotaFlags::PROJECT_CHECKED,
+        }
+    }
+
+    /// Returns the flag that says that the usage of this type is counted.
+    #[must_use]
+    pub const fn accounted_flag(self) -> QuotaFlags {
+        match self {
+            Self::User => QuotaFlags::USER_ACCOUNTED,
+            Self::Group => QuotaFlags::GROUP_ACCOUNTED,
+            Self::Project => QuotaFlags::PROJECT_ACCOUNTED,
+        }
+    }
+
+    /// Returns the word for an owner of this type.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Group => "group",
+            Self::Project => "project",
+        }
+    }
+
+    /// Returns the type that a dquot's type byte names, or `None` if it names none or several.
+    #[must_use]
+    pub fn of_bits(bits: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.bits() == bits & !BIGTIME)
+    }
+}
+
+/// A dquot on disk, with the fields of version 5.
+#[doc(alias = "xfs_dqblk")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the module's diagram has the fields")]
+pub struct DquotDisk {
+    pub magic: U16,
+    pub version: u8,
+    pub kind: u8,
+    pub id: U32,
+    pub block_hard_limit: U64,
+    pub block_soft_limit: U64,
+    pub inode_hard_limit: U64,
+    pub inode_soft_limit: U64,
+    pub blocks: U64,
+    pub inodes: U64,
+    pub inode_timer: U32,
+    pub block_timer: U32,
+    pub inode_warnings: U16,
+    pub block_warnings: U16,
+    pub pad: U32,
+    pub realtime_hard_limit: U64,
+    pub realtime_soft_limit: U64,
+    pub realtime_blocks: U64,
+    pub realtime_timer: U32,
+    pub realtime_warnings: U16,
+    pub pad2: U16,
+    pub fill: U32,
+    pub crc: [u8; 4],
+    pub lsn: U64,
+    pub uuid: [u8; 16],
+}
+
+const _: () = assert!(size_of::<DquotDisk>() == 136);
+const _: () = assert!(offset_of!(DquotDisk, fill) == DQUOT_BYTES);
+const _: () = assert!(offset_of!(DquotDisk, crc) == CRC_OFFSET);
+const CRC_OFFSET: usize = 108;
+
+/// The place of an owner's dquot in the quota inode of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DquotPlace {
+    /// The block of the quota inode.
+    pub block: FileBlock,
+    /// Index of the dquot in the block.
+    pub index: u32,
+}
+
+impl DquotPlace {
+    /// Returns the place of the dquot of an owner.
+    #[must_use]
+    pub fn of(id: u32, geometry: &Geometry) -> Self {
+        let per_block = dquots_per_block(geometry);
+        Self { block: FileBlock(u64::from(id / per_block)), index: id % per_block }
+    }
+
+    /// Returns the offset of the dquot in its block, in bytes.
+    #[must_use]
+    pub fn offset_bytes(self) -> usize {
+        self.index as usize * DQUOT_BLOCK_BYTES
+    }
+}
+
+/// Returns the number of dquots in a block.
+#[must_use]
+pub fn dquots_per_block(geometry: &Geometry) -> u32 {
+    (geometry.block_size / DQUOT_BLOCK_BYTES as u32).max(1)
+}
+
+impl DquotDisk {
+    /// Returns a dquot with the fields that the log holds. Its other fields are 0.
+    #[must_use]
+    pub fn from_fields(fields: &[u8; DQUOT_BYTES]) -> Self {
+        let mut bytes = [0; DQUOT_BLOCK_BYTES];
+        let (start, _) = bytes.split_at_mut(DQUOT_BYTES);
+        start.copy_from_slice(fields);
+        zerocopy::transmute!(bytes)
+    }
+
+    /// Returns the type of owner, or `None` if the type byte names none or several.
+    #[must_use]
+    pub fn quota_kind(&self) -> Option<QuotaKind> {
+        QuotaKind::of_bits(self.kind)
+    }
+
+    /// Checks the fields that the log also holds: all but checksum, LSN and UUID.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first check that failed.
+    pub fn verify_fields(&self, geometry: &Geometry) -> Result<QuotaKind, Check> {
+        envelope::verify_magic(self.magic.get().into(), DQUOT_MAGIC.into())?;
+        let (id, version) = (self.id.get(), self.version);
+        if version != VERSION {
+            return Err(DquotCheck::Version { id, version }.into());
+        }
+        let Some(kind) = self.quota_kind() else {
+            return Err(DquotCheck::Kind { id, kind: self.kind }.into());
+        };
+        let has_bigtime = geometry.incompat.contains(IncompatFeatures::BIGTIME);
+        if self.kind & BIGTIME != 0 && (!has_bigtime || id == 0) {
+            return Err(DquotCheck::Bigtime { id }.into());
+        }
+        if id != 0 {
+            self.verify_timers()?;
+        }
+        Ok(kind)
+    }
+
+    /// Checks that a timer runs for each soft limit that is exceeded.
+    fn verify_timers(&self) -> Result<(), Check> {
+        let limits = [
+            ("blocks", self.blocks, self.block_soft_limit, self.block_timer),
+            ("inodes", self.inodes, self.inode_soft_limit, self.inode_timer),
+            (
+                "realtime blocks",
+                self.realtime_blocks,
+                self.realtime_soft_limit,
+                self.realtime_timer,
+            ),
+        ];
+        for (what, count, limit, timer) in limits {
+            let (count, limit) = (count.get(), limit.get());
+            if limit != 0 && count > limit && timer.get() == 0 {
+                return Err(DquotCheck::Timer { id: self.id.get(), what, count, limit }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the dquot is that of an owner with this ID.
+    ///
+    /// # Errors
+    ///
+    /// Returns the check that failed.
+    pub fn verify_id(&self, id: u32) -> Result<(), Check> {
+        if self.id.get() != id {
+            return Err(DquotCheck::Id { id: self.id.get(), expected: id }.into());
+        }
+        Ok(())
+    }
+
+    /// Checks that the dquot is that of the owner `id` of this type.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first check that failed.
+    pub fn verify_owner(&self, kind: QuotaKind, id: u32) -> Result<(), Check> {
+        self.verify_id(id)?;
+        if self.quota_kind() != Some(kind) {
+            let (found, expected) = (self.kind, kind.bits());
+            return Err(DquotCheck::OtherKind { id, kind: found, expected }.into());
+        }
+        Ok(())
+    }
+}
+
+/// Returns the dquot at an index of a block, or `None` if the block has no such dquot.
+#[must_use]
+pub fn dquot_at(block: &[u8], index: u32) -> Option<&DquotDisk> {
+    let start = (index as usize).checked_mul(DQUOT_BLOCK_BYTES)?;
+    DquotDisk::ref_from_prefix(block.get(start..)?).ok().map(|(dquot, _)| dquot)
+}
+
+/// Replaces the fields of the dquot at an index of a block by those of a log item, and seals the
+/// dquot.
+///
+/// # Panics
+///
+/// If the block has no such dquot: a mistake of the caller.
+pub fn replace_fields(block: &mut [u8], index: u32, fields: &[u8; DQUOT_BYTES]) {
+    let start = index as usize * DQUOT_BLOCK_BYTES;
+    let dquot = block.get_mut(start..start + DQUOT_BLOCK_BYTES).expect("the block has the dquot");
+    dquot.get_mut(..DQUOT_BYTES).expect("a dquot has its fields").copy_from_slice(fields);
+    crc::seal(dquot, CRC_OFFSET);
+}
+
+/// Computes the checksum of each dquot of a block.
+pub fn seal_block(block: &mut [u8]) {
+    for dquot in block.chunks_exact_mut(DQUOT_BLOCK_BYTES) {
+        crc::seal(dquot, CRC_OFFSET);
+    }
+}
+
+/// Checks a block of dquots: each dquot by itself, one type for all, and consecutive IDs.
+pub(crate) fn verify(bytes: &[u8], _: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let geometry = context.geometry;
+    let mut first = None;
+    for index in 0..dquots_per_block(geometry) {
+        let needed = (index as usize + 1) * DQUOT_BLOCK_BYTES;
+        let dquot = dquot_at(bytes, index).ok_or(envelope::truncated(bytes, needed))?;
+        let kind = dquot.verify_fields(geometry)?;
+        let (first_kind, first_id) = *first.get_or_insert((kind, dquot.id.get()));
+        dquot.verify_owner(first_kind, first_id.wrapping_add(index))?;
+        verify_seal(dquot, context)?;
+    }
+    Ok(())
+}
+
+/// Checks the checksum, the UUID and the LSN of a dquot.
+fn verify_seal(dquot: &DquotDisk, context: &VerifyContext<'_>) -> Result<(), Check> {
+    envelope::verify_checksum(dquot.as_bytes(), CRC_OFFSET)?;
+    let found = uuid::Uuid::from_bytes(dquot.uuid);
+    if found != context.geometry.meta_uuid {
+        return Err(Check::ForeignUuid { found });
+    }
+    envelope::verify_lsn(Lsn(dquot.lsn.get()), context)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Replay of dquots, as items and as whole blocks.
+//!
+//! Owns: the types of quota that are not replayed, and the types whose counts are wrong after the
+//! replay. Does **not** own the checks of a dquot (`xfs_format::dquot`).
+//!
+//! A dquot counts the usage of one owner, and a kernel can count again. So a block of dquots that
+//! is damaged on disk does not stop a recovery. Nothing is replayed onto the block. The superblock
+//! then says that the counts of its type were not checked, so that the next mount with quota counts
+//! again. A damaged item is an error like every damaged item.
+
+use xfs_format::dquot::{self, DquotCheck, DquotDisk, DquotPlace, QuotaFlags, QuotaKind};
+use xfs_format::log_item::{BufferItem, BufferType, DquotItem, LogItemCheck, QuotaOff};
+use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, Lsn, VerifyContext};
+
+use super::refusal::RecoveryError;
+use super::store::Store;
+
+/// The state of quota during a replay.
+pub(super) struct DquotReplay {
+    /// The head of the log. No dquot may carry a later LSN.
+    head: Lsn,
+    /// The types whose accounting ended somewhere in the log, by their flags for accounting.
+    ended: QuotaFlags,
+    /// The types with a block onto which nothing could be replayed, by their flags for checked
+    /// counts.
+    stale: QuotaFlags,
+}
+
+impl DquotReplay {
+    pub(super) fn new(head: Lsn) -> Self {
+        Self { head, ended: QuotaFlags::empty(), stale: QuotaFlags::empty() }
+    }
+
+    /// Notes the end of accounting for some types. Called in the first pass: dquots of these types
+    /// are replayed nowhere in the log, because their quota inodes may be gone.
+    #[doc(alias = "xlog_recover_quotaoff_commit_pass1")]
+    pub(super) fn note_end(&mut self, item: &QuotaOff) {
+        self.ended |= QuotaFlags::from_bits_retain((item.flags & 0xffff) as u16);
+    }
+
+    /// Returns the flags for checked counts that the superblock must lose.
+    pub(super) const fn stale(&self) -> QuotaFlags {
+        self.stale
+    }
+
+    fn has_ended(&self, kind: QuotaKind) -> bool {
+        self.ended.contains(kind.accounted_flag())
+    }
+
+    /// Replays a logged dquot, unless the dquot on disk is not older. Returns whether anything was
+    /// replayed.
+    ///
+    /// The dquot keeps its LSN. The log holds all later changes of the dquot, so that a repeated
+    /// recovery gives the same fields.
+    #[doc(alias = "xlog_recover_dquot_commit_pass2")]
+    pub(super) fn replay(
+        &mut self,
+        store: &mut Store,
+        item: &DquotItem<'_>,
+    ) -> Result<bool, RecoveryError> {
+        let logged = DquotDisk::from_fields(item.dquot);
+        let checked = logged.verify_fields(store.geometry());
+        let kind = checked.map_err(|check| store.corrupt(check))?;
+        let place = check_place(store, item, &logged)?;
+        if self.has_ended(kind) {
+            return Ok(false);
+        }
+        let (at, length) = (item.format.at, store.geometry().block_size as usize);
+        let mut block = store.read(at, length)?;
+        let Some(old) =
+            self.find_owner(store, at, &block, OwnerOfDquot { kind, place, logged: &logged })
+        else {
+            self.stale |= kind.checked_flag();
+            return Ok(false);
+        };
+        if old.0 != 0 && !old.is_null() && old >= store.lsn() {
+            return Ok(false);
+        }
+        dquot::replace_fields(&mut block, place.index, item.dquot);
+        store.write(at, 0, &block)?;
+        store.touch(at, length, BlockKind::Dquots);
+        Ok(true)
+    }
+
+    /// Returns the LSN of the owner's dquot in a block, or `None` if the block is damaged or holds
+    /// something else.
+    fn find_owner(
+        &self,
+        store: &Store,
+        at: DiskAddr,
+        block: &[u8],
+        owner: OwnerOfDquot<'_>,
+    ) -> Option<Lsn> {
+        let context = VerifyContext { geometry: store.geometry(), log_head: Some(self.head) };
+        BlockKind::Dquots.verify(block, at, &context).ok()?;
+        let dquot = dquot::dquot_at(block, owner.place.index)?;
+        dquot.verify_owner(owner.kind, owner.logged.id.get()).ok()?;
+        Some(Lsn(dquot.lsn.get()))
+    }
+
+    /// Replays a buffer of dquots: a block that was added to a quota inode. Returns whether
+    /// anything was replayed.
+    ///
+    /// The LSNs of the dquots do not matter: the log holds all later changes of each dquot.
+    #[doc(alias = "xlog_recover_do_dquot_buffer")]
+    pub(super) fn replay_buffer(
+        &mut self,
+        store: &mut Store,
+        item: &BufferItem<'_>,
+        kind: QuotaKind,
+    ) -> Result<bool, RecoveryError> {
+        if self.has_ended(kind) {
+            return Ok(false);
+        }
+        let at = item.format.at;
+        let mut block =
+            store.read(at, usize::from(item.format.blocks) * BASIC_BLOCK_BYTES as usize)?;
+        for piece in &item.pieces {
+            let end = piece.offset_bytes + piece.bytes.len();
+            let target = block.get_mut(piece.offset_bytes..end);
+            target.expect("a decoded item lies in its buffer").copy_from_slice(piece.bytes);
+        }
+        let context = VerifyContext { geometry: store.geometry(), log_head: Some(self.head) };
+        let is_whole = block.len() == store.geometry().block_size as usize;
+        let first = dquot::dquot_at(&block, 0).and_then(DquotDisk::quota_kind);
+        let is_good = is_whole && BlockKind::Dquots.verify(&block, at, &context).is_ok();
+        if !is_good || first != Some(kind) {
+            self.stale |= kind.checked_flag();
+            return Ok(false);
+        }
+        store.write(at, 0, &block)?;
+        store.touch(at, block.len(), BlockKind::Dquots);
+        Ok(true)
+    }
+}
+
+/// The dquot that a block must hold.
+#[derive(Clone, Copy)]
+struct OwnerOfDquot<'a> {
+    kind: QuotaKind,
+    place: DquotPlace,
+    logged: &'a DquotDisk,
+}
+
+/// Returns the type of quota of a buffer's type, or `None` if the buffer holds no dquots.
+pub(super) const fn kind_of_buffer(buffer_type: BufferType) -> Option<QuotaKind> {
+    match buffer_type {
+        BufferType::UserDquot => Some(QuotaKind::User),
+        BufferType::GroupDquot => Some(QuotaKind::Group),
+        BufferType::ProjectDquot => Some(QuotaKind::Project),
+        _ => None,
+    }
+}
+
+/// Returns the place of a logged dquot, if the item names the same place: one block of the volume,
+/// and the offset that follows from the ID.
+fn check_place(
+    store: &Store,
+    item: &DquotItem<'_>,
+    logged: &DquotDisk,
+) -> Result<DquotPlace, RecoveryError> {
+    let (format, geometry) = (&item.format, store.geometry());
+    logged.verify_id(format.id).map_err(|check| store.corrupt(check))?;
+    let place = DquotPlace::of(format.id, geometry);
+    let offset = format.offset_bytes;
+    if offset as usize != place.offset_bytes() {
+        let check = DquotCheck::Offset { id: format.id, offset };
+        return Err(store.corrupt(check).into());
+    }
+    if format.blocks != 1 {
+        let (field, value) = ("blocks of dquots", format.blocks.into());
+        return Err(store.corrupt(LogItemCheck::OutOfRange { field, value }).into());
+    }
+    store.check_range(format.at, u64::from(geometry.block_size / BASIC_BLOCK_BYTES))?;
+    Ok(place)
+}
