@@ -6,6 +6,7 @@
 mod damaged;
 mod error;
 mod identity;
+mod quota;
 mod writable;
 
 use std::io;

@@ -18,7 +18,7 @@ use xfs_log::{
 use xfs_trans::{AttrPayload, Captured, Deferred, IntentPayload, Journal, OpenIntent};
 use xfs_vfs::{Clock, InodeCache, MountThreads};
 
-use super::{Devices, OpenError, check_age, read_superblock};
+use super::{Devices, OpenError, check_age, quota, read_superblock};
 use crate::volume::Volume;
 use crate::volume_ref::VolumeInner;
 
@@ -110,14 +110,22 @@ impl Devices {
         let data = superblock.has_external_log().then(|| self.data.clone());
         let log = Log::open(open_log()?, data, &state, &config);
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;
-        let summary = finish(&journal, &replayed).map_err(OpenError::Recovery)?;
+        let summary = finish(&journal, &replayed, access).map_err(OpenError::Recovery)?;
         Ok((superblock, journal, summary))
     }
 }
 
-/// Finishes the intents that a crash left open in the log.
-pub(super) fn finish(journal: &Arc<Journal>, replayed: &Replayed) -> BufferResult<Summary> {
+/// Finishes the intents that a crash left open in the log. Before that, the volume is marked as
+/// changed without counting for quota, if `access` changes it so.
+pub(super) fn finish(
+    journal: &Arc<Journal>,
+    replayed: &Replayed,
+    access: VolumeAccess,
+) -> BufferResult<Summary> {
+    // The open intents hold the tail of the log from here on. A transaction before this line could
+    // move the tail past them.
     let open = journal.adopt(replayed)?.into();
+    quota::stop_counting(journal, replayed, access)?;
     finish_intents(replayed, &mut Finisher { journal, open, captured: Vec::new() })
 }
 

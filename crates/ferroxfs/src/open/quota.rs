@@ -1,0 +1,78 @@
+//! The state of quota of a volume that is changed without counting.
+//!
+//! Owns: the choice which changes make the counts of dquots wrong. Does **not** own the replay of
+//! logged dquots (`xfs-log`).
+//!
+//! This library does not count the usage of users, groups and projects yet. A kernel trusts the
+//! counts only while the superblock says that they were checked, and counts again otherwise. So the
+//! first transaction of a volume that is opened for writing clears these flags. A log holds
+//! transactions in their order: after a crash either no change is there, or the flags are cleared
+//! too. The kernel does the same at a mount without quota.
+//!
+//! A recovery alone replays the counts with the changes that they count. It clears the flags only
+//! before work that changes counts: an unlinked inode or an unfinished change of a file's blocks.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::BlockKind;
+use xfs_format::dquot::QuotaFlags;
+use xfs_format::log_item::ItemKind;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::superblock::VolumeAccess;
+use xfs_format::{AgNumber, SuperblockDisk};
+use xfs_log::{Intent, Replayed};
+use xfs_trans::Journal;
+
+/// Clears the flags that say that the counts of quota were checked, if `access` changes files
+/// without counting. This must be the first transaction of the journal.
+pub(super) fn stop_counting(
+    journal: &Arc<Journal>,
+    replayed: &Replayed,
+    access: VolumeAccess,
+) -> Result<()> {
+    let flags = QuotaFlags::from_bits_retain(replayed.superblock().quota_flags);
+    if !flags.intersects(QuotaFlags::CHECKED) {
+        return Ok(());
+    }
+    let stops = match access {
+        VolumeAccess::Write => true,
+        VolumeAccess::Recover => leaves_work_to_count(journal, replayed)?,
+        VolumeAccess::Describe | VolumeAccess::Read => false,
+    };
+    if !stops {
+        return Ok(());
+    }
+    let flags = flags.difference(QuotaFlags::CHECKED).bits().to_be_bytes();
+    let at = journal.geometry().header_disk_addr(AgNumber(0), 0);
+    let length = journal.geometry().sector_size;
+    let tx = journal.begin(TransactionKind::Superblock, 0)?;
+    tx.commit_or_cancel(|tx| {
+        let buffer = tx.read(at, length, BlockKind::Superblock)?;
+        tx.change(&buffer, FLAGS..FLAGS + flags.len(), |field| field.copy_from_slice(&flags));
+        Ok(())
+    })
+}
+
+/// Offset of the state of quota in the superblock, in bytes.
+const FLAGS: usize = offset_of!(SuperblockDisk, quota_flags);
+
+/// Returns whether a crash left work that changes the number of inodes or blocks of an owner.
+fn leaves_work_to_count(journal: &Arc<Journal>, replayed: &Replayed) -> Result<bool> {
+    if replayed.intents().iter().any(changes_files) {
+        return Ok(true);
+    }
+    for group in journal.geometry().groups() {
+        if !xfs_alloc::unlinked_lists(journal.cache(), group)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether finishing an intent can change the number of blocks of a file. The others change
+/// records of blocks that were taken from their owner before.
+fn changes_files(intent: &Intent) -> bool {
+    matches!(intent.kind(), ItemKind::Map | ItemKind::Attr | ItemKind::Exchange)
+}
