@@ -1,0 +1,306 @@
+//! Dirty volumes with quota, recovered by ferroxfs and by a guest.
+//!
+//! A guest fills volumes with quota of users, groups and projects by seeded commands, and shuts
+//! them down. ferroxfs recovers one copy of each, and the guest another copy. Trees and dquots must
+//! be equal, apart from checksum and LSN of a dquot. xfs_repair, which counts again, must find
+//! nothing. A third copy is also written to. The guest must count that copy again, and a copy whose
+//! counts are complete must not be counted again.
+//!
+//! All volumes of a batch share two boots.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use ferroxfs::{OpenOptions, SetAttributes, Volume};
+use xfs_format::dquot::{DQUOT_BLOCK_BYTES, DquotDisk, QuotaFlags, QuotaKind};
+use xfs_format::inode::ForkKind;
+use xfs_format::log_item::DQUOT_BYTES;
+use xfs_format::{StructureAddress, Superblock};
+use xfs_oracle::guest::{Guest, GuestKernel};
+use xfs_oracle::harness::{Trial, TrialError, patiently, seeds};
+use xfs_oracle::{Differences, Image, Random, Tree, Xfsprogs};
+use zerocopy::FromBytes;
+
+use crate::ours;
+
+/// The most volumes of a batch: each takes three drives of the second boot.
+const BATCH: u64 = 6;
+/// Owners: the first and the last one of a block of dquots, and the greatest ID.
+const OWNERS: [u32; 8] = [0, 1, 29, 30, 59, 1000, 70_000, u32::MAX - 1];
+/// Options of mkfs.xfs, one for each seed in turn.
+const OPTIONS: [&str; 3] = ["-n parent=0", "-n parent=1 -i exchange=1", "-b size=1024"];
+/// The owner of the file that ferroxfs writes.
+const WRITER: u32 = 4242;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    let all: Vec<u64> = seeds(if is_long { 24 } else { 2 }).collect();
+    let batches = all.chunks(BATCH as usize).map(|batch| {
+        let batch = batch.to_vec();
+        let first = batch.first().copied().unwrap_or_default();
+        let name = format!("dirty_quota_is_recovered_as_by_the_guest::{first}");
+        Trial::new(name, move || check_batch(&batch))
+    });
+    batches.collect()
+}
+
+/// A volume with quota, in several copies.
+struct Case {
+    seed: u64,
+    /// Recovered by ferroxfs, later mounted by the guest. At first the dirty volume.
+    ours: PathBuf,
+    /// Recovered by the guest.
+    theirs: PathBuf,
+    /// Recovered by ferroxfs, and then written to.
+    written: PathBuf,
+}
+
+impl Case {
+    fn new(folder: &Path, seed: u64) -> Self {
+        let path = |name: &str| folder.join(format!("{name}-{seed}"));
+        Self { seed, ours: path("ours"), theirs: path("theirs"), written: path("written") }
+    }
+
+    /// Returns whether a file is open and unlinked when the volume goes down.
+    const fn has_unlinked(&self) -> bool {
+        self.seed % 2 == 1
+    }
+
+    fn about(&self, reason: impl std::fmt::Display) -> TrialError {
+        TrialError::Failed(format!("seed {}: {reason}", self.seed))
+    }
+}
+
+/// The facts of a volume that ferroxfs recovered.
+struct Recovered {
+    tree: Tree,
+    dquots: Dquots,
+}
+
+/// The fields of each dquot that the log holds, by type and ID.
+type Dquots = BTreeMap<(QuotaKind, u32), Vec<u8>>;
+
+fn check_batch(seeds: &[u64]) -> Result<(), TrialError> {
+    let guest = Guest::new(GuestKernel::New)?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let cases: Vec<Case> = seeds.iter().map(|seed| Case::new(folder.path(), *seed)).collect();
+    let (mut filling, mut script) = (guest.clone(), START.to_owned());
+    for (case, letter) in cases.iter().zip('a'..) {
+        make(&case.ours, case.seed)?;
+        filling = filling.image(&case.ours);
+        script.push_str(&commands(case, letter));
+    }
+    filling.script(&script).run()?.checked()?;
+    let mut recovered = Vec::new();
+    for case in &cases {
+        recovered.push(recover(case).map_err(|error| case.about(error))?);
+    }
+    let (mut mounting, mut script) = (guest, START.to_owned());
+    let mut letters = 'a'..;
+    for case in &cases {
+        for (path, options) in [(&case.theirs, "ro,"), (&case.ours, ""), (&case.written, "")] {
+            let letter = letters.next().expect("a batch has few drives");
+            mounting = mounting.image(path);
+            script.push_str(&format!("up {letter} {options}; umount /mnt\n"));
+        }
+    }
+    let output = mounting.script(&script).run()?;
+    let kernel_log = output.kernel_log.clone();
+    output.checked()?;
+    let mut letters = 'a'..;
+    for (case, recovered) in cases.iter().zip(&recovered) {
+        let [_, ours, written] = [(); 3].map(|()| letters.next().expect("as many as before"));
+        let counts_again =
+            |letter| kernel_log.contains(&format!("(vd{letter}): Quotacheck needed"));
+        check_case(case, recovered).map_err(|error| case.about(error))?;
+        if counts_again(ours) != case.has_unlinked() {
+            return Err(case.about(format!("recovered; the guest's log: {kernel_log}")));
+        }
+        if !counts_again(written) {
+            return Err(case.about("the guest did not count the written volume again"));
+        }
+    }
+    Ok(())
+}
+
+fn make(path: &Path, seed: u64) -> Result<(), TrialError> {
+    let file = fs::File::create(path).map_err(text)?;
+    file.set_len(64 << 20).map_err(text)?;
+    let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
+    let options = OPTIONS.iter().cycle().nth(seed as usize).expect("a cycle has no end");
+    mkfs.args(["-q", "--unsupported"]).args(options.split_whitespace()).arg(path);
+    let output = mkfs.output().map_err(text)?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(text(String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+/// Functions of the scripts. `up LETTER OPTIONS` mounts a volume with all types of quota.
+const START: &str = "up() { mount -o $2usrquota,grpquota,prjquota /dev/vd$1 /mnt && return
+  echo cannot mount $1; dmesg | tail -20; exit 1; }\n";
+
+/// Returns the commands that fill a volume and shut it down.
+fn commands(case: &Case, letter: char) -> String {
+    let mut random = Random::new(case.seed);
+    let mut script = format!("up {letter}; mkdir /mnt/d0 /mnt/d1 /mnt/d2\n");
+    for _ in 0..70 {
+        script.push_str(&command(&mut random));
+        script.push_str(" 2>/dev/null\n");
+    }
+    if case.has_unlinked() {
+        script.push_str("exec 9>/mnt/open; chown 30:1000 /mnt/open; rm /mnt/open\n");
+        script.push_str("dd if=/dev/zero bs=4k count=20 >&9 2>/dev/null\n");
+    }
+    let how = if case.seed % 4 < 2 { "shutdown -f" } else { "sync' -c 'shutdown" };
+    script.push_str(&format!("xfs_io -x -c '{how}' /mnt; exec 9>&-; umount /mnt\n"));
+    script
+}
+
+fn command(random: &mut Random) -> String {
+    let mut below = |limit: u64| random.below(limit);
+    let owner = |index: u64| OWNERS.iter().nth(index as usize).copied().unwrap_or_default();
+    let file = format!("/mnt/d{}/f{}", below(3), below(12));
+    match below(16) {
+        0..=4 => {
+            let (count, seek) = (below(20) + 1, below(30));
+            format!("dd if=/dev/zero of={file} bs=4k count={count} seek={seek} conv=notrunc")
+        }
+        5..=7 => format!("chown {}:{} {file}", owner(below(8)), owner(below(8))),
+        8..=9 => format!("xfs_io -c 'chproj {}' {file}", owner(below(8))),
+        10 => format!("rm {file}"),
+        11 => format!("truncate -s {} {file}", below(100_000)),
+        12 => {
+            let (id, hard) = (owner(below(7) + 1), below(900) + 100);
+            let kind = if below(2) == 0 { "-u" } else { "-g" };
+            format!("xfs_quota -x -c 'limit {kind} bsoft=90k bhard={hard}k ihard=50 {id}' /mnt")
+        }
+        13 => format!("setfattr -n user.a -v {} {file}", "v".repeat(below(2500) as usize + 1)),
+        14 => format!("ln -s {} {file}-link", "t".repeat(below(900) as usize + 1)),
+        _ if below(3) == 0 => "sync".to_owned(),
+        _ => format!("touch {file}"),
+    }
+}
+
+/// Copies the dirty volume and lets ferroxfs recover it. A read-only open must show the same tree
+/// and the same dquots before that.
+fn recover(case: &Case) -> Result<Recovered, TrialError> {
+    copy(&case.ours, &case.theirs)?;
+    let dirty = open(&case.ours)?;
+    let shown = ours::walk(&dirty).map_err(text)?;
+    drop(dirty);
+    let devices = patiently(|| OpenOptions::new().write(true).open_devices(&case.ours));
+    let summary = devices.map_err(text)?.recover().map_err(text)?;
+    if summary.is_none_or(|summary| summary.items == 0) {
+        return Err(text("there was nothing to recover"));
+    }
+    let volume = open(&case.ours)?;
+    let tree = ours::walk(&volume).map_err(text)?;
+    Differences::between(&tree, &shown).into_result()?;
+    let dquots = dquots(&volume, &case.ours)?;
+    if flags(&case.ours)?.contains(QuotaFlags::CHECKED) == case.has_unlinked() {
+        return Err(text(format!("quota is in state {:?}", flags(&case.ours)?)));
+    }
+    no_findings(&case.ours)?;
+    copy(&case.ours, &case.written)?;
+    write(&case.written)?;
+    Ok(Recovered { tree, dquots })
+}
+
+/// Writes a file of [`WRITER`] by ferroxfs, which does not count.
+fn write(path: &Path) -> Result<(), TrialError> {
+    let volume = patiently(|| OpenOptions::new().write(true).open(path)).map_err(text)?;
+    volume.write("/written", vec![7; 20_000]).map_err(text)?;
+    let file = volume.lookup("/written").map_err(text)?;
+    let changes = SetAttributes::new().uid(WRITER);
+    file.set_attributes(&changes).map_err(text)?;
+    drop(file);
+    volume.close().map_err(text)?;
+    let flags = flags(path)?;
+    if flags.intersects(QuotaFlags::CHECKED) || flags.is_empty() {
+        return Err(text(format!("after a write, quota is in state {flags:?}")));
+    }
+    no_findings(path)
+}
+
+/// Compares ferroxfs's recovery with the guest's, and checks the counts of the guest in the other
+/// copies.
+fn check_case(case: &Case, recovered: &Recovered) -> Result<(), TrialError> {
+    let theirs = open(&case.theirs)?;
+    let tree = ours::walk(&theirs).map_err(text)?;
+    Differences::between(&tree, &recovered.tree).into_result()?;
+    let expected = dquots(&theirs, &case.theirs)?;
+    if !case.has_unlinked() && expected != recovered.dquots {
+        let differs = expected.iter().find(|(key, value)| recovered.dquots.get(key) != Some(value));
+        return Err(text(format!(
+            "{} dquots, the guest has {}; first difference: {differs:?} and {:?}",
+            recovered.dquots.len(),
+            expected.len(),
+            differs.map(|(key, _)| recovered.dquots.get(key))
+        )));
+    }
+    no_findings(&case.ours)?;
+    no_findings(&case.written)?;
+    let written = open(&case.written)?;
+    let counted = dquots(&written, &case.written)?;
+    let writer = counted.get(&(QuotaKind::User, WRITER)).ok_or_else(|| text("no dquot"))?;
+    let zero = vec![0; DQUOT_BLOCK_BYTES - DQUOT_BYTES];
+    let dquot = DquotDisk::read_from_bytes(&[writer.clone(), zero].concat()).map_err(text)?;
+    if dquot.inodes.get() == 1 { Ok(()) } else { Err(text(format!("{dquot:?}"))) }
+}
+
+/// Reads all dquots of a volume from its image, through the extents of its quota inodes.
+fn dquots(volume: &Volume, path: &Path) -> Result<Dquots, TrialError> {
+    let image = fs::File::open(path).map_err(text)?;
+    let superblock = superblock(path)?;
+    let block_bytes = superblock.geometry.block_size as usize;
+    let mut dquots = Dquots::new();
+    for (kind, number) in QuotaKind::ALL.into_iter().zip(superblock.quota_inodes) {
+        let number = number.ok_or_else(|| text("the volume has no quota inode"))?;
+        let node = volume.node(number).map_err(text)?;
+        for extent in node.extents(ForkKind::Data) {
+            let extent = extent.map_err(text)?;
+            let mut bytes = vec![0; extent.length_bytes as usize];
+            image.read_exact_at(&mut bytes, extent.device_offset_bytes).map_err(text)?;
+            for dquot in bytes.chunks(block_bytes).flat_map(|b| b.chunks_exact(DQUOT_BLOCK_BYTES)) {
+                let disk = DquotDisk::read_from_bytes(dquot).map_err(text)?;
+                let fields = dquot.iter().take(DQUOT_BYTES).copied().collect();
+                dquots.insert((kind, disk.id.get()), fields);
+            }
+        }
+    }
+    if dquots.len() < OWNERS.len() { Err(text("too few dquots")) } else { Ok(dquots) }
+}
+
+fn superblock(path: &Path) -> Result<Superblock, TrialError> {
+    let mut sector = vec![0; 512];
+    fs::File::open(path).and_then(|image| image.read_exact_at(&mut sector, 0)).map_err(text)?;
+    Superblock::decode(&sector, StructureAddress::Disk(xfs_format::DiskAddr(0))).map_err(text)
+}
+
+fn flags(path: &Path) -> Result<QuotaFlags, TrialError> {
+    Ok(QuotaFlags::from_bits_retain(superblock(path)?.quota_flags))
+}
+
+/// Returns an error if xfs_repair or our checker finds anything.
+fn no_findings(path: &Path) -> Result<(), TrialError> {
+    let image = Image { data: path.to_path_buf(), log: None };
+    image.findings()?.map_or(Ok(()), |findings| Err(text(findings)))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), TrialError> {
+    let mut cp = std::process::Command::new("cp");
+    let status = cp.arg("--sparse=always").arg(from).arg(to).status().map_err(text)?;
+    if status.success() { Ok(()) } else { Err(text("cp failed")) }
+}
+
+fn open(path: &Path) -> Result<Volume, TrialError> {
+    patiently(|| OpenOptions::new().open(path)).map_err(text)
+}
+
+fn text(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
