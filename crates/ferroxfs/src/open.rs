@@ -21,7 +21,7 @@ use xfs_format::superblock::{
     Superblock, SuperblockCheck, SuperblockError, Unsupported, VolumeAccess,
 };
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{Corruption, DiskAddr, Structure, StructureAddress};
+use xfs_format::{Corruption, DiskAddr, FormatVersion, Structure, StructureAddress};
 use xfs_icache::{DEFAULT_INODES, InodeIndex};
 use xfs_log::{LogDevice, LogState, RecoveryError, Replayed};
 use xfs_trans::Upkeep;
@@ -317,7 +317,7 @@ impl Devices {
     ///
     /// # Errors
     ///
-    /// The superblock may be unreadable, corrupt, or of version 4.
+    /// The superblock may be unreadable, corrupt, or of a version before 4.
     pub(crate) fn description(&self) -> Result<Description, Error> {
         let superblock = read_superblock(&self.data)?;
         let refusal = superblock.refusal(VolumeAccess::Read);
@@ -432,7 +432,13 @@ impl Devices {
         let log = self.log_of(superblock).ok_or(OpenError::LogDeviceMissing)?;
         let log = log.map_err(OpenError::Log)?;
         let _span = tracing::info_span!("replay").entered();
-        xfs_log::replay(self.data.clone(), &log, superblock).map_err(|error| match error {
+        // A reader of a v4 volume needs no more than the replayed blocks: only a writer can finish
+        // what the crash left open, and no reader sees it.
+        let replay = match superblock.geometry.version {
+            FormatVersion::V4 => xfs_log::replay_all,
+            FormatVersion::V5 => xfs_log::replay,
+        };
+        replay(self.data.clone(), &log, superblock).map_err(|error| match error {
             RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
             RecoveryError::Failed(source) => OpenError::Recovery(source),
         })

@@ -65,7 +65,7 @@ pub fn read_free_list(cache: &BufferCache, agf: &Agf) -> Result<Vec<AgBlock>> {
     let at = geometry.header_disk_addr(agf.group, AGFL_SECTOR);
     let buffer = cache.read(at, geometry.sector_size, BlockKind::Agfl)?;
     let bytes = buffer.bytes();
-    let list = Agfl::decode(&bytes, at)?;
+    let list = Agfl::decode(&bytes, at, geometry.version)?;
     Ok(list.blocks(agf.free_list)?.collect::<Result<_, _>>()?)
 }
 

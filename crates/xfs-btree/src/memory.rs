@@ -292,7 +292,7 @@ impl<F: BtreeFormat> Walk<'_, F> {
         kind.verify(&bytes, at, &VerifyContext { geometry, log_head: None }).unwrap();
         self.levels.entry(level).or_default().push(number);
         let block = BtreeBlock::decode(&bytes, F::KIND, at).unwrap();
-        assert_eq!((block.level(), block.owner()), (level, self.store.owner()));
+        assert_eq!((block.level(), block.owner()), (level, Some(self.store.owner())));
         let min = F::KIND.layout().min_entries(level, geometry.block_size);
         assert!(may_be_few || block.count() >= min, "I1: {} entries", block.count());
         if level == 0 {

@@ -3,13 +3,11 @@
 //! Owns: the checks across the blocks of one attribute fork, and the parent pointers of the volume.
 
 use xfs_format::acl;
-use xfs_format::attr::leaf::AttrLeafHeaderDisk;
 use xfs_format::attr::remote::RemoteBlock;
 use xfs_format::attr::{AttrEntry, AttrFlags, AttrLeaf, AttrShortForm, AttrValue, Namespace};
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::parent::Parent;
-use xfs_format::{BlockKind, FileBlock, StructureAddress};
-use zerocopy::FromBytes;
+use xfs_format::{BlockKind, FileBlock, FormatVersion, StructureAddress};
 
 use crate::code::Code;
 use crate::dabtree::{self, DaBlock, DaFork, LeafVisitor};
@@ -167,11 +165,11 @@ impl AttrLeaves<'_> {
     /// Checks that no free range of a leaf lies over its header. Kernels before 7.0 may leave a
     /// free range over the table of entries, so that is not a finding.
     fn check_free<T: Facts>(&self, pass: &mut Pass<'_, T>, leaf: &DaBlock) {
-        let Ok((header, _)) = AttrLeafHeaderDisk::ref_from_prefix(&leaf.bytes) else { return };
-        let header_bytes = size_of::<AttrLeafHeaderDisk>();
-        for free in header.free {
+        let address = StructureAddress::Attr(self.fork.inode.number(), leaf.block);
+        let Ok(decoded) = AttrLeaf::decode(&leaf.bytes, address) else { return };
+        for free in decoded.free_ranges() {
             let (base, size) = (free.base.get(), free.size.get());
-            if size != 0 && usize::from(base) < header_bytes {
+            if size != 0 && usize::from(base) < decoded.header_bytes() {
                 let place = self.fork.place(pass, leaf.block);
                 let found = format!("{size} free bytes at byte {base}, over the header");
                 pass.findings.push(Finding::new(Code::AttrFree, place, found));
@@ -245,6 +243,12 @@ impl AttrLeaves<'_> {
                 }
                 return;
             };
+            // On a v4 volume the blocks of a value have no header to check.
+            if pass.geometry().version == FormatVersion::V4 {
+                offset += RemoteBlock::capacity(pass.geometry()).min(length_bytes - offset);
+                block = FileBlock(block.0 + 1);
+                continue;
+            }
             let address = StructureAddress::Attr(inode.number(), block);
             let Ok(part) = RemoteBlock::decode(&bytes, address) else { return };
             if part.owner() != inode.number() {
@@ -253,7 +257,7 @@ impl AttrLeaves<'_> {
                 pass.findings.push(finding.expected(inode.number().to_string()));
             }
             let length = u32::try_from(part.part().len()).expect("a part is shorter than a block");
-            let capacity = RemoteBlock::capacity(pass.geometry().block_size);
+            let capacity = RemoteBlock::capacity(pass.geometry());
             if part.offset() != offset || length != capacity.min(length_bytes - offset) {
                 let found = format!("{length} bytes from offset {}", part.offset());
                 problem(pass, block, format!("{found}, expected offset {offset}"));

@@ -195,6 +195,7 @@ impl<'a> Run<'a> {
         Features {
             reverse_map: geometry.has_ro_compat(RoCompatFeatures::RMAPBT),
             parents: geometry.has_incompat(IncompatFeatures::PARENT),
+            entry_types: geometry.directory_form.types,
         }
     }
 

@@ -66,11 +66,10 @@ impl DaFork<'_> {
         let fork = OpenFork { inode: self.inode, kind: self.kind };
         let read = self.map.read(pass, fork, BlockRun { block, count }, self.block_kind());
         let (bytes, ..) = read?;
-        let owner = dabtree::owner(&bytes);
-        if owner != Some(self.inode.number()) {
+        let foreign = dabtree::owner(&bytes).filter(|owner| *owner != self.inode.number());
+        if let Some(owner) = foreign {
             let code = self.code(Code::DirOwner, Code::AttrOwner);
-            let found = owner.map_or_else(|| "none".to_owned(), |owner| owner.to_string());
-            let finding = Finding::new(code, self.place(pass, block), found);
+            let finding = Finding::new(code, self.place(pass, block), owner.to_string());
             pass.findings.push(finding.expected(self.inode.number().to_string()));
         }
         Some(DaBlock { block, bytes })
@@ -172,7 +171,7 @@ impl<V> DaWalk<'_, '_, V> {
             self.lose();
             return None;
         };
-        let is_node = dabtree::magic(&read.bytes) == Some(dabtree::NODE_MAGIC);
+        let is_node = dabtree::is_node(&read.bytes);
         let address = match self.fork.kind {
             ForkKind::Data => StructureAddress::Data(self.fork.inode.number(), block),
             ForkKind::Attr => StructureAddress::Attr(self.fork.inode.number(), block),

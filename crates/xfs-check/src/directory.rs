@@ -70,7 +70,7 @@ fn short_form<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>) {
     let fork = inode.fork(ForkKind::Data);
     let length = usize::try_from(inode.core.size).unwrap_or(usize::MAX).min(fork.len());
     let bytes = fork.get(..length).unwrap_or(fork);
-    let form = match ShortForm::decode(bytes, address) {
+    let form = match ShortForm::decode(bytes, address, geometry.directory_form) {
         Ok(form) => form,
         Err(corruption) => {
             pass.findings.corrupt(&corruption, geometry);
@@ -223,7 +223,7 @@ impl Directory<'_> {
         };
         let address = StructureAddress::Data(self.inode.number(), block);
         let start = block.0 << geometry.block_log;
-        let data = match DataBlock::decode(&bytes, start, address) {
+        let data = match DataBlock::decode(&bytes, start, address, geometry.directory_form) {
             Ok(data) => data,
             Err(corruption) => {
                 pass.findings.corrupt(&corruption, geometry);
@@ -231,9 +231,14 @@ impl Directory<'_> {
                 return None;
             }
         };
-        if data.owner() != self.inode.number() {
+        let owner = match data.owner() {
+            // A block of a v4 volume names its directory only by the entry `.` of the first block.
+            None if block.0 == 0 => data.self_inode().ok(),
+            owner => owner,
+        };
+        if let Some(other) = owner.filter(|owner| *owner != self.inode.number()) {
             let place = self.place(pass, block);
-            let finding = Finding::new(Code::DirOwner, place, data.owner().to_string());
+            let finding = Finding::new(Code::DirOwner, place, other.to_string());
             pass.findings.push(finding.expected(self.inode.number().to_string()));
         }
         if block.0 == 0 {
@@ -390,9 +395,9 @@ impl Directory<'_> {
                     return;
                 }
             };
-            if free.owner() != self.inode.number() {
+            if let Some(other) = free.owner().filter(|owner| *owner != self.inode.number()) {
                 let place = self.place(pass, block);
-                let finding = Finding::new(Code::DirOwner, place, free.owner().to_string());
+                let finding = Finding::new(Code::DirOwner, place, other.to_string());
                 pass.findings.push(finding.expected(self.inode.number().to_string()));
             }
             let starts = usize::try_from(free.first_data_block()).unwrap_or(usize::MAX);
@@ -444,7 +449,8 @@ impl Directory<'_> {
         // The block was read before; a part elsewhere on disk leaves the name out.
         pass.volume.read(at, &mut bytes).ok()?;
         let address = StructureAddress::Data(self.inode.number(), block);
-        let data = DataBlock::decode(&bytes, block.0 << geometry.block_log, address).ok()?;
+        let start = block.0 << geometry.block_log;
+        let data = DataBlock::decode(&bytes, start, address, geometry.directory_form).ok()?;
         data.entry_at(cookie).ok().map(|entry| entry.name.to_vec())
     }
 }

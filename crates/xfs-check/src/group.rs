@@ -210,7 +210,8 @@ impl<T: Facts> GroupCheck<'_, T> {
         let mut blocks = Vec::new();
         let mut is_whole = false;
         if let Some((sector, at)) = self.header(3, BlockKind::Agfl)
-            && let Some(list) = self.decoded(Agfl::decode(&sector, at))
+            && let Some(list) =
+                self.decoded(Agfl::decode(&sector, at, self.group.geometry().version))
             && let Some(entries) = self.decoded(list.blocks(agf.free_list))
         {
             let entries: Vec<_> = entries.collect();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use xfs_format::directory::EntryType;
+use xfs_format::directory::{EntryType, EntryTypes};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::refcount::{Refcount, RefcountDomain};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
@@ -112,6 +112,7 @@ pub(crate) struct Sums {
     hash: Keyed,
     has_reverse_map: bool,
     has_parents: bool,
+    entry_types: EntryTypes,
     pub(crate) groups: Vec<GroupSums>,
     pub(crate) inodes: Vec<InodeSums>,
     /// Each directory and its parent.
@@ -132,6 +133,7 @@ impl Sums {
             hash,
             has_reverse_map: features.reverse_map,
             has_parents: features.parents,
+            entry_types: features.entry_types,
             groups: vec![GroupSums::default(); groups],
             inodes: vec![InodeSums::default(); BUCKETS],
             directories: Vec::new(),
@@ -204,8 +206,17 @@ impl Sums {
         at(claim.end()).wrapping_sub(at(claim.start.0))
     }
 
+    /// Returns the hash of a link. If entries have no types, links of all types are the same.
+    fn link_hash(&self, child: InodeNumber, entry_type: EntryType) -> u128 {
+        let link_type = match self.entry_types {
+            EntryTypes::Stored => link_type(entry_type),
+            EntryTypes::Absent => 0,
+        };
+        self.hash.numbers(Tag::Link, [child.0, link_type])
+    }
+
     fn link(&mut self, child: InodeNumber, entry_type: EntryType) {
-        let hash = self.hash.numbers(Tag::Link, [child.0, link_type(entry_type)]);
+        let hash = self.link_hash(child, entry_type);
         let sums = self.bucket(child, LINK_BYTES);
         sums.links = sums.links.wrapping_add(hash);
     }
@@ -222,6 +233,7 @@ impl Sums {
 pub(crate) struct Features {
     pub(crate) reverse_map: bool,
     pub(crate) parents: bool,
+    pub(crate) entry_types: EntryTypes,
 }
 
 /// Returns the type byte by which links are compared. A whiteout counts as a character device.
@@ -302,8 +314,9 @@ impl Facts for Sums {
         self.link(directory, EntryType::Directory);
         self.link(parent, EntryType::Directory);
         self.directories.push((directory, parent));
-        // A root is its own parent, and no name leads to it.
-        if directory != parent {
+        // A root is its own parent, and no name leads to it. Without types, names do not tell which
+        // of them lead to directories. The link counts of parents are compared nevertheless.
+        if directory != parent && self.entry_types == EntryTypes::Stored {
             let hash = self.hash.numbers(Tag::Directory, [directory.0, parent.0]);
             let sums = self.bucket(directory, PAIR_BYTES);
             sums.directories = sums.directories.wrapping_sub(hash);
@@ -324,7 +337,7 @@ impl Facts for Sums {
             self.bucket(inode.number, USED_BYTES).has_pinned = true;
             return;
         }
-        let hash = self.hash.numbers(Tag::Link, [inode.number.0, link_type(inode.entry_type)]);
+        let hash = self.link_hash(inode.number, inode.entry_type);
         let sums = self.bucket(inode.number, USED_BYTES);
         sums.links = sums.links.wrapping_sub(hash.wrapping_mul(inode.links.into()));
     }

@@ -209,8 +209,8 @@ impl<'w, F: BtreeFormat, V: TreeVisitor<F>> TreeWalk<'w, F, V> {
     /// Checks owner, level and the number of entries. Returns `false` if the level is wrong.
     fn check_path(&mut self, block: &BtreeBlock<'_>, child: &Child<F::Key>, at: DiskAddr) -> bool {
         let place = Place::of_address(at, self.space.volume.geometry());
-        if block.owner() != self.space.owner {
-            let found = format!("{}: owner {}", name::<F>(), block.owner());
+        if let Some(other) = block.owner().filter(|owner| *owner != self.space.owner) {
+            let found = format!("{}: owner {other}", name::<F>());
             let finding = Finding::new(Code::foreign(Structure::Btree), place, found);
             self.findings.push(finding.expected(self.space.owner.to_string()));
         }

@@ -6,10 +6,10 @@
 //! it as missing.
 
 use xfs_format::attr::AttrLeaf;
-use xfs_format::attr::leaf::LEAF_MAGIC;
-use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC, NodeEntryDisk};
+use xfs_format::attr::leaf::{LEAF_MAGIC, LEAF_MAGIC_V4};
+use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC, NODE_MAGIC_V4, NodeEntryDisk};
 use xfs_format::directory::LeafBlock;
-use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC};
+use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAF1_MAGIC_V4, LEAFN_MAGIC, LEAFN_MAGIC_V4};
 use xfs_format::{Corruption, Structure, StructureAddress};
 
 /// The limits that a parent sets for the hashes of a child. A leaf without entries passes with any
@@ -50,12 +50,12 @@ impl Bounds {
 /// Returns the first and the last hash of a node or leaf; `None` if it has no entries.
 fn hash_range(bytes: &[u8], place: StructureAddress) -> Result<Option<(u32, u32)>, Corruption> {
     Ok(match dabtree::magic(bytes) {
-        Some(NODE_MAGIC) => {
+        Some(NODE_MAGIC | NODE_MAGIC_V4) => {
             let entries = DaNode::decode(bytes, place)?.entries();
             entries.first().zip(entries.last()).map(|(a, b)| (a.hash.get(), b.hash.get()))
         }
-        Some(LEAF_MAGIC) => AttrLeaf::decode(bytes, place)?.hash_range(),
-        Some(LEAF1_MAGIC | LEAFN_MAGIC) => {
+        Some(LEAF_MAGIC | LEAF_MAGIC_V4) => AttrLeaf::decode(bytes, place)?.hash_range(),
+        Some(LEAF1_MAGIC | LEAFN_MAGIC | LEAF1_MAGIC_V4 | LEAFN_MAGIC_V4) => {
             let entries = LeafBlock::decode(bytes, place)?.entries();
             entries.first().zip(entries.last()).map(|(a, b)| (a.hash.get(), b.hash.get()))
         }

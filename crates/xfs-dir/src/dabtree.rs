@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use xfs_buffer::{Buffer, BufferCache, Result};
-use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC};
+use xfs_format::dabtree::{self, DaBtreeCheck, DaNode};
 use xfs_format::inode::ForkKind;
 use xfs_format::{
     BlockKind, Check, Corruption, FileBlock, InodeNumber, Structure, StructureAddress,
@@ -145,9 +145,9 @@ impl<'a> Tree<'a> {
         block: FileBlock,
         expected: Option<u16>,
     ) -> Result<Option<DaNode<'b>>> {
-        let node = match dabtree::magic(bytes) {
-            Some(NODE_MAGIC) => Some(DaNode::decode(bytes, self.place(block))?),
-            _ => None,
+        let node = match dabtree::is_node(bytes) {
+            true => Some(DaNode::decode(bytes, self.place(block))?),
+            false => None,
         };
         let found = node.as_ref().map_or(0, DaNode::level);
         match expected {

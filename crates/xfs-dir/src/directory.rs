@@ -87,7 +87,7 @@ impl<'a> Directory<'a> {
     /// The device's error, or the check that failed.
     pub fn parent(&self) -> Result<InodeNumber> {
         if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
-            return Ok(ShortForm::decode(bytes, self.inode_place())?.parent());
+            return Ok(self.decode_short_form(bytes)?.parent());
         }
         let buffer = self.read_data(0)?;
         let bytes = buffer.bytes();
@@ -99,7 +99,7 @@ impl<'a> Directory<'a> {
         bytes: &[u8],
         name: &[u8],
     ) -> Result<Option<(InodeNumber, EntryType)>> {
-        let form = ShortForm::decode(bytes, self.inode_place())?;
+        let form = self.decode_short_form(bytes)?;
         Ok(match name {
             b"." => Some((self.inode.number(), EntryType::Directory)),
             b".." => Some((form.parent(), EntryType::Directory)),
@@ -151,12 +151,25 @@ impl<'a> Directory<'a> {
     /// directory's form.
     fn decode_data<'b>(&self, bytes: &'b [u8], index: u64) -> Result<DataBlock<'b>> {
         let place = self.data_place(index);
-        let block = DataBlock::decode(bytes, index.saturating_mul(self.block_size()), place)?;
-        verify_owner(Some(block.owner()), self.inode, Structure::Directory, place)?;
+        let start = index.saturating_mul(self.block_size());
+        let form = self.cache.geometry().directory_form;
+        let block = DataBlock::decode(bytes, start, place, form)?;
+        let owner = match block.owner() {
+            // A block of a v4 volume names its directory only by the entry `.` of the first block.
+            None if index == 0 => Some(block.self_inode()?),
+            owner => owner,
+        };
+        verify_owner(owner, self.inode, Structure::Directory, place)?;
         if block.is_block_form() != self.is_block_form()? {
             return Err(self.corrupt(place, DirectoryCheck::Form).into());
         }
         Ok(block)
+    }
+
+    /// Decodes the short form in `bytes`, the data fork.
+    fn decode_short_form<'b>(&self, bytes: &'b [u8]) -> Result<ShortForm<'b>> {
+        let form = self.cache.geometry().directory_form;
+        Ok(ShortForm::decode(bytes, self.inode_place(), form)?)
     }
 
     /// Checks the size of the directory inode against its data blocks.

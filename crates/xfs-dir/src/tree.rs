@@ -95,9 +95,9 @@ impl<B: Clone> TreePath<B> {
         loop {
             let place = store.place(self.at);
             let step = store.view(&self.leaf, |bytes| -> Result<_> {
-                let node = match dabtree::magic(bytes) {
-                    Some(NODE_MAGIC) => Some(DaNode::decode(bytes, place)?),
-                    _ => None,
+                let node = match dabtree::is_node(bytes) {
+                    true => Some(DaNode::decode(bytes, place)?),
+                    false => None,
                 };
                 let found = node.as_ref().map_or(0, DaNode::level);
                 if let Some(expected) = level.filter(|expected| *expected != found) {

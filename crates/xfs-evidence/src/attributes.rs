@@ -237,8 +237,8 @@ impl Evidence<'_> {
             Ok(leaf) => leaf,
             Err(corruption) => return found.damage(corruption),
         };
-        if leaf.owner() != owner {
-            let check = Check::ForeignOwner { found: leaf.owner().0, expected: owner.0 };
+        if let Some(other) = leaf.owner().filter(|found| *found != owner) {
+            let check = Check::ForeignOwner { found: other.0, expected: owner.0 };
             return found.damage(Corruption::new(Structure::Attr, address, check));
         }
         let is_live = |flags: u8| flags & AttrFlags::INCOMPLETE.bits() == 0;

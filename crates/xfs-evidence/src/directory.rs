@@ -8,7 +8,8 @@ use xfs_format::directory::data::{
     BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DATA_MAGIC, FREE_TAG, entry_length,
 };
 use xfs_format::directory::{
-    ALIGNMENT, Cookie, DataBlock, Entry, EntryType, HashEntryDisk, ShortForm, index_start,
+    ALIGNMENT, Cookie, DataBlock, DirectoryForm, Entry, EntryType, HashEntryDisk, ShortForm,
+    index_start,
 };
 use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::{
@@ -168,7 +169,8 @@ impl Evidence<'_> {
         let size = inode.any_core().map_or(0, |core| core.size);
         let size = usize::try_from(size).map_or(fork.len(), |size| size.min(fork.len()));
         let trust = if inode.is_sound() { Trust::Sound } else { Trust::Doubtful };
-        let form = match ShortForm::decode(fork.get(..size).unwrap_or(fork), address) {
+        let bytes = fork.get(..size).unwrap_or(fork);
+        let form = match ShortForm::decode(bytes, address, DirectoryForm::V5) {
             Ok(form) => form,
             Err(corruption) => return found.damage(corruption),
         };
@@ -235,8 +237,8 @@ impl Evidence<'_> {
         let address = StructureAddress::Data(owner, block);
         let mut damages = Vec::new();
         let trust = self.judge(BlockKind::DirectoryData, bytes, at, &mut damages);
-        let decoded = DataBlock::decode(bytes, start, address).ok();
-        let foreign = decoded.as_ref().map(DataBlock::owner).filter(|found| *found != owner);
+        let decoded = DataBlock::decode(bytes, start, address, DirectoryForm::V5).ok();
+        let foreign = decoded.as_ref().and_then(DataBlock::owner).filter(|found| *found != owner);
         if let (Some(other), Some(Trust::Sound)) = (foreign, trust) {
             let check = Check::ForeignOwner { found: other.0, expected: owner.0 };
             found.damage(Corruption::new(Structure::Directory, address, check));
@@ -271,7 +273,7 @@ impl Evidence<'_> {
         let mut bytes = vec![0; self.geometry().directory_block_size() as usize];
         self.read(at, &mut bytes).ok()?;
         let address = StructureAddress::Disk(at);
-        let owner = DataBlock::decode(&bytes, 0, address).ok()?.owner();
+        let owner = DataBlock::decode(&bytes, 0, address, DirectoryForm::V5).ok()?.owner()?;
         let mut found = DirectoryEvidence::default();
         let read = FoundBytes { bytes: &bytes, at };
         self.take_block(owner, FileBlock(0), read, &mut found);
@@ -357,7 +359,8 @@ impl Evidence<'_> {
             *magic = DATA_MAGIC.to_be_bytes();
         }
         let address = StructureAddress::Disk(DiskAddr(0));
-        let Ok(block) = DataBlock::decode(&copy, start, address) else { return };
+        let form = DirectoryForm::V5;
+        let Ok(block) = DataBlock::decode(&copy, start, address, form) else { return };
         let mut offset = DATA_HEADER;
         while offset < copy.len() {
             let cookie = Cookie::from_offset(start + offset as u64);

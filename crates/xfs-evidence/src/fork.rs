@@ -205,8 +205,8 @@ impl Evidence<'_> {
             found.missing.push(child.range);
             return Vec::new();
         };
-        if block.owner() != owner.0 {
-            let check = Check::ForeignOwner { found: block.owner(), expected: owner.0 };
+        if let Some(other) = block.owner().filter(|found| *found != owner.0) {
+            let check = Check::ForeignOwner { found: other, expected: owner.0 };
             let address = StructureAddress::Disk(at);
             found.damage(Corruption::new(Structure::Btree, address, check));
             found.missing.push(child.range);
@@ -240,7 +240,7 @@ impl Evidence<'_> {
         let trust = self.judge(kind, &bytes, at, &mut Vec::new())?;
         let block = BtreeBlock::decode(&bytes, BtreeKind::Extent, at).ok()?;
         let extents = block.records().filter_map(Extent::decode_bytes).collect();
-        let owner = InodeNumber(block.owner());
+        let owner = InodeNumber(block.owner()?);
         block.is_leaf().then_some(FoundLeaf { owner, extents, trust })
     }
 
@@ -292,6 +292,8 @@ impl ForkEvidence {
         range: FileRange,
         rules: &ExtentRules<'_>,
     ) {
+        // Evidence is gathered on v5 volumes only, whose blocks name their owner.
+        let Some(owner) = block.owner() else { return self.missing.push(range) };
         if trust == Trust::Doubtful {
             self.missing.push(range);
         }
@@ -301,7 +303,7 @@ impl ForkEvidence {
                 (Ok(()), Trust::Doubtful) => self.doubtful.push(extent),
                 (Err(_), Trust::Doubtful) => {}
                 (Err(check), Trust::Sound) => {
-                    let address = StructureAddress::Inode(InodeNumber(block.owner()));
+                    let address = StructureAddress::Inode(InodeNumber(owner));
                     self.damage(Corruption::new(Structure::Extent, address, check));
                     self.lose(&extent);
                 }

@@ -143,8 +143,8 @@ impl Evidence<'_> {
         let decoded = BtreeBlock::decode(&bytes, F::KIND, at).ok();
         let (Some(trust), Some(node)) = (trust, decoded) else { return Vec::new() };
         let owner = u64::from(group.number().0);
-        if node.owner() != owner {
-            let check = Check::ForeignOwner { found: node.owner(), expected: owner };
+        if let Some(other) = node.owner().filter(|found| *found != owner) {
+            let check = Check::ForeignOwner { found: other, expected: owner };
             found.damage(Corruption::new(Structure::Btree, StructureAddress::Disk(at), check));
             return Vec::new();
         }

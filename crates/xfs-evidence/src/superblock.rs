@@ -20,8 +20,8 @@ use std::fmt;
 
 use xfs_device::BlockDevice;
 use xfs_format::features::{IncompatFeatures, VersionFlags};
-use xfs_format::superblock::{SUPERBLOCK_MAGIC, SuperblockError, seal};
-use xfs_format::{DiskAddr, StructureAddress, Superblock, SuperblockDisk};
+use xfs_format::superblock::{SUPERBLOCK_MAGIC, SuperblockError, Unsupported, seal};
+use xfs_format::{DiskAddr, FormatVersion, StructureAddress, Superblock, SuperblockDisk};
 use zerocopy::{FromBytes, IntoBytes};
 
 use witnesses::Witnesses;
@@ -120,8 +120,8 @@ impl Copy {
 ///
 /// # Errors
 ///
-/// Returns the reason if a superblock is sound but its volume is not supported, as version 4 is
-/// not.
+/// Returns the reason if a superblock is sound but its volume is not supported. Version 4 is not
+/// supported here.
 pub fn find_superblock(
     device: &dyn BlockDevice,
 ) -> Result<Option<SuperblockEvidence>, SuperblockError> {
@@ -202,6 +202,10 @@ fn read_sector(device: &dyn BlockDevice, at: u64) -> Option<Vec<u8>> {
 fn read_copy(device: &dyn BlockDevice, at: u64) -> Result<Copy, SuperblockError> {
     let bytes = read_sector(device, at).unwrap_or_default();
     let superblock = Superblock::decode(&bytes, StructureAddress::Disk(DiskAddr(at / 512)))?;
+    // Damaged blocks of a v4 volume do not say what they are.
+    if superblock.geometry.version == FormatVersion::V4 {
+        return Err(Unsupported::Version4Damaged.into());
+    }
     let (disk, _) = SuperblockDisk::read_from_prefix(&bytes)
         .expect("a superblock that was decoded is as long as its fields");
     Ok(Copy { disk, superblock })

@@ -231,7 +231,7 @@ impl Agf {
         if found != expected {
             return Err(AgfCheck::Length { found, expected });
         }
-        self.free_list.verify(agfl::capacity(geometry.sector_size))?;
+        self.free_list.verify(agfl::capacity(geometry))?;
         let trees = [
             (BtreeKind::FreeSpaceByBlock, Some(self.free_space_by_block)),
             (BtreeKind::FreeSpaceBySize, Some(self.free_space_by_size)),

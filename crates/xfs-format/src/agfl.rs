@@ -6,6 +6,8 @@
 //! ```text
 //! 0 magic  4 group  8 UUID  24 LSN  32 CRC  36 block numbers to the end of the sector
 //! ```
+//!
+//! On a v4 volume there is no header: block numbers fill the sector.
 
 use core::mem::offset_of;
 
@@ -17,6 +19,7 @@ use crate::agf::FreeListRange;
 pub use crate::checks::agfl::AgflCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
+use crate::features::FormatVersion;
 use crate::geometry::Geometry;
 use crate::verify_context::VerifyContext;
 
@@ -48,14 +51,19 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
     block: None,
 };
 
-/// Returns the number of entries in the free list of a volume with sectors of this size.
+/// Returns the number of entries in the free list of a group.
 #[doc(alias = "xfs_agfl_size")]
 #[must_use]
-pub const fn capacity(sector_size: u32) -> u32 {
-    (sector_size - HEADER_BYTES as u32) / size_of::<U32>() as u32
+pub const fn capacity(geometry: &Geometry) -> u32 {
+    let header = match geometry.version {
+        FormatVersion::V4 => 0,
+        FormatVersion::V5 => HEADER_BYTES as u32,
+    };
+    (geometry.sector_size - header) / size_of::<U32>() as u32
 }
 
-/// Returns the range of bytes in the sector that holds the block number of entry `index`.
+/// Returns the range of bytes in the sector of a v5 volume that holds the block number of entry
+/// `index`.
 #[must_use]
 pub const fn entry_range(index: u32) -> core::ops::Range<usize> {
     let start = HEADER_BYTES + index as usize * size_of::<U32>();
@@ -96,31 +104,40 @@ pub fn encode(
 /// A view of the free list in its sector.
 #[derive(Clone, Copy, Debug)]
 pub struct Agfl<'a> {
-    header: &'a AgflHeaderDisk,
+    /// The header; `None` on a v4 volume.
+    header: Option<&'a AgflHeaderDisk>,
     entries: &'a [U32],
     at: DiskAddr,
 }
 
 impl<'a> Agfl<'a> {
-    /// Creates a view of `sector`, exactly one sector read from `at`. Values are not checked:
-    /// [`BlockKind::verify`] does that.
+    /// Creates a view of `sector`, exactly one sector read from `at`. `version` is the volume's.
+    /// Values are not checked: [`BlockKind::verify`] does that.
     ///
     /// [`BlockKind::verify`]: crate::BlockKind::verify
     ///
     /// # Errors
     ///
     /// Returns an error for a wrong magic number, or too few bytes.
-    pub fn decode(sector: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
-        Self::view(sector, at)
+    pub fn decode(
+        sector: &'a [u8],
+        at: DiskAddr,
+        version: FormatVersion,
+    ) -> Result<Self, Corruption> {
+        Self::view(sector, at, version)
             .map_err(|check| Corruption::new(Structure::Agfl, StructureAddress::Disk(at), check))
     }
 
-    fn view(sector: &'a [u8], at: DiskAddr) -> Result<Self, Check> {
+    fn view(sector: &'a [u8], at: DiskAddr, version: FormatVersion) -> Result<Self, Check> {
         let truncated = envelope::truncated(sector, HEADER_BYTES);
-        let Ok((header, rest)) = AgflHeaderDisk::ref_from_prefix(sector) else {
-            return Err(truncated);
+        let (header, rest) = match (version, AgflHeaderDisk::ref_from_prefix(sector)) {
+            (_, Err(_)) => return Err(truncated),
+            (FormatVersion::V4, Ok(_)) => (None, sector),
+            (FormatVersion::V5, Ok((header, rest))) => (Some(header), rest),
         };
-        envelope::verify_magic(header.magic.get(), AGFL_MAGIC)?;
+        if let Some(header) = header {
+            envelope::verify_magic(header.magic.get(), AGFL_MAGIC)?;
+        }
         let Ok((entries, _)) =
             <[U32]>::ref_from_prefix_with_elems(rest, rest.len() / size_of::<U32>())
         else {
@@ -129,16 +146,17 @@ impl<'a> Agfl<'a> {
         Ok(Self { header, entries, at })
     }
 
-    /// Returns the number of the group to which the list belongs.
+    /// Returns the number of the group to which the list belongs. The list of a v4 volume does not
+    /// say it.
     #[must_use]
-    pub const fn group(&self) -> AgNumber {
-        AgNumber(self.header.group.get())
+    pub fn group(&self) -> Option<AgNumber> {
+        self.header.map(|header| AgNumber(header.group.get()))
     }
 
-    /// Returns the LSN of the last logged change of the AGFL.
+    /// Returns the LSN of the last logged change of the AGFL, or 0 on a v4 volume.
     #[must_use]
-    pub const fn lsn(&self) -> Lsn {
-        Lsn(self.header.lsn.get())
+    pub fn lsn(&self) -> Lsn {
+        Lsn(self.header.map_or(0, |header| header.lsn.get()))
     }
 
     /// Returns all entries, in use or not. An empty entry is `None`.
@@ -186,12 +204,11 @@ pub(crate) fn verify(
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Check> {
-    let list = Agfl::view(sector, at)?;
+    let list = Agfl::view(sector, at, context.geometry.version)?;
     ENVELOPE.verify(sector, at, context)?;
     let group = envelope::group_of_sector(at, AGFL_SECTOR, context)?;
-    let (found, expected) = (list.group().0, group.number().0);
-    if found != expected {
-        return Err(AgflCheck::GroupNumber { found, expected }.into());
+    if let Some(AgNumber(found)) = list.group().filter(|found| *found != group.number()) {
+        return Err(AgflCheck::GroupNumber { found, expected: group.number().0 }.into());
     }
     for (place, block) in list.entries().enumerate() {
         if let Some(block) = block.filter(|block| !group.contains_block(*block)) {

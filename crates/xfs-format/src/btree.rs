@@ -10,6 +10,7 @@
 //!        52 CRC                                                                        .. 56
 //! long    0 magic  4 level  6 count  8 left   16 right  24 address  32 LSN  40 UUID  56 owner
 //!        64 CRC  68 pad                                                                .. 72
+//! v4      the fields up to "right": 16 or 24 bytes
 //! leaf    header, then records
 //! node    header, then room for the largest number of keys, then pointers
 //! ```

@@ -165,6 +165,12 @@ pub enum Check {
         /// The checksum of the structure's bytes, with the checksum field taken as zero.
         computed: u32,
     },
+    /// The block has the form of a volume of another version.
+    #[error("has the form of a version {version} volume")]
+    OtherVersion {
+        /// The version whose blocks have this magic number.
+        version: u16,
+    },
     /// The structure contains the UUID of another volume.
     #[error("belongs to another volume: its UUID is {found}")]
     ForeignUuid {

@@ -8,6 +8,10 @@
 //! ```text
 //!  0 forward  4 back  8 magic  10 pad  12 CRC  16 own address  24 LSN  32 UUID  48 owner  (header)
 //! 56 count  58 level  60 pad  64 entries { hash, child block } ...                        (node)
+//!
+//! v4:
+//!  0 forward  4 back  8 magic  10 pad                                                    (header)
+//! 12 count  14 level  16 entries                                                         (node)
 //! ```
 //!
 //! # Invariants
@@ -24,12 +28,40 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
 pub use crate::checks::dabtree::{DaBtreeCheck, MAX_DEPTH};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
-use crate::envelope::Envelope;
+use crate::envelope::{self, Envelope};
+use crate::features::FormatVersion;
 use crate::verify_context::VerifyContext;
 
 /// Magic number of a node.
 #[doc(alias = "XFS_DA3_NODE_MAGIC")]
 pub const NODE_MAGIC: u16 = 0x3ebe;
+
+/// Magic number of a node on a v4 volume.
+#[doc(alias = "XFS_DA_NODE_MAGIC")]
+pub const NODE_MAGIC_V4: u16 = 0xfebe;
+
+/// The header of every block of a name hash btree on a v4 volume. The header of v5 volumes starts
+/// with the same fields.
+#[doc(alias = "xfs_da_blkinfo")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
+pub struct DaLinksDisk {
+    pub forward: U32,
+    pub back: U32,
+    pub magic: U16,
+    pub pad: U16,
+}
+
+/// The header of a node on a v4 volume.
+#[doc(alias = "xfs_da_node_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct NodeHeaderV4Disk {
+    links: DaLinksDisk,
+    count: U16,
+    level: U16,
+}
 
 /// The header of every block of a name hash btree.
 #[doc(alias = "xfs_da3_blkinfo")]
@@ -71,6 +103,8 @@ pub struct NodeEntryDisk {
     pub before: U32,
 }
 
+const _: () = assert!(size_of::<DaLinksDisk>() == 12);
+const _: () = assert!(size_of::<NodeHeaderV4Disk>() == 16);
 const _: () = assert!(size_of::<DaHeaderDisk>() == 56);
 const _: () = assert!(size_of::<NodeHeaderDisk>() == 64);
 const _: () = assert!(size_of::<NodeEntryDisk>() == 8);
@@ -86,22 +120,39 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 /// Returns the magic number of any block of the tree, or `None` if there are too few bytes.
 #[must_use]
 pub fn magic(bytes: &[u8]) -> Option<u16> {
-    DaHeaderDisk::ref_from_prefix(bytes).ok().map(|(header, _)| header.magic.get())
+    links(bytes).map(|links| links.magic.get())
 }
 
-/// Returns the owner inode in the header of any block of the tree, or `None` if there are too few
-/// bytes.
+/// Returns whether any block of the tree is a node, and not a leaf.
+#[must_use]
+pub fn is_node(bytes: &[u8]) -> bool {
+    matches!(magic(bytes), Some(NODE_MAGIC | NODE_MAGIC_V4))
+}
+
+/// Returns the version of the volumes with blocks of this magic number. Magic numbers of v5 blocks
+/// start with 3.
+pub(crate) const fn version_of(magic: u16) -> FormatVersion {
+    if magic >> 12 == 3 { FormatVersion::V5 } else { FormatVersion::V4 }
+}
+
+fn links(bytes: &[u8]) -> Option<&DaLinksDisk> {
+    DaLinksDisk::ref_from_prefix(bytes).ok().map(|(links, _)| links)
+}
+
+/// Returns the owner inode in the header of any block of the tree. Blocks of a v4 volume name no
+/// owner. Returns `None` too if there are too few bytes.
 #[must_use]
 pub fn owner(bytes: &[u8]) -> Option<InodeNumber> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
-    Some(InodeNumber(header.owner.get()))
+    let names_owner = version_of(header.magic.get()) == FormatVersion::V5;
+    names_owner.then(|| InodeNumber(header.owner.get()))
 }
 
 /// Returns the next block on the same level, from the header of any block of the tree. Returns
 /// `None` for the last block, or if there are too few bytes.
 #[must_use]
 pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
-    let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
+    let header = links(bytes)?;
     Some(header.forward.get()).filter(|block| *block != 0).map(|block| FileBlock(block.into()))
 }
 
@@ -109,7 +160,7 @@ pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
 /// `None` for the first block, or if there are too few bytes.
 #[must_use]
 pub fn back(bytes: &[u8]) -> Option<FileBlock> {
-    let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
+    let header = links(bytes)?;
     Some(header.back.get()).filter(|block| *block != 0).map(|block| FileBlock(block.into()))
 }
 
@@ -117,7 +168,9 @@ pub fn back(bytes: &[u8]) -> Option<FileBlock> {
 #[doc(alias = "xfs_da3_intnode")]
 #[derive(Clone, Copy, Debug)]
 pub struct DaNode<'a> {
-    header: &'a NodeHeaderDisk,
+    level: u16,
+    magic: u16,
+    owner: Option<InodeNumber>,
     entries: &'a [NodeEntryDisk],
 }
 
@@ -137,17 +190,25 @@ impl<'a> DaNode<'a> {
         let Ok((header, rest)) = NodeHeaderDisk::ref_from_prefix(bytes) else {
             return Err(truncated);
         };
-        let (found, expected) = (header.header.magic.get(), NODE_MAGIC);
-        if found != expected {
-            return Err(Check::Magic { found: found.into(), expected: expected.into() });
-        }
-        let (level, count) = (header.level.get(), header.count.get());
+        let magic = header.header.magic.get();
+        let (level, count, rest) = match magic {
+            NODE_MAGIC => (header.level.get(), header.count.get(), rest),
+            NODE_MAGIC_V4 => match NodeHeaderV4Disk::ref_from_prefix(bytes) {
+                Ok((header, rest)) => (header.level.get(), header.count.get(), rest),
+                Err(_) => return Err(truncated),
+            },
+            found => {
+                return Err(Check::Magic { found: found.into(), expected: NODE_MAGIC.into() });
+            }
+        };
         if !(1..=MAX_DEPTH).contains(&level) {
             return Err(DaBtreeCheck::Level { level }.into());
         }
         let capacity = rest.len() / size_of::<NodeEntryDisk>();
         match <[NodeEntryDisk]>::ref_from_prefix_with_elems(rest, count.into()) {
-            Ok((entries, _)) if count != 0 => Ok(Self { header, entries }),
+            Ok((entries, _)) if count != 0 => {
+                Ok(Self { level, magic, owner: owner(bytes), entries })
+            }
             _ => Err(DaBtreeCheck::Count { count, capacity }.into()),
         }
     }
@@ -155,13 +216,13 @@ impl<'a> DaNode<'a> {
     /// Returns the level: 1 for a node above leaves.
     #[must_use]
     pub fn level(&self) -> u16 {
-        self.header.level.get()
+        self.level
     }
 
-    /// Returns the owner inode in the header.
+    /// Returns the owner inode in the header. A node of a v4 volume names no owner.
     #[must_use]
-    pub fn owner(&self) -> InodeNumber {
-        InodeNumber(self.header.header.owner.get())
+    pub fn owner(&self) -> Option<InodeNumber> {
+        self.owner
     }
 
     /// Returns the entries, in the order of their hashes.
@@ -183,6 +244,7 @@ impl<'a> DaNode<'a> {
 pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     ENVELOPE.verify(bytes, at, context)?;
     let node = DaNode::parse(bytes)?;
+    envelope::verify_version(version_of(node.magic), context)?;
     let mut previous = 0;
     for (index, entry) in node.entries.iter().enumerate() {
         let (hash, block) = (entry.hash.get(), entry.before.get());

@@ -18,11 +18,13 @@
 //! - The node form has a tree of index blocks and keeps the best free lengths in separate blocks
 //!   ([`free`]).
 //!
-//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. Volumes without the type
-//! byte are refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
+//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. A v5 volume without the
+//! type byte is refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
+//! A v4 volume may lack the type byte, and its blocks have shorter headers ([`DirectoryForm`]).
 
 pub mod data;
 mod duplicate_name;
+mod form;
 pub mod free;
 pub mod hash;
 pub mod leaf;
@@ -35,6 +37,7 @@ use crate::inode::FileType;
 
 pub use data::{DataBlock, DataEntries};
 pub use duplicate_name::{DuplicateName, find_duplicate_names};
+pub use form::{DirectoryForm, EntryTypes, NameComparison};
 pub use free::FreeBlock;
 pub use hash::name_hash;
 pub use leaf::{HashEntryDisk, LeafBlock};

@@ -5,6 +5,48 @@
 
 use bitflags::bitflags;
 
+/// The width of project identifiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProjectIds {
+    /// Inodes store 16 bits. Only v4 volumes without `PROJID32` have such inodes.
+    Bits16,
+    /// Inodes store 32 bits.
+    Bits32,
+}
+
+/// The version of the on-disk format.
+///
+/// The version decides the headers of all metadata blocks. Version 5 blocks name their address,
+/// owner and volume and have a checksum; version 4 blocks have none of these.
+#[doc(alias = "XFS_SB_VERSION_NUM")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FormatVersion {
+    /// Volumes of mkfs.xfs before 2015, or made with `-m crc=0`. ferroxfs only reads them.
+    V4,
+    /// Volumes with self-describing metadata.
+    V5,
+}
+
+impl FormatVersion {
+    /// Returns the version number, as the superblock stores it.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::V4 => 4,
+            Self::V5 => 5,
+        }
+    }
+
+    /// Returns the length in bytes of the core of an inode. The forks follow the core.
+    #[must_use]
+    pub const fn inode_core_bytes(self) -> usize {
+        match self {
+            Self::V4 => crate::inode::CORE_BYTES_V4,
+            Self::V5 => crate::inode::CORE_BYTES,
+        }
+    }
+}
+
 bitflags! {
     /// The bits of `sb_versionnum`, without the version nibble.
     #[doc(alias = "XFS_SB_VERSION")]

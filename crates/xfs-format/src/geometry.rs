@@ -12,7 +12,8 @@ use uuid::Uuid;
 use crate::addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber,
 };
-use crate::features::{IncompatFeatures, RoCompatFeatures};
+use crate::directory::DirectoryForm;
+use crate::features::{FormatVersion, IncompatFeatures, ProjectIds, RoCompatFeatures};
 
 /// Inodes in a chunk, the unit in which inodes are allocated.
 #[doc(alias = "XFS_INODES_PER_CHUNK")]
@@ -29,6 +30,12 @@ const INODE_NUMBER_BITS: u32 = 56;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Geometry {
+    /// Version of the on-disk format.
+    pub version: FormatVersion,
+    /// Width of project identifiers.
+    pub project_ids: ProjectIds,
+    /// How directories store and compare names.
+    pub directory_form: DirectoryForm,
     /// Length of a filesystem block in bytes.
     pub block_size: u32,
     /// Binary logarithm of `block_size`.
@@ -90,6 +97,9 @@ impl Geometry {
     #[must_use]
     pub const fn without_groups(block_log: u8, inode_log: u8, sector_size: u32) -> Self {
         Self {
+            version: FormatVersion::V5,
+            project_ids: ProjectIds::Bits32,
+            directory_form: DirectoryForm::V5,
             block_size: 1 << block_log,
             block_log,
             sector_size,
@@ -302,7 +312,10 @@ impl Geometry {
     #[doc(alias = "M_IGEO inodes_per_cluster")]
     #[must_use]
     pub const fn cluster_inodes(&self) -> u32 {
-        let scaled = (8 << 10) * (self.inode_size / 256);
+        let scaled = match self.version {
+            FormatVersion::V4 => 8 << 10,
+            FormatVersion::V5 => (8 << 10) * (self.inode_size / 256),
+        };
         let aligned = self.inode_alignment_blocks >= scaled >> self.block_log;
         let bytes = if aligned { scaled } else { 8 << 10 };
         let bytes = if bytes < self.block_size { self.block_size } else { bytes };
@@ -336,6 +349,12 @@ impl Geometry {
             cluster_bytes: self.cluster_blocks() << self.block_log,
             offset_bytes: (in_cluster << self.block_log) + self.inode_offset_in_block(inode),
         })
+    }
+
+    /// Returns the length in bytes of the core of an inode. The forks follow the core.
+    #[must_use]
+    pub const fn inode_core_bytes(&self) -> usize {
+        self.version.inode_core_bytes()
     }
 
     /// Returns the number of bytes in `blocks` filesystem blocks, or `None` if it does not fit 64

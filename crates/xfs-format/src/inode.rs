@@ -1,4 +1,4 @@
-//! Inode (`xfs_dinode`): the 176-byte core, its checks, and the location of the forks.
+//! Inode (`xfs_dinode`): the core, its checks, and the location of the forks.
 //!
 //! Owns: the core in both forms, the type and flag words, and every check of an inode against its
 //! own bytes. Does **not** own the contents of the forks: extents are in [`extent`](crate::extent),
@@ -10,6 +10,9 @@
 //! ```
 //!
 //! With a fork offset of 0 there is no attribute fork, and the data fork extends to the end.
+//!
+//! On a v4 volume the core ends at byte 100: it has no checksum and none of the fields after the
+//! checksum. Inodes of version 1 have a 16-bit link count in another place and no project.
 //!
 //! # Invariants
 //!
@@ -35,10 +38,12 @@ pub use verify::verify_checksum;
 use core::mem::{offset_of, size_of};
 
 use zerocopy::FromBytes;
+use zerocopy::big_endian::U32;
 
 use crate::addr::{AgInode, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
+use crate::features::{FormatVersion, ProjectIds};
 use crate::geometry::Geometry;
 use crate::timestamp::Timestamp;
 
@@ -46,8 +51,13 @@ use crate::timestamp::Timestamp;
 pub const INODE_MAGIC: u16 = 0x494e;
 /// The version of the core of inodes on a v5 volume.
 pub const INODE_VERSION: u8 = 3;
-/// Length of the core in bytes. The forks follow the core.
+/// The version of the core of old inodes on a v4 volume, with a 16-bit link count. All others have
+/// version 2.
+const INODE_VERSION_1: u8 = 1;
+/// Length in bytes of the core of an inode on a v5 volume. The forks follow the core.
 pub const CORE_BYTES: usize = size_of::<InodeDisk>();
+/// Length in bytes of the core of an inode on a v4 volume.
+pub const CORE_BYTES_V4: usize = offset_of!(InodeDisk, crc);
 /// Offset of the checksum inside the inode.
 pub const CRC_OFFSET: usize = offset_of!(InodeDisk, crc);
 /// Unit of the fork offset, in bytes.
@@ -180,7 +190,7 @@ impl InodeCore {
             Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
         };
         let needed = geometry.inode_size as usize;
-        let Some((disk, forks)) = bytes.get(..needed).and_then(split_core) else {
+        let Some((disk, rest)) = bytes.get(..needed).and_then(split_core) else {
             return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
         };
         // I1: of the values, only magic number and format words are checked here.
@@ -188,7 +198,43 @@ impl InodeCore {
             let (found, expected) = (disk.magic.get().into(), INODE_MAGIC.into());
             return Err(corrupt(Check::Magic { found, expected }));
         }
-        Self::from_disk(disk, forks, number).map_err(|check| corrupt(check.into()))
+        let decoded = match geometry.version {
+            FormatVersion::V5 => Self::from_disk(disk, rest, number),
+            FormatVersion::V4 => Self::from_disk_v4(disk, bytes, geometry, number),
+        };
+        decoded.map_err(|check| corrupt(check.into()))
+    }
+
+    /// Decodes an inode of a v4 volume, whose core has fewer fields. The fields that it lacks get
+    /// the values that they have in a new inode.
+    #[cold]
+    fn from_disk_v4(
+        disk: &InodeDisk,
+        bytes: &[u8],
+        geometry: &Geometry,
+        number: InodeNumber,
+    ) -> Result<Self, InodeCheck> {
+        let is_version_1 = disk.version == INODE_VERSION_1;
+        let has_project_high = geometry.project_ids == ProjectIds::Bits32;
+        let disk = InodeDisk {
+            // A v1 inode has its link count elsewhere, and no project.
+            old_nlink: 0.into(),
+            nlink: if is_version_1 { U32::from(disk.old_nlink) } else { disk.nlink },
+            project_id_low: if is_version_1 { 0.into() } else { disk.project_id_low },
+            project_id_high: if is_version_1 || !has_project_high {
+                0.into()
+            } else {
+                disk.project_id_high
+            },
+            big_extents: 0.into(),
+            change_count: 0.into(),
+            lsn: 0.into(),
+            flags2: 0.into(),
+            cow_extent_size_hint: 0.into(),
+            birth_time: 0.into(),
+            ..*disk
+        };
+        Self::from_disk(&disk, bytes.get(CORE_BYTES_V4..).unwrap_or_default(), number)
     }
 
     #[inline]
@@ -333,13 +379,23 @@ impl InodeCore {
 /// `bytes` is the whole inode, from which `core` was decoded.
 #[must_use]
 pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
-    let literal = bytes.get(CORE_BYTES..).unwrap_or_default();
+    let literal = bytes.get(core_bytes(bytes)..).unwrap_or_default();
     let middle = usize::from(core.fork_offset) * FORK_OFFSET_BYTES;
     match kind {
         ForkKind::Data if !core.has_attr_fork() => literal,
         ForkKind::Data => literal.get(..middle).unwrap_or(literal),
         ForkKind::Attr if !core.has_attr_fork() => &[],
         ForkKind::Attr => literal.get(middle..).unwrap_or_default(),
+    }
+}
+
+/// Returns the length of the core of the inode in `bytes`, which follows from the inode's own
+/// version. The verifier has compared the version with the volume's.
+#[must_use]
+pub fn core_bytes(bytes: &[u8]) -> usize {
+    match bytes.get(offset_of!(InodeDisk, version)) {
+        Some(version) if *version < INODE_VERSION => CORE_BYTES_V4,
+        _ => CORE_BYTES,
     }
 }
 
@@ -361,7 +417,7 @@ fn split_core(bytes: &[u8]) -> Option<(&InodeDisk, &[u8])> {
 }
 
 fn decode_device(forks: &[u8]) -> Option<DeviceNumber> {
-    let (raw, _) = zerocopy::big_endian::U32::ref_from_prefix(forks).ok()?;
+    let (raw, _) = U32::ref_from_prefix(forks).ok()?;
     Some(DeviceNumber::decode(raw.get()))
 }
 

@@ -12,6 +12,7 @@ use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{self, BtreeKind};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
+use crate::features::FormatVersion;
 use crate::geometry::Geometry;
 use crate::{agf, agfl, agi, attr, dabtree, directory, dquot, superblock, symlink};
 
@@ -46,17 +47,20 @@ impl BlockKind {
         at: DiskAddr,
         context: &VerifyContext<'_>,
     ) -> Result<(), Corruption> {
-        let has_node = || dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC);
         let (structure, verify): (Structure, Verifier) = match self {
             Self::Superblock => return superblock::verify_copy(bytes, at, context),
             // A bad inode must not make its neighbours unreadable. Each is verified when decoded.
             Self::InodeCluster => return Ok(()),
+            // Links and remote values of a v4 volume have no header.
+            Self::Symlink | Self::AttrRemote if context.geometry.version == FormatVersion::V4 => {
+                return Ok(());
+            }
             Self::AttrRemote => return attr::remote::verify(bytes, at, context),
             Self::Btree(kind) => {
                 let checked = btree::verify(bytes, kind, at, context);
                 return checked.map_err(|check| corrupt(self.structure(), at, check));
             }
-            Self::DirectoryIndex | Self::Attr if has_node() => {
+            Self::DirectoryIndex | Self::Attr if dabtree::is_node(bytes) => {
                 (Structure::DaBtree, dabtree::verify)
             }
             Self::Agf => (self.structure(), agf::verify),
@@ -72,7 +76,8 @@ impl BlockKind {
         verify(bytes, at, context).map_err(|check| corrupt(structure, at, check))
     }
 
-    /// Stores the LSN and the checksum before the buffer is written.
+    /// Stores the LSN and the checksum before the buffer is written. The buffer belongs to a v5
+    /// volume.
     ///
     /// The code that changes inodes, remote attribute blocks and dquots seals each of them. This function
     /// leaves such buffers as they are.
@@ -116,12 +121,15 @@ fn corrupt(structure: Structure, at: DiskAddr, check: Check) -> Corruption {
 /// Returns the LSN of the block in `bytes`, whatever its kind.
 ///
 /// Returns `None` if the block has no LSN of its own: inodes, remote values, blocks that were never
-/// logged, blocks of another volume, and bytes that are not metadata. Nothing else of the block is
+/// logged, blocks of another volume or of a v4 volume, and bytes that are not metadata. Nothing else of the block is
 /// checked, because its checksum may be wrong after a crash.
 #[doc(alias = "xlog_recover_get_buf_lsn")]
 #[must_use]
 pub fn find_lsn(bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {
     let magic = u32::from_be_bytes(*bytes.first_chunk()?);
+    if geometry.version == FormatVersion::V4 {
+        return None;
+    }
     let envelope = match magic {
         superblock::SUPERBLOCK_MAGIC => return superblock::find_lsn(bytes, geometry),
         agf::AGF_MAGIC => &agf::ENVELOPE,

@@ -1,6 +1,6 @@
-//! XFS v5 on-disk structures: bytes to types and back, geometry, checksums, verifiers.
+//! XFS on-disk structures: bytes to types and back, geometry, checksums, verifiers.
 //!
-//! Owns: the meaning of each byte of a v5 volume, and every check of a structure against its own
+//! Owns: the meaning of each byte of a v4 or v5 volume, and every check of a structure against its own
 //! bytes. Does **not** own: I/O, caching, policy, or any check that needs a second structure.
 //!
 //! Nothing in the input is trusted. A decoder returns a [`Corruption`] with the structure, its
@@ -13,6 +13,9 @@
 //! - **I2** Disk structures are big-endian types without padding. Their size is asserted at compile
 //!   time. Two modules read little-endian numbers: [`crc`] and [`log_item`]. The module [`acl`]
 //!   also reads and writes such numbers, in a form that is not on disk.
+//! - **I3** The version of the volume decides the form of each block. The magic number of a block
+//!   gives the form to its decoder, and the verifier refuses a block of the other version. Only v5
+//!   structures are encoded.
 //! - Every address space has its own type ([`addr`]). [`Geometry`], which has the shifts,
 //!   converts between them.
 #![no_std]
@@ -62,7 +65,9 @@ pub use addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber, Lsn,
 };
 pub use corruption::{Check, Corruption, Structure, StructureAddress};
-pub use features::{CompatFeatures, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures};
+pub use features::{
+    CompatFeatures, FormatVersion, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures,
+};
 pub use geometry::Geometry;
 pub use group::Group;
 pub use kind::{BlockKind, VerifyContext};

@@ -40,7 +40,10 @@ pub use dquot::{DQUOT_BYTES, DquotFormat, DquotItem, QuotaOff};
 pub use exchange::{ExchangeFlags, ExchangeIntent};
 pub use extents::{ExtentFree, IntentDone, IntentExtents, MapExtent, RefcountExtent, RmapExtent};
 pub use fields::HostOrder;
-pub use inode::{InodeFormat, InodeItem, LOG_CORE_BYTES, LoggedFields, core_to_disk, core_to_log};
+pub use inode::{
+    InodeFormat, InodeItem, LOG_CORE_BYTES, LOG_CORE_BYTES_V4, LoggedFields, core_to_disk,
+    core_to_disk_v4, core_to_log, logged_flush_count, stored_flush_count,
+};
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -52,8 +52,6 @@ pub const BYTES_PER_HEADER: u32 = 32 << 10;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CYCLE_WORDS: usize = 64;
-/// The version of the log format that a record's header states.
-pub const VERSION: u32 = 2;
 
 /// The record header on disk.
 #[doc(alias = "xlog_rec_header")]
@@ -181,6 +179,38 @@ impl LogOperation {
     }
 }
 
+/// The version of a log.
+#[doc(alias = "XLOG_VERSION")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogVersion {
+    /// Each record has one header and comes from a buffer of at most 32 KiB. Only v4 volumes have
+    /// such logs.
+    V1,
+    /// Records can have extended headers, and padding to a stripe unit.
+    V2,
+}
+
+impl LogVersion {
+    /// Returns the version that a record header stores as `raw`, or `None` if it is unknown.
+    #[must_use]
+    pub const fn decode(raw: u32) -> Option<Self> {
+        match raw {
+            1 => Some(Self::V1),
+            2 => Some(Self::V2),
+            _ => None,
+        }
+    }
+
+    /// Returns the number that a record header stores.
+    #[must_use]
+    pub const fn encode(self) -> u32 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+}
+
 /// The header of a record. Decoding has checked its sizes: the record has at most
 /// [`MAX_RECORD_BYTES`] of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +235,8 @@ pub struct LogRecordHeader {
     pub uuid: Uuid,
     /// Length of the writer's buffer in bytes, from which the number of headers follows.
     pub size: u32,
+    /// The version of the log.
+    pub version: LogVersion,
 }
 
 impl LogRecordHeader {
@@ -245,12 +277,13 @@ impl LogRecordHeader {
             },
             uuid: Uuid::from_bytes(disk.uuid),
             size: disk.size.get(),
+            version: LogVersion::decode(disk.version.get()).expect("the version was checked"),
         })
     }
 
     fn check_sizes(disk: &LogRecordHeaderDisk) -> Result<(), LogRecordCheck> {
         let (version, length, size) = (disk.version.get(), disk.length.get(), disk.size.get());
-        if version != VERSION {
+        if LogVersion::decode(version).is_none() {
             return Err(LogRecordCheck::Version { version });
         }
         if size > MAX_RECORD_BYTES || !size.is_multiple_of(BASIC_BLOCK_BYTES) {
@@ -295,7 +328,10 @@ impl LogRecordHeader {
     /// Returns the number of basic blocks of the header and the extended headers.
     #[must_use]
     pub const fn header_blocks(&self) -> u32 {
-        if self.size <= BYTES_PER_HEADER { 1 } else { self.size.div_ceil(BYTES_PER_HEADER) }
+        match self.version {
+            LogVersion::V2 if self.size > BYTES_PER_HEADER => self.size.div_ceil(BYTES_PER_HEADER),
+            _ => 1,
+        }
     }
 
     /// Returns the number of basic blocks of the payload.

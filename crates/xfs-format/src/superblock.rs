@@ -33,8 +33,8 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 use crate::envelope;
 use crate::features::{
-    CompatFeatures, Features2, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures,
-    VersionFlags,
+    CompatFeatures, Features2, FormatVersion, IncompatFeatures, LogIncompatFeatures,
+    RoCompatFeatures, VersionFlags,
 };
 use crate::geometry::Geometry;
 use crate::verify_context::VerifyContext;
@@ -252,7 +252,8 @@ impl Superblock {
     ///
     /// # Errors
     ///
-    /// Returns [`SuperblockError::Unsupported`] for a version 4 volume, before any other check.
+    /// Returns [`SuperblockError::Unsupported`] for a volume of version 1 to 3, before any other
+    /// check.
     /// Returns [`SuperblockError::Corrupt`] if a check fails.
     pub fn decode(sector: &[u8], place: StructureAddress) -> Result<Self, SuperblockError> {
         let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
@@ -266,7 +267,9 @@ impl Superblock {
             return Err(corrupt(Check::Magic { found, expected }).into());
         }
         refusal::refuse_version(disk)?;
-        verify::verify_checksum(disk, sector).map_err(corrupt)?;
+        if disk.format_version() == FormatVersion::V5 {
+            verify::verify_checksum(disk, sector).map_err(corrupt)?;
+        }
         verify::verify_fields(disk).map_err(|check| corrupt(check.into()))?;
         Ok(Self::from_verified(disk))
     }
@@ -286,7 +289,12 @@ impl Superblock {
 
     /// Copies the fields of a superblock that has passed [`verify`].
     fn from_verified(disk: &SuperblockDisk) -> Self {
-        let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
+        let incompat = disk.incompat();
+        let version = disk.format_version();
+        let project_quota = match version {
+            FormatVersion::V4 => None,
+            FormatVersion::V5 => present_inode(disk.project_quota_inode),
+        };
         let metadir = incompat.contains(IncompatFeatures::METADIR);
         Self {
             geometry: Geometry::from_verified(disk),
@@ -317,18 +325,23 @@ impl Superblock {
             quota_inodes: [
                 present_inode(disk.user_quota_inode),
                 present_inode(disk.group_quota_inode),
-                present_inode(disk.project_quota_inode),
+                project_quota,
             ],
             quota_flags: disk.quota_flags.get(),
             stripe_unit_blocks: disk.stripe_unit_blocks.get(),
             stripe_width_blocks: disk.stripe_width_blocks.get(),
-            version_flags: VersionFlags::from_bits_truncate(disk.version.get()),
-            features2: Features2::from_bits_retain(disk.features2.get()),
-            compat: CompatFeatures::from_bits_retain(disk.compat.get()),
-            ro_compat: RoCompatFeatures::from_bits_retain(disk.ro_compat.get()),
+            version_flags: disk.version_flags(),
+            features2: disk.features2(),
+            compat: CompatFeatures::from_bits_retain(disk.of_v5(disk.compat.get())),
+            ro_compat: disk.ro_compat(),
             incompat,
-            log_incompat: LogIncompatFeatures::from_bits_retain(disk.log_incompat.get()),
-            lsn: Lsn(disk.lsn.get()),
+            log_incompat: LogIncompatFeatures::from_bits_retain(
+                disk.of_v5(disk.log_incompat.get()),
+            ),
+            lsn: match version {
+                FormatVersion::V4 => Lsn(0),
+                FormatVersion::V5 => Lsn(disk.lsn.get()),
+            },
         }
     }
 
@@ -422,6 +435,11 @@ pub(crate) fn verify_copy(
         }
         SuperblockError::Unsupported(_) => corrupt(SuperblockCheck::Version { version: 0 }.into()),
     })?;
+    let version = superblock.geometry.version;
+    // All superblocks of a volume have one version.
+    if version != context.geometry.version {
+        return Err(corrupt(SuperblockCheck::Version { version: version.number() }.into()));
+    }
     envelope::group_of_sector(at, 0, context).map_err(corrupt)?;
     let found = superblock.geometry.meta_uuid;
     if found != context.geometry.meta_uuid {
@@ -433,6 +451,9 @@ pub(crate) fn verify_copy(
 /// Returns the LSN of the superblock in `sector`, or `None` if it belongs to another volume.
 pub(crate) fn find_lsn(sector: &[u8], geometry: &Geometry) -> Option<Lsn> {
     let (disk, _) = SuperblockDisk::ref_from_prefix(sector).ok()?;
+    if geometry.version == FormatVersion::V4 {
+        return None;
+    }
     let uuid =
         if geometry.has_incompat(IncompatFeatures::META_UUID) { disk.meta_uuid } else { disk.uuid };
     let lsn = Lsn(disk.lsn.get());

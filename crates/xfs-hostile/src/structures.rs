@@ -20,7 +20,9 @@ use std::hint::black_box;
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, RemoteBlock};
 use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeKind, Extents};
 use xfs_format::dabtree::DaNode;
-use xfs_format::directory::{Cookie, DataBlock, FreeBlock, LeafBlock, ShortForm};
+use xfs_format::directory::{
+    Cookie, DataBlock, DirectoryForm, EntryTypes, FreeBlock, LeafBlock, NameComparison, ShortForm,
+};
 use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
 use xfs_format::log_record::{LogOperation, LogRecordHeader};
@@ -29,8 +31,8 @@ use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
 use xfs_format::symlink::SymlinkBlock;
 use xfs_format::{
-    AgNumber, BlockKind, DiskAddr, Geometry, Group, InodeNumber, StructureAddress, Superblock,
-    VerifyContext, acl, agf, agfl, agi,
+    AgNumber, BlockKind, DiskAddr, FormatVersion, Geometry, Group, InodeNumber, StructureAddress,
+    Superblock, VerifyContext, acl, agf, agfl, agi,
 };
 use xfs_inode::Inode;
 use xfs_testkit::reseal;
@@ -161,8 +163,8 @@ pub fn agi(input: &[u8]) {
 
 /// Fuzzes the free list of a group (AGFL), read with every range that an AGF may give.
 pub fn agfl(input: &[u8]) {
-    block(input, BlockKind::Agfl, |bytes, at, _| {
-        let Ok(list) = agfl::Agfl::decode(bytes, at) else { return };
+    block(input, BlockKind::Agfl, |bytes, at, geometry| {
+        let Ok(list) = agfl::Agfl::decode(bytes, at, geometry.version) else { return };
         exhaust(list.entries());
         let ends = [0, 1, 100, 118, 119, 120, u32::MAX];
         for (first, last) in ends.iter().flat_map(|first| ends.map(|last| (*first, last))) {
@@ -244,9 +246,14 @@ fn inode_inputs() -> Vec<Vec<u8>> {
 
 /// Fuzzes a directory data block, also as the only block of a small directory.
 pub fn directory_data(input: &[u8]) {
-    block(input, BlockKind::DirectoryData, |bytes, at, _| {
+    block(input, BlockKind::DirectoryData, |bytes, at, geometry| {
         for start in [0, 4096, 1 << 35] {
-            let Ok(block) = DataBlock::decode(bytes, start, StructureAddress::Disk(at)) else {
+            let Ok(block) = DataBlock::decode(
+                bytes,
+                start,
+                StructureAddress::Disk(at),
+                geometry.directory_form,
+            ) else {
                 continue;
             };
             exhaust(block.entries());
@@ -289,15 +296,21 @@ pub fn directory_free(input: &[u8]) {
     });
 }
 
-/// Fuzzes a directory that fits inside its inode.
+/// Fuzzes a directory that fits inside its inode, in the form of each version.
 pub fn directory_short(input: &[u8]) {
-    let Ok(form) = ShortForm::decode(input, StructureAddress::Inode(InodeNumber(128))) else {
-        return;
+    let v4 = DirectoryForm {
+        version: FormatVersion::V4,
+        types: EntryTypes::Absent,
+        names: NameComparison::AsciiCi,
     };
-    drop(black_box(form.verify(seeds::geometry())));
-    black_box(form.parent());
-    exhaust(form.entries());
-    drop(black_box(form.find(b"ccc")));
+    for form in [DirectoryForm::V5, v4] {
+        let place = StructureAddress::Inode(InodeNumber(128));
+        let Ok(form) = ShortForm::decode(input, place, form) else { continue };
+        drop(black_box(form.verify(seeds::geometry())));
+        black_box(form.parent());
+        exhaust(form.entries());
+        drop(black_box(form.find(b"ccc")));
+    }
 }
 
 /// Returns the fork areas of inodes as inputs for targets of structures that lie inside an inode.

@@ -119,7 +119,7 @@ fn btree_blocks(
             let buffer = cache.read(at, geometry.block_size, kind).unwrap();
             let bytes = buffer.bytes();
             let node = BtreeBlock::decode(&bytes, BtreeKind::Extent, at).unwrap();
-            assert_eq!(node.owner(), owner.0);
+            assert_eq!(node.owner(), Some(owner.0));
             let count = usize::from(u16::from_be_bytes([bytes[6], bytes[7]]));
             let most = match level {
                 0 => layout.max_records(geometry.block_size),

@@ -16,7 +16,7 @@
 
 use xfs_format::Geometry;
 use xfs_format::extent::{EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES};
-use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore};
+use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore};
 
 /// Number of children in the smallest root that a data fork must have room for.
 #[doc(alias = "MINDBTPTRS")]
@@ -36,7 +36,7 @@ const DEVICE_OFFSET: u8 = 1;
 /// Returns the number of bytes that both forks have together in an inode.
 #[doc(alias = "XFS_LITINO")]
 pub(crate) fn literal_bytes(geometry: &Geometry) -> usize {
-    (geometry.inode_size as usize).saturating_sub(CORE_BYTES)
+    (geometry.inode_size as usize).saturating_sub(geometry.inode_core_bytes())
 }
 
 /// Returns the number of bytes that a fork has in its inode.

@@ -1,13 +1,16 @@
 //! The target of a symbolic link.
 //!
 //! A target that does not fit in the inode is stored in blocks of its own. Each extent is one
-//! buffer, with a header that names the link's inode and the offset of the piece in the target.
+//! buffer, with a header that names the link's inode and the offset of the piece in the target. On
+//! a v4 volume there is no header.
 
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, SymlinkBlock, SymlinkCheck};
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Structure, StructureAddress};
+use xfs_format::{
+    BlockKind, Check, Corruption, DiskAddr, FileBlock, FormatVersion, Structure, StructureAddress,
+};
 
 use crate::extent_map::Mapping;
 use crate::fork::{Fork, corrupt};
@@ -46,7 +49,11 @@ impl Inode {
     fn read_remote_target(&self, cache: &BufferCache) -> Result<Vec<u8>> {
         let geometry = cache.geometry();
         let size = self.core().size.min(MAX_TARGET_BYTES.into());
-        let room = u64::from(geometry.block_size) - SYMLINK_HEADER_BYTES as u64;
+        let header_bytes = match geometry.version {
+            FormatVersion::V4 => 0,
+            FormatVersion::V5 => SYMLINK_HEADER_BYTES,
+        };
+        let room = u64::from(geometry.block_size) - header_bytes as u64;
         let blocks = size.div_ceil(room);
         let mut target = Vec::new();
         let mut next = 0;
@@ -60,11 +67,16 @@ impl Inode {
             let shape = BlockShape { length_blocks: count as u32, kind: BlockKind::Symlink };
             let buffer = self.read_fork_block(cache, ForkKind::Data, file_block, shape)?;
             let bytes = buffer.bytes();
+            next += count;
+            if geometry.version == FormatVersion::V4 {
+                let left = (size - target.len() as u64) as usize;
+                target.extend(bytes.iter().take(left));
+                continue;
+            }
             let at = geometry.block_disk_addr(extent.start).unwrap_or(DiskAddr::NULL);
             let block = SymlinkBlock::decode(&bytes, at)?;
             self.check_piece(&block, target.len() as u32)?;
             target.extend_from_slice(block.target);
-            next += count;
         }
         Ok(target)
     }

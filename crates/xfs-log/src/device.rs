@@ -2,7 +2,8 @@
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{Durability, SharedDevice};
-use xfs_format::log_record::{LogRecordCheck, LogRecordHeader, block_cycle};
+use xfs_format::features::VersionFlags;
+use xfs_format::log_record::{LogRecordCheck, LogRecordHeader, LogVersion, block_cycle};
 use xfs_format::{
     BASIC_BLOCK_BYTES, Corruption, DiskAddr, Structure, StructureAddress, Superblock, Uuid,
 };
@@ -21,6 +22,8 @@ pub struct LogGeometry {
     pub stripe_unit_bytes: u32,
     /// The UUID that records carry: the volume's current UUID.
     pub uuid: Uuid,
+    /// The version of the log.
+    pub version: LogVersion,
 }
 
 impl LogGeometry {
@@ -35,6 +38,11 @@ impl LogGeometry {
             sector_bytes: superblock.log_sector_bytes(),
             stripe_unit_bytes: superblock.log_stripe_unit_bytes,
             uuid: superblock.uuid,
+            version: if superblock.version_flags.contains(VersionFlags::LOGV2) {
+                LogVersion::V2
+            } else {
+                LogVersion::V1
+            },
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use xfs_device::MemoryDevice;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, LogItem, TransactionHeader};
-use xfs_format::log_record::{CLIENT_TRANSACTION, LOG_RECORD_MAGIC, OperationFlags};
+use xfs_format::log_record::{CLIENT_TRANSACTION, LOG_RECORD_MAGIC, LogVersion, OperationFlags};
 use xfs_format::{DiskAddr, Lsn, crc};
 
 use crate::device::{LogDevice, LogGeometry};
@@ -56,6 +56,7 @@ impl LogImage {
             sector_bytes: 512,
             stripe_unit_bytes: 1,
             uuid: UUID,
+            version: LogVersion::V2,
         };
         LogDevice::with_geometry(Arc::new(device), geometry).unwrap()
     }

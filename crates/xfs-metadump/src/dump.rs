@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use xfs_device::{BlockDevice, MetadumpHeader, MetadumpVersion, SharedDevice};
 use xfs_format::superblock::Unsupported;
-use xfs_format::{AgNumber, IncompatFeatures, InodeNumber, Superblock};
+use xfs_format::{AgNumber, FormatVersion, IncompatFeatures, InodeNumber, Superblock};
 
 use crate::cleaning::{Cleaned, Cleaning};
 use crate::log::LogCopy;
@@ -186,6 +186,9 @@ fn refuse(superblock: &Superblock) -> Result<(), DumpError> {
         // A volume that needs repair is the reason for a dump.
         None | Some(Unsupported::NeedsRepair) => {}
         Some(reason) => return Err(reason.into()),
+    }
+    if superblock.geometry.version == FormatVersion::V4 {
+        return Err(Unsupported::Version4Damaged.into());
     }
     if superblock.has_external_log() {
         return Err(DumpError::ExternalLog);

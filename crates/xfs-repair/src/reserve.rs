@@ -94,7 +94,7 @@ fn free_list(patient: &Patient, group: AgNumber, agf: &Agf) -> Option<Vec<AgBloc
     let mut bytes = vec![0; patient.geometry().sector_size as usize];
     let is_sound = patient.can_read(at, &mut bytes)
         && BlockKind::Agfl.verify(&bytes, at, &patient.context()).is_ok();
-    let list = Agfl::decode(&bytes, at).ok().filter(|_| is_sound)?;
+    let list = Agfl::decode(&bytes, at, patient.geometry().version).ok().filter(|_| is_sound)?;
     list.blocks(agf.free_list).ok()?.collect::<Result<_, _>>().ok()
 }
 

@@ -141,7 +141,7 @@ impl TreeReader<'_> {
         }
         let view = BtreeBlock::decode(&bytes, kind, at);
         // The owner is the group (I2).
-        let is_own = view.is_ok_and(|view| view.owner() == u64::from(self.group.number().0));
+        let is_own = view.is_ok_and(|view| view.owner() == Some(self.group.number().0.into()));
         is_own.then_some((bytes, is_sound))
     }
 

@@ -120,7 +120,9 @@ impl<'a> OutOfLineReader<'a> {
     }
 
     fn add_short_form(&mut self, inode: &Inode, form: &[u8]) -> Option<Error> {
-        let form = match ShortForm::decode(form, StructureAddress::Inode(inode.number())) {
+        let place = StructureAddress::Inode(inode.number());
+        let directory_form = self.scope.source.geometry().directory_form;
+        let form = match ShortForm::decode(form, place, directory_form) {
             Ok(form) => form,
             Err(corruption) => return Some(corruption.into()),
         };

@@ -52,7 +52,7 @@ impl Devices {
     ///
     /// # Errors
     ///
-    /// The superblock may be unreadable, corrupt, or of version 4.
+    /// The superblock may be unreadable, corrupt, or of a version before 4.
     pub fn describe(&self) -> Result<Description, Error> {
         self.description()
     }

@@ -48,10 +48,9 @@ fn counters_of_a_clean_volume_equal_its_superblock() {
 #[test]
 fn unsupported_formats_are_refused_by_name() {
     check_refused(
-        edited(VERSION + 1, |byte| *byte = *byte & 0xf0 | 4),
-        Unsupported::Version { version: 4 },
+        edited(VERSION + 1, |byte| *byte = *byte & 0xf0 | 3),
+        Unsupported::Version { version: 3 },
     );
-    check_refused(edited(VERSION, |byte| *byte |= 0x40), Unsupported::AsciiCi);
     check_refused(edited(INCOMPAT, |byte| *byte = 0x80), Unsupported::UnknownIncompat(1 << 31));
     check_refused(edited(INCOMPAT + 3, |byte| *byte |= NEEDS_REPAIR), Unsupported::NeedsRepair);
 }
@@ -71,8 +70,8 @@ fn unknown_read_only_features_allow_reading() {
 
 #[test]
 fn refused_volume_is_described() {
-    let image = edited(VERSION, |byte| *byte |= 0x40);
+    let image = edited(INCOMPAT, |byte| *byte = 0x80);
     let description = OpenOptions::new().with_devices(Arc::new(image), None).describe().unwrap();
-    assert_eq!(description.refusal, Some(Unsupported::AsciiCi));
+    assert_eq!(description.refusal, Some(Unsupported::UnknownIncompat(1 << 31)));
     assert_eq!(description.superblock.label.as_bytes(), b"golden");
 }

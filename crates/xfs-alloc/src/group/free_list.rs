@@ -95,7 +95,8 @@ impl GroupSpace {
     pub(super) fn take_from_list(&mut self, tx: &mut Transaction<'_>) -> Result<u32> {
         let list = self.list(tx)?;
         let bytes = list.bytes();
-        let mut blocks = Agfl::decode(&bytes, list.at())?.blocks(self.agf.free_list)?;
+        let mut blocks =
+            Agfl::decode(&bytes, list.at(), tx.geometry().version)?.blocks(self.agf.free_list)?;
         // I2 of the group: the list holds the blocks of one change.
         let Some(block) = blocks.next().transpose()? else {
             let (first, last) = (self.agf.free_list.first, self.agf.free_list.last);
@@ -103,7 +104,7 @@ impl GroupSpace {
             return Err(self.corrupt(Structure::Agfl, check));
         };
         let range = &mut self.agf.free_list;
-        range.first = (range.first + 1) % agfl::capacity(tx.geometry().sector_size);
+        range.first = (range.first + 1) % agfl::capacity(tx.geometry());
         range.count -= 1;
         Ok(block.0)
     }
@@ -112,7 +113,7 @@ impl GroupSpace {
     #[doc(alias = "xfs_alloc_put_freelist")]
     pub(super) fn put_on_list(&mut self, tx: &mut Transaction<'_>, block: u32) -> Result<()> {
         let at = tx.geometry().header_disk_addr(self.number, AGFL_SECTOR);
-        let places = agfl::capacity(tx.geometry().sector_size);
+        let places = agfl::capacity(tx.geometry());
         let range = &mut self.agf.free_list;
         if range.count >= places {
             let (first, last, count) = (range.first, range.last, range.count);

@@ -200,8 +200,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let buffer = self.store.read_block(at, F::KIND)?;
         let bytes = buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, at)?;
-        let (found, expected) = (block.owner(), self.path.owner);
-        if found != expected {
+        let expected = self.path.owner;
+        if let Some(found) = block.owner().filter(|found| *found != expected) {
             return Err(corrupt(at, Check::ForeignOwner { found, expected }).into());
         }
         if block.level() != level {

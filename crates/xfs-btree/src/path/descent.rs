@@ -218,11 +218,12 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     fn verify_owner(&self, block: &BtreeBlock<'_>, at: DiskAddr) -> Result<(), Corruption> {
-        let (found, expected) = (block.owner(), self.owner);
-        if found != expected {
-            return Err(corrupt(at, Check::ForeignOwner { found, expected }));
+        match block.owner() {
+            Some(found) if found != self.owner => {
+                Err(corrupt(at, Check::ForeignOwner { found, expected: self.owner }))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Checks the outermost keys of the block against its parent's keys, and chooses an entry of

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use xfs_format::directory::EntryType;
+use xfs_format::directory::{EntryType, EntryTypes};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
 use super::{MOST_ROUNDS, Rounds, differing};
@@ -12,7 +12,7 @@ use crate::hash::Keyed;
 use crate::sums::{BUCKETS, Features, Sums};
 
 fn sums(groups: usize) -> Sums {
-    let features = Features { reverse_map: false, parents: false };
+    let features = Features { reverse_map: false, parents: false, entry_types: EntryTypes::Stored };
     Sums::new(Keyed::with_key(1, 2), groups, features)
 }
 

@@ -1,5 +1,6 @@
 //! The comparison of both sides of a balance, member by member.
 
+use xfs_format::directory::EntryTypes;
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{AgBlock, AgInode, AgNumber, FileBlock, Geometry, InodeNumber};
@@ -284,7 +285,9 @@ impl Explain<'_> {
 
     fn links_of(&mut self, inode: &UsedInode, links: &[(InodeNumber, u64, InodeNumber)]) {
         let own = link_type(inode.entry_type);
-        for (_, other, directory) in links.iter().filter(|(_, entry, _)| *entry != own) {
+        let has_types = self.geometry.directory_form.types == EntryTypes::Stored;
+        let wrong = links.iter().filter(|(_, entry, _)| has_types && *entry != own);
+        for (_, other, directory) in wrong {
             let place = Place::of_inode(*directory, self.geometry);
             let found = format!("type {other} in a name of {}", inode.number);
             let finding = Finding::new(Code::DirType, place, found)

@@ -13,7 +13,7 @@ use ferroxfs::contents::FsBlock;
 use ferroxfs::error::{DiskAddr, StructureAddress};
 use ferroxfs::raw::format::extent::ExtentRoot;
 use ferroxfs::raw::format::inode::{self, InodeCore};
-use ferroxfs::raw::format::{AgBlock, BlockKind, agf, agi};
+use ferroxfs::raw::format::{AgBlock, BlockKind, FormatVersion, agf, agi};
 use ferroxfs::raw::{
     Superblock,
     format::superblock::{SuperblockDisk, SuperblockError},
@@ -79,6 +79,15 @@ impl Run for Dump {
                 });
             }
         };
+        let is_v4 = volume.inner().geometry().version == FormatVersion::V4;
+        let has_v4_form = matches!(
+            self.structure,
+            DumpStructure::Sb { .. } | DumpStructure::Agf { .. } | DumpStructure::Agi { .. }
+        );
+        if is_v4 && !has_v4_form {
+            let text = "of a version 4 volume, only sb, agf and agi can be shown";
+            return Err(volume.whole_failure(Failure::new(Exit::Refused, text)));
+        }
         console.begin_rows(Work::step("reading"));
         let dumper = Dumper { volume: &volume, is_json: self.is_json };
         match self.structure {

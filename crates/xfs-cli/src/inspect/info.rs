@@ -102,7 +102,7 @@ impl Info {
         };
         let image = names::in_message(self.image.path().as_os_str().as_bytes()).into_owned();
         line("image", image);
-        line("format", "XFS version 5".to_owned());
+        line("format", format!("XFS version {}", geometry.version.number()));
         if description.start != 0 {
             line("starts at byte", description.start.to_string());
         }
@@ -170,7 +170,7 @@ pub(crate) fn geometry_object(superblock: &Superblock) -> Object {
     let geometry = &superblock.geometry;
     let mut object = Object::new();
     let mut insert = |key: &str, value: serde_json::Value| object.insert(key.to_owned(), value);
-    insert("format", "xfs-v5".into());
+    insert("format", format!("xfs-v{}", geometry.version.number()).into());
     insert("uuid", superblock.uuid.to_string().into());
     insert("block_size", geometry.block_size.into());
     insert("sector_size", geometry.sector_size.into());

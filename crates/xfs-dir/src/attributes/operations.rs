@@ -170,7 +170,7 @@ fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: u
     if is_local(name_bytes, value_bytes, block_size as usize) {
         return 0;
     }
-    value_blocks(block_size, u32::try_from(value_bytes).unwrap_or(u32::MAX))
+    value_blocks(geometry, u32::try_from(value_bytes).unwrap_or(u32::MAX))
 }
 
 /// Returns the number of blocks to reserve for removing an attribute. Freeing blocks may split the

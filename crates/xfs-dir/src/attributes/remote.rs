@@ -5,7 +5,9 @@ use xfs_format::attr::remote::{self, RemoteIdentity};
 use xfs_format::attr::{AttrCheck, RemoteBlock};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Structure, StructureAddress};
+use xfs_format::{
+    BlockKind, Corruption, DiskAddr, FileBlock, FormatVersion, Lsn, Structure, StructureAddress,
+};
 use xfs_inode::{BlockShape, LiveInode, Mapping};
 
 use super::Attributes;
@@ -18,13 +20,12 @@ impl Attributes<'_> {
     /// The blocks are contiguous in the fork, but may be scattered over the volume. Each extent is
     /// read as one buffer.
     pub(super) fn read_remote(&self, first_block: FileBlock, length_bytes: u32) -> Result<Vec<u8>> {
-        let block_size = self.cache.geometry().block_size;
         let length = length_bytes as usize;
         let mut value = Vec::with_capacity(length);
         let mut block = first_block;
         while value.len() < length {
             let left = (length - value.len()) as u32;
-            let needed = left.div_ceil(RemoteBlock::capacity(block_size));
+            let needed = left.div_ceil(RemoteBlock::capacity(self.cache.geometry()));
             let mapping = self.inode.find(self.cache, ForkKind::Attr, block)?;
             let mapped = match mapping {
                 Mapping::Extent(extent) => extent.end().0.saturating_sub(block.0),
@@ -47,16 +48,22 @@ impl Attributes<'_> {
         length: usize,
         value: &mut Vec<u8>,
     ) -> Result<()> {
-        let block_size = self.cache.geometry().block_size;
+        let geometry = self.cache.geometry();
+        let (block_size, capacity) = (geometry.block_size, RemoteBlock::capacity(geometry));
         let shape = BlockShape { length_blocks: count, kind: BlockKind::AttrRemote };
         let buffer = self.inode.read_fork_block(self.cache, ForkKind::Attr, first, shape)?;
         for (bytes, index) in buffer.bytes().chunks(block_size as usize).zip(0..) {
             let block = FileBlock(first.0.saturating_add(index));
             let place = place(self.inode, ForkKind::Attr, block);
+            let wanted = value.len() as u32;
+            let expected = (length as u32 - wanted).min(capacity);
+            if geometry.version == FormatVersion::V4 {
+                let piece = bytes.get(..expected as usize);
+                value.extend_from_slice(piece.expect("a block holds its capacity"));
+                continue;
+            }
             let piece = RemoteBlock::decode(bytes, place)?;
             verify_owner(Some(piece.owner()), self.inode, Structure::Attr, place)?;
-            let wanted = value.len() as u32;
-            let expected = (length as u32 - wanted).min(RemoteBlock::capacity(block_size));
             let (offset, found) = (piece.offset(), piece.part().len() as u32);
             if (offset, found) != (wanted, expected) {
                 let check = AttrCheck::RemotePiece { offset, bytes: found, wanted, expected };
@@ -81,7 +88,7 @@ pub(super) fn write(
     value: &[u8],
 ) -> Result<()> {
     let geometry = cache.geometry();
-    let capacity = RemoteBlock::capacity(geometry.block_size) as usize;
+    let capacity = RemoteBlock::capacity(geometry) as usize;
     let mut pieces = value.chunks(capacity).enumerate();
     let mut block = first;
     while pieces.len() != 0 {

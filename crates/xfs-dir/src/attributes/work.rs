@@ -23,11 +23,11 @@
 use std::sync::Arc;
 
 use xfs_buffer::Result;
-use xfs_format::FileBlock;
 use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace, RemoteBlock};
 use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::log_item::AttrOperation;
+use xfs_format::{FileBlock, Geometry};
 use xfs_inode::{BlockRange, LiveInode};
 use xfs_trans::{AttrPayload, Deferred, Finish, IntentPayload, Transaction};
 
@@ -188,7 +188,7 @@ impl AttributeWork {
             self.change_core(store);
             let mut change = AttributeChange::new(store);
             return match found.and_then(|found| found.run) {
-                Some(run) => Ok(self.again(release(run, block_size))),
+                Some(run) => Ok(self.again(release(run, store.geometry()))),
                 None => change.shrink().map(|()| Finish::Done),
             };
         };
@@ -211,7 +211,7 @@ impl AttributeWork {
             _ if is_local => AttrValue::Local(&new.value),
             Some(first_block) => AttrValue::Remote { first_block, length_bytes },
             None => {
-                let blocks = value_blocks(block_size, length_bytes);
+                let blocks = value_blocks(store.geometry(), length_bytes);
                 let first = store.first_unused(FileBlock(0), blocks)?;
                 let hole = BlockRange { start: first, length_blocks: blocks.into() };
                 return self.map(store, hole, first);
@@ -223,7 +223,7 @@ impl AttributeWork {
         let is_exchange = old.is_some();
         self.change_core(store);
         match released {
-            Some(run) => Ok(self.again(release(run, block_size))),
+            Some(run) => Ok(self.again(release(run, store.geometry()))),
             // The replacement may be shorter.
             None if is_exchange => AttributeChange::new(store).shrink().map(|()| Finish::Done),
             None => Ok(Finish::Done),
@@ -264,14 +264,14 @@ const SHORT_HEADER: usize = 4;
 /// Number of bytes in the header of one entry of the short form.
 const SHORT_ENTRY: usize = 3;
 
-fn release(run: ValueBlocks, block_size: u32) -> Stage {
-    let length_blocks = value_blocks(block_size, run.length_bytes).into();
+fn release(run: ValueBlocks, geometry: &Geometry) -> Stage {
+    let length_blocks = value_blocks(geometry, run.length_bytes).into();
     Stage::Release(BlockRange { start: run.first, length_blocks })
 }
 
 /// Returns the number of blocks that a remote value of `length_bytes` bytes takes.
-pub(crate) fn value_blocks(block_size: u32, length_bytes: u32) -> u32 {
-    length_bytes.div_ceil(RemoteBlock::capacity(block_size))
+pub(crate) fn value_blocks(geometry: &Geometry, length_bytes: u32) -> u32 {
+    length_bytes.div_ceil(RemoteBlock::capacity(geometry))
 }
 
 impl Deferred for AttributeWork {

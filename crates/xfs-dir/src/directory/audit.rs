@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use xfs_buffer::{Error, Result};
 use xfs_format::directory::{
-    Cookie, DirectoryCheck, DuplicateName, LeafBlock, ShortForm, find_duplicate_names, name_hash,
+    Cookie, DirectoryCheck, DuplicateName, LeafBlock, NameComparison, find_duplicate_names,
 };
 use xfs_format::inode::ForkKind;
 use xfs_inode::Fork;
@@ -31,7 +31,7 @@ use super::Directory;
 const MOST_OF_ONE_HASH: usize = 1 << 18;
 
 /// The facts about a directory that an audit gathers before the entries are listed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Audit {
     /// The names that occur more than once, in the order of cookies.
     doubled: Vec<DuplicateName>,
@@ -39,6 +39,7 @@ pub struct Audit {
     /// all of it could be read.
     indexed: Option<Digest>,
     listed: Digest,
+    names: NameComparison,
 }
 
 /// A digest of a set of entries, which does not depend on their order.
@@ -63,7 +64,7 @@ impl Audit {
     /// entry has the same name.
     pub fn see(&mut self, name: &[u8], cookie: Cookie) -> Option<DirectoryCheck> {
         if self.indexed.is_some() {
-            self.listed.add(name_hash(name), cookie);
+            self.listed.add(self.names.hash(name), cookie);
         }
         let index = self.doubled.binary_search_by_key(&cookie, |doubled| doubled.cookie).ok()?;
         self.doubled.get(index).map(|doubled| doubled.check())
@@ -87,7 +88,12 @@ impl Directory<'_> {
     /// Reads the index before a listing. Errors are added to `findings`; after an error, index and
     /// listing are not compared.
     pub fn audit(&self, findings: &mut Vec<Error>) -> Audit {
-        let mut audit = Audit::default();
+        let mut audit = Audit {
+            doubled: Vec::new(),
+            indexed: None,
+            listed: Digest::default(),
+            names: self.cache.geometry().directory_form.names,
+        };
         if let Err(error) = self.read_audit(&mut audit, findings) {
             findings.push(error);
         }
@@ -104,7 +110,7 @@ impl Directory<'_> {
     fn read_audit(&self, audit: &mut Audit, findings: &mut Vec<Error>) -> Result<()> {
         if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
             // A corrupt short form has no entries, and listing it reports the error.
-            let form = ShortForm::decode(bytes, self.inode_place());
+            let form = self.decode_short_form(bytes);
             audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.duplicate_names());
             return Ok(());
         }
@@ -202,7 +208,7 @@ impl Directory<'_> {
             let bytes = buffer.bytes();
             for entry in self.decode_data(&bytes, index)?.entries() {
                 let entry = entry?;
-                if entry.name == name {
+                if self.cache.geometry().directory_form.names.matches(entry.name, name) {
                     let offset = (entry.cookie.offset() % self.block_size()) as usize;
                     let check = DirectoryCheck::NotIndexed { offset };
                     return Err(self.corrupt(self.data_place(index), check).into());

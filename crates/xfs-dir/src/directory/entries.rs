@@ -8,7 +8,7 @@ use std::vec;
 
 use xfs_buffer::{Error, Result};
 use xfs_format::InodeNumber;
-use xfs_format::directory::{Cookie, Entry, EntryType, ShortForm};
+use xfs_format::directory::{Cookie, Entry, EntryType};
 use xfs_format::inode::ForkKind;
 use xfs_inode::Fork;
 
@@ -130,13 +130,14 @@ impl Directory<'_> {
         let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) else {
             return ControlFlow::Continue(());
         };
-        let form = match ShortForm::decode(bytes, self.inode_place()) {
+        let form = match self.decode_short_form(bytes) {
             Ok(form) => form,
-            Err(corruption) => return visit(Err(corruption.into())),
+            Err(error) => return visit(Err(error)),
         };
+        let directory_form = self.cache.geometry().directory_form;
         let dots: [(&[u8], _, _); 2] = [
-            (b".", self.inode.number(), ShortForm::DOT_COOKIE),
-            (b"..", form.parent(), ShortForm::PARENT_COOKIE),
+            (b".", self.inode.number(), directory_form.dot_cookie()),
+            (b"..", form.parent(), directory_form.parent_cookie()),
         ];
         let dots = dots.into_iter().map(|(name, inode, cookie)| {
             Ok(Entry { name, inode, entry_type: EntryType::Directory, cookie })

@@ -2,7 +2,7 @@
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::directory::{
-    Cookie, DirectoryCheck, EntryType, HashEntryDisk, LeafBlock, index_start, name_hash,
+    Cookie, DirectoryCheck, EntryType, HashEntryDisk, LeafBlock, NameComparison, index_start,
 };
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, InodeNumber};
@@ -22,10 +22,15 @@ impl<'a> Directory<'a> {
         }
     }
 
+    /// Returns how this volume compares names.
+    fn names(&self) -> NameComparison {
+        self.cache.geometry().directory_form.names
+    }
+
     /// Returns the inode number and the file type of a name; `None` if the name does not exist.
     /// Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
-        let (tree, hash) = (self.index(), name_hash(name));
+        let (tree, hash) = (self.index(), self.names().hash(name));
         let mut leaf = tree.find_leaf(hash)?;
         let mut cycle = CycleDetector::new(leaf.block);
         let mut candidates = Candidates { directory: self, name, last: None };
@@ -68,10 +73,11 @@ impl Candidates<'_, '_> {
         let bytes = buffer.bytes();
         let entry = self.directory.decode_data(&bytes, index)?.entry_at(cookie)?;
         let hash = candidate.hash.get();
-        if name_hash(entry.name) != hash {
+        let names = self.directory.names();
+        if names.hash(entry.name) != hash {
             let check = DirectoryCheck::IndexTarget { hash, offset: cookie.offset() };
             return Err(self.directory.corrupt(self.directory.data_place(index), check).into());
         }
-        Ok((entry.name == self.name).then_some((entry.inode, entry.entry_type)))
+        Ok(names.matches(entry.name, self.name).then_some((entry.inode, entry.entry_type)))
     }
 }

@@ -7,11 +7,17 @@ use super::{Agfl, AgflCheck, capacity};
 use crate::addr::{AgBlock, AgNumber, DiskAddr};
 use crate::agf::{Agf, FreeListRange};
 use crate::corruption::{Check, Corruption};
+use crate::features::FormatVersion;
+use crate::geometry::Geometry;
 use crate::golden::{self, golden};
 use crate::kind::BlockKind;
 
 const AGED: &[u8] = golden!("aged.headers");
 const AT: DiskAddr = DiskAddr(3);
+
+fn geometry(sector_size: u32) -> Geometry {
+    Geometry::without_groups(12, 9, sector_size)
+}
 
 /// Returns the free list of the "aged" golden volume, with `block` stored in entry `place` and the
 /// checksum recomputed.
@@ -23,7 +29,7 @@ fn with_block(place: usize, block: u32) -> Vec<u8> {
 }
 
 fn blocks(sector: &[u8], first: u32, last: u32, count: u32) -> Result<Vec<AgBlock>, Check> {
-    let list = Agfl::decode(sector, AT).unwrap();
+    let list = Agfl::decode(sector, AT, FormatVersion::V5).unwrap();
     let check = |error: Corruption| error.check().clone();
     list.blocks(FreeListRange { first, last, count })
         .map_err(check)?
@@ -40,7 +46,7 @@ fn golden_lists_hold_what_the_agf_counts() {
         golden::verify(BlockKind::Agfl, &sector, at(3), &geometry)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let agf = Agf::decode(&golden::sector(headers, 1), at(1), &geometry).unwrap();
-        let list = Agfl::decode(&sector, at(3)).unwrap();
+        let list = Agfl::decode(&sector, at(3), FormatVersion::V5).unwrap();
         let blocks: Vec<_> = list.blocks(agf.free_list).unwrap().map(Result::unwrap).collect();
         assert_eq!(blocks.len(), agf.free_list.count as usize, "{name}");
         assert!(!blocks.is_empty(), "{name}");
@@ -49,8 +55,8 @@ fn golden_lists_hold_what_the_agf_counts() {
 
 #[test]
 fn entries_fill_the_sector() {
-    assert_eq!(capacity(512), 119);
-    assert_eq!(capacity(4096), 1015);
+    assert_eq!(capacity(&geometry(512)), 119);
+    assert_eq!(capacity(&geometry(4096)), 1015);
 }
 
 #[test]
@@ -108,9 +114,22 @@ fn no_flipped_bit_panics() {
     let sector = golden::sector(AGED, 3);
     golden::for_each_flip(BlockKind::Agfl, &sector, 512, |_, flipped| {
         if golden::verify(BlockKind::Agfl, flipped, AT, &geometry).is_ok() {
-            let list = Agfl::decode(flipped, AT).unwrap();
+            let list = Agfl::decode(flipped, AT, FormatVersion::V5).unwrap();
             let all = FreeListRange { first: 0, last: 118, count: 119 };
             assert_eq!(list.blocks(all).unwrap().count(), 119);
         }
     });
+}
+
+#[test]
+fn list_of_a_version_4_volume_fills_its_sector() {
+    let geometry = Geometry { version: FormatVersion::V4, ..geometry(512) };
+    let mut sector = [0xff; 512];
+    sector[..4].copy_from_slice(&7_u32.to_be_bytes());
+    sector[508..].copy_from_slice(&9_u32.to_be_bytes());
+    assert_eq!(capacity(&geometry), 128);
+    let list = Agfl::decode(&sector, AT, FormatVersion::V4).unwrap();
+    let range = FreeListRange { first: 127, last: 0, count: 2 };
+    let blocks: Result<Vec<_>, _> = list.blocks(range).unwrap().collect();
+    assert_eq!((blocks.unwrap(), list.group()), ([9, 7].map(AgBlock).to_vec(), None));
 }

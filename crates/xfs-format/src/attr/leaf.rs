@@ -5,6 +5,7 @@
 //! ```text
 //!  0 common header (see dabtree)  56 count  58 used bytes  60 first used  62 holes  63 pad
 //! 64 free [3] { base, size }  76 pad  80 { hash, name offset (2), flags, pad } ...
+//! v4: 0 links (see dabtree)  12 count .. 20 free [3]  32 { hash, name offset (2), flags, pad } ...
 //! names, from the end of the block down:
 //!    local:  0 value length (2)  2 name length  3 name .. value
 //!    remote: 0 value block  4 value length  8 name length  9 name
@@ -31,13 +32,18 @@ use super::short_form::verify_flags;
 use super::{ALIGNMENT, AttrCheck, AttrEntry, AttrFlags, AttrValue, MAX_VALUE, Namespace};
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
-use crate::dabtree::{self, DaHeaderDisk};
+use crate::dabtree::{self, DaHeaderDisk, DaLinksDisk};
 use crate::directory::name_hash;
+use crate::envelope;
 use crate::verify_context::VerifyContext;
 
 /// Magic number of a leaf.
 #[doc(alias = "XFS_ATTR3_LEAF_MAGIC")]
 pub const LEAF_MAGIC: u16 = 0x3bee;
+
+/// Magic number of a leaf on a v4 volume.
+#[doc(alias = "XFS_ATTR_LEAF_MAGIC")]
+pub const LEAF_MAGIC_V4: u16 = 0xfbee;
 
 /// The header of a leaf.
 #[doc(alias = "xfs_attr3_leaf_hdr")]
@@ -124,8 +130,24 @@ struct RemoteHeadDisk {
     name_length: u8,
 }
 
+/// The fields that follow the common header in leaves of both versions.
+#[doc(alias = "xfs_attr_leaf_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct AttrLeafFieldsDisk {
+    count: U16,
+    used_bytes: U16,
+    first_used: U16,
+    holes: u8,
+    pad: u8,
+    free: [AttrFreeDisk; 3],
+}
+
+const _: () = assert!(size_of::<AttrLeafFieldsDisk>() == 20);
 const _: () = assert!(size_of::<AttrLeafHeaderDisk>() == 80);
 const _: () = assert!(size_of::<AttrLeafEntryDisk>() == 8);
+/// Length of the header of a leaf on a v4 volume, in bytes.
+const HEADER_BYTES_V4: usize = size_of::<DaLinksDisk>() + size_of::<AttrLeafFieldsDisk>();
 const LOCAL_HEAD: usize = size_of::<LocalHeadDisk>();
 const REMOTE_HEAD: usize = size_of::<RemoteHeadDisk>();
 /// Number of bytes that a remote name takes beyond its fields (I3).
@@ -136,7 +158,10 @@ const REMOTE_PADDING: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct AttrLeaf<'a> {
     bytes: &'a [u8],
-    header: &'a AttrLeafHeaderDisk,
+    magic: u16,
+    fields: &'a AttrLeafFieldsDisk,
+    /// Length of the header in bytes.
+    header_bytes: usize,
     entries: &'a [AttrLeafEntryDisk],
     place: StructureAddress,
 }
@@ -153,32 +178,38 @@ impl<'a> AttrLeaf<'a> {
 
     fn parse(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Check> {
         let needed = size_of::<AttrLeafHeaderDisk>();
-        let truncated = Check::Truncated { available: bytes.len(), needed };
-        let Ok((header, rest)) = AttrLeafHeaderDisk::ref_from_prefix(bytes) else {
-            return Err(truncated);
+        let truncated = || Check::Truncated { available: bytes.len(), needed };
+        let magic = dabtree::magic(bytes).ok_or_else(truncated)?;
+        let (common_bytes, header_bytes) = match magic {
+            LEAF_MAGIC => (size_of::<DaHeaderDisk>(), needed),
+            LEAF_MAGIC_V4 => (size_of::<DaLinksDisk>(), HEADER_BYTES_V4),
+            found => {
+                return Err(Check::Magic { found: found.into(), expected: LEAF_MAGIC.into() });
+            }
         };
-        let (found, expected) = (header.header.magic.get(), LEAF_MAGIC);
-        if found != expected {
-            return Err(Check::Magic { found: found.into(), expected: expected.into() });
-        }
-        let count = header.count.get();
+        let fields = bytes.get(common_bytes..).and_then(|rest| {
+            AttrLeafFieldsDisk::ref_from_prefix(rest).ok().map(|(fields, _)| fields)
+        });
+        let (Some(fields), Some(rest)) = (fields, bytes.get(header_bytes..)) else {
+            return Err(truncated());
+        };
+        let count = fields.count.get();
         match <[AttrLeafEntryDisk]>::ref_from_prefix_with_elems(rest, count.into()) {
-            Ok((entries, _)) => Ok(Self { bytes, header, entries, place }),
-            Err(_) => Err(AttrCheck::Count { count, first_used: first_used(header) }.into()),
+            Ok((entries, _)) => Ok(Self { bytes, magic, fields, header_bytes, entries, place }),
+            Err(_) => Err(AttrCheck::Count { count, first_used: first_used(fields) }.into()),
         }
     }
 
-    /// Returns the owner inode in the header.
+    /// Returns the owner inode in the header. A leaf of a v4 volume names no owner.
     #[must_use]
-    pub fn owner(&self) -> InodeNumber {
-        InodeNumber(self.header.header.owner.get())
+    pub fn owner(&self) -> Option<InodeNumber> {
+        dabtree::owner(self.bytes)
     }
 
     /// Returns the next leaf in the order of hashes, or `None` for the last leaf.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
-        let block = self.header.header.forward.get();
-        (block != 0).then(|| FileBlock(block.into()))
+        dabtree::forward(self.bytes)
     }
 
     /// Returns the hashes of the first and the last entry, or `None` if there are no entries.
@@ -209,6 +240,18 @@ impl<'a> AttrLeaf<'a> {
         let start = self.entries.partition_point(|entry| entry.hash.get() < hash);
         let end = self.entries.partition_point(|entry| entry.hash.get() <= hash);
         self.select(start..end)
+    }
+
+    /// Returns the length of the header in bytes.
+    #[must_use]
+    pub const fn header_bytes(&self) -> usize {
+        self.header_bytes
+    }
+
+    /// Returns the free ranges that the header lists.
+    #[must_use]
+    pub const fn free_ranges(&self) -> &'a [AttrFreeDisk; 3] {
+        &self.fields.free
     }
 
     /// Returns the entries on disk, including incomplete ones.
@@ -293,8 +336,8 @@ fn is_incomplete(entry: &AttrLeafEntryDisk) -> bool {
     entry.flags & AttrFlags::INCOMPLETE.bits() != 0
 }
 
-fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
-    match header.first_used.get() {
+fn first_used(fields: &AttrLeafFieldsDisk) -> u32 {
+    match fields.first_used.get() {
         0 => 1 << 16,
         offset => offset.into(),
     }
@@ -368,6 +411,7 @@ fn split_remote(rest: &[u8]) -> Option<NameAndValue<'_>> {
 /// Checks a leaf that was read from `at`.
 pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     let leaf = AttrLeaf::parse(bytes, StructureAddress::Disk(at))?;
+    envelope::verify_version(dabtree::version_of(leaf.magic), context)?;
     dabtree::ENVELOPE.verify(bytes, at, context)?;
     verify_header(&leaf)?;
     Ok(verify_entries(&leaf)?)
@@ -375,15 +419,15 @@ pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) ->
 
 fn verify_header(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
     let block_size = leaf.bytes.len();
-    let first_used = first_used(leaf.header);
-    let table_end = size_of::<AttrLeafHeaderDisk>() + size_of_val(leaf.entries);
+    let first_used = first_used(leaf.fields);
+    let table_end = leaf.header_bytes + size_of_val(leaf.entries);
     if first_used as usize > block_size {
         return Err(AttrCheck::FirstUsed { first_used, block_size });
     }
     if (first_used as usize) < table_end {
-        return Err(AttrCheck::Count { count: leaf.header.count.get(), first_used });
+        return Err(AttrCheck::Count { count: leaf.fields.count.get(), first_used });
     }
-    for (index, free) in leaf.header.free.iter().enumerate() {
+    for (index, free) in leaf.fields.free.iter().enumerate() {
         let (base, size) = (free.base.get(), free.size.get());
         let inside = usize::from(base) + usize::from(size) <= block_size;
         let aligned =
@@ -397,7 +441,7 @@ fn verify_header(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
 
 /// Checks that the entries are sorted by hash (I1) and that their names do not overlap (I2).
 fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
-    let first_used = first_used(leaf.header) as usize;
+    let first_used = first_used(leaf.fields) as usize;
     let mut taken = TakenCells::default();
     let (mut previous, mut found) = (0, 0);
     for (index, entry) in leaf.entries.iter().enumerate() {
@@ -425,7 +469,7 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
             return Err(AttrCheck::Hash { index, hash, computed });
         }
     }
-    let used = leaf.header.used_bytes.get();
+    let used = leaf.fields.used_bytes.get();
     if usize::from(used) != found {
         return Err(AttrCheck::UsedBytes { used, found });
     }

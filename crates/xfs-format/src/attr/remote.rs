@@ -10,6 +10,8 @@
 //!
 //! These blocks are never logged. They are written before the attribute becomes visible, and their
 //! LSN is always null.
+//!
+//! On a v4 volume there is no header: the value fills whole blocks.
 
 use core::mem::{offset_of, size_of};
 
@@ -21,6 +23,8 @@ use super::{AttrCheck, MAX_VALUE};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{Envelope, fill};
+use crate::features::FormatVersion;
+use crate::geometry::Geometry;
 use crate::verify_context::VerifyContext;
 
 /// Magic number of a block of a remote value: "XARM".
@@ -60,10 +64,14 @@ pub struct RemoteBlock<'a> {
 }
 
 impl<'a> RemoteBlock<'a> {
-    /// Returns the number of bytes of a value that a filesystem block of `block_size` bytes holds.
+    /// Returns the number of bytes of a value that a filesystem block holds. On a v4 volume, values
+    /// fill their blocks.
     #[must_use]
-    pub const fn capacity(block_size: u32) -> u32 {
-        block_size - size_of::<RemoteHeaderDisk>() as u32
+    pub const fn capacity(geometry: &Geometry) -> u32 {
+        match geometry.version {
+            FormatVersion::V4 => geometry.block_size,
+            FormatVersion::V5 => geometry.block_size - size_of::<RemoteHeaderDisk>() as u32,
+        }
     }
 
     /// Decodes the filesystem block in `bytes`.

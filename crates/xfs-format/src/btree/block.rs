@@ -7,6 +7,7 @@ use super::{BtreeCheck, BtreeKind, BtreeLayout, PointerForm};
 use crate::addr::{DiskAddr, Lsn};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
+use crate::features::FormatVersion;
 
 /// The header of a block of an allocation group's btree.
 #[doc(alias = "xfs_btree_block_shdr")]
@@ -78,12 +79,13 @@ impl<'a> BtreeBlock<'a> {
     #[inline]
     pub(super) fn view(bytes: &'a [u8], kind: BtreeKind) -> Result<Self, Check> {
         let layout = kind.layout();
-        // The first fields of both headers are the same.
+        // The first fields of all headers are the same. No block is shorter than the longest.
         let disk = match ShortHeaderDisk::ref_from_prefix(bytes) {
             Ok((disk, _)) if bytes.len() >= layout.header_bytes() => disk,
             _ => return Err(envelope::truncated(bytes, layout.header_bytes())),
         };
-        envelope::verify_magic(disk.magic.get(), layout.magic)?;
+        let magic = disk.magic.get();
+        let layout = if magic == layout.magic { layout } else { layout_of_version_4(kind, magic)? };
         let block_size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let (level, count) = (disk.level.get(), usize::from(disk.count.get()));
         let max = layout.max_entries(level.into(), block_size);
@@ -145,18 +147,26 @@ impl<'a> BtreeBlock<'a> {
         }
     }
 
-    /// Returns the owner of the block: the number of an allocation group or of an inode.
+    /// Returns the owner of the block: the number of an allocation group or of an inode. Blocks of
+    /// a v4 volume name no owner.
+    #[inline]
     #[must_use]
-    pub fn owner(&self) -> u64 {
+    pub fn owner(&self) -> Option<u64> {
+        if self.layout.version == FormatVersion::V4 {
+            return None;
+        }
         match self.layout.form {
-            PointerForm::Short => self.short().map_or(0, |header| header.owner.get().into()),
-            PointerForm::Long => self.long().map_or(0, |header| header.owner.get()),
+            PointerForm::Short => self.short().map(|header| header.owner.get().into()),
+            PointerForm::Long => self.long().map(|header| header.owner.get()),
         }
     }
 
-    /// Returns the LSN of the last logged change of the block.
+    /// Returns the LSN of the last logged change of the block, or 0 on a v4 volume.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
+        if self.layout.version == FormatVersion::V4 {
+            return Lsn(0);
+        }
         Lsn(match self.layout.form {
             PointerForm::Short => self.short().map_or(0, |header| header.lsn.get()),
             PointerForm::Long => self.long().map_or(0, |header| header.lsn.get()),
@@ -214,6 +224,16 @@ impl<'a> BtreeBlock<'a> {
         let start = self.pointers + index * self.layout.pointer_bytes();
         self.layout.decode_pointer(self.bytes.get(start..)?)
     }
+}
+
+/// Returns the layout of a v4 block, or the error for a magic number of neither version.
+#[cold]
+fn layout_of_version_4(kind: BtreeKind, magic: u32) -> Result<&'static BtreeLayout, Check> {
+    let layout = kind.layout_in(FormatVersion::V4);
+    if magic == layout.magic {
+        return Ok(layout);
+    }
+    Err(Check::Magic { found: magic.into(), expected: kind.layout().magic.into() })
 }
 
 fn present(raw: U32) -> Option<u64> {

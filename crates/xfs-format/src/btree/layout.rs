@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use crate::features::FormatVersion;
 use crate::geometry::Geometry;
 
 /// The kind of btree that a block belongs to.
@@ -44,6 +45,8 @@ pub enum PointerForm {
 pub struct BtreeLayout {
     /// The magic number at the start of each block.
     pub magic: u32,
+    /// The version of the volumes with such blocks.
+    pub version: FormatVersion,
     /// The form of block headers and pointers.
     pub form: PointerForm,
     /// Length of a record in bytes.
@@ -66,21 +69,36 @@ impl BtreeKind {
         Self::Extent,
     ];
 
-    /// Returns the kind of btree whose blocks start with this magic number, or `None` if there is
-    /// none.
+    /// Returns the kind of btree whose blocks start with this magic number on a v5 volume, or
+    /// `None` if there is none.
     #[must_use]
     pub fn of_magic(magic: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.layout().magic == magic)
     }
 
-    /// Returns the magic number and the sizes of this kind of btree.
+    /// Returns the kind of btree whose blocks start with this magic number on a volume of this
+    /// version, or `None` if there is none.
+    #[must_use]
+    pub fn of_magic_in(magic: u32, version: FormatVersion) -> Option<Self> {
+        let is_layout = |layout: &BtreeLayout| (layout.magic, layout.version) == (magic, version);
+        Self::ALL.into_iter().find(|kind| is_layout(kind.layout_in(version)))
+    }
+
+    /// Returns the magic number and the sizes of this kind of btree on a v5 volume.
     #[must_use]
     pub const fn layout(self) -> &'static BtreeLayout {
         use PointerForm::{Long, Short};
         const fn row(magic: &[u8; 4], form: PointerForm, record: usize, key: usize) -> BtreeLayout {
             let magic = u32::from_be_bytes(*magic);
             let has_high_keys = key == RMAP_KEY_BYTES;
-            BtreeLayout { magic, form, record_bytes: record, key_bytes: key, has_high_keys }
+            BtreeLayout {
+                magic,
+                version: FormatVersion::V5,
+                form,
+                record_bytes: record,
+                key_bytes: key,
+                has_high_keys,
+            }
         }
         const RMAP_KEY_BYTES: usize = 20;
         match self {
@@ -93,6 +111,25 @@ impl BtreeKind {
             Self::Extent => const { &row(b"BMA3", Long, 16, 8) },
         }
     }
+
+    /// Returns the magic number and the sizes of this kind of btree on a volume of this version.
+    /// The kinds that exist only on v5 volumes have one layout.
+    #[inline]
+    #[must_use]
+    pub const fn layout_in(self, version: FormatVersion) -> &'static BtreeLayout {
+        match (version, self) {
+            (FormatVersion::V4, Self::FreeSpaceByBlock) => const { &Self::V4_BY_BLOCK },
+            (FormatVersion::V4, Self::FreeSpaceBySize) => const { &Self::V4_BY_SIZE },
+            (FormatVersion::V4, Self::Inode) => const { &Self::V4_INODE },
+            (FormatVersion::V4, Self::Extent) => const { &Self::V4_EXTENT },
+            _ => self.layout(),
+        }
+    }
+
+    const V4_BY_BLOCK: BtreeLayout = Self::FreeSpaceByBlock.layout().in_version_4(b"ABTB");
+    const V4_BY_SIZE: BtreeLayout = Self::FreeSpaceBySize.layout().in_version_4(b"ABTC");
+    const V4_INODE: BtreeLayout = Self::Inode.layout().in_version_4(b"IABT");
+    const V4_EXTENT: BtreeLayout = Self::Extent.layout().in_version_4(b"BMAP");
 
     /// Returns the name used in messages and in JSON.
     #[must_use]
@@ -113,7 +150,7 @@ impl BtreeKind {
     /// available to the btree.
     #[must_use]
     pub const fn max_levels(self, geometry: &Geometry) -> u32 {
-        let layout = self.layout();
+        let layout = self.layout_in(geometry.version);
         let blocks = match layout.form {
             PointerForm::Short => geometry.ag_blocks as u64,
             PointerForm::Long => geometry.data_blocks,
@@ -136,12 +173,19 @@ impl BtreeLayout {
     pub const COUNT_RANGE: Range<usize> = 6..8;
     const SIBLINGS_OFFSET: usize = 8;
 
+    /// Returns the layout of the same btree on a v4 volume.
+    const fn in_version_4(&self, magic: &[u8; 4]) -> Self {
+        Self { magic: u32::from_be_bytes(*magic), version: FormatVersion::V4, ..*self }
+    }
+
     /// Returns the length of a block's header in bytes.
     #[must_use]
     pub const fn header_bytes(&self) -> usize {
-        match self.form {
-            PointerForm::Short => 56,
-            PointerForm::Long => 72,
+        match (self.version, self.form) {
+            (FormatVersion::V5, PointerForm::Short) => 56,
+            (FormatVersion::V5, PointerForm::Long) => 72,
+            (FormatVersion::V4, PointerForm::Short) => 16,
+            (FormatVersion::V4, PointerForm::Long) => 24,
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::addr::{AgBlock, DiskAddr, FsBlock};
 use crate::checks::btree::BtreeCheck;
 use crate::corruption::Check;
-use crate::envelope::Envelope;
+use crate::envelope::{self, Envelope};
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use crate::group::Group;
 use crate::inode_chunk::{FreeInodeChunks, InodeChunks};
@@ -45,6 +45,7 @@ pub(crate) fn verify(
     context: &VerifyContext<'_>,
 ) -> Result<(), Check> {
     let block = BtreeBlock::view(bytes, kind)?;
+    envelope::verify_version(block.layout().version, context)?;
     envelope_of(block.layout().form).verify(bytes, at, context)?;
     let geometry = context.geometry;
     let (number, own) = geometry.split_disk_addr(at).ok_or(BtreeCheck::Outside)?;

@@ -9,7 +9,7 @@ use crate::addr::Lsn;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum LogRecordCheck {
-    #[error("format version {version}, but only version 2 exists")]
+    #[error("format version {version}, but only versions 1 and 2 exist")]
     Version { version: u32 },
     #[error("was written from a buffer of {size} bytes")]
     Size { size: u32 },

@@ -7,9 +7,9 @@ use thiserror::Error;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum SuperblockCheck {
-    #[error("version word {version:#06x} is not valid for a v5 volume")]
+    #[error("version word {version:#06x} is not valid")]
     Version { version: u16 },
-    #[error("feature word {features2:#x} lacks bits that every v5 volume has")]
+    #[error("feature word {features2:#x} lacks required bits or has unknown ones")]
     Features2 { features2: u32 },
     #[error("{field} of {size} bytes does not match its logarithm {log}")]
     SizeAgainstLog { field: &'static str, size: u32, log: u8 },

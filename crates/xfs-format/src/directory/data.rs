@@ -10,6 +10,8 @@
 //!    entry: 0 inode  8 name length  9 name  .. type byte  .. pad  .. tag (2, at the very end)
 //!    free:  0 0xffff  2 length  ..                            .. tag (2, at the very end)
 //! block form only, at the end of the block: index { hash, cookie } ..., count, stale
+//!
+//! v4: 0 magic  4 best free [3]  16 records, whose entries may lack the type byte
 //! ```
 //!
 //! # Invariants
@@ -31,11 +33,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::leaf::HashEntryDisk;
 use super::{
-    ALIGNMENT, Cookie, DirectoryCheck, DuplicateName, Entry, EntryType, find_duplicate_names,
-    is_dot_name, name_is_sound,
+    ALIGNMENT, Cookie, DirectoryCheck, DirectoryForm, DuplicateName, Entry, EntryType, EntryTypes,
+    find_duplicate_names, is_dot_name, name_is_sound,
 };
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::features::FormatVersion;
 
 pub(crate) use verify::{ENVELOPE, verify};
 
@@ -47,8 +50,19 @@ pub const BLOCK_MAGIC: u32 = 0x5844_4233;
 #[doc(alias = "XFS_DIR3_DATA_MAGIC")]
 pub const DATA_MAGIC: u32 = 0x5844_4433;
 
-/// Length of the header before the first record, in bytes.
+/// Magic number of the single block of the block form on a v4 volume: "XD2B".
+#[doc(alias = "XFS_DIR2_BLOCK_MAGIC")]
+pub const BLOCK_MAGIC_V4: u32 = 0x5844_3242;
+
+/// Magic number of a data block of the leaf and node forms on a v4 volume: "XD2D".
+#[doc(alias = "XFS_DIR2_DATA_MAGIC")]
+pub const DATA_MAGIC_V4: u32 = 0x5844_3244;
+
+/// Length of the header before the first record, in bytes, on a v5 volume.
 pub const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
+
+/// Length of the header before the first record, in bytes, on a v4 volume.
+pub(super) const DATA_HEADER_V4: usize = size_of::<DataHeaderV4Disk>();
 
 /// The first two bytes of a free record. No inode number starts with them.
 #[doc(alias = "XFS_DIR2_DATA_FREE_TAG")]
@@ -56,7 +70,7 @@ pub const FREE_TAG: u16 = 0xffff;
 
 /// Number of bytes of an entry before its name: inode number and name length. `ENTRY_TAIL` is the
 /// number of bytes after the name: type and tag.
-const ENTRY_HEAD: usize = 9;
+pub(super) const ENTRY_HEAD: usize = 9;
 const ENTRY_TAIL: usize = 3;
 
 /// The header of a data block.
@@ -73,6 +87,15 @@ pub struct DataHeaderDisk {
     pub owner: U64,
     pub best_free: [BestFreeDisk; 3],
     pub pad: U32,
+}
+
+/// The header of a data block on a v4 volume.
+#[doc(alias = "xfs_dir2_data_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct DataHeaderV4Disk {
+    magic: U32,
+    best_free: [BestFreeDisk; 3],
 }
 
 /// An element of the table of the longest free records.
@@ -96,9 +119,10 @@ pub struct BlockTailDisk {
 }
 
 const _: () = assert!(DATA_HEADER == 64);
+const _: () = assert!(DATA_HEADER_V4 == 16);
 const _: () = assert!(size_of::<BlockTailDisk>() == 8);
 
-/// Returns the length in bytes of an entry whose name has `name_length` bytes.
+/// Returns the length in bytes of an entry whose name has `name_length` bytes, with a type byte.
 #[doc(alias = "xfs_dir2_data_entsize")]
 #[must_use]
 pub const fn entry_length(name_length: usize) -> usize {
@@ -110,7 +134,9 @@ pub const fn entry_length(name_length: usize) -> usize {
 pub struct DataBlock<'a> {
     /// The bytes of the block up to the end of its records.
     bytes: &'a [u8],
-    header: &'a DataHeaderDisk,
+    best_free: &'a [BestFreeDisk; 3],
+    owner: Option<InodeNumber>,
+    form: DirectoryForm,
     /// The index and its tail, or `None` if the block is not in block form.
     index: Option<(&'a [HashEntryDisk], &'a BlockTailDisk)>,
     place: StructureAddress,
@@ -135,35 +161,42 @@ impl<'a> DataBlock<'a> {
         bytes: &'a [u8],
         start: u64,
         place: StructureAddress,
+        form: DirectoryForm,
     ) -> Result<Self, Corruption> {
-        Self::parse(bytes, start, place)
+        Self::parse(bytes, start, place, form)
             .map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
 
-    fn parse(bytes: &'a [u8], start: u64, place: StructureAddress) -> Result<Self, Check> {
-        let truncated = Check::Truncated { available: bytes.len(), needed: DATA_HEADER };
-        let Ok((header, records)) = DataHeaderDisk::ref_from_prefix(bytes) else {
-            return Err(truncated);
-        };
-        match header.magic.get() {
-            DATA_MAGIC => Ok(Self { bytes, header, index: None, place, start }),
-            BLOCK_MAGIC => {
+    fn parse(
+        bytes: &'a [u8],
+        start: u64,
+        place: StructureAddress,
+        form: DirectoryForm,
+    ) -> Result<Self, Check> {
+        let (magic, owner, best_free, records) = split_header(bytes, form.version)?;
+        let block = Self { bytes, best_free, owner, form, index: None, place, start };
+        match (form.version, magic) {
+            (FormatVersion::V5, DATA_MAGIC) | (FormatVersion::V4, DATA_MAGIC_V4) => Ok(block),
+            (FormatVersion::V5, BLOCK_MAGIC) | (FormatVersion::V4, BLOCK_MAGIC_V4) => {
                 let (index, tail) = split_index(records)?;
                 let end = bytes.len() - size_of_val(index) - size_of_val(tail);
                 let bytes = bytes.get(..end).unwrap_or_default();
-                Ok(Self { bytes, header, index: Some((index, tail)), place, start })
+                Ok(Self { bytes, index: Some((index, tail)), ..block })
             }
-            magic => {
-                let (found, expected) = (magic.into(), DATA_MAGIC.into());
-                Err(Check::Magic { found, expected })
+            (version, magic) => {
+                let expected = match version {
+                    FormatVersion::V4 => DATA_MAGIC_V4,
+                    FormatVersion::V5 => DATA_MAGIC,
+                };
+                Err(Check::Magic { found: magic.into(), expected: expected.into() })
             }
         }
     }
 
-    /// Returns the owner inode in the header.
+    /// Returns the owner inode in the header. A block of a v4 volume names no owner.
     #[must_use]
-    pub fn owner(&self) -> InodeNumber {
-        InodeNumber(self.header.owner.get())
+    pub fn owner(&self) -> Option<InodeNumber> {
+        self.owner
     }
 
     /// Returns whether this is the only block of a directory in block form.
@@ -181,37 +214,57 @@ impl<'a> DataBlock<'a> {
     /// Returns the length of the longest free record, or 0 if there is none.
     #[must_use]
     pub fn best_free_length(&self) -> u16 {
-        self.header.best_free.first().map_or(0, |best| best.length.get())
+        self.best_free.first().map_or(0, |best| best.length.get())
     }
 
     /// Returns the entries in the order of their cookies, including `.` and `..`. Iteration ends
     /// after the first error.
     #[must_use]
     pub fn entries(&self) -> DataEntries<'a> {
-        DataEntries { block: *self, offset: DATA_HEADER }
+        DataEntries { block: *self, offset: self.form.data_header_bytes() }
     }
 
     /// Returns the parent directory, which the first block of a directory holds as the entry `..`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`.
+    /// Returns an error if the first two entries are not `.` (the directory itself) and `..`. On a
+    /// v4 volume, the block does not name the directory: [`self_inode`](Self::self_inode) does.
     pub fn parent(&self) -> Result<InodeNumber, Corruption> {
         self.parse_parent().map_err(|check| self.corrupt(check))
     }
 
+    /// Returns the directory itself, which the first block of a directory holds as the entry `.`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`parent`](Self::parent).
+    pub fn self_inode(&self) -> Result<InodeNumber, Corruption> {
+        self.parse_dots().map(|(own, _)| own).map_err(|check| self.corrupt(check))
+    }
+
     fn parse_parent(&self) -> Result<InodeNumber, DirectoryCheck> {
-        let (dot, length) = self.record(DATA_HEADER)?;
-        let (parent, _) = self.record(DATA_HEADER + length)?;
+        self.parse_dots().map(|(_, parent)| parent)
+    }
+
+    /// Returns the inodes of `.` and `..`.
+    fn parse_dots(&self) -> Result<(InodeNumber, InodeNumber), DirectoryCheck> {
+        let start = self.form.data_header_bytes();
+        let (dot, length) = self.record(start)?;
+        let (parent, _) = self.record(start + length)?;
+        let is_directory = |entry: &Entry<'_>| match self.form.types {
+            EntryTypes::Stored => entry.entry_type == EntryType::Directory,
+            EntryTypes::Absent => true,
+        };
         match (dot, parent) {
             (Record::Entry(dot), Record::Entry(parent))
                 if dot.name == b"."
-                    && dot.inode == self.owner()
-                    && dot.entry_type == EntryType::Directory
+                    && self.owner.is_none_or(|owner| dot.inode == owner)
+                    && is_directory(&dot)
                     && parent.name == b".."
-                    && parent.entry_type == EntryType::Directory =>
+                    && is_directory(&parent) =>
             {
-                Ok(parent.inode)
+                Ok((dot.inode, parent.inode))
             }
             _ => Err(DirectoryCheck::DotEntries),
         }
@@ -228,7 +281,7 @@ impl<'a> DataBlock<'a> {
             .offset()
             .checked_sub(self.start)
             .and_then(|offset| usize::try_from(offset).ok())
-            .filter(|offset| *offset >= DATA_HEADER);
+            .filter(|offset| *offset >= self.form.data_header_bytes());
         let record = offset.ok_or(missing).and_then(|offset| self.record(offset));
         match record {
             Ok((Record::Entry(entry), _)) => Ok(entry),
@@ -244,11 +297,11 @@ impl<'a> DataBlock<'a> {
     ///
     /// Returns an error if an index entry does not point to an entry of the block.
     pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
-        for candidate in super::leaf::equal_hashes(self.index(), super::name_hash(name)) {
+        for candidate in super::leaf::equal_hashes(self.index(), self.form.names.hash(name)) {
             let cookie = Cookie(candidate.cookie.get());
             if cookie != Cookie::START {
                 let entry = self.entry_at(cookie)?;
-                if entry.name == name {
+                if self.form.names.matches(entry.name, name) {
                     return Ok(Some(entry));
                 }
             }
@@ -297,14 +350,17 @@ impl<'a> DataBlock<'a> {
         let (inode, after) = U64::ref_from_prefix(rest).map_err(|_| outside)?;
         let (name_length, after) = after.split_first().ok_or(outside)?;
         let (name, after) = after.split_at_checked((*name_length).into()).ok_or(outside)?;
-        let type_byte = *after.first().ok_or(outside)?;
-        let length = entry_length(name.len());
+        let type_byte = match self.form.types {
+            EntryTypes::Stored => *after.first().ok_or(outside)?,
+            EntryTypes::Absent => EntryType::Unknown.to_disk(),
+        };
+        let length = self.form.entry_length(name.len());
         verify_tag(rest, offset, length).ok_or(outside)??;
         if name.is_empty() {
             return Err(DirectoryCheck::NameEmpty { offset });
         }
         let start = self.start.saturating_add(offset as u64);
-        if !name_is_sound(name) && !is_dot_entry(name, start) {
+        if !name_is_sound(name) && !is_dot_entry(name, start, self.form) {
             return Err(DirectoryCheck::NameBytes { offset });
         }
         let entry_type = EntryType::from_disk(type_byte)
@@ -349,6 +405,27 @@ impl<'a> Iterator for DataEntries<'a> {
     }
 }
 
+/// The magic number of a data block, the owner, the longest free records, and the bytes after the
+/// header.
+type SplitHeader<'a> = (u32, Option<InodeNumber>, &'a [BestFreeDisk; 3], &'a [u8]);
+
+fn split_header(bytes: &[u8], version: FormatVersion) -> Result<SplitHeader<'_>, Check> {
+    let truncated = Check::Truncated { available: bytes.len(), needed: DATA_HEADER };
+    match version {
+        FormatVersion::V5 => match DataHeaderDisk::ref_from_prefix(bytes) {
+            Ok((header, records)) => {
+                let owner = Some(InodeNumber(header.owner.get()));
+                Ok((header.magic.get(), owner, &header.best_free, records))
+            }
+            Err(_) => Err(truncated),
+        },
+        FormatVersion::V4 => match DataHeaderV4Disk::ref_from_prefix(bytes) {
+            Ok((header, records)) => Ok((header.magic.get(), None, &header.best_free, records)),
+            Err(_) => Err(truncated),
+        },
+    }
+}
+
 /// Splits off the index at the end of a block in block form. Returns the index and the tail after
 /// it.
 fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Check> {
@@ -376,8 +453,7 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
 }
 
 /// Returns whether `name` is the dot name that belongs at byte `start` of the directory.
-fn is_dot_entry(name: &[u8], start: u64) -> bool {
-    let dot = DATA_HEADER as u64;
-    let parent = (DATA_HEADER + entry_length(1)) as u64;
+fn is_dot_entry(name: &[u8], start: u64, form: DirectoryForm) -> bool {
+    let (dot, parent) = (form.dot_cookie().offset(), form.parent_cookie().offset());
     is_dot_name(name) && ((name.len() == 1 && start == dot) || (name.len() == 2 && start == parent))
 }

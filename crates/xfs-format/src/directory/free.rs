@@ -5,6 +5,8 @@
 //! ```text
 //!  0 as in a data block up to the owner  48 first data block  52 count  56 used  60 pad
 //! 64 best free length (2) of each data block, 0xffff where there is no such block
+//!
+//! v4: 0 magic  4 first data block  8 count  12 used  16 best free lengths
 //! ```
 
 use core::mem::size_of;
@@ -15,11 +17,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{DirectoryCheck, NULL_OFFSET, data};
 use crate::addr::{DiskAddr, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::envelope;
+use crate::features::FormatVersion;
 use crate::verify_context::VerifyContext;
 
 /// Magic number of a block of the free-space index: "XDF3".
 #[doc(alias = "XFS_DIR3_FREE_MAGIC")]
 pub const FREE_MAGIC: u32 = 0x5844_4633;
+
+/// Magic number of a block of the free-space index on a v4 volume: "XD2F".
+#[doc(alias = "XFS_DIR2_FREE_MAGIC")]
+pub const FREE_MAGIC_V4: u32 = 0x5844_3246;
 
 /// The header of a block of the free-space index.
 #[doc(alias = "xfs_dir3_free_hdr")]
@@ -39,12 +47,33 @@ pub struct FreeHeaderDisk {
     pub pad: U32,
 }
 
+/// The fields of both headers that describe the best free lengths.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct FreeFieldsDisk {
+    first: U32,
+    count: U32,
+    used: U32,
+}
+
+/// The header of a block of the free-space index on a v4 volume.
+#[doc(alias = "xfs_dir2_free_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct FreeHeaderV4Disk {
+    magic: U32,
+    fields: FreeFieldsDisk,
+}
+
+const _: () = assert!(size_of::<FreeHeaderV4Disk>() == 16);
 const _: () = assert!(size_of::<FreeHeaderDisk>() == 64);
 
 /// A block of the free-space index, borrowed from its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeBlock<'a> {
-    header: &'a FreeHeaderDisk,
+    version: FormatVersion,
+    owner: Option<InodeNumber>,
+    fields: FreeFieldsDisk,
     capacity: usize,
     best_free: &'a [U16],
 }
@@ -65,30 +94,40 @@ impl<'a> FreeBlock<'a> {
         let Ok((header, rest)) = FreeHeaderDisk::ref_from_prefix(bytes) else {
             return Err(truncated);
         };
-        let (found, expected) = (header.magic.get(), FREE_MAGIC);
-        if found != expected {
-            return Err(Check::Magic { found: found.into(), expected: expected.into() });
-        }
-        let count = header.count.get();
+        let (version, owner, fields, rest) = match header.magic.get() {
+            FREE_MAGIC => {
+                let FreeHeaderDisk { first, count, used, .. } = *header;
+                let owner = Some(InodeNumber(header.owner.get()));
+                (FormatVersion::V5, owner, FreeFieldsDisk { first, count, used }, rest)
+            }
+            FREE_MAGIC_V4 => match FreeHeaderV4Disk::ref_from_prefix(bytes) {
+                Ok((header, rest)) => (FormatVersion::V4, None, header.fields, rest),
+                Err(_) => return Err(truncated),
+            },
+            found => {
+                return Err(Check::Magic { found: found.into(), expected: FREE_MAGIC.into() });
+            }
+        };
+        let count = fields.count.get();
         let capacity = rest.len() / size_of::<U16>();
         let length = usize::try_from(count).ok();
         match length.map(|length| <[U16]>::ref_from_prefix_with_elems(rest, length)) {
-            Some(Ok((best_free, _))) => Ok(Self { header, capacity, best_free }),
+            Some(Ok((best_free, _))) => Ok(Self { version, owner, fields, capacity, best_free }),
             _ => Err(DirectoryCheck::BestCount { count }.into()),
         }
     }
 
-    /// Returns the owner inode in the header.
+    /// Returns the owner inode in the header. A block of a v4 volume names no owner.
     #[must_use]
-    pub fn owner(&self) -> InodeNumber {
-        InodeNumber(self.header.owner.get())
+    pub fn owner(&self) -> Option<InodeNumber> {
+        self.owner
     }
 
     /// Returns the index, counted in directory blocks, of the data block whose best free length
     /// comes first in this block.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
-        self.header.first.get()
+        self.fields.first.get()
     }
 
     /// Returns the best free lengths of consecutive data blocks, from `first_data_block` on.
@@ -101,9 +140,10 @@ impl<'a> FreeBlock<'a> {
 /// Checks a block that was read from `at`.
 pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     let block = FreeBlock::parse(bytes)?;
+    envelope::verify_version(block.version, context)?;
     data::ENVELOPE.verify(bytes, at, context)?;
-    let (first, count) = (block.header.first.get(), block.header.count.get());
-    let used = block.header.used.get();
+    let (first, count) = (block.fields.first.get(), block.fields.count.get());
+    let used = block.fields.used.get();
     let in_use = block.best_free.iter().filter(|best| best.get() != NULL_OFFSET).count();
     if usize::try_from(used) != Ok(in_use)
         || !usize::try_from(first).is_ok_and(|first| first.is_multiple_of(block.capacity))

@@ -18,3 +18,21 @@ pub fn name_hash(name: &[u8]) -> u32 {
     });
     tail.iter().fold(hash, |hash, byte| u32::from(*byte) ^ hash.rotate_left(7))
 }
+
+/// Computes the hash of a name on a volume that ignores case: the hash of the folded name.
+#[doc(alias = "xfs_ascii_ci_hashname")]
+#[must_use]
+pub(super) fn folded_name_hash(name: &[u8]) -> u32 {
+    name.iter().fold(0, |hash: u32, byte| u32::from(fold(*byte)) ^ hash.rotate_left(7))
+}
+
+/// Folds a byte as volumes that ignore case do: the upper-case letters of ISO 8859-1 become
+/// lower-case letters.
+#[doc(alias = "xfs_ascii_ci_xfrm")]
+#[must_use]
+pub(super) const fn fold(byte: u8) -> u8 {
+    match byte {
+        b'A'..=b'Z' | 0xc0..=0xd6 | 0xd8..=0xde => byte + 0x20,
+        _ => byte,
+    }
+}

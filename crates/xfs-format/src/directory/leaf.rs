@@ -7,6 +7,8 @@
 //! ```text
 //!  0 common header (see dabtree)  56 count  58 stale  60 pad  64 { hash, cookie } ...
 //! leaf1 only, at the end of the block: best free length (2) of each data block ..., their count
+//!
+//! v4: 0 links (see dabtree)  12 count  14 stale  16 { hash, cookie } ...
 //! ```
 //!
 //! # Invariants
@@ -21,7 +23,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::DirectoryCheck;
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
-use crate::dabtree::{self, DaHeaderDisk};
+use crate::dabtree::{self, DaHeaderDisk, DaLinksDisk};
+use crate::envelope;
 use crate::verify_context::VerifyContext;
 
 /// Magic number of the only leaf of a directory.
@@ -31,6 +34,14 @@ pub const LEAF1_MAGIC: u16 = 0x3df1;
 /// Magic number of a leaf below nodes.
 #[doc(alias = "XFS_DIR3_LEAFN_MAGIC")]
 pub const LEAFN_MAGIC: u16 = 0x3dff;
+
+/// Magic number of the only leaf of a directory on a v4 volume.
+#[doc(alias = "XFS_DIR2_LEAF1_MAGIC")]
+pub const LEAF1_MAGIC_V4: u16 = 0xd2f1;
+
+/// Magic number of a leaf below nodes on a v4 volume.
+#[doc(alias = "XFS_DIR2_LEAFN_MAGIC")]
+pub const LEAFN_MAGIC_V4: u16 = 0xd2ff;
 
 /// An entry of the hash index.
 #[doc(alias = "xfs_dir2_leaf_entry")]
@@ -56,13 +67,27 @@ pub struct LeafHeaderDisk {
     pub pad: U32,
 }
 
+/// The header of a leaf on a v4 volume.
+#[doc(alias = "xfs_dir2_leaf_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct LeafHeaderV4Disk {
+    links: DaLinksDisk,
+    count: U16,
+    stale: U16,
+}
+
+const _: () = assert!(size_of::<LeafHeaderV4Disk>() == 16);
 const _: () = assert!(size_of::<HashEntryDisk>() == 8);
 const _: () = assert!(size_of::<LeafHeaderDisk>() == 64);
 
 /// A leaf of the hash index, of either kind, borrowed from its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafBlock<'a> {
-    header: &'a LeafHeaderDisk,
+    magic: u16,
+    stale: u16,
+    owner: Option<InodeNumber>,
+    forward: Option<FileBlock>,
     entries: &'a [HashEntryDisk],
     best_free: Option<&'a [U16]>,
 }
@@ -83,20 +108,30 @@ impl<'a> LeafBlock<'a> {
         let Ok((header, rest)) = LeafHeaderDisk::ref_from_prefix(bytes) else {
             return Err(truncated);
         };
-        let (rest, best_free) = match header.header.magic.get() {
-            LEAFN_MAGIC => (rest, None),
-            LEAF1_MAGIC => {
-                let (rest, best_free) = split_best_free(rest)?;
-                (rest, Some(best_free))
-            }
+        let magic = header.header.magic.get();
+        let (count, stale, rest) = match magic {
+            LEAFN_MAGIC | LEAF1_MAGIC => (header.count.get(), header.stale.get(), rest),
+            LEAFN_MAGIC_V4 | LEAF1_MAGIC_V4 => match LeafHeaderV4Disk::ref_from_prefix(bytes) {
+                Ok((header, rest)) => (header.count.get(), header.stale.get(), rest),
+                Err(_) => return Err(truncated),
+            },
             magic => {
                 let (found, expected) = (magic.into(), LEAFN_MAGIC.into());
                 return Err(Check::Magic { found, expected });
             }
         };
-        let (count, stale) = (header.count.get(), header.stale.get());
+        let (rest, best_free) = match magic {
+            LEAF1_MAGIC | LEAF1_MAGIC_V4 => {
+                let (rest, best_free) = split_best_free(rest)?;
+                (rest, Some(best_free))
+            }
+            _ => (rest, None),
+        };
         match <[HashEntryDisk]>::ref_from_prefix_with_elems(rest, count.into()) {
-            Ok((entries, _)) if stale <= count => Ok(Self { header, entries, best_free }),
+            Ok((entries, _)) if stale <= count => {
+                let (owner, forward) = (dabtree::owner(bytes), dabtree::forward(bytes));
+                Ok(Self { magic, stale, owner, forward, entries, best_free })
+            }
             _ => {
                 let (count, stale) = (count.into(), stale.into());
                 Err(DirectoryCheck::IndexCount { count, stale }.into())
@@ -104,17 +139,16 @@ impl<'a> LeafBlock<'a> {
         }
     }
 
-    /// Returns the owner inode in the header.
+    /// Returns the owner inode in the header. A leaf of a v4 volume names no owner.
     #[must_use]
-    pub fn owner(&self) -> InodeNumber {
-        InodeNumber(self.header.header.owner.get())
+    pub fn owner(&self) -> Option<InodeNumber> {
+        self.owner
     }
 
     /// Returns the next leaf in the order of hashes, or `None` for the last leaf.
     #[must_use]
     pub fn forward(&self) -> Option<FileBlock> {
-        let block = self.header.header.forward.get();
-        (block != 0).then(|| FileBlock(block.into()))
+        self.forward
     }
 
     /// Returns the entries in the order of their hashes, including stale ones.
@@ -176,8 +210,9 @@ fn split_best_free(rest: &[u8]) -> Result<(&[u8], &[U16]), Check> {
 /// Checks a leaf that was read from `at`.
 pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     let leaf = LeafBlock::parse(bytes)?;
+    envelope::verify_version(dabtree::version_of(leaf.magic), context)?;
     dabtree::ENVELOPE.verify(bytes, at, context)?;
-    let (count, stale) = (leaf.header.count.get().into(), leaf.header.stale.get().into());
+    let (count, stale) = (leaf.entries.len() as u32, leaf.stale.into());
     if verify_order(leaf.entries)? != stale {
         return Err(DirectoryCheck::IndexCount { count, stale }.into());
     }

@@ -8,6 +8,8 @@
 //! then each: 0 name length  1 offset  3 name  .. type byte  .. inode (4 or 8)
 //! ```
 //!
+//! Entries of a v4 volume may lack the type byte.
+//!
 //! # Invariants
 //!
 //! - **I1** The wide count is the number of inode numbers, including the parent's, that need more
@@ -21,11 +23,10 @@ use alloc::vec::Vec;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::data::{DATA_HEADER, entry_length};
 use super::leaf::HashEntryDisk;
 use super::{
-    ALIGNMENT, Cookie, DirectoryCheck, DuplicateName, Entry, EntryType, find_duplicate_names,
-    name_hash, name_is_sound,
+    ALIGNMENT, Cookie, DirectoryCheck, DirectoryForm, DuplicateName, Entry, EntryType, EntryTypes,
+    find_duplicate_names, name_hash, name_is_sound,
 };
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
@@ -34,11 +35,8 @@ use crate::geometry::Geometry;
 /// Length of the two counts before the parent, in bytes.
 const COUNTS: usize = 2;
 
-/// The offset that `..` would have in a data block. The cookie of `..` follows from it.
-const PARENT_OFFSET: usize = DATA_HEADER + entry_length(1);
-
-/// The lowest offset that an entry in short form can have.
-pub const FIRST_OFFSET: usize = PARENT_OFFSET + entry_length(2);
+/// The lowest offset that an entry in short form can have on a v5 volume.
+pub const FIRST_OFFSET: usize = DirectoryForm::V5.first_offset();
 
 /// The fields of an entry before its name.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -57,6 +55,7 @@ pub struct ShortForm<'a> {
     count: u8,
     wide_count: u8,
     parent: InodeNumber,
+    form: DirectoryForm,
 }
 
 /// Encodes a directory without entries in short form.
@@ -98,11 +97,11 @@ pub fn encode<'e>(
 }
 
 impl<'a> ShortForm<'a> {
-    /// The cookie of `.`, which has no entry in short form.
-    pub const DOT_COOKIE: Cookie = Cookie((DATA_HEADER >> 3) as u32);
+    /// The cookie of `.`, which has no entry in short form, on a v5 volume.
+    pub const DOT_COOKIE: Cookie = DirectoryForm::V5.dot_cookie();
 
-    /// The cookie of `..`, which has no entry in short form.
-    pub const PARENT_COOKIE: Cookie = Cookie((PARENT_OFFSET >> 3) as u32);
+    /// The cookie of `..`, which has no entry in short form, on a v5 volume.
+    pub const PARENT_COOKIE: Cookie = DirectoryForm::V5.parent_cookie();
 
     /// Decodes the header. `bytes` are the whole directory: the number of bytes that the inode
     /// states as its size.
@@ -110,7 +109,11 @@ impl<'a> ShortForm<'a> {
     /// # Errors
     ///
     /// Returns an error if `bytes` are too few for the header.
-    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
+    pub fn decode(
+        bytes: &'a [u8],
+        place: StructureAddress,
+        form: DirectoryForm,
+    ) -> Result<Self, Corruption> {
         let truncated = || {
             let check = Check::Truncated { available: bytes.len(), needed: COUNTS + 4 };
             Corruption::new(Structure::Directory, place, check)
@@ -120,7 +123,7 @@ impl<'a> ShortForm<'a> {
             None => return Err(truncated()),
         };
         let (parent, _) = read_inode(rest, wide_count != 0).ok_or_else(truncated)?;
-        Ok(Self { bytes, place, count, wide_count, parent })
+        Ok(Self { bytes, place, count, wide_count, parent, form })
     }
 
     /// Returns the parent directory.
@@ -141,7 +144,7 @@ impl<'a> ShortForm<'a> {
     pub fn entries(&self) -> ShortFormEntries<'a> {
         let offset = COUNTS + inode_bytes(self.wide_count != 0);
         let rest = self.bytes.get(offset..).unwrap_or_default();
-        ShortFormEntries { form: *self, rest, left: self.count, lowest: FIRST_OFFSET }
+        ShortFormEntries { form: *self, rest, left: self.count, lowest: self.form.first_offset() }
     }
 
     /// Finds the entry with this name. The result is `None` if there is no such entry.
@@ -152,7 +155,7 @@ impl<'a> ShortForm<'a> {
     pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
         for entry in self.entries() {
             let entry = entry?;
-            if entry.name == name {
+            if self.form.names.matches(entry.name, name) {
                 return Ok(Some(entry));
             }
         }
@@ -241,7 +244,10 @@ impl<'a> ShortFormEntries<'a> {
         let outside = DirectoryCheck::RecordEnd { offset, end };
         let (head, rest) = EntryHeadDisk::ref_from_prefix(self.rest).map_err(|_| outside)?;
         let (name, rest) = rest.split_at_checked(head.name_length.into()).ok_or(outside)?;
-        let (type_byte, rest) = rest.split_first().ok_or(outside)?;
+        let (type_byte, rest) = match self.form.form.types {
+            EntryTypes::Stored => rest.split_first().ok_or(outside)?,
+            EntryTypes::Absent => (&EntryType::Unknown.to_disk(), rest),
+        };
         let (inode, rest) = read_inode(rest, self.form.wide_count != 0).ok_or(outside)?;
         if name.is_empty() {
             return Err(DirectoryCheck::NameEmpty { offset });
@@ -257,7 +263,7 @@ impl<'a> ShortFormEntries<'a> {
         let entry_type = EntryType::from_disk(*type_byte)
             .ok_or(DirectoryCheck::TypeByte { offset, type_byte: *type_byte })?;
         self.rest = rest;
-        self.lowest = usize::from(cookie_offset) + entry_length(name.len());
+        self.lowest = usize::from(cookie_offset) + self.form.form.entry_length(name.len());
         Ok(Entry { name, inode, entry_type, cookie: Cookie(u32::from(cookie_offset) >> 3) })
     }
 }

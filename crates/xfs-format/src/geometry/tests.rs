@@ -1,27 +1,15 @@
 use super::Geometry;
 use crate::addr::{AgBlock, AgNumber};
-use crate::features::{IncompatFeatures, RoCompatFeatures};
 
 /// Returns a geometry of three groups: two of 100 blocks each, and a last one of 60 blocks.
 fn geometry() -> Geometry {
     Geometry {
-        block_size: 4096,
-        block_log: 12,
-        sector_size: 512,
-        inode_size: 512,
-        inode_log: 9,
-        inodes_per_block_log: 3,
-        directory_block_log: 0,
         ag_count: 3,
         ag_blocks: 100,
         ag_blocks_log: 7,
         data_blocks: 260,
         inode_alignment_blocks: 8,
-        sparse_alignment_blocks: 0,
-        realtime_extent_blocks: 1,
-        meta_uuid: uuid::Uuid::nil(),
-        incompat: IncompatFeatures::empty(),
-        ro_compat: RoCompatFeatures::empty(),
+        ..Geometry::without_groups(12, 9, 512)
     }
 }
 

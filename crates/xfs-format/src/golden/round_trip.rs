@@ -15,8 +15,9 @@ use crate::attr::short_form as attr_short_form;
 use crate::attr::{AttrShortForm, Namespace};
 use crate::btree::{BtreeBlock, BtreeFormat, BtreeIdentity, BtreeKind, encode_leaf};
 use crate::corruption::StructureAddress;
-use crate::directory::ShortForm;
 use crate::directory::short_form as directory_short_form;
+use crate::directory::{DirectoryForm, ShortForm};
+use crate::features::FormatVersion;
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use crate::group::Group;
 use crate::inode::{CORE_BYTES, InodeCore};
@@ -65,7 +66,7 @@ fn headers_round_trip() {
         // In an aged list, unused entries keep their old contents.
         if name != "aged" {
             let stored = sector(headers, 3);
-            let list = Agfl::decode(&stored, at(3)).unwrap();
+            let list = Agfl::decode(&stored, at(3), FormatVersion::V5).unwrap();
             let blocks: Vec<AgBlock> =
                 list.blocks(agf.free_list).unwrap().map(Result::unwrap).collect();
             let first = agf.free_list.first;
@@ -101,10 +102,11 @@ fn check_leaf<F: BtreeFormat, R: IntoBytes + zerocopy::Immutable>(
     let address = u64::from_be_bytes(stored[16..24].try_into().unwrap());
     let address = DiskAddr(address);
     let block = BtreeBlock::decode(stored, F::KIND, address).unwrap();
-    let group = Group::new(&geometry, AgNumber(block.owner() as u32)).unwrap();
+    let owner = block.owner().unwrap();
+    let group = Group::new(&geometry, AgNumber(owner as u32)).unwrap();
     let records: Vec<R> =
         block.records().map(|record| encode(&F::decode_record(record, &group).unwrap())).collect();
-    let identity = BtreeIdentity { kind: F::KIND, owner: block.owner(), address };
+    let identity = BtreeIdentity { kind: F::KIND, owner, address };
     let mut encoded = vec![0xaa; stored.len()];
     encode_leaf(identity, &records, &geometry, &mut encoded);
     let header = F::KIND.layout().header_bytes();
@@ -176,7 +178,8 @@ fn short_forms_round_trip() {
     assert_eq!(empty, [0, 0, 0, 0, 0, 128]);
     let wide = directory_short_form::encode_empty(InodeNumber(1 << 33));
     let place = StructureAddress::Inode(InodeNumber(128));
-    assert_eq!(ShortForm::decode(&wide, place).unwrap().parent(), InodeNumber(1 << 33));
+    let form = ShortForm::decode(&wide, place, DirectoryForm::V5).unwrap();
+    assert_eq!(form.parent(), InodeNumber(1 << 33));
 
     let fork = *b"\0\x19\x01\0\x0c\x06\x02xfs:autofsckrepair";
     let form = AttrShortForm::decode(&fork, place).unwrap();

@@ -5,8 +5,8 @@ use core::mem::size_of;
 use uuid::Uuid;
 
 use super::{
-    CRC_OFFSET, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, INODE_VERSION, InodeCore,
-    InodeDisk, InodeFlags, InodeFlags2, fork,
+    CORE_BYTES, CRC_OFFSET, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, INODE_VERSION,
+    InodeCore, InodeDisk, InodeFlags, InodeFlags2, core_bytes, fork,
 };
 use crate::addr::InodeNumber;
 use crate::checks::inode::InodeCheck;
@@ -16,7 +16,7 @@ use crate::extent::{
     EXTENT_BYTES, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS, MAX_EXTENT_BLOCKS,
     MAX_EXTENTS,
 };
-use crate::features::{IncompatFeatures, RoCompatFeatures};
+use crate::features::{FormatVersion, IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
 use crate::symlink::MAX_TARGET_BYTES;
 use crate::timestamp::Timestamp;
@@ -46,8 +46,16 @@ impl InodeCore {
             bytes.get(..needed).ok_or(Check::Truncated { available: bytes.len(), needed })?;
         let (disk, _) = super::split_core(whole)
             .ok_or(Check::Truncated { available: bytes.len(), needed: size_of::<InodeDisk>() })?;
-        verify_checksum(whole)?;
-        self.check_identity(disk, context)?;
+        match context.geometry.version {
+            FormatVersion::V5 => {
+                verify_checksum(whole)?;
+                self.check_identity(disk, context)?;
+            }
+            FormatVersion::V4 if !matches!(disk.version, 1 | 2) => {
+                return Err(InodeCheck::Version { version: disk.version }.into());
+            }
+            FormatVersion::V4 => {}
+        }
         self.check_plain_fields(disk, context.geometry)?;
         // A free inode has no type, and its forks are not read (I2).
         if let Some(file_type) = self.file_type() {
@@ -77,12 +85,13 @@ impl InodeCore {
     /// Checks the features, type, padding, size and times of an inode. A free inode must pass these
     /// checks too.
     fn check_plain_fields(&self, disk: &InodeDisk, geometry: &Geometry) -> Result<(), InodeCheck> {
+        let is_v5 = geometry.version == FormatVersion::V5;
         self.check_features(geometry)?;
         if self.mode != 0 && self.file_type().is_none() {
             return Err(InodeCheck::Mode { mode: self.mode });
         }
         let is_metadata = self.flags2.contains(InodeFlags2::METADATA);
-        if disk.old_nlink.get() != 0 && !is_metadata {
+        if disk.old_nlink.get() != 0 && !is_metadata && is_v5 {
             return Err(InodeCheck::OldLinkCount { found: disk.old_nlink.get() });
         }
         let padding = if self.flags2.contains(InodeFlags2::NREXT64) {
@@ -90,7 +99,7 @@ impl InodeCore {
         } else {
             disk.big_extents.get()
         };
-        if padding != 0 {
+        if padding != 0 && is_v5 {
             return Err(InodeCheck::CounterPadding);
         }
         if self.size > i64::MAX.cast_unsigned() {
@@ -100,7 +109,14 @@ impl InodeCore {
             return Ok(());
         }
         let times = [disk.access_time, disk.modify_time, disk.change_time, disk.birth_time];
-        match times.iter().map(|raw| raw.get()).find(|raw| !Timestamp::is_legacy_valid(*raw)) {
+        // An inode of a v4 volume has no birth time.
+        let stored = if is_v5 { times.len() } else { times.len() - 1 };
+        match times
+            .iter()
+            .take(stored)
+            .map(|raw| raw.get())
+            .find(|raw| !Timestamp::is_legacy_valid(*raw))
+        {
             Some(raw) => Err(InodeCheck::Nanoseconds { raw }),
             None => Ok(()),
         }
@@ -171,7 +187,9 @@ impl InodeCore {
         let format = self.attr_format;
         let wrong = InodeCheck::Format { fork: ForkKind::Attr, file_type, format };
         if !self.has_attr_fork() {
-            if !matches!(format, ForkFormat::Device | ForkFormat::Extents) {
+            // The format has no meaning in old inodes without the fork.
+            let is_v5 = core_bytes(bytes) == CORE_BYTES;
+            if is_v5 && !matches!(format, ForkFormat::Device | ForkFormat::Extents) {
                 return Err(wrong);
             }
             return match self.attr_extents {
@@ -179,7 +197,7 @@ impl InodeCore {
                 extents => Err(InodeCheck::ExtentsWithoutFork { extents }),
             };
         }
-        let (offset, literal_bytes) = (self.fork_offset, bytes.len() - size_of::<InodeDisk>());
+        let (offset, literal_bytes) = (self.fork_offset, bytes.len() - core_bytes(bytes));
         let misplaced = if self.data_format == ForkFormat::Device {
             offset != DEVICE_FORK_OFFSET
         } else {

@@ -3,7 +3,7 @@
 //! ```text
 //! format  0 kind  2 regions  4 fields  8 attr bytes  10 data bytes  12 pad 16 inode 24 device (16)
 //!        40 cluster address  48 cluster length  52 offset in the cluster                     .. 56
-//! then    the core, 176 bytes; the data fork, if it is logged; the attribute fork, if it is logged
+//! then    the core, 176 bytes (v4: 96); the data fork, if it is logged; the attribute fork, if it is logged
 //! ```
 //!
 //! The logged core has the fields of the inode on disk at the same offsets, in the byte order of
@@ -13,11 +13,16 @@
 use super::fields::{Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::{DiskAddr, InodeNumber};
-use crate::inode::{CORE_BYTES, INODE_MAGIC, InodeFlags2};
+use crate::features::FormatVersion;
+use crate::inode::{CORE_BYTES, INODE_MAGIC, INODE_VERSION, InodeFlags2};
 
-/// Length of the logged core in bytes.
+/// Length of the logged core in bytes, on a v5 volume.
 #[doc(alias = "xfs_log_dinode")]
 pub const LOG_CORE_BYTES: usize = CORE_BYTES;
+
+/// Length of the logged core in bytes, on a v4 volume: the core without the link of an unlinked
+/// list.
+pub const LOG_CORE_BYTES_V4: usize = 96;
 
 /// Length of the item's first region, in bytes.
 const FORMAT_BYTES: usize = 56;
@@ -149,7 +154,8 @@ impl Format for InodeFormat {
 pub struct InodeItem<'a> {
     /// The inode and its logged parts.
     pub format: InodeFormat,
-    /// The core in the writer's byte order, at least [`LOG_CORE_BYTES`] long.
+    /// The core in the writer's byte order: [`LOG_CORE_BYTES`] on a v5 volume, and
+    /// [`LOG_CORE_BYTES_V4`] on a v4 volume.
     pub core: &'a [u8],
     /// The data fork, if it is logged.
     pub data: Option<&'a [u8]>,
@@ -172,7 +178,11 @@ impl<'a> InodeItem<'a> {
         let mismatch = LogItemCheck::InodeFields { fields: format.fields.bits(), regions };
         let mut rest = rest.iter().copied();
         let core = rest.next().ok_or(mismatch)?;
-        let (bytes, needed) = (core.len(), LOG_CORE_BYTES);
+        let needed = match core.get(VERSION_OFFSET) {
+            Some(version) if *version < INODE_VERSION => LOG_CORE_BYTES_V4,
+            _ => LOG_CORE_BYTES,
+        };
+        let bytes = core.len();
         if bytes != needed {
             return Err(LogItemCheck::Short { item, bytes, needed });
         }
@@ -200,11 +210,25 @@ impl<'a> InodeItem<'a> {
             Some(_) => Err(mismatch),
         }
     }
+
+    /// Returns the version of the volumes that log such a core.
+    #[must_use]
+    pub const fn version(&self) -> FormatVersion {
+        if self.core.len() == LOG_CORE_BYTES_V4 { FormatVersion::V4 } else { FormatVersion::V5 }
+    }
 }
 
 /// Offsets of the times in the core. Each time is seconds and nanoseconds, or one 64-bit number if
 /// the inode has the flag for big timestamps.
 const TIME_OFFSETS: [usize; 4] = [32, 40, 48, 144];
+/// Offset in the core of the inode's version.
+const VERSION_OFFSET: usize = 4;
+/// Offset in the core of an inode of a v4 volume of six bytes of padding.
+const PADDING_OFFSET: usize = 24;
+/// Offset in the core of an inode of a v4 volume of the number of times that the inode was written
+/// in place. The six bytes before it are padding.
+#[doc(alias = "di_flushiter")]
+const FLUSH_COUNT_OFFSET: usize = 30;
 /// Offset in the core of the word with the flag for big timestamps.
 const FLAGS2_OFFSET: usize = 120;
 
@@ -214,6 +238,41 @@ const FLAGS2_OFFSET: usize = 120;
 pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CORE_BYTES] {
     let bits = core.get(FLAGS2_OFFSET..).and_then(|rest| Fields::new(rest, order).u64());
     exchange(core, order, bits.expect("the flags lie in the core"))
+}
+
+/// Converts the logged core of an inode of a v4 volume to its disk form. The number of flushes
+/// becomes 0: a replay begins a new count.
+#[must_use]
+pub fn core_to_disk_v4(
+    core: &[u8; LOG_CORE_BYTES_V4],
+    order: HostOrder,
+) -> [u8; LOG_CORE_BYTES_V4] {
+    let mut whole = [0; LOG_CORE_BYTES];
+    let (logged, _) = whole.split_at_mut(LOG_CORE_BYTES_V4);
+    logged.copy_from_slice(core);
+    let mut disk = *exchange(&whole, order, 0)
+        .first_chunk()
+        .expect("the core of a v4 inode is shorter than that of a v5 inode");
+    // A v5 core has a 64-bit number in place of the padding and the number of flushes.
+    let disk_bytes: &mut [u8; LOG_CORE_BYTES_V4] = &mut disk;
+    let padding = disk_bytes.get_mut(PADDING_OFFSET..FLUSH_COUNT_OFFSET + size_of::<u16>());
+    padding.expect("the padding lies in the core").fill(0);
+    disk
+}
+
+/// Returns the number of times that an inode of a v4 volume had been written in place when it was
+/// logged.
+#[must_use]
+pub fn logged_flush_count(core: &[u8; LOG_CORE_BYTES_V4], order: HostOrder) -> u16 {
+    let count = core.get(FLUSH_COUNT_OFFSET..).and_then(|rest| Fields::new(rest, order).u16());
+    count.expect("the count lies in the core")
+}
+
+/// Returns the number of times that the inode in `bytes`, of a v4 volume, has been written in
+/// place.
+#[must_use]
+pub fn stored_flush_count(bytes: &[u8]) -> Option<u16> {
+    Fields::new(bytes.get(FLUSH_COUNT_OFFSET..)?, HostOrder::Big).u16()
 }
 
 /// Converts the core of an inode on disk to its logged form.

@@ -7,7 +7,7 @@ use zerocopy::big_endian::{U32, U64};
 
 use super::{
     BLOCK, ByteOrder, CLIENT_LOG, CRC_OFFSET, CYCLE_WORDS, LOG_RECORD_MAGIC, LogExtendedHeaderDisk,
-    LogOperation, LogOperationDisk, LogRecordHeader, LogRecordHeaderDisk, OperationFlags, VERSION,
+    LogOperation, LogOperationDisk, LogRecordHeader, LogRecordHeaderDisk, OperationFlags,
 };
 use crate::addr::Lsn;
 use crate::crc;
@@ -103,7 +103,7 @@ impl LogRecordHeader {
         let disk = LogRecordHeaderDisk {
             magic: U32::new(LOG_RECORD_MAGIC),
             cycle: U32::new(self.cycle),
-            version: U32::new(VERSION),
+            version: U32::new(self.version.encode()),
             length: U32::new(self.length),
             lsn: U64::new(self.lsn.0),
             tail: U64::new(self.tail.0),

@@ -5,8 +5,6 @@ use std::format;
 use std::string::String;
 use std::vec::Vec;
 
-use uuid::Uuid;
-
 use super::{BtreeHeights, Reservations, TransactionKind, minimum_log_blocks, unit_bytes};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
@@ -45,23 +43,15 @@ fn row(line: &str) -> Option<Row> {
     let ag_blocks = u32::try_from((data_blocks.div_ceil(ag_count)).min(most)).ok()?;
     Some(Row {
         geometry: Geometry {
-            block_size,
-            block_log,
-            sector_size: size(8)?,
-            inode_size,
-            inode_log,
-            inodes_per_block_log: block_log - inode_log,
             directory_block_log: u8::try_from(size(9)?.trailing_zeros()).ok()? - block_log,
             ag_count: u32::try_from(ag_count).ok()?,
             ag_blocks,
             ag_blocks_log: u8::try_from(ag_blocks.next_power_of_two().trailing_zeros()).ok()?,
             data_blocks,
             inode_alignment_blocks: (64 * inode_size) >> block_log,
-            sparse_alignment_blocks: 0,
-            realtime_extent_blocks: 1,
-            meta_uuid: Uuid::nil(),
             incompat,
             ro_compat,
+            ..Geometry::without_groups(block_log, inode_log, size(8)?)
         },
         // With large sectors mkfs.xfs pads the log to whole blocks.
         stripe_unit: match (size(8)?, size(10)?) {

@@ -1,7 +1,9 @@
 //! Refusal of volumes with unsupported features, by name.
 
 use super::{Superblock, SuperblockDisk};
-use crate::features::{IncompatFeatures, LogIncompatFeatures, RoCompatFeatures, VersionFlags};
+use crate::features::{
+    FormatVersion, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures, VersionFlags,
+};
 
 /// The kind of access to a volume for which support is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,17 +22,33 @@ pub enum VolumeAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsupported {
-    /// A volume without checksums, as mkfs.xfs made them before 2013 or with `-m crc=0`.
-    #[error("this is an XFS version {version} volume; only version 5 (-m crc=1) is supported")]
+    /// A volume of version 1, 2 or 3, which Linux never supported.
+    #[error("this is an XFS version {version} volume; only versions 4 and 5 are supported")]
     Version {
         /// The version nibble.
         version: u16,
     },
-    /// The volume compares names without case.
-    #[error("case-insensitive names (-n version=ci) are not supported")]
-    AsciiCi,
-    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 volumes stores
-    /// that byte.
+    /// The volume has no checksums, as mkfs.xfs made them before 2015 or with `-m crc=0`, and
+    /// cannot be changed.
+    #[error("XFS version 4 volumes (-m crc=0) can only be read")]
+    Version4Write,
+    /// The volume has version 4. Its blocks do not name their owner or their volume, so that damaged
+    /// structures cannot be told apart.
+    #[error(
+        "XFS version 4 volumes (-m crc=0) can be read and checked, but not repaired, salvaged \
+             or dumped as metadata"
+    )]
+    Version4Damaged,
+    /// The volume compares names without case and cannot be changed.
+    #[error("volumes with case-insensitive names (-n version=ci) can only be read")]
+    AsciiCiWrite,
+    /// A v4 volume that lacks a feature that every volume since 2003 has.
+    #[error(
+        "version 4 volumes without version 2 directories and unwritten extents are not supported"
+    )]
+    OldDirectories,
+    /// Directory entries of a v5 volume lack the type byte. Every mkfs.xfs that makes version 5
+    /// volumes stores that byte.
     #[error("directory entries without file types (-n ftype=0) are not supported")]
     NoEntryTypes,
     /// The volume needs xfs_repair: a repair did not finish, or an upgrade requires one.
@@ -67,18 +85,20 @@ pub enum Unsupported {
     },
 }
 
+/// The version nibble of a v4 volume.
+const VERSION_4: u16 = 4;
 /// The version nibble of a v5 volume.
 const VERSION_5: u16 = 5;
 /// Mask of the version nibble in `sb_versionnum`.
-const VERSION_NIBBLE: u16 = 0x000f;
+pub(super) const VERSION_NIBBLE: u16 = 0x000f;
 /// Version numbers that exist.
 const KNOWN_VERSIONS: core::ops::RangeInclusive<u16> = 1..=VERSION_5;
 
-/// Refuses a volume of an older version. This is the first check, because such a volume has no
+/// Refuses a volume of a version before 4. This is the first check, because such a volume has no
 /// checksum.
 pub(super) fn refuse_version(disk: &SuperblockDisk) -> Result<(), Unsupported> {
     let version = disk.version.get() & VERSION_NIBBLE;
-    if version != VERSION_5 && KNOWN_VERSIONS.contains(&version) {
+    if !matches!(version, VERSION_4 | VERSION_5) && KNOWN_VERSIONS.contains(&version) {
         return Err(Unsupported::Version { version });
     }
     Ok(())
@@ -115,14 +135,16 @@ impl Superblock {
         if access == VolumeAccess::Describe {
             return None;
         }
-        if self.version_flags.contains(VersionFlags::BORG) {
-            return Some(Unsupported::AsciiCi);
-        }
         let unknown = self.incompat.difference(READABLE);
         if !unknown.is_empty() {
             return Some(Unsupported::UnknownIncompat(unknown.bits()));
         }
-        if !self.has_incompat(IncompatFeatures::FTYPE) {
+        let version = self.geometry.version;
+        let needed = VersionFlags::DIRV2.union(VersionFlags::EXTFLG);
+        if version == FormatVersion::V4 && !self.version_flags.contains(needed) {
+            return Some(Unsupported::OldDirectories);
+        }
+        if version == FormatVersion::V5 && !self.has_incompat(IncompatFeatures::FTYPE) {
             return Some(Unsupported::NoEntryTypes);
         }
         if self.has_incompat(IncompatFeatures::NEEDSREPAIR) {
@@ -134,6 +156,13 @@ impl Superblock {
     fn write_refusal(&self, access: VolumeAccess) -> Option<Unsupported> {
         if matches!(access, VolumeAccess::Describe | VolumeAccess::Read) {
             return None;
+        }
+        // A log of a v4 volume is replayed, in memory and on the disk.
+        if access == VolumeAccess::Write && self.geometry.version == FormatVersion::V4 {
+            return Some(Unsupported::Version4Write);
+        }
+        if access == VolumeAccess::Write && self.version_flags.contains(VersionFlags::BORG) {
+            return Some(Unsupported::AsciiCiWrite);
         }
         let unknown = self.ro_compat.difference(WRITABLE);
         if !unknown.is_empty() {

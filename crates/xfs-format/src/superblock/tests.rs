@@ -127,9 +127,18 @@ fn invalid_superblocks_are_refused() {
 #[test]
 fn older_versions_are_refused_before_their_checksum() {
     let mut sector = golden::sector(PLAIN, 0);
-    sector[101] = sector[101] & 0xf0 | 4;
-    let expected = SuperblockError::Unsupported(Unsupported::Version { version: 4 });
+    sector[101] = sector[101] & 0xf0 | 3;
+    let expected = SuperblockError::Unsupported(Unsupported::Version { version: 3 });
     assert_eq!(decode(&sector), Err(expected));
+}
+
+#[test]
+fn version_5_superblock_with_version_4_is_no_version_4_superblock() {
+    let mut sector = golden::sector(PLAIN, 0);
+    sector[101] = sector[101] & 0xf0 | 4;
+    let Err(SuperblockError::Corrupt(corruption)) = decode(&sector) else { panic!("accepted") };
+    let features2 = 0x18a;
+    assert_eq!(*corruption.check(), SuperblockCheck::Features2 { features2 }.into());
 }
 
 #[test]
@@ -311,7 +320,8 @@ fn features_are_refused_by_name() {
     assert_eq!(refusal(&incompat(1 << 31), Describe), None);
     assert_eq!(refusal(&incompat(1 << 31), Read), unknown);
     assert_eq!(refusal(&incompat(1 << 4), Read), Some(Unsupported::NeedsRepair));
-    assert_eq!(refusal(&ascii_ci, Read), Some(Unsupported::AsciiCi));
+    assert_eq!(refusal(&ascii_ci, Read), None);
+    assert_eq!(refusal(&ascii_ci, Write), Some(Unsupported::AsciiCiWrite));
     let no_types = |sb: &mut SuperblockDisk| sb.incompat = (sb.incompat.get() & !1).into();
     assert_eq!(refusal(&no_types, Read), Some(Unsupported::NoEntryTypes));
     assert_eq!(refusal(&ro_compat(1 << 31), Read), None);

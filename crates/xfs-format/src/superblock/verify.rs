@@ -4,14 +4,18 @@ use super::{CRC_OFFSET, SuperblockDisk};
 use crate::checks::superblock::SuperblockCheck;
 use crate::corruption::Check;
 use crate::envelope;
-use crate::features::{Features2, IncompatFeatures, VersionFlags};
+use crate::features::{Features2, FormatVersion, IncompatFeatures, VersionFlags};
 use crate::geometry::MIN_LAST_AG_BLOCKS;
 
 const MIN_BLOCK: u32 = 1 << 10;
+/// Length of the smallest block of a v4 volume.
+const MIN_BLOCK_V4: u32 = 1 << 9;
 const MAX_BLOCK: u32 = 1 << 16;
 const MIN_SECTOR: u32 = 1 << 9;
 const MAX_SECTOR: u32 = 1 << 15;
 const MIN_INODE: u32 = 1 << 9;
+/// Length of the smallest inode of a v4 volume.
+const MIN_INODE_V4: u32 = 1 << 8;
 const MAX_INODE: u32 = 1 << 11;
 /// Length of the smallest allocation group, in bytes.
 const MIN_AG_BYTES: u64 = 16 << 20;
@@ -42,8 +46,37 @@ pub(super) fn verify_fields(disk: &SuperblockDisk) -> Result<(), SuperblockCheck
 }
 
 fn verify_version(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    match disk.format_version() {
+        FormatVersion::V4 => verify_version_4(disk)?,
+        FormatVersion::V5 => verify_version_5(disk)?,
+    }
+    match disk.shared_version {
+        0 => Ok(()),
+        version => Err(SuperblockCheck::SharedVersion { version }),
+    }
+}
+
+/// Checks that a v4 volume has no unknown feature. A missing feature is no damage:
+/// [`refusal`](super::refusal) names it.
+fn verify_version_4(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     let version = disk.version.get();
-    let flags = VersionFlags::from_bits_truncate(version);
+    if version & !(VersionFlags::all().bits() | 0xf) != 0 {
+        return Err(SuperblockCheck::Version { version });
+    }
+    let features2 = disk.features2();
+    let known = Features2::LAZYSBCOUNT
+        .union(Features2::ATTR2)
+        .union(Features2::PROJID32)
+        .union(Features2::FTYPE);
+    if !known.contains(features2) {
+        return Err(SuperblockCheck::Features2 { features2: features2.bits() });
+    }
+    Ok(())
+}
+
+fn verify_version_5(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    let version = disk.version.get();
+    let flags = disk.version_flags();
     let required = VersionFlags::NLINK
         .union(VersionFlags::ALIGN)
         .union(VersionFlags::LOGV2)
@@ -58,10 +91,7 @@ fn verify_version(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     if !bits.contains(Features2::CRC | Features2::PROJID32 | Features2::LAZYSBCOUNT) {
         return Err(SuperblockCheck::Features2 { features2 });
     }
-    match disk.shared_version {
-        0 => Ok(()),
-        version => Err(SuperblockCheck::SharedVersion { version }),
-    }
+    Ok(())
 }
 
 fn verify_power(
@@ -84,13 +114,17 @@ fn verify_sizes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     let block_size = disk.block_size.get();
     let sector_size = u32::from(disk.sector_size.get());
     let inode_size = disk.inode_size.get();
-    verify_power("block size", block_size, disk.block_log, MIN_BLOCK, MAX_BLOCK)?;
+    let (min_block, min_inode) = match disk.format_version() {
+        FormatVersion::V4 => (MIN_BLOCK_V4, MIN_INODE_V4),
+        FormatVersion::V5 => (MIN_BLOCK, MIN_INODE),
+    };
+    verify_power("block size", block_size, disk.block_log, min_block, MAX_BLOCK)?;
     verify_power("sector size", sector_size, disk.sector_log, MIN_SECTOR, MAX_SECTOR)?;
     if sector_size > block_size {
         let (field, size) = ("sector size", sector_size);
         return Err(SuperblockCheck::SizeRange { field, size, min: MIN_SECTOR, max: block_size });
     }
-    verify_power("inode size", inode_size.into(), disk.inode_log, MIN_INODE, MAX_INODE)?;
+    verify_power("inode size", inode_size.into(), disk.inode_log, min_inode, MAX_INODE)?;
     let inodes = disk.inodes_per_block.get();
     let inodes_match = u32::from(inodes) * u32::from(inode_size) == block_size
         && disk.block_log.checked_sub(disk.inode_log) == Some(disk.inodes_per_block_log);
@@ -130,7 +164,7 @@ fn verify_inodes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     if disk.inode_max_percent > 100 {
         return Err(SuperblockCheck::InodeMaxPercent { percent: disk.inode_max_percent });
     }
-    let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
+    let incompat = disk.incompat();
     let blocks = disk.inode_alignment_blocks.get();
     // The alignment is 0 if a chunk is smaller than a block.
     let chunk_bytes = 64 * u64::from(disk.inode_size.get());

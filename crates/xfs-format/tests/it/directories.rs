@@ -2,7 +2,7 @@
 
 use xfs_format::dabtree::{DaBtreeCheck, DaNode};
 use xfs_format::directory::{
-    Cookie, DataBlock, DirectoryCheck, Entry, FreeBlock, LeafBlock, name_hash,
+    Cookie, DataBlock, DirectoryCheck, DirectoryForm, Entry, FreeBlock, LeafBlock, name_hash,
 };
 use xfs_format::{BlockKind, Check, StructureAddress};
 
@@ -17,12 +17,16 @@ fn index_blocks(magic: u16) -> Vec<Block> {
 }
 
 fn entries(block: &Block) -> Vec<Entry<'_>> {
-    let decoded = DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at)).unwrap();
+    let decoded =
+        DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at), DirectoryForm::V5)
+            .unwrap();
     decoded.entries().map(Result::unwrap).collect()
 }
 
 fn read_data(block: &Block) {
-    if let Ok(decoded) = DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at)) {
+    if let Ok(decoded) =
+        DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at), DirectoryForm::V5)
+    {
         assert!(decoded.entries().count() <= block.bytes.len() / 16);
         let _ = (decoded.find(b"block-7"), decoded.parent(), decoded.best_free_length());
         for entry in decoded.index() {
@@ -47,8 +51,13 @@ fn read_node(block: &Block) {
 fn block_form_verifies_and_finds_names() {
     let blocks = data_blocks(b"XDB3");
     check_blocks(&blocks, read_data);
-    let decoded =
-        DataBlock::decode(&blocks[0].bytes, 0, StructureAddress::Disk(blocks[0].at)).unwrap();
+    let decoded = DataBlock::decode(
+        &blocks[0].bytes,
+        0,
+        StructureAddress::Disk(blocks[0].at),
+        DirectoryForm::V5,
+    )
+    .unwrap();
     assert!(decoded.is_block_form());
     let found = decoded.find(b"block-7").unwrap().unwrap();
     assert_eq!(found.name, b"block-7");

@@ -87,6 +87,7 @@ fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDe
             byte_order: ByteOrder::LittleEndian,
             uuid: superblock.uuid,
             size: 32 << 10,
+            version: geometry.version,
         };
         let mut record = vec![0; header.total_blocks() as usize * BLOCK];
         record.get_mut(BLOCK..BLOCK + payload.len())?.copy_from_slice(payload);

@@ -1,6 +1,7 @@
 //! Tests of reading around the end of the log, and of logs that do not fit their device.
 
 use std::sync::Arc;
+use xfs_format::log_record::LogVersion;
 
 use xfs_buffer::Error;
 use xfs_device::MemoryDevice;
@@ -17,6 +18,7 @@ fn geometry(start: u64, length_blocks: u32) -> LogGeometry {
         sector_bytes: 512,
         stripe_unit_bytes: 1,
         uuid: UUID,
+        version: LogVersion::V2,
     }
 }
 

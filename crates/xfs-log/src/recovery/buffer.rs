@@ -7,7 +7,7 @@ use xfs_format::kind;
 use xfs_format::log_item::{BufferFlags, BufferItem, BufferRegion, BufferType, LogItemCheck};
 use xfs_format::superblock::Superblock;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Structure,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FormatVersion, Geometry, Structure,
     StructureAddress, dabtree,
 };
 
@@ -37,6 +37,10 @@ pub(super) fn replay(
     store.check_range(format.at, format.blocks.into())?;
     if format.flags.contains(BufferFlags::INODES) {
         replay_links(store, item)?;
+        return Ok(true);
+    }
+    if store.geometry().version == FormatVersion::V4 {
+        replay_v4(store, item)?;
         return Ok(true);
     }
     let raw = (format.flags.bits() >> 11) as u8;
@@ -76,6 +80,38 @@ pub(super) fn replay(
     Ok(true)
 }
 
+/// Replays a buffer of a v4 volume. Its blocks have no LSN, so every logged change is replayed in
+/// the order of the log, whatever is on disk: the log holds all later changes too.
+///
+/// A buffer of a known type is verified after the last change. Kernels before 3.8 logged no types.
+/// New inode chunks are logged as buffers, because v4 logs have no item for them.
+fn replay_v4(store: &mut Store, item: &BufferItem<'_>) -> Result<(), RecoveryError> {
+    let format = &item.format;
+    let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
+    for piece in &item.pieces {
+        let outside = LogItemCheck::Piece { bytes: length, needed: piece.offset_bytes };
+        if piece.offset_bytes + piece.bytes.len() > length {
+            return Err(store.corrupt(outside).into());
+        }
+        store.write(format.at, piece.offset_bytes, piece.bytes)?;
+    }
+    let buffer_type = format.buffer_type();
+    if buffer_type == Some(BufferType::Inodes) {
+        store.forget(format.at, format.blocks.into());
+        return Ok(());
+    }
+    let bytes = store.read(format.at, length)?;
+    let kind = buffer_type.and_then(|buffer| kind_of(buffer, &bytes, store.geometry()));
+    if let Some(kind) = kind.filter(|kind| check_length(store, length, *kind).is_ok()) {
+        store.touch(format.at, length, kind);
+    }
+    // Without a type the address identifies the superblock, which every growth changes.
+    if format.at == DiskAddr(0) {
+        read_geometry(store, bytes)?;
+    }
+    Ok(())
+}
+
 /// Returns the kind of the buffer after the change, or `None` if buffers of this type are not
 /// replayed. Only for btrees does the kind depend on the magic number.
 #[doc(alias = "xlog_recover_validate_buf_type")]
@@ -83,7 +119,7 @@ fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option
     Some(match buffer_type {
         BufferType::Btree => {
             let magic = u32::from_be_bytes(*bytes.first_chunk()?);
-            BlockKind::Btree(BtreeKind::of_magic(magic)?)
+            BlockKind::Btree(BtreeKind::of_magic_in(magic, geometry.version)?)
         }
         BufferType::Agf => BlockKind::Agf,
         BufferType::Agfl => BlockKind::Agfl,
@@ -129,8 +165,11 @@ fn is_part(buffer_type: BufferType, bytes: &[u8], at: DiskAddr, geometry: &Geome
 /// of attributes are filesystem blocks, and nodes of directories are directory blocks. Nothing else
 /// distinguishes the two kinds of nodes.
 fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
-    const FIRST_CHILD: usize = 68;
-    let child = node.get(FIRST_CHILD..).and_then(<[u8]>::first_chunk::<4>);
+    let first_child = match geometry.version {
+        FormatVersion::V4 => 20,
+        FormatVersion::V5 => 68,
+    };
+    let child = node.get(first_child..).and_then(<[u8]>::first_chunk::<4>);
     let child = child.map_or(0, |child| u32::from_be_bytes(*child));
     u64::from(child) << geometry.block_log >= INDEX_OFFSET
 }
@@ -159,7 +198,9 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
 /// grown.
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
 fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
-    BlockKind::Superblock.seal(&mut bytes, store.lsn());
+    if store.geometry().version == FormatVersion::V5 {
+        BlockKind::Superblock.seal(&mut bytes, store.lsn());
+    }
     let place = StructureAddress::Disk(DiskAddr(0));
     let superblock = Superblock::decode(&bytes, place).map_err(xfs_buffer::Error::from)?;
     let (before, found) = (store.geometry().ag_count, superblock.geometry.ag_count);
@@ -193,7 +234,9 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
         }
         let field = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4);
         field.expect("an inode holds a link").copy_from_slice(&link);
-        xfs_format::crc::seal(inode, inode::CRC_OFFSET);
+        if store.geometry().version == FormatVersion::V5 {
+            xfs_format::crc::seal(inode, inode::CRC_OFFSET);
+        }
         store.write(at, skipped, inode)?;
     }
     Ok(())

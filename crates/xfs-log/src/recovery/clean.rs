@@ -186,5 +186,6 @@ pub(crate) fn unmount_record(log: &LogGeometry, head: Lsn) -> UnmountRecord {
         },
         uuid: log.uuid,
         size,
+        version: log.version,
     })
 }

@@ -6,11 +6,12 @@ use xfs_device::{BlockDevice, Durability};
 use xfs_format::agf::{AGF_SECTOR, Agf};
 use xfs_format::agi::{AGI_SECTOR, Agi};
 use xfs_format::btree::{BtreeBlock, BtreeKind};
+use xfs_format::features::Features2;
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::superblock::{self, SuperblockDisk};
 use xfs_format::{
-    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, InodeNumber, Structure, StructureAddress,
-    Superblock, VerifyContext,
+    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FormatVersion, InodeNumber, Structure,
+    StructureAddress, Superblock, VerifyContext,
 };
 use zerocopy::FromBytes;
 
@@ -79,6 +80,11 @@ fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
 #[doc(alias = "xfs_initialize_perag_data")]
 pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     let geometry = &replayed.superblock.geometry;
+    // Without lazy counters, every transaction logs the superblock with exact counters, and the
+    // headers of groups do not count the blocks of btrees.
+    if !replayed.superblock.features2.contains(Features2::LAZYSBCOUNT) {
+        return Ok(());
+    }
     let (mut inodes, mut free_inodes, mut free_blocks) = (0_u64, 0_u64, 0_u64);
     for group in geometry.groups() {
         let (agf, agi) = (read_agf(replayed, group)?, read_agi(replayed, group)?);
@@ -111,11 +117,14 @@ pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     disk.free_blocks = free_blocks.into();
     let quota_flags = disk.quota_flags.get() & !replayed.stale_quota.bits();
     disk.quota_flags = quota_flags.into();
-    if replayed.leftovers == Leftovers::Refused {
+    let is_v5 = geometry.version == FormatVersion::V5;
+    if replayed.leftovers == Leftovers::Refused && is_v5 {
         // The log is empty now: nothing in it needs a feature any more.
         disk.log_incompat = 0.into();
     }
-    superblock::seal(&mut sector);
+    if is_v5 {
+        superblock::seal(&mut sector);
+    }
     replayed.superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)))?;
     replayed.device.write_at(&sector, 0, Durability::Cached).map_err(|source| {
         let (at, length_bytes) = (DiskAddr(0), sector.len() as u64);

@@ -2,8 +2,11 @@
 
 use xfs_buffer::Result;
 use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, INODE_MAGIC, InodeDisk};
-use xfs_format::log_item::{HostOrder, InodeItem, LogItemCheck, LoggedFields, core_to_disk};
-use xfs_format::{Check, Corruption, Structure, StructureAddress};
+use xfs_format::log_item::{
+    HostOrder, InodeItem, LOG_CORE_BYTES_V4, LogItemCheck, LoggedFields, core_to_disk,
+    core_to_disk_v4, logged_flush_count, stored_flush_count,
+};
+use xfs_format::{Check, Corruption, FormatVersion, Structure, StructureAddress};
 use zerocopy::FromBytes;
 
 use super::refusal::{RecoveryError, Refusal};
@@ -46,19 +49,60 @@ pub(super) fn replay(
             Corruption::new(Structure::Inode, StructureAddress::Inode(number), check).into()
         );
     }
-    let lsn = xfs_format::Lsn(on_disk.lsn.get());
-    if !lsn.is_null() && lsn > store.lsn() {
+    let version = item.version();
+    if version != store.geometry().version {
+        let (field, value) = ("version of the inode's volume", version.number().into());
+        return Err(store.corrupt(LogItemCheck::OutOfRange { field, value }).into());
+    }
+    let is_newer = match version {
+        FormatVersion::V4 => is_flushed_later(&bytes, item.core, order),
+        FormatVersion::V5 => {
+            let lsn = xfs_format::Lsn(on_disk.lsn.get());
+            !lsn.is_null() && lsn > store.lsn()
+        }
+    };
+    if is_newer {
         return Ok(false);
     }
     if format.fields.intersects(LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER) {
         return Err(Refusal::BlockOwner { inode: number }.into());
     }
-    replay_core(item.core, order, &mut bytes).map_err(|check| store.corrupt(check))?;
+    match version {
+        FormatVersion::V4 => replay_core_v4(item.core, order, &mut bytes),
+        FormatVersion::V5 => replay_core(item.core, order, &mut bytes),
+    }
+    .map_err(|check| store.corrupt(check))?;
     replay_forks(item, &mut bytes).map_err(|check| store.corrupt(check))?;
-    inode::seal(&mut bytes, store.lsn());
+    if version == FormatVersion::V5 {
+        inode::seal(&mut bytes, store.lsn());
+    }
     store.write_inode(number, &bytes)?;
     store.touch_inode(number);
     Ok(true)
+}
+
+/// Returns whether the inode of a v4 volume in `bytes` was written in place after `core` was
+/// logged. An inode of a v4 volume has no LSN. It counts how often it was written in place, and the
+/// count starts again at 0 after the highest number.
+#[doc(alias = "di_flushiter")]
+fn is_flushed_later(bytes: &[u8], core: &[u8], order: HostOrder) -> bool {
+    let (Some(stored), Some(core)) = (stored_flush_count(bytes), core.first_chunk()) else {
+        return false;
+    };
+    let logged = logged_flush_count(core, order);
+    let has_wrapped = stored == u16::MAX && logged < u16::MAX / 2;
+    logged < stored && !has_wrapped
+}
+
+/// Replaces the core of the inode of a v4 volume in `bytes`. The link of an unlinked list follows
+/// the logged core.
+fn replay_core_v4(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
+    let (needed, available) = (LOG_CORE_BYTES_V4, core.len());
+    let short = LogItemCheck::Short { item: "INODE", bytes: available, needed };
+    let core = core_to_disk_v4(core.first_chunk().ok_or(short)?, order);
+    let target = bytes.first_chunk_mut().expect("an inode is as long as the superblock says");
+    *target = core;
+    Ok(())
 }
 
 /// Replaces the core of the inode in `bytes`, except the link of an unlinked list. That link is
@@ -79,8 +123,9 @@ fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(), Lo
 
 fn replay_forks(item: &InodeItem<'_>, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
     let fields = item.format.fields;
+    let core_bytes = item.version().inode_core_bytes();
     let (core, literal) =
-        bytes.split_at_mut_checked(CORE_BYTES).expect("an inode is longer than its core");
+        bytes.split_at_mut_checked(core_bytes).expect("an inode is longer than its core");
     let fork_offset = *core.get(FORK_OFFSET_AT).expect("the core holds the offset of the fork");
     let middle = usize::from(fork_offset) * FORK_OFFSET_BYTES;
     let middle = if fork_offset == 0 { literal.len() } else { middle };

@@ -215,7 +215,7 @@ impl Store {
                 continue;
             }
             let node = BtreeBlock::decode(&bytes, kind, at)?;
-            if node.owner() != number.0 {
+            if node.owner().is_some_and(|owner| owner != number.0) {
                 continue;
             }
             if node.is_leaf() {

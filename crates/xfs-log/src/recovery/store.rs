@@ -10,8 +10,8 @@ use xfs_device::{BlockDevice, Durability, OverlayDevice};
 use xfs_format::inode::InodeCore;
 use xfs_format::log_item::LogItemCheck;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn,
-    Structure, StructureAddress, Superblock, VerifyContext,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FormatVersion, Geometry,
+    InodeNumber, Lsn, Structure, StructureAddress, Superblock, VerifyContext,
 };
 
 use super::pieces::DirectoryPieces;
@@ -88,8 +88,12 @@ impl Store {
     }
 
     /// Stamps each changed buffer: stores its checksum and the LSN of the transactions that changed
-    /// it.
+    /// it. Buffers of a v4 volume have neither.
     pub(super) fn seal(&mut self) -> Result<()> {
+        if self.geometry().version == FormatVersion::V4 {
+            self.touched.append(&mut self.unsealed);
+            return Ok(());
+        }
         for (at, touched) in std::mem::take(&mut self.unsealed) {
             let mut bytes = self.read(at, touched.length)?;
             touched.kind.seal(&mut bytes, self.lsn);

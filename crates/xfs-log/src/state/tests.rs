@@ -7,6 +7,7 @@
 //! "shutdown -f"`). The expected values are those of `xfs_logprint -t`.
 
 use std::sync::Arc;
+use xfs_format::log_record::LogVersion;
 
 use uuid::Uuid;
 use xfs_buffer::Error;
@@ -69,7 +70,9 @@ fn state_of_real_logs_agrees_with_xfs_logprint() {
         let device = MemoryDevice::new((100 + u64::from(length_blocks)) * 512);
         device.write_at(bytes, 100 * 512, Durability::Cached).unwrap();
         let (sector_bytes, stripe_unit_bytes) = (512, 1);
-        let geometry = LogGeometry { start, length_blocks, sector_bytes, stripe_unit_bytes, uuid };
+        let version = LogVersion::V2;
+        let geometry =
+            LogGeometry { start, length_blocks, sector_bytes, stripe_unit_bytes, uuid, version };
         let log = LogDevice::with_geometry(Arc::new(device), geometry).unwrap();
         let found = find_head_and_tail(&log).unwrap();
         assert_eq!((found.tail, found.head), (Lsn::new(1, tail), Lsn::new(1, head)));

@@ -10,7 +10,8 @@
 
 use uuid::Uuid;
 use xfs_format::log_record::{
-    ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OPERATION_BYTES, OperationFlags,
+    ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, LogVersion, OPERATION_BYTES,
+    OperationFlags,
 };
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 
@@ -166,6 +167,7 @@ impl Record {
             byte_order: NATIVE,
             uuid,
             size: self.buffer_bytes,
+            version: LogVersion::V2,
         }
     }
 

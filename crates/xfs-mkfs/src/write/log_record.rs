@@ -6,7 +6,7 @@
 
 use xfs_format::log_record::{
     BYTES_PER_HEADER, CLIENT_LOG, LOG_RECORD_MAGIC, LogExtendedHeaderDisk, LogOperationDisk,
-    LogRecordHeaderDisk, OperationFlags, VERSION,
+    LogRecordHeaderDisk, LogVersion, OperationFlags,
 };
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 use zerocopy::{FromZeros, IntoBytes};
@@ -37,7 +37,7 @@ pub(super) fn encode(plan: &Plan) -> Vec<u8> {
     let mut header = LogRecordHeaderDisk {
         magic: LOG_RECORD_MAGIC.into(),
         cycle: CYCLE.into(),
-        version: VERSION.into(),
+        version: LogVersion::V2.encode().into(),
         length: (bytes - headers * BASIC_BLOCK_BYTES).into(),
         lsn: start.0.into(),
         tail: start.0.into(),

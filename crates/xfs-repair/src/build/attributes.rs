@@ -152,7 +152,7 @@ impl RemoteValues<'_> {
     /// Gives a value its blocks. Returns the first of them.
     fn push(&mut self, value: &[u8]) -> FileBlock {
         let first = FileBlock(self.next);
-        let capacity = RemoteBlock::capacity(self.geometry.block_size) as usize;
+        let capacity = RemoteBlock::capacity(self.geometry) as usize;
         let mut offset = 0;
         for part in value.chunks(capacity) {
             let file_block = FileBlock(self.next);

@@ -213,7 +213,7 @@ impl Rebuild<'_> {
         let count = |blocks: usize| u32::try_from(blocks).expect("a group has 2^32 blocks at most");
         let SpaceTrees { by_block, by_size, map, shared } = trees;
         let others = |tree: &BuiltTree| count(tree.blocks.len() - 1);
-        let capacity = agfl::capacity(self.geometry().sector_size);
+        let capacity = agfl::capacity(self.geometry());
         let listed = count(listed.len()).min(capacity);
         Agf {
             group: self.group.number(),

@@ -267,10 +267,15 @@ impl OutOfLineReader<'_> {
         let inode = &part.inode;
         let place = StructureAddress::Data(inode.number(), block);
         let start = self.scope.source.geometry().blocks_to_bytes(block.0).unwrap_or(u64::MAX);
-        let decoded = DataBlock::decode(bytes, start, place)?;
-        if decoded.owner() != inode.number() {
-            let (found, expected) = (decoded.owner().0, inode.number().0);
-            let check = Check::ForeignOwner { found, expected };
+        let form = self.scope.source.geometry().directory_form;
+        let decoded = DataBlock::decode(bytes, start, place, form)?;
+        let owner = match decoded.owner() {
+            // A block of a v4 volume names its directory only by the entry `.` of the first block.
+            None if block.0 == 0 => Some(decoded.self_inode()?),
+            owner => owner,
+        };
+        if let Some(other) = owner.filter(|owner| *owner != inode.number()) {
+            let check = Check::ForeignOwner { found: other.0, expected: inode.number().0 };
             return Err(Corruption::new(Structure::Directory, place, check).into());
         }
         // One finding per block suffices: the entries of both names are kept.

@@ -12,14 +12,16 @@ use ferroxfs::raw::format::dabtree::{self, DaNode, NodeEntryDisk, NodeHeaderDisk
 use ferroxfs::raw::format::directory::data::{self, DataHeaderDisk};
 use ferroxfs::raw::format::directory::free::{self, FreeHeaderDisk};
 use ferroxfs::raw::format::directory::leaf::{self as directory_leaf, LeafHeaderDisk};
-use ferroxfs::raw::format::directory::{DataBlock, Entry, FreeBlock, HashEntryDisk, LeafBlock};
+use ferroxfs::raw::format::directory::{
+    DataBlock, DirectoryForm, Entry, FreeBlock, HashEntryDisk, LeafBlock,
+};
 use ferroxfs::raw::format::extent::{Extent, ExtentDisk};
 use ferroxfs::raw::format::free_space::FreeSpaceDisk;
 use ferroxfs::raw::format::inode_chunk::InodeChunkDisk;
 use ferroxfs::raw::format::refcount::RefcountDisk;
 use ferroxfs::raw::format::rmap::RmapDisk;
 use ferroxfs::raw::format::symlink::{self, SymlinkDisk};
-use ferroxfs::raw::format::{BlockKind, agf, agfl, agi, superblock};
+use ferroxfs::raw::format::{BlockKind, FormatVersion, agf, agfl, agi, superblock};
 use zerocopy::FromBytes;
 
 use super::fields::{self, Describe};
@@ -61,7 +63,7 @@ pub(crate) fn describe_sector(kind: BlockKind, bytes: &[u8], at: DiskAddr) -> Op
         BlockKind::Agi => Described::new("agi", kind, fields::of::<agi::AgiDisk>(bytes)),
         BlockKind::Agfl => {
             let described = Described::new("agfl", kind, fields::of::<agfl::AgflHeaderDisk>(bytes));
-            let list = agfl::Agfl::decode(bytes, at).ok();
+            let list = agfl::Agfl::decode(bytes, at, FormatVersion::V5).ok();
             let places = list.iter().flat_map(agfl::Agfl::entries).map(|place| Value::Number {
                 value: place.map_or(u64::MAX, |block| block.0.into()),
                 is_null: place.is_none(),
@@ -118,7 +120,9 @@ pub(crate) fn describe_block(bytes: &[u8], at: DiskAddr, geometry: &Geometry) ->
 fn describe_directory_data(bytes: &[u8], place: StructureAddress) -> Option<Described> {
     let fields = fields::of::<DataHeaderDisk>(bytes);
     let described = Described::new("directory data", BlockKind::DirectoryData, fields)?;
-    let Ok(block) = DataBlock::decode(bytes, 0, place) else { return Some(described) };
+    let Ok(block) = DataBlock::decode(bytes, 0, place, DirectoryForm::V5) else {
+        return Some(described);
+    };
     // After an entry that cannot be read, the next one cannot be found.
     let entries = block.entries().map_while(Result::ok).map(|entry| entry_value(&entry)).collect();
     let index = block.index().iter().map(|entry| Value::Record(entry.describe())).collect();

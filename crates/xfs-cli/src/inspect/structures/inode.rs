@@ -5,7 +5,7 @@ use ferroxfs::contents::ForkKind;
 use ferroxfs::error::StructureAddress;
 use ferroxfs::raw::format::VerifyContext;
 use ferroxfs::raw::format::attr::AttrShortForm;
-use ferroxfs::raw::format::directory::ShortForm;
+use ferroxfs::raw::format::directory::{DirectoryForm, ShortForm};
 use ferroxfs::raw::format::extent::{ExtentList, ExtentRoot};
 use ferroxfs::raw::format::inode::{self, ForkFormat, InodeCore, InodeDisk};
 use ferroxfs::{Corruption, Geometry, InodeNumber};
@@ -72,7 +72,7 @@ fn describe_local(fork: &[u8], core: &InodeCore, kind: ForkKind) -> Option<Value
     let contents = fork.get(..size)?;
     match core.file_type()? {
         FileType::Directory => {
-            let form = ShortForm::decode(contents, place).ok()?;
+            let form = ShortForm::decode(contents, place, DirectoryForm::V5).ok()?;
             let parent = ("parent", Value::number(form.parent().0));
             let entries = form.entries().map_while(Result::ok).map(|entry| entry_value(&entry));
             Some(Value::Record(vec![parent, ("entries", Value::List(entries.collect()))]))

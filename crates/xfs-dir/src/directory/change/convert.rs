@@ -3,7 +3,7 @@
 use xfs_buffer::{PosixError, Result};
 use xfs_format::directory::data::{DATA_HEADER, DATA_MAGIC, entry_length};
 use xfs_format::directory::leaf::LEAF1_MAGIC;
-use xfs_format::directory::{DataBlock, EntryType, ShortForm};
+use xfs_format::directory::{DataBlock, DirectoryForm, EntryType, ShortForm};
 use xfs_format::{BlockKind, dabtree};
 
 use super::find::FoundEntry;
@@ -191,7 +191,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }
         let place = self.store.place(self.data_at(0));
         let short = self.store.view(block, |bytes| -> Result<Short> {
-            let decoded = DataBlock::decode(bytes, 0, place)?;
+            let decoded = DataBlock::decode(bytes, 0, place, DirectoryForm::V5)?;
             let mut short = Short { parent: decoded.parent()?, entries: Vec::with_capacity(live) };
             for entry in decoded.entries() {
                 let entry = entry?;

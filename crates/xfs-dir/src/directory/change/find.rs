@@ -1,7 +1,9 @@
 //! Finding an entry that is to be changed: its cookie, and the block that contains it.
 
 use xfs_buffer::Result;
-use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
+use xfs_format::directory::{
+    Cookie, DataBlock, DirectoryCheck, DirectoryForm, EntryType, LeafBlock, name_hash,
+};
 use xfs_format::{InodeNumber, StructureAddress};
 
 use super::DirectoryChange;
@@ -48,7 +50,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     ) -> Result<Option<FoundEntry<S::Block>>> {
         let place = self.store.place(self.data_at(0));
         let found = self.store.view(block, |bytes| -> Result<_> {
-            let decoded = DataBlock::decode(bytes, 0, place)?;
+            let decoded = DataBlock::decode(bytes, 0, place, DirectoryForm::V5)?;
             if !decoded.is_block_form() {
                 return Err(self.corrupt(self.data_at(0), DirectoryCheck::Form));
             }
@@ -122,7 +124,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let place = self.store.place(self.data_at(index));
         let start = index * self.block_bytes as u64;
         let found = self.store.view(&data, |bytes| -> Result<_> {
-            let block = DataBlock::decode(bytes, start, place)?;
+            let block = DataBlock::decode(bytes, start, place, DirectoryForm::V5)?;
             if block.is_block_form() {
                 return Err(self.corrupt(self.data_at(index), DirectoryCheck::Form));
             }

@@ -5,7 +5,7 @@
 //! Does **not** own the bytes (`xfs_format::directory::short_form`).
 
 use xfs_format::directory::short_form::{FIRST_OFFSET, encode};
-use xfs_format::directory::{Cookie, Entry, EntryType, ShortForm};
+use xfs_format::directory::{Cookie, DirectoryForm, Entry, EntryType, ShortForm};
 use xfs_format::{Geometry, InodeNumber, StructureAddress};
 
 use super::{NewEntry, data, index};
@@ -57,7 +57,7 @@ impl Short {
         place: StructureAddress,
         geometry: &Geometry,
     ) -> xfs_buffer::Result<Self> {
-        let form = ShortForm::decode(bytes, place)?;
+        let form = ShortForm::decode(bytes, place, DirectoryForm::V5)?;
         form.verify(geometry)?;
         let mut entries = Vec::with_capacity(usize::from(form.count()) + 1);
         for entry in form.entries() {

@@ -2,10 +2,10 @@
 
 use core::mem::offset_of;
 
-use super::{DATA_HEADER, DataBlock, DataHeaderDisk, Record};
+use super::{DataBlock, DataHeaderDisk, Record};
 use crate::addr::DiskAddr;
 use crate::corruption::{Check, StructureAddress};
-use crate::directory::{DirectoryCheck, Entry, leaf, name_hash};
+use crate::directory::{DirectoryCheck, Entry, leaf};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
 use crate::verify_context::VerifyContext;
@@ -23,7 +23,8 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 /// The position of the block in the directory is not known here. Dot names are therefore accepted
 /// in every block, at the offsets that they have in the first block.
 pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
-    let block = DataBlock::parse(bytes, 0, StructureAddress::Disk(at))?;
+    let block =
+        DataBlock::parse(bytes, 0, StructureAddress::Disk(at), context.geometry.directory_form)?;
     ENVELOPE.verify(bytes, at, context)?;
     Ok(verify_block(&block, context.geometry)?)
 }
@@ -31,7 +32,7 @@ pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) ->
 fn verify_block(block: &DataBlock<'_>, geometry: &Geometry) -> Result<(), DirectoryCheck> {
     let mut free = FreeTable::new(block)?;
     let mut live = 0;
-    let mut offset = DATA_HEADER;
+    let mut offset = block.form.data_header_bytes();
     while offset < block.bytes.len() {
         let (record, length) = block.record(offset)?;
         match record {
@@ -58,7 +59,7 @@ fn verify_entry(
         return Err(DirectoryCheck::EntryInode { offset, inode: entry.inode.0 });
     }
     let Some((index, _)) = block.index else { return Ok(()) };
-    let hash = name_hash(entry.name);
+    let hash = block.form.names.hash(entry.name);
     let listed =
         leaf::equal_hashes(index, hash).any(|candidate| candidate.cookie.get() == entry.cookie.0);
     if listed { Ok(()) } else { Err(DirectoryCheck::NotIndexed { offset }) }
@@ -91,7 +92,7 @@ struct FreeTable {
 
 impl FreeTable {
     fn new(block: &DataBlock<'_>) -> Result<Self, DirectoryCheck> {
-        let best = block.header.best_free.map(|best| (best.offset.get(), best.length.get()));
+        let best = block.best_free.map(|best| (best.offset.get(), best.length.get()));
         let mut longest = u16::MAX;
         for (index, (offset, length)) in best.into_iter().enumerate() {
             if length > longest || (offset == 0) != (length == 0) {

@@ -5,7 +5,7 @@ use std::vec::Vec;
 use super::ShortForm;
 use crate::addr::{DiskAddr, InodeNumber};
 use crate::corruption::{Check, Corruption, StructureAddress};
-use crate::directory::{Cookie, DirectoryCheck, EntryType};
+use crate::directory::{Cookie, DirectoryCheck, DirectoryForm, EntryType};
 use crate::geometry::Geometry;
 use crate::superblock::Superblock;
 
@@ -27,7 +27,7 @@ fn form() -> Vec<u8> {
 }
 
 fn verify(bytes: &[u8]) -> Result<(), Corruption> {
-    ShortForm::decode(bytes, PLACE)?.verify(&geometry())
+    ShortForm::decode(bytes, PLACE, DirectoryForm::V5)?.verify(&geometry())
 }
 
 fn check_refused(offset: usize, new: &[u8], expected: DirectoryCheck) {
@@ -41,7 +41,7 @@ fn check_refused(offset: usize, new: &[u8], expected: DirectoryCheck) {
 #[test]
 fn entries_decode_in_order() {
     let bytes = form();
-    let form = ShortForm::decode(&bytes, PLACE).unwrap();
+    let form = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5).unwrap();
     form.verify(&geometry()).unwrap();
     assert_eq!((form.parent(), form.count()), (InodeNumber(128), 2));
     let entries: Vec<_> = form.entries().map(Result::unwrap).collect();
@@ -66,7 +66,7 @@ fn wide_inode_numbers_have_56_bits() {
         bytes
     };
     let bytes = wide(1, 0xff, 1 << 33);
-    let form = ShortForm::decode(&bytes, PLACE).unwrap();
+    let form = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5).unwrap();
     // The byte above the 56 bits of the number is ignored.
     assert_eq!(form.entries().next().unwrap().unwrap().inode, InodeNumber(1 << 33));
     let mismatch = DirectoryCheck::ShortForm { count: 1, wide: 1, size: bytes.len() };
@@ -104,7 +104,7 @@ fn no_changed_byte_panics() {
             let mut bytes = form();
             bytes[offset] = new;
             let _ = verify(&bytes);
-            if let Ok(form) = ShortForm::decode(&bytes, PLACE) {
+            if let Ok(form) = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5) {
                 let count = form.entries().count();
                 assert!(count <= usize::from(form.count()));
                 let _ = form.find(b"bc");

@@ -8,7 +8,7 @@ use super::next_cycle;
 use crate::addr::Lsn;
 use crate::corruption::StructureAddress;
 use crate::log_record::{
-    BLOCK, ByteOrder, LOG_RECORD_MAGIC, LogOperation, LogRecordHeader, block_cycle,
+    BLOCK, ByteOrder, LOG_RECORD_MAGIC, LogOperation, LogRecordHeader, LogVersion, block_cycle,
     unmount_operation,
 };
 
@@ -26,6 +26,7 @@ fn header(start: u32, payload_blocks: u32) -> LogRecordHeader {
         byte_order: ByteOrder::LittleEndian,
         uuid: Uuid::from_bytes([7; 16]),
         size: 64 << 10,
+        version: LogVersion::V2,
     }
 }
 

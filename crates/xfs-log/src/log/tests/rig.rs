@@ -1,6 +1,7 @@
 //! A log in memory for tests, and functions that commit to it.
 
 use std::sync::Arc;
+use xfs_format::log_record::LogVersion;
 
 use xfs_buffer::Result;
 use xfs_device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
@@ -44,6 +45,7 @@ impl Rig {
             sector_bytes: 512,
             stripe_unit_bytes,
             uuid: UUID,
+            version: LogVersion::V2,
         };
         Self { device, geometry }
     }

@@ -105,7 +105,7 @@ impl Needs {
             needs.map = btree::count_blocks::<ReverseMap>(records, geometry);
             list += fewest_listed::<ReverseMap>(rebuild, records);
         }
-        let capacity = agfl::capacity(geometry.sector_size) as usize;
+        let capacity = agfl::capacity(geometry) as usize;
         needs.free_list = list.min(capacity);
         needs
     }

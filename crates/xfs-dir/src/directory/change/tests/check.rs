@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_format::dabtree::{self, DaNode, NODE_MAGIC};
 use xfs_format::directory::{
-    Cookie, DataBlock, FreeBlock, LeafBlock, NULL_OFFSET, ShortForm, free_start, index_start,
-    name_hash,
+    Cookie, DataBlock, DirectoryForm, FreeBlock, LeafBlock, NULL_OFFSET, ShortForm, free_start,
+    index_start, name_hash,
 };
 use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 
@@ -19,7 +19,7 @@ const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 /// Returns the cookies of all names in a directory.
 pub(super) fn cookies(fork: &mut MemoryFork) -> BTreeMap<Vec<u8>, Cookie> {
     if let Contents::Inline(bytes) = fork.contents().unwrap() {
-        let form = ShortForm::decode(&bytes, PLACE).unwrap();
+        let form = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5).unwrap();
         return form
             .entries()
             .map(|entry| entry.map(|e| (e.name.to_vec(), e.cookie)).unwrap())
@@ -27,7 +27,7 @@ pub(super) fn cookies(fork: &mut MemoryFork) -> BTreeMap<Vec<u8>, Cookie> {
     }
     let mut found = BTreeMap::new();
     for (_, bytes, start) in data_blocks(fork) {
-        for entry in DataBlock::decode(&bytes, start, PLACE).unwrap().entries() {
+        for entry in DataBlock::decode(&bytes, start, PLACE, DirectoryForm::V5).unwrap().entries() {
             let entry = entry.unwrap();
             found.insert(entry.name.to_vec(), entry.cookie);
         }
@@ -54,7 +54,7 @@ pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumbe
     let found = DirectoryChange::new(fork).find(b"..").unwrap();
     assert_eq!(found.map(|(inode, _)| inode), Some(parent));
     if let Contents::Inline(bytes) = fork.contents().unwrap() {
-        let form = ShortForm::decode(&bytes, PLACE).unwrap();
+        let form = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5).unwrap();
         form.verify(fork.geometry()).unwrap();
         assert_eq!(usize::from(form.count()), model.len());
         return;
@@ -62,7 +62,7 @@ pub(super) fn directory(fork: &mut MemoryFork, model: &Model, parent: InodeNumbe
     let mut entries = BTreeSet::new();
     let mut lengths = Vec::new();
     for (index, bytes, start) in data_blocks(fork) {
-        let block = DataBlock::decode(&bytes, start, PLACE).unwrap();
+        let block = DataBlock::decode(&bytes, start, PLACE, DirectoryForm::V5).unwrap();
         lengths.resize(index, NULL_OFFSET);
         lengths.push(block.best_free_length());
         for entry in block.entries() {
