@@ -47,7 +47,8 @@ pub use log::{Log, LogConfig, LogCounts, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shu
 pub use reader::{Items, LogEntry, LogReader, Transaction};
 pub use recovery::{
     FreedInodes, Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal, Replayed,
-    Summary, end_clean_log, finish_intents, format_log, replay, replay_all,
+    Summary, apply_inode_item, end_clean_log, finish_intents, format_log, replay, replay_all,
+    replay_past_damage,
 };
 pub use space::SpaceUse;
 pub use state::{LogState, count_records_after_head, find_head_and_tail};

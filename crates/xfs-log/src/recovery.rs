@@ -72,6 +72,7 @@ mod store;
 
 pub(crate) use clean::unmount_record;
 pub use clean::{end_clean_log, format_log};
+pub use inode::apply_inode_item;
 pub use intent::{FreedInodes, Intent, IntentRecovery, finish_intents};
 pub use refusal::{RecoveryError, Refusal};
 
@@ -120,6 +121,16 @@ enum Leftovers {
     Refused,
     /// The work is kept for a layer that has transactions.
     Kept,
+}
+
+/// The state of the structures onto which items are replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Targets {
+    /// A damaged structure ends the replay.
+    Sound,
+    /// The volume is under repair: items whose target is destroyed are skipped, and nothing is
+    /// verified.
+    Damaged,
 }
 
 /// The counts of a replay.
@@ -283,7 +294,7 @@ pub fn replay(
     log: &LogDevice,
     superblock: &Superblock,
 ) -> Result<Replayed, RecoveryError> {
-    run(data, log, superblock, Leftovers::Refused)
+    run(data, log, superblock, Leftovers::Refused, Targets::Sound)
 }
 
 /// Replays the log of a volume into memory. Open intents, unlinked inodes and blocks reserved for
@@ -297,7 +308,23 @@ pub fn replay_all(
     log: &LogDevice,
     superblock: &Superblock,
 ) -> Result<Replayed, RecoveryError> {
-    run(data, log, superblock, Leftovers::Kept)
+    run(data, log, superblock, Leftovers::Kept, Targets::Sound)
+}
+
+/// Replays the log of a damaged volume into memory, as [`replay_all`] does. Items for inodes that
+/// are destroyed, and for btree blocks that are none, are skipped. The replayed structures are not
+/// verified. If the headers of a group cannot be read, the counters of the superblock stay as they
+/// are. This is for a repair, which checks the result and answers the damage.
+///
+/// # Errors
+///
+/// Returns a [`RecoveryError`] if the log itself is damaged, or has something that is refused.
+pub fn replay_past_damage(
+    data: SharedDevice,
+    log: &LogDevice,
+    superblock: &Superblock,
+) -> Result<Replayed, RecoveryError> {
+    run(data, log, superblock, Leftovers::Kept, Targets::Damaged)
 }
 
 fn run(
@@ -305,6 +332,7 @@ fn run(
     log: &LogDevice,
     superblock: &Superblock,
     leftovers: Leftovers,
+    targets: Targets,
 ) -> Result<Replayed, RecoveryError> {
     let state = find_head_and_tail(log)?;
     let device = Arc::new(OverlayDevice::new(data, MAX_REPLAY_BYTES));
@@ -325,17 +353,25 @@ fn run(
     if let Some(reason) = replayed.superblock.refusal(VolumeAccess::Recover) {
         return Err(Error::from(reason).into());
     }
-    replayed.intents = replay_items(&mut replayed, log)?.into_intents(&state)?;
+    replayed.intents = replay_items(&mut replayed, log, targets)?.into_intents(&state)?;
     if leftovers == Leftovers::Refused {
         finish::refuse(&replayed)?;
     }
-    finish::recount(&mut replayed)?;
+    match finish::recount(&mut replayed) {
+        // The repair counts again.
+        Err(Error::Corrupt(_)) if targets == Targets::Damaged => {}
+        recounted => recounted?,
+    }
     Ok(replayed)
 }
 
 /// Reads the log twice: the first pass notes cancelled buffers, the second replays the items.
 /// Returns the intents that are open at the head.
-fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents, RecoveryError> {
+fn replay_items(
+    replayed: &mut Replayed,
+    log: &LogDevice,
+    targets: Targets,
+) -> Result<OpenIntents, RecoveryError> {
     let mut cancelled = CancelTable::default();
     let mut dquots = DquotReplay::new(replayed.state.head);
     let mut reader = LogReader::new(log, &replayed.state);
@@ -348,7 +384,8 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
             }
         }
     }
-    let store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
+    let mut store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
+    store.targets = targets;
     let mut pass = SecondPass {
         store,
         cancelled,
@@ -364,7 +401,9 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
     replayed.stale_quota = dquots.stale();
     store.seal()?;
     store.join_pieces(replayed.state.head)?;
-    store.verify(replayed.state.head)?;
+    if targets == Targets::Sound {
+        store.verify(replayed.state.head)?;
+    }
     (replayed.superblock, replayed.buffers) = store.into_parts();
     replayed.summary = summary;
     Ok(intents)

@@ -11,6 +11,7 @@ use xfs_format::{
     StructureAddress, dabtree,
 };
 
+use super::Targets;
 use super::dquot::{self, DquotReplay};
 use super::refusal::RecoveryError;
 use super::store::Store;
@@ -68,7 +69,12 @@ pub(super) fn replay(
     if logged.is_some_and(|logged| logged >= store.lsn()) {
         return Ok(false);
     }
-    let kind = kind_of(buffer_type, &bytes, store.geometry()).ok_or_else(wrong_type)?;
+    let Some(kind) = kind_of(buffer_type, &bytes, store.geometry()) else {
+        if buffer_type == BufferType::Btree && store.targets == Targets::Damaged {
+            return Ok(false);
+        }
+        return Err(wrong_type().into());
+    };
     check_length(store, length, kind)?;
     for piece in &item.pieces {
         store.write(format.at, piece.offset_bytes, piece.bytes)?;
@@ -227,6 +233,9 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
         let mut bytes = store.read(at, skipped + inode_size)?;
         let inode = bytes.get_mut(skipped..).expect("the inode was read after the skipped bytes");
         let found = inode.first_chunk().map_or(0, |magic| u16::from_be_bytes(*magic));
+        if found != INODE_MAGIC && store.targets == Targets::Damaged {
+            continue;
+        }
         if found != INODE_MAGIC {
             let (found, expected) = (found.into(), INODE_MAGIC.into());
             let check = Check::Magic { found, expected };

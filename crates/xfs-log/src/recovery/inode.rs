@@ -9,6 +9,7 @@ use xfs_format::log_item::{
 use xfs_format::{Check, Corruption, FormatVersion, Structure, StructureAddress};
 use zerocopy::FromBytes;
 
+use super::Targets;
 use super::refusal::{RecoveryError, Refusal};
 use super::store::Store;
 
@@ -23,7 +24,7 @@ const DISK_ROOT_BYTES: usize = 4;
 const ENTRY_BYTES: usize = 8;
 
 /// Replays an inode. Returns `false` if it was skipped because the inode on disk is newer than the
-/// logged one.
+/// logged one, or destroyed.
 #[doc(alias = "xlog_recover_inode_commit_pass2")]
 pub(super) fn replay(
     store: &mut Store,
@@ -43,6 +44,9 @@ pub(super) fn replay(
     let (on_disk, _) = InodeDisk::ref_from_prefix(&bytes)
         .map_err(|_| store.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 }))?;
     let magic = on_disk.magic.get();
+    if magic != INODE_MAGIC && store.targets == Targets::Damaged {
+        return Ok(false);
+    }
     if magic != INODE_MAGIC {
         let check = Check::Magic { found: magic.into(), expected: INODE_MAGIC.into() };
         return Err(
@@ -67,12 +71,7 @@ pub(super) fn replay(
     if format.fields.intersects(LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER) {
         return Err(Refusal::BlockOwner { inode: number }.into());
     }
-    match version {
-        FormatVersion::V4 => replay_core_v4(item.core, order, &mut bytes),
-        FormatVersion::V5 => replay_core(item.core, order, &mut bytes),
-    }
-    .map_err(|check| store.corrupt(check))?;
-    replay_forks(item, &mut bytes).map_err(|check| store.corrupt(check))?;
+    apply_inode_item(item, order, &mut bytes).map_err(|check| store.corrupt(check))?;
     if version == FormatVersion::V5 {
         inode::seal(&mut bytes, store.lsn());
     }
@@ -103,6 +102,28 @@ fn replay_core_v4(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(),
     let target = bytes.first_chunk_mut().expect("an inode is as long as the superblock says");
     *target = core;
     Ok(())
+}
+
+/// Applies the logged parts of an inode to `bytes`, the inode in disk form. The LSN and the checksum
+/// are not set. The link of an unlinked list stays, because it is not logged with the inode.
+///
+/// # Errors
+///
+/// Returns the check of an item whose parts do not fit the inode. `bytes` may be changed in part.
+///
+/// # Panics
+///
+/// Panics if `bytes` is shorter than the core of an inode.
+pub fn apply_inode_item(
+    item: &InodeItem<'_>,
+    order: HostOrder,
+    bytes: &mut [u8],
+) -> Result<(), LogItemCheck> {
+    match item.version() {
+        FormatVersion::V4 => replay_core_v4(item.core, order, bytes)?,
+        FormatVersion::V5 => replay_core(item.core, order, bytes)?,
+    }
+    replay_forks(item, bytes)
 }
 
 /// Replaces the core of the inode in `bytes`, except the link of an unlinked list. That link is

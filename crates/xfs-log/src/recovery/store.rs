@@ -14,6 +14,7 @@ use xfs_format::{
     InodeNumber, Lsn, Structure, StructureAddress, Superblock, VerifyContext,
 };
 
+use super::Targets;
 use super::pieces::DirectoryPieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
@@ -45,6 +46,8 @@ pub(super) struct Store {
     /// All buffers that were changed and stamped, with their last kind.
     touched: BTreeMap<DiskAddr, TouchedBuffer>,
     inodes: BTreeSet<InodeNumber>,
+    /// Whether items whose target is destroyed are skipped.
+    pub(super) targets: Targets,
     /// The pieces of directory blocks that were replayed.
     pub(super) pieces: DirectoryPieces,
     /// Byte ranges, in addition to the touched buffers, that must each be written by one write.
@@ -72,6 +75,7 @@ impl Store {
             unsealed: BTreeMap::new(),
             touched: BTreeMap::new(),
             inodes: BTreeSet::new(),
+            targets: Targets::Sound,
             pieces: DirectoryPieces::default(),
             atomic: Vec::new(),
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Error, Result};
-use xfs_device::{BlockDevice, MemoryDevice, SharedDevice};
+use xfs_device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
+use xfs_format::agf::AGF_SECTOR;
 use xfs_format::agi::{AGI_SECTOR, Agi};
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{
@@ -18,7 +19,7 @@ use xfs_format::{
 use xfs_testkit::golden;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{RecoveryError, Refusal, Replayed, replay};
+use super::{RecoveryError, Refusal, Replayed, replay, replay_past_damage};
 use crate::device::LogDevice;
 use crate::find_head_and_tail;
 use crate::testing::LogImage;
@@ -188,6 +189,36 @@ fn inode_gets_its_last_logged_change() {
     assert_eq!(replayed.summary().items, 2);
     let before = bench.decode_inode(&*bench.data, bench.root());
     assert_eq!(core, InodeCore { mode: core.mode, lsn, ..before });
+}
+
+/// Destroys the root inode, which the log changes, and the AGF of group 1. Compares the other inode
+/// that the log changes.
+#[test]
+fn replay_past_damage_skips_destroyed_inodes_and_applies_the_rest() {
+    let mut bench = Bench::new();
+    bench.append_mode(0o700);
+    let other = bench.superblock.realtime_bitmap_inode;
+    let bytes = bench.inode(&*bench.data, other);
+    let (mut disk, _) = InodeDisk::read_from_prefix(&bytes).unwrap();
+    disk.uid = 4711.into();
+    let core = core_to_log(disk.as_bytes().try_into().unwrap(), ORDER);
+    let format = bench.inode_format(other, LoggedFields::empty());
+    let item = InodeItem { format, core: &core, data: None, attr: None };
+    bench.log.append_transaction(2, &[LogItem::Inode(item)]);
+
+    let geometry = &bench.superblock.geometry;
+    let root = geometry.inode_location(bench.root()).unwrap();
+    let root = root.cluster.byte_offset().unwrap() + u64::from(root.offset_bytes);
+    bench.data.write_at(&[0x5a; 512], root, Durability::Cached).unwrap();
+    assert!(matches!(bench.check(), Check::Magic { .. }));
+    let agf = geometry.header_disk_addr(AgNumber(1), AGF_SECTOR).byte_offset().unwrap();
+    bench.data.write_at(&[0x5a; 512], agf, Durability::Cached).unwrap();
+
+    let replayed = replay_past_damage(bench.data.clone(), &bench.log.device(), &bench.superblock);
+    let replayed = replayed.unwrap();
+    assert_eq!((replayed.summary().items, replayed.summary().skipped), (2, 1));
+    assert_eq!(bench.decode_inode(&*replayed.device(), other).uid, 4711);
+    assert_eq!(bench.inode(&*replayed.device(), bench.root()), [0x5a; 512]);
 }
 
 #[test]
