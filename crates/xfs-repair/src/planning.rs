@@ -9,13 +9,14 @@
 //! replayed with a fixed time. Rules read the overlay and the sorted findings only. Nothing else is
 //! an input.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::sync::Arc;
 
 use xfs_check::{Code, Place, Progress, Report};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
-use xfs_format::{DiskAddr, IncompatFeatures, StructureAddress, Superblock};
+use xfs_format::{AgNumber, DiskAddr, IncompatFeatures, StructureAddress, Superblock};
 use xfs_log::LogDevice;
 
 use crate::action::Action;
@@ -29,6 +30,12 @@ use crate::plan::{ChangedRun, LeftFinding, LogOutcome, Plan, damage};
 use crate::rounds::{self, Rehearsed};
 use crate::rules;
 use crate::undo::{Identity, UndoFile, read_device};
+
+/// The sector of the AGF, counted from the first one of its group.
+const AGF_SECTOR: u32 = 1;
+
+/// The sector of the AGI, counted from the first one of its group.
+const AGI_SECTOR: u32 = 2;
 
 /// The usual bound of the memory of the overlay.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -129,7 +136,25 @@ impl Rehearsal {
             plan: Digest::of(self.plan.text().as_bytes()),
             leaves_damage: !self.plan.leaves_clean(),
         };
-        UndoFile::write(file, identity, &self.overlay, self.log_head_byte)
+        UndoFile::write(file, identity, &self.overlay, &self.witnesses())
+    }
+
+    /// Returns the first bytes of the sectors that show a change by another program: the sector at
+    /// the head of the log, which every mount for writing changes, and the headers of each group in
+    /// which the repair changes something, which change with the space and the inodes of the group.
+    fn witnesses(&self) -> BTreeSet<u64> {
+        let geometry = &self.superblock.geometry;
+        let mut witnesses: BTreeSet<u64> = self.log_head_byte.into_iter().collect();
+        let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+        for run in &self.plan.runs {
+            // A run that goes on into the next group changes the headers of that group.
+            let group = u32::try_from(run.offset / group_bytes).unwrap_or(u32::MAX);
+            if group < geometry.ag_count {
+                let header = |sector| geometry.header_disk_addr(AgNumber(group), sector).0 * 512;
+                witnesses.extend([header(AGF_SECTOR), header(AGI_SECTOR)]);
+            }
+        }
+        witnesses
     }
 
     /// Hands the old bytes of each changed run to `keep`, with the first byte of the run:

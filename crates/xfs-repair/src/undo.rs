@@ -22,6 +22,7 @@
 //! - **U4** A run whose old and new bytes are equal is a witness: the apply does not write it, and
 //!   a volume that differs there was changed by another program.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -79,31 +80,33 @@ pub(crate) struct UndoRun {
 
 impl UndoFile {
     /// Writes the changes of an overlay to `file`, which is empty, and makes the file durable.
-    /// `witness` is a sector that the repair does not change, and that a later mount would change.
+    /// `witnesses` are the first bytes of sectors that another program would change. Those that the
+    /// repair itself changes need no witness.
     pub(crate) fn write(
         file: File,
         identity: Identity,
         overlay: &RepairOverlay,
-        witness: Option<u64>,
+        witnesses: &BTreeSet<u64>,
     ) -> Result<Self> {
         let mut writer = Writer::begin(&file, identity)?;
         writer.superblock(overlay)?;
-        let mut witness = witness.map(|at| at..at + SECTOR_BYTES as u64);
         let superblock_bytes = u64::from(identity.superblock_bytes);
+        let witnesses = witnesses.range(superblock_bytes..);
+        let mut witnesses = witnesses.map(|at| *at..*at + SECTOR_BYTES as u64).peekable();
         overlay.for_each_change(superblock_bytes, &mut |change| {
             if change.offset < superblock_bytes {
                 return Ok(());
             }
             let end = change.offset + change.old.len() as u64;
-            match witness.take() {
-                Some(range) if range.end <= change.offset => writer.witness(overlay, &range)?,
-                // The change covers the witness, and is one itself.
-                Some(range) if range.start < end => {}
-                range => witness = range,
+            while let Some(range) = witnesses.next_if(|range| range.start < end) {
+                // A change that covers the witness is one itself.
+                if range.end <= change.offset {
+                    writer.witness(overlay, &range)?;
+                }
             }
             writer.run(change)
         })?;
-        if let Some(range) = witness {
+        for range in witnesses {
             writer.witness(overlay, &range)?;
         }
         writer.finish()?;

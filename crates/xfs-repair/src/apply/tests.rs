@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
@@ -182,6 +183,26 @@ fn volume_whose_log_was_written_since_is_refused() {
     // A mount and an unmount write one more record at the head.
     xfs_log::end_clean_log(log, superblock.uuid).unwrap();
     check_refused(&case.undo, &*shared);
+}
+
+#[test]
+fn volume_whose_group_headers_changed_since_is_refused() {
+    let case = case();
+    resume(&case.undo, &*case.device, &()).unwrap();
+    let geometry = superblock_of(&case.after[..512]).geometry;
+    let group_bytes = u64::from(geometry.ag_blocks) << geometry.block_log;
+    let offsets = (0..case.undo.run_count()).map(|index| case.undo.run(index).unwrap().offset);
+    let groups: BTreeSet<u64> = offsets.map(|at| at / group_bytes * group_bytes).collect();
+    for group in groups {
+        for header in [group + 512, group + 1024] {
+            let changed = case.device.fork();
+            let mut sector = [0; 512];
+            changed.read_at(&mut sector, header).unwrap();
+            sector[100] ^= 1;
+            changed.write_at(&sector, header, Durability::Cached).unwrap();
+            check_refused(&case.undo, &changed);
+        }
+    }
 }
 
 #[test]
