@@ -1,7 +1,9 @@
 //! Directories of each form, built and decoded again.
 
 use xfs_device::BlockDevice;
-use xfs_format::directory::{DataBlock, DirectoryForm, EntryType, FreeBlock, LeafBlock, ShortForm};
+use xfs_format::directory::{
+    DataBlock, DirectoryForm as DiskForm, EntryType, FreeBlock, LeafBlock, ShortForm,
+};
 use xfs_format::kind::VerifyContext;
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber, Lsn, StructureAddress, Superblock};
 
@@ -50,7 +52,7 @@ fn check_blocks(count: u64) -> [usize; 3] {
                 *kinds.first_mut().unwrap() += 1;
                 let start = file_block.0 << geometry.block_log;
                 assert!(start < size);
-                let data = DataBlock::decode(&bytes, start, PLACE, DirectoryForm::V5).unwrap();
+                let data = DataBlock::decode(&bytes, start, PLACE, DiskForm::V5).unwrap();
                 let found = data.entries().map(|entry| entry.unwrap().name.to_vec());
                 names.extend(found);
             }
@@ -83,7 +85,7 @@ fn few_entries_give_the_short_form() {
     let Some(DirectoryForm::Short(bytes)) = build(&directory, &geometry, 336) else {
         panic!("four entries fit an inode")
     };
-    let form = ShortForm::decode(&bytes, PLACE, DirectoryForm::V5).unwrap();
+    let form = ShortForm::decode(&bytes, PLACE, DiskForm::V5).unwrap();
     form.verify(&geometry).unwrap();
     let names: Vec<_> = form.entries().map(|entry| entry.unwrap().name).collect();
     assert_eq!(names.len(), 4);
