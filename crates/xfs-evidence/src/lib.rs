@@ -2,8 +2,8 @@
 //!
 //! Owns: reading inodes, forks, directories, attributes and parent pointers without stopping at the
 //! first damage; the sweep, which finds blocks and inodes that name themselves; the geometry of a
-//! volume without a usable superblock. Does **not** own: decisions about what to keep. `xfs-repair`
-//! and `xfs-salvage` make those.
+//! volume without a usable superblock; old records of the log. Does **not** own: the replay of the
+//! log, or decisions about what to keep. `xfs-repair` and `xfs-salvage` make those.
 //!
 //! Every result has three parts: what could be read, the damages that were met, and the ranges that
 //! are missing. A part of a result that comes from a block with a wrong checksum is marked as
@@ -21,6 +21,7 @@ mod attributes;
 mod directory;
 mod fork;
 mod inode;
+mod logged;
 mod records;
 mod superblock;
 mod sweep;
@@ -32,6 +33,7 @@ pub use attributes::{AttributeEvidence, FoundAttribute, FoundParent, FoundValue}
 pub use directory::{DirectoryEvidence, FoundName};
 pub use fork::{FileRange, ForkEvidence, FoundLeaf, MOST_EXTENTS};
 pub use inode::{Absence, InodeEvidence, InodeState};
+pub use logged::LoggedInode;
 pub use records::GroupRecords;
 pub use superblock::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
 pub use sweep::{FoundBlock, Sighting, Sweep, SweepProgress, sweep};

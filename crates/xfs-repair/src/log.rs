@@ -9,6 +9,7 @@
 //! | dirty | it is replayed, and open work is finished | no |
 //! | dirty, and open work on space cannot be finished | it is replayed without that work | no |
 //! | dirty, and open work on contents cannot be finished | it is replayed without that work | yes |
+//! | dirty, and it changes structures that are destroyed | all other changes are replayed, without open work on space | no: the log keeps what it has of these structures |
 //! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
 //! | damaged | it is made empty in a later cycle | yes |
 //!
@@ -100,9 +101,17 @@ impl SettleLog<'_> {
         };
         let log = self.log()?;
         let replayed = xfs_log::replay_all(self.device.clone(), &log, self.superblock);
+        let is_past_damage = replayed.is_err();
+        let replayed = replayed
+            .or_else(|_| xfs_log::replay_past_damage(self.device.clone(), &log, self.superblock));
         let replayed = replayed.map_err(|error| failed(&error))?;
         let kinds: Vec<ItemKind> = replayed.intents().iter().map(Intent::kind).collect();
-        let action = dropped(&kinds, &why, self.allow_loss)?;
+        let mut action = dropped(&kinds, &why, self.allow_loss)?;
+        if is_past_damage && action.is_none() {
+            let keeps =
+                format!("all changes of the log but those of structures that are destroyed: {why}");
+            action = Some(Action::new(PAST_DAMAGE_RULE, Place::default(), Vec::new(), keeps));
+        }
         replayed.write_back_without_work(&log).map_err(|error| failed(&error))?;
         Ok((LogOutcome::ReplayedInPart, action))
     }
@@ -183,6 +192,9 @@ fn dropped(kinds: &[ItemKind], why: &str, allow_loss: bool) -> Result<Option<Act
 
 /// The name of the rule that drops open work of the log.
 const DROP_RULE: &str = "log.open-work";
+
+/// The name of the rule that replays a log onto a volume with destroyed structures.
+const PAST_DAMAGE_RULE: &str = "log.past-damage";
 
 /// The name of the rule that makes a log empty.
 const RULE: &str = "log.format";

@@ -117,6 +117,11 @@ impl Patient {
         &*self.overlay
     }
 
+    /// Returns the overlay for a reader that keeps it.
+    pub(crate) fn shared_device(&self) -> SharedDevice {
+        SharedDevice::clone(&self.overlay)
+    }
+
     /// Returns a reader of damaged structures, over the overlay.
     pub(crate) fn evidence(&self) -> Evidence<'_> {
         Evidence::new(self.device(), &self.superblock)

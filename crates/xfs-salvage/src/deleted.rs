@@ -22,7 +22,6 @@ use crate::claims::Claims;
 use crate::contents::Contents;
 use crate::free_space::FreeSpace;
 use crate::inventory::Mark;
-use crate::logged;
 use crate::report::Remarks;
 use crate::survey::{Salvage, Stopped, Survey, SweepStep};
 
@@ -101,16 +100,16 @@ impl Survey<'_, '_> {
         let (evidence, inventory) = (&self.evidence, &self.inventory);
         let wanted = |number| !inventory.has(number, Mark::Used);
         let found: BTreeSet<InodeNumber> = deleted.files.iter().copied().collect();
-        for (number, bytes) in logged::inodes(evidence, log, wanted) {
+        for (number, logged) in evidence.logged_inodes(log, wanted) {
             let on_disk = evidence.inode(number);
             if found.contains(&number) && on_disk.core().is_some() {
                 continue;
             }
-            let inode = evidence.judge_inode(number, bytes.clone());
+            let inode = evidence.judge_inode(number, logged.bytes.clone());
             let is_new = !found.contains(&number);
             let is_file = is_file(evidence, &self.claims, &deleted.space, &inode);
             if is_file && (!is_new || deleted.files.len() < MOST_FILES) {
-                deleted.logged.insert(number, bytes);
+                deleted.logged.insert(number, logged.bytes);
                 if is_new {
                     deleted.files.push(number);
                 }

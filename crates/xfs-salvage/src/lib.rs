@@ -24,7 +24,6 @@ mod contents;
 mod deleted;
 mod free_space;
 mod inventory;
-mod logged;
 mod map;
 mod maps;
 mod names;

@@ -43,7 +43,7 @@ fn sound_volume_is_clean() {
     let (code, said) = run(&place, &["image"]);
     assert_eq!(code, 0, "{said}");
     assert!(said.starts_with("image: clean: 4 groups, "), "{said}");
-    assert!(said.contains(", 1 directories, "), "{said}");
+    assert!(said.contains(", 1 directory, "), "{said}");
 }
 
 #[test]

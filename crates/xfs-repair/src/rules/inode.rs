@@ -6,6 +6,8 @@
 //! ```text
 //!  checksum wrong ─→ one bit? ─→ restored
 //!        │ no
+//!  the log has its newest state ─→ restored
+//!        │ no
 //!  it is this inode ─→ fields that fail a check are set from forks and names ─→ fixed
 //!        │ no
 //!  gone ─→ the reverse map or a name knows a file ─→ made again: contents and names are kept
@@ -15,11 +17,12 @@
 //! Only the last two lose something. An inode whose field cannot be set is left as it is.
 
 mod fields;
+mod logged;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_check::{Area, Code, Place};
-use xfs_evidence::{InodeEvidence, InodeState};
+use xfs_evidence::{InodeEvidence, InodeState, LoggedInode};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
@@ -52,23 +55,27 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
             .filter(|code| is_of_inode(*code) || (!is_sound && code.area() == Area::Inode))
             .collect();
         if !codes.is_empty() {
-            let known = known.get_or_insert_with(|| Known::of(patient));
+            let known = known.get_or_insert_with(|| Known::of(patient, damage));
             patient.attempt(|patient| repair(patient, known, number, codes))?;
         }
     }
     Ok(())
 }
 
-/// The names of the volume before the rule changes an inode.
+/// The names of the volume before the rule changes an inode, and the inodes of the log.
 struct Known {
     /// The names that lead to each inode.
     names: BTreeMap<InodeNumber, Vec<ModelName>>,
     /// The directories to which a parent pointer or `..` leads.
     parents: BTreeSet<InodeNumber>,
+    /// The damaged inodes that the log has.
+    logged: BTreeMap<InodeNumber, LoggedInode>,
 }
 
 impl Known {
-    fn of(patient: &mut Patient) -> Self {
+    fn of(patient: &mut Patient, damage: &Damage) -> Self {
+        let is_damaged = |number| damage.inodes.contains_key(&number);
+        let logged = patient.evidence().logged_inodes(patient.shared_device(), is_damaged);
         let model = patient.model();
         let mut names: BTreeMap<InodeNumber, Vec<ModelName>> = BTreeMap::new();
         for name in &model.names {
@@ -76,7 +83,7 @@ impl Known {
         }
         let mut parents: BTreeSet<InodeNumber> = model.dotdots.values().copied().collect();
         parents.extend(model.parents.iter().map(|parent| parent.directory));
-        Self { names, parents }
+        Self { names, parents, logged }
     }
 
     fn names(&self, inode: InodeNumber) -> &[ModelName] {
@@ -108,6 +115,9 @@ fn repair(
     match &found.state {
         InodeState::Free(core) => {
             if !is_free && holds_something(core) {
+                if restore_logged(patient, known, &found, &codes)? {
+                    return Ok(());
+                }
                 if !restore_mode(patient, known, &found, &codes)? && patient.allows_loss() {
                     lose(patient, &found, codes)?;
                 }
@@ -146,6 +156,9 @@ fn repair(
         patient.act(Action::new(RULE, place, codes, "nothing: the inode is free"));
         return Ok(());
     }
+    if restore_logged(patient, known, &found, &codes)? {
+        return Ok(());
+    }
     if !fields::is_this_inode(patient, &found) {
         return recreate(patient, known, &found, codes);
     }
@@ -159,6 +172,19 @@ fn repair(
         patient.act(Action::new(RULE, place, codes, keeps));
     }
     Ok(())
+}
+
+/// Writes an inode as the log has it. Returns whether the log has all of it.
+fn restore_logged(
+    patient: &mut Patient,
+    known: &Known,
+    found: &InodeEvidence,
+    codes: &[Code],
+) -> Result<bool, RepairError> {
+    match known.logged.get(&found.number) {
+        Some(inode) => logged::restore(patient, inode, found, codes),
+        None => Ok(false),
+    }
 }
 
 /// Gives an inode without a mode its type again: the one that a name states, or else the one that

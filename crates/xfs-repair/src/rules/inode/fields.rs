@@ -50,11 +50,16 @@ pub(super) fn one_bit(patient: &Patient, found: &InodeEvidence) -> Option<Vec<u8
 }
 
 /// Checks the bytes of an inode.
-fn passes(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> Result<(), Check> {
+pub(super) fn passes(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> Result<(), Check> {
     let geometry = patient.geometry();
     let core = InodeCore::decode(bytes, number, geometry);
     let core = core.map_err(|corruption| corruption.check().clone())?;
     core.verify(bytes, &patient.context()).map_err(|corruption| corruption.check().clone())
+}
+
+/// Returns whether an inode passes its checks, and all that its forks hold can be read.
+pub(super) fn is_readable(patient: &Patient, number: InodeNumber, bytes: &[u8]) -> bool {
+    Work { patient, number, entry_type: None }.is_readable(bytes)
 }
 
 /// Returns whether the bytes are those of this inode: at least three of magic number, version,

@@ -1,0 +1,228 @@
+//! Inodes as old records of the log have them.
+//!
+//! Owns: reading every whole record that is left in the log, in whatever cycle it was written; the
+//! last state in which an inode had a name; whether that is its newest state. Does **not** own: the
+//! replay of the log.
+//!
+//! A log is a ring. After an unmount its records are of no use to the volume, but they stay until
+//! the ring comes round. They hold the inodes of files that were made or changed lately.
+//!
+//! # Why a state is the newest one
+//!
+//! Each change of an inode logs its whole core, and the parts of its forks that changed. Records
+//! are overwritten in the order in which they were written. So if all records from the one with
+//! the state up to the head can be read, and no later one has the inode, its core on disk is that
+//! core. This does not hold for programs that change a volume without its log, such as `xfs_repair`
+//! and `xfs_db`.
+
+use std::collections::BTreeMap;
+
+use xfs_device::SharedDevice;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore, seal};
+use xfs_format::log_item::{InodeItem, LogItem, LoggedFields};
+use xfs_format::{FormatVersion, InodeNumber, Lsn};
+use xfs_log::{LogDevice, LogEntry, LogReader, LogState, Transaction, apply_inode_item};
+
+use crate::volume::Evidence;
+
+/// The most inodes that are kept: some 700 bytes each.
+const MOST_INODES: usize = 1 << 19;
+
+/// The most blocks of records that are read for each block of the log.
+const READS_PER_BLOCK: u64 = 8;
+
+/// An inode as the log has it, in the last state in which it had a name.
+#[derive(Clone, Debug)]
+pub struct LoggedInode {
+    /// The disk form, with a right checksum. A fork that the log does not have is all zeros.
+    pub bytes: Vec<u8>,
+    /// Whether the log has the data fork: its contents, its extents, the root of its btree, or the
+    /// device number.
+    pub has_data: bool,
+    /// Whether the log has the attribute fork.
+    pub has_attr: bool,
+    /// Whether this is the newest state of the inode ([module](self) documentation).
+    pub is_newest: bool,
+}
+
+/// The states of one inode, applied in the order of the log.
+struct Replay {
+    /// The last state in which the inode had a name, without checksum. Empty if there was none.
+    bytes: Vec<u8>,
+    generation: u32,
+    named: Lsn,
+    /// The LSN of the newest state, in which the inode may have no name.
+    newest: Lsn,
+    has_data: bool,
+    has_attr: bool,
+}
+
+impl Evidence<'_> {
+    /// Returns the inodes for which `wanted` holds and that the log has in a state with a name.
+    ///
+    /// Damaged records are passed over. Volumes of version 4 give no inodes. `log` is the device of the log, which is the data device of
+    /// a volume with an internal log.
+    #[must_use]
+    pub fn logged_inodes(
+        &self,
+        log: SharedDevice,
+        wanted: impl Fn(InodeNumber) -> bool,
+    ) -> BTreeMap<InodeNumber, LoggedInode> {
+        // Inodes of version 4 have no checksum that would prove them.
+        if self.geometry().version != FormatVersion::V5 {
+            return BTreeMap::new();
+        }
+        let Ok(log) = LogDevice::new(log, self.superblock()) else { return BTreeMap::new() };
+        let mut found = BTreeMap::new();
+        let unbroken = read_runs(&log, |transaction| {
+            self.take_inodes(transaction, &wanted, &mut found);
+        });
+        let logged = found.into_iter().filter(|(_, replay)| !replay.bytes.is_empty());
+        logged
+            .map(|(number, mut replay)| {
+                let is_unbroken = unbroken.is_some_and(|start| replay.named >= start);
+                seal(&mut replay.bytes, replay.named);
+                let inode = LoggedInode {
+                    is_newest: is_unbroken && replay.named == replay.newest,
+                    bytes: replay.bytes,
+                    has_data: replay.has_data,
+                    has_attr: replay.has_attr,
+                };
+                (number, inode)
+            })
+            .collect()
+    }
+
+    /// Takes the inodes of one transaction.
+    fn take_inodes(
+        &self,
+        transaction: &Transaction,
+        wanted: &impl Fn(InodeNumber) -> bool,
+        found: &mut BTreeMap<InodeNumber, Replay>,
+    ) {
+        let Ok(items) = transaction.items() else { return };
+        for item in items.map_while(Result::ok) {
+            let LogItem::Inode(item) = item else { continue };
+            let number = item.format.inode;
+            let is_known = found.contains_key(&number);
+            let is_inside = self.geometry().split_inode(number).is_some();
+            if is_inside && wanted(number) && (is_known || found.len() < MOST_INODES) {
+                let replay = found.entry(number).or_insert_with(Replay::new);
+                replay.apply(self, transaction, &item);
+            }
+        }
+    }
+}
+
+/// Passes the transactions of all runs of records to `take`, the oldest run first. A run is a
+/// sequence of whole records without a gap. Returns the LSN of the first record of the run that
+/// ends at the head, or `None` if head and tail are unknown or the newest record is damaged.
+fn read_runs(log: &LogDevice, mut take: impl FnMut(&Transaction)) -> Option<Lsn> {
+    let head = xfs_log::find_head_and_tail(log).ok().map(|state| state.head.block());
+    // Without a head the records are read in the order of their places.
+    let start = head.unwrap_or(0);
+    let (mut passed, mut unbroken) = (0, None);
+    // Headers in every block of a hostile log could each announce a record of 256 KiB.
+    let mut budget = u64::from(log.length_blocks()) * READS_PER_BLOCK;
+    while passed < log.length_blocks() {
+        let block = log.advance(start, passed);
+        let Ok(header) = log.read_header(block) else {
+            passed += 1;
+            continue;
+        };
+        budget = budget.checked_sub(header.total_blocks().into())?;
+        let run = run_of(log, &header, start);
+        let mut reader = LogReader::new(log, &run);
+        let mut length = 0_u32;
+        // The first error ends the run of records. The search goes on after it.
+        let is_whole = loop {
+            match reader.next_entry() {
+                Ok(Some(LogEntry::Record(header))) => {
+                    length = length.saturating_add(header.total_blocks());
+                }
+                Ok(Some(LogEntry::Transaction(transaction))) => take(&transaction),
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        passed = passed.saturating_add(length.max(1));
+        unbroken = (is_whole && passed == log.length_blocks()).then_some(header.lsn);
+    }
+    unbroken.filter(|_| head.is_some())
+}
+
+/// Returns the state of a log that makes a reader read from a record up to the block `end`.
+fn run_of(log: &LogDevice, header: &xfs_format::log_record::LogRecordHeader, end: u32) -> LogState {
+    // A run that begins at `end` would be empty, so it ends at the end of the log.
+    let end = if header.lsn.block() == end { log.length_blocks() } else { end };
+    LogState {
+        head: Lsn::new(header.lsn.cycle(), end),
+        tail: header.lsn,
+        clean: false,
+        last_record: header.lsn.block(),
+        buffer_bytes: header.size,
+        torn: None,
+        is_blank: false,
+    }
+}
+
+impl Replay {
+    const fn new() -> Self {
+        Self {
+            bytes: Vec::new(),
+            generation: 0,
+            named: Lsn(0),
+            newest: Lsn(0),
+            has_data: false,
+            has_attr: false,
+        }
+    }
+
+    /// Applies the next state, if the inode has a name in it.
+    fn apply(&mut self, evidence: &Evidence<'_>, transaction: &Transaction, item: &InodeItem<'_>) {
+        let (lsn, order) = (transaction.lsn(), transaction.order());
+        if lsn < self.newest {
+            return;
+        }
+        self.newest = lsn;
+        let mut bytes = self.bytes.clone();
+        bytes.resize(evidence.geometry().inode_size as usize, 0);
+        if apply_inode_item(item, order, &mut bytes).is_err() {
+            return;
+        }
+        let Ok(core) = InodeCore::decode(&bytes, item.format.inode, evidence.geometry()) else {
+            return;
+        };
+        if core.mode == 0 || core.nlink == 0 {
+            return;
+        }
+        if core.generation != self.generation {
+            // The inode belongs to another file now: no fork of the file before may stay.
+            let mut own = vec![0; bytes.len()];
+            if apply_inode_item(item, order, &mut own).is_err() {
+                return;
+            }
+            bytes = own;
+            (self.has_data, self.has_attr) = (false, false);
+        }
+        let fields = item.format.fields;
+        let is_of_device =
+            matches!(core.file_type(), Some(FileType::CharDevice | FileType::BlockDevice));
+        let data = if is_of_device { LoggedFields::DEVICE } else { LoggedFields::DATA };
+        self.has_data |= fields.intersects(data);
+        self.has_attr |= fields.intersects(LoggedFields::ATTR);
+        (self.bytes, self.generation, self.named) = (bytes, core.generation, lsn);
+    }
+}
+
+impl LoggedInode {
+    /// Returns whether nothing of a fork is missing: the log has it, or it is empty.
+    #[must_use]
+    pub fn has_fork(&self, core: &InodeCore, kind: ForkKind) -> bool {
+        let Some(format) = core.fork_format(kind) else { return true };
+        let is_logged = if kind == ForkKind::Data { self.has_data } else { self.has_attr };
+        let is_pipe = matches!(core.file_type(), Some(FileType::Fifo | FileType::Socket));
+        let is_empty = format == ForkFormat::Extents && core.fork_extents(kind) == 0;
+        is_logged || is_empty || (format == ForkFormat::Device && is_pipe)
+    }
+}
