@@ -39,6 +39,8 @@ use crate::checks::symlink::SymlinkCheck;
 pub enum Structure {
     /// Superblock (`xfs_dsb`).
     Superblock,
+    /// Superblock of the realtime device (`xfs_rtsb`).
+    RealtimeSuperblock,
     /// AG free-space header (AGF, `xfs_agf`).
     Agf,
     /// AG inode header (AGI, `xfs_agi`).
@@ -85,6 +87,7 @@ impl Structure {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Superblock => "superblock",
+            Self::RealtimeSuperblock => "realtime superblock",
             Self::Agf => "AGF",
             Self::Agi => "AGI",
             Self::Agfl => "AGFL",

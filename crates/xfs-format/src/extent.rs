@@ -13,7 +13,8 @@
 //!
 //! - **I1** The records of a fork are in file order and do not overlap. A gap is a hole.
 //! - **I2** Every record covers at least one block. On the data device, all its blocks lie in one
-//!   allocation group and after the headers of that group.
+//!   allocation group and after the headers of that group. On the realtime device, all its blocks
+//!   lie in one realtime group.
 //! - **I3** Only data forks of regular files have unwritten records.
 
 mod root;
@@ -90,9 +91,9 @@ pub struct Extent {
 /// The rules that the records of one fork must satisfy.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtentRules<'a> {
-    /// Geometry of the volume, or `None` for records on the realtime device, whose size is not
-    /// known.
-    data_device: Option<&'a Geometry>,
+    geometry: &'a Geometry,
+    /// Whether the blocks are on the realtime device.
+    is_realtime: bool,
     unwritten_allowed: bool,
 }
 
@@ -102,7 +103,8 @@ impl<'a> ExtentRules<'a> {
     pub fn of(core: &InodeCore, kind: ForkKind, geometry: &'a Geometry) -> Self {
         let is_data = kind == ForkKind::Data;
         Self {
-            data_device: (!is_data || !core.is_realtime()).then_some(geometry),
+            geometry,
+            is_realtime: is_data && core.is_realtime(),
             unwritten_allowed: is_data && core.file_type() == Some(FileType::Regular),
         }
     }
@@ -165,11 +167,16 @@ impl Extent {
         if self.end().0 > FILE_BLOCK_LIMIT {
             return Err(ExtentCheck::FileLimit { file_block });
         }
-        let exists = |geometry: &Geometry| {
-            geometry.contains_extent(start, length_blocks.into()) && is_for_files(start, geometry)
+        let (geometry, length) = (rules.geometry, u64::from(length_blocks));
+        let exists = if rules.is_realtime {
+            // The checker reports realtime files of a volume without a realtime section.
+            let realtime = &geometry.realtime;
+            !realtime.is_present() || realtime.contains_extent(start, length)
+        } else {
+            geometry.contains_extent(start, length) && is_for_files(start, geometry)
         };
-        // I2: on the data device, all blocks lie in one group.
-        if !rules.data_device.is_none_or(exists) {
+        // I2: all blocks exist and lie in one group.
+        if !exists {
             return Err(ExtentCheck::OutsideVolume { file_block, start, length_blocks });
         }
         // I3: only data forks of regular files have unwritten records.

@@ -7,6 +7,10 @@
 //! - **I1** A `Geometry` comes from a verified superblock or from the program that makes one, so
 //!   its shifts are in range. No method overflows, whatever its argument.
 
+mod realtime;
+
+pub use realtime::{RealtimeBlock, RealtimeGeometry};
+
 use uuid::Uuid;
 
 use crate::addr::{
@@ -67,6 +71,8 @@ pub struct Geometry {
     /// 0.
     #[doc(alias = "sb_rextsize")]
     pub realtime_extent_blocks: u32,
+    /// Sizes of the realtime section.
+    pub realtime: RealtimeGeometry,
     /// The UUID that metadata of this volume carries.
     pub meta_uuid: Uuid,
     /// Features that change how structures are read.
@@ -116,6 +122,7 @@ impl Geometry {
             inode_alignment_blocks: 0,
             sparse_alignment_blocks: 0,
             realtime_extent_blocks: 1,
+            realtime: RealtimeGeometry::NONE,
             meta_uuid: Uuid::nil(),
             incompat: IncompatFeatures::empty(),
             ro_compat: RoCompatFeatures::empty(),

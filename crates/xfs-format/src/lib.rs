@@ -53,6 +53,7 @@ pub mod kind;
 pub mod log_item;
 pub mod log_record;
 pub mod parent;
+pub mod realtime;
 pub mod refcount;
 pub mod reservation;
 pub mod rmap;

@@ -49,4 +49,16 @@ pub enum SuperblockCheck {
     CutShort { volume_bytes: u64, device_bytes: u64 },
     #[error("realtime section: {blocks} blocks, {extents} extents of {extent_blocks} blocks")]
     Realtime { blocks: u64, extents: u64, extent_blocks: u32 },
+    #[error("logarithm {log} and {bitmap_blocks} bitmap blocks do not match the realtime section")]
+    RealtimeSizes { log: u8, bitmap_blocks: u32 },
+    #[error("{groups} realtime groups of {extents} extents, with block numbers of {log} bits")]
+    RealtimeGroups { groups: u32, extents: u32, log: u8 },
+    #[error("realtime section from block {start} of {data_blocks} on, with {reserved} reserved")]
+    RealtimeStart { start: u64, data_blocks: u64, reserved: u64 },
+    #[error("zoned realtime section without a metadata directory, or with extents of many blocks")]
+    Zoned,
+    #[error("metadata directory inode {inode:#x} is outside the volume")]
+    MetadataDirectory { inode: u64 },
+    #[error("the realtime section ends at byte {section_bytes}, its device at {device_bytes}")]
+    RealtimeCutShort { section_bytes: u64, device_bytes: u64 },
 }

@@ -53,7 +53,7 @@ fn extent_that_does_not_fit_is_not_packed() {
 
 fn verify(extents: &[Extent]) -> Result<FileBlock, ExtentCheck> {
     let geometry = geometry();
-    let rules = ExtentRules { data_device: Some(&geometry), unwritten_allowed: false };
+    let rules = ExtentRules { geometry: &geometry, is_realtime: false, unwritten_allowed: false };
     let bytes: Vec<u8> =
         extents.iter().flat_map(|extent| extent.encode().unwrap().as_bytes().to_vec()).collect();
     ExtentList::decode(&bytes, extents.len() as u64)?.verify(FileBlock(0), &rules)

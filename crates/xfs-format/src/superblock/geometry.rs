@@ -7,7 +7,7 @@ use crate::directory::{DirectoryForm, EntryTypes, NameComparison};
 use crate::features::{
     Features2, FormatVersion, IncompatFeatures, ProjectIds, RoCompatFeatures, VersionFlags,
 };
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, RealtimeGeometry};
 
 impl Geometry {
     /// Copies the fields of a verified superblock (I1 of `geometry`).
@@ -41,6 +41,7 @@ impl Geometry {
                 FormatVersion::V5 => disk.sparse_alignment_blocks.get(),
             },
             realtime_extent_blocks: disk.realtime_extent_blocks.get(),
+            realtime: realtime_of(disk, incompat),
             meta_uuid: Uuid::from_bytes(meta_uuid),
             incompat,
             ro_compat: disk.ro_compat(),
@@ -104,4 +105,21 @@ impl SuperblockDisk {
             FormatVersion::V5 => word,
         }
     }
+}
+
+/// Copies the sizes of the realtime section of a verified superblock. Blocks after the last whole
+/// realtime extent are never allocated, so they are left out.
+fn realtime_of(disk: &SuperblockDisk, incompat: IncompatFeatures) -> RealtimeGeometry {
+    let extent_blocks = u64::from(disk.realtime_extent_blocks.get());
+    let blocks = disk.realtime_extents.get().saturating_mul(extent_blocks);
+    let mut realtime = RealtimeGeometry::NONE;
+    realtime.blocks = if disk.realtime_blocks.get() == 0 { 0 } else { blocks };
+    if incompat.contains(IncompatFeatures::METADIR) && realtime.is_present() {
+        realtime.group_count = disk.realtime_group_count.get();
+        realtime.group_blocks = u64::from(disk.realtime_group_extents.get()) * extent_blocks;
+        realtime.group_blocks_log = disk.realtime_group_blocks_log;
+        realtime.has_gaps = incompat.contains(IncompatFeatures::ZONE_GAPS);
+        realtime.start = disk.realtime_start.get();
+    }
+    realtime
 }

@@ -66,8 +66,8 @@ pub enum Unsupported {
     /// An operation needs parent pointers, which the volume does not have.
     #[error("the volume has no parent pointers (-n parent=1)")]
     NoParentPointers,
-    /// The data of the file is on a realtime device.
-    #[error("the data of this file is on the realtime device, which is not supported")]
+    /// The data of the file is on a realtime device that was not given, or that does not exist.
+    #[error("the data of this file is on the realtime device, which was not named")]
     RealtimeData,
     /// The volume has a realtime device and cannot be changed.
     #[error("volumes with a realtime device can only be read")]

@@ -1,5 +1,7 @@
 //! The checks of one superblock against itself.
 
+mod realtime;
+
 use super::{CRC_OFFSET, SuperblockDisk};
 use crate::checks::superblock::SuperblockCheck;
 use crate::corruption::Check;
@@ -27,7 +29,6 @@ const MAX_LOG_BLOCKS: u32 = 1 << 20;
 const MAX_LOG_BYTES: u64 = 1 << 31;
 const MAX_LOG_STRIPE_UNIT: u32 = 256 << 10;
 const MAX_DIRECTORY_BLOCK_LOG: u8 = 16;
-const MAX_REALTIME_EXTENT_BYTES: u64 = 1 << 30;
 
 pub(super) fn verify_checksum(disk: &SuperblockDisk, sector: &[u8]) -> Result<(), Check> {
     let size = usize::from(disk.sector_size.get());
@@ -42,7 +43,7 @@ pub(super) fn verify_fields(disk: &SuperblockDisk) -> Result<(), SuperblockCheck
     verify_inodes(disk)?;
     verify_log(disk)?;
     verify_stripe(disk)?;
-    verify_realtime(disk)
+    realtime::verify(disk)
 }
 
 fn verify_version(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
@@ -229,24 +230,6 @@ fn verify_stripe(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
         (true, unit) => width >= unit && width.is_multiple_of(unit),
     };
     if is_right { Ok(()) } else { Err(SuperblockCheck::Stripe { unit, width }) }
-}
-
-fn verify_realtime(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
-    let (blocks, extents) = (disk.realtime_blocks.get(), disk.realtime_extents.get());
-    let extent_blocks = disk.realtime_extent_blocks.get();
-    let extent_bytes = u64::from(extent_blocks) << disk.block_log;
-    let is_right = if blocks == 0 {
-        extents == 0
-    } else {
-        extent_blocks != 0
-            && extent_bytes <= MAX_REALTIME_EXTENT_BYTES
-            && extents == blocks / u64::from(extent_blocks)
-    };
-    if is_right {
-        Ok(())
-    } else {
-        Err(SuperblockCheck::Realtime { blocks, extents, extent_blocks })
-    }
 }
 
 impl SuperblockDisk {

@@ -1,0 +1,150 @@
+//! The superblock of the realtime device (`xfs_rtsb`): block 0 of a realtime section with groups.
+//!
+//! Owns: decoding it, its checksum, and its comparison with the superblock of the volume. Does
+//! **not** own: the sizes of the section, which only the superblock of the volume has. A zoned
+//! section has no superblock of its own.
+//!
+//! ```text
+//! 0 magic  4 CRC  8 pad  12 label  24 UUID  40 meta UUID  56 zeros to the end of the block
+//! ```
+
+use core::mem::offset_of;
+
+use uuid::Uuid;
+use zerocopy::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::DiskAddr;
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::envelope;
+use crate::features::IncompatFeatures;
+use crate::superblock::{Label, Superblock};
+
+/// Magic number of the superblock of the realtime device: "Frog".
+pub const REALTIME_SUPERBLOCK_MAGIC: u32 = 0x4672_6f67;
+
+/// The superblock of the realtime device, on disk.
+#[doc(alias = "xfs_rtsb")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the module's diagram says what the fields are")]
+pub struct RealtimeSuperblockDisk {
+    pub magic: U32,
+    pub crc: [u8; 4],
+    pub pad: U32,
+    pub label: [u8; 12],
+    pub uuid: [u8; 16],
+    pub meta_uuid: [u8; 16],
+}
+
+const _: () = assert!(size_of::<RealtimeSuperblockDisk>() == 56);
+
+/// The superblock of the realtime device in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealtimeSuperblock {
+    /// The label of the volume.
+    pub label: Label,
+    /// The UUID of the volume that users see and change.
+    pub uuid: Uuid,
+    /// The UUID that the metadata of the volume carries.
+    pub meta_uuid: Uuid,
+}
+
+impl RealtimeSuperblock {
+    /// Decodes the superblock in `block`, the first filesystem block of the realtime device.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for too few bytes, a wrong magic number or a wrong checksum.
+    pub fn decode(block: &[u8]) -> Result<Self, Corruption> {
+        let needed = size_of::<RealtimeSuperblockDisk>();
+        let (disk, _) = RealtimeSuperblockDisk::ref_from_prefix(block)
+            .map_err(|_| corrupt(Check::Truncated { available: block.len(), needed }))?;
+        envelope::verify_magic(disk.magic.get(), REALTIME_SUPERBLOCK_MAGIC).map_err(corrupt)?;
+        envelope::verify_checksum(block, offset_of!(RealtimeSuperblockDisk, crc))
+            .map_err(corrupt)?;
+        Ok(Self {
+            label: Label::from_padded(disk.label),
+            uuid: Uuid::from_bytes(disk.uuid),
+            meta_uuid: Uuid::from_bytes(disk.meta_uuid),
+        })
+    }
+
+    /// Checks that the realtime device belongs to the volume of `superblock`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Check::ForeignUuid`] for the device of another volume.
+    pub fn verify_against(&self, superblock: &Superblock) -> Result<(), Corruption> {
+        for (found, expected) in
+            [(self.uuid, superblock.uuid), (self.meta_uuid, superblock.geometry.meta_uuid)]
+        {
+            if found != expected {
+                return Err(corrupt(Check::ForeignUuid { found }));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Superblock {
+    /// Returns whether the realtime device of the volume begins with a superblock of its own: its
+    /// section has groups and is not zoned.
+    #[doc(alias = "xfs_has_rtsb")]
+    #[must_use]
+    pub const fn has_realtime_superblock(&self) -> bool {
+        self.has_realtime()
+            && self.has_incompat(IncompatFeatures::METADIR)
+            && !self.has_incompat(IncompatFeatures::ZONED)
+    }
+}
+
+fn corrupt(check: Check) -> Corruption {
+    Corruption::new(Structure::RealtimeSuperblock, StructureAddress::Disk(DiskAddr(0)), check)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use zerocopy::IntoBytes;
+
+    use super::{REALTIME_SUPERBLOCK_MAGIC, RealtimeSuperblock, RealtimeSuperblockDisk};
+    use crate::corruption::Check;
+    use crate::crc;
+
+    fn block() -> Vec<u8> {
+        let disk = RealtimeSuperblockDisk {
+            magic: REALTIME_SUPERBLOCK_MAGIC.into(),
+            crc: [0; 4],
+            pad: 0.into(),
+            label: *b"label\0\0\0\0\0\0\0",
+            uuid: [1; 16],
+            meta_uuid: [2; 16],
+        };
+        let mut block = vec![0; 4096];
+        disk.write_to_prefix(&mut block).unwrap();
+        crc::seal(&mut block, 4);
+        block
+    }
+
+    #[test]
+    fn superblock_is_decoded() {
+        let found = RealtimeSuperblock::decode(&block()).unwrap();
+        assert_eq!(found.label.as_bytes(), b"label");
+        assert_eq!((found.uuid.into_bytes(), found.meta_uuid.into_bytes()), ([1; 16], [2; 16]));
+    }
+
+    #[test]
+    fn damaged_superblock_is_refused() {
+        let mut changed = block();
+        changed[4095] ^= 1;
+        let error = RealtimeSuperblock::decode(&changed).unwrap_err();
+        assert!(matches!(error.check(), Check::Checksum { .. }));
+        changed[0] ^= 1;
+        let error = RealtimeSuperblock::decode(&changed).unwrap_err();
+        assert!(matches!(error.check(), Check::Magic { .. }));
+        assert!(RealtimeSuperblock::decode(&[]).is_err());
+    }
+}
