@@ -6,7 +6,7 @@
 use xfs_alloc::SharingRun;
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeFlags2};
-use xfs_format::{DiskAddr, FileBlock, FsBlock, Geometry, RoCompatFeatures};
+use xfs_format::{FileBlock, FsBlock, Geometry, RoCompatFeatures};
 
 use crate::Result;
 use crate::node::Node;
@@ -19,7 +19,7 @@ pub struct FileExtent {
     pub offset_bytes: u64,
     /// Length of the extent in bytes.
     pub length_bytes: u64,
-    /// Start of the extent on the data device, in bytes.
+    /// Start of the extent on its device, in bytes: the data device, or the realtime device.
     pub device_offset_bytes: u64,
     /// First block of the extent on the volume.
     pub block: FsBlock,
@@ -27,12 +27,16 @@ pub struct FileExtent {
     pub unwritten: bool,
     /// Whether other files, or other parts of this one, use the same blocks.
     pub shared: bool,
+    /// Whether the extent is in the realtime section. The section lies on the realtime device, or
+    /// on the data device if it is internal.
+    pub realtime: bool,
 }
 
 /// The extents of one fork in the order of their offsets; holes are left out.
 pub struct FileExtents<'a> {
     node: &'a Node,
     may_share: bool,
+    is_realtime: bool,
     extents: ExtentSource<'a>,
     /// The part of an extent that is left after a cut.
     rest: Option<Extent>,
@@ -69,6 +73,7 @@ impl Node {
 impl<'a> FileExtents<'a> {
     pub(crate) fn new(node: &'a Node, fork: ForkKind) -> Self {
         let reflinked = node.view().core().flags2.contains(InodeFlags2::REFLINK);
+        let is_realtime = fork == ForkKind::Data && node.view().core().is_realtime();
         let counted = node.cache().geometry().has_ro_compat(RoCompatFeatures::REFLINK);
         let may_share = fork == ForkKind::Data && reflinked && counted;
         let extents = match node.still_inode() {
@@ -83,14 +88,14 @@ impl<'a> FileExtents<'a> {
                 ExtentSource::Taken(extents.into_iter())
             }
         };
-        Self { node, may_share, extents, rest: None, failed: false }
+        Self { node, may_share, is_realtime, extents, rest: None, failed: false }
     }
 
     /// Returns the longest part at the start of `extent` that is shared as a whole or not at all,
     /// and keeps the part after it.
     fn cut(&mut self, extent: Extent) -> Result<FileExtent> {
         let cache = self.node.cache();
-        let SharingRun { shared, length_blocks } = if self.may_share {
+        let SharingRun { shared, length_blocks } = if self.may_share && !self.is_realtime {
             xfs_alloc::sharing_run(cache, extent.start, extent.length_blocks)?
         } else {
             SharingRun { shared: false, length_blocks: extent.length_blocks }
@@ -102,19 +107,21 @@ impl<'a> FileExtents<'a> {
             length_blocks: rest_blocks,
             unwritten: extent.unwritten,
         });
-        Ok(describe(cache.geometry(), &Extent { length_blocks, ..extent }, shared))
+        let extent = Extent { length_blocks, ..extent };
+        Ok(FileExtent { shared, ..describe(cache.geometry(), &extent, self.is_realtime) })
     }
 }
 
-fn describe(geometry: &Geometry, extent: &Extent, shared: bool) -> FileExtent {
-    let address = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset);
+fn describe(geometry: &Geometry, extent: &Extent, realtime: bool) -> FileExtent {
+    let address = xfs_inode::extent_address(geometry, extent.start, realtime);
     FileExtent {
         offset_bytes: extent.file_block.0 << geometry.block_log,
         length_bytes: u64::from(extent.length_blocks) << geometry.block_log,
         device_offset_bytes: address.unwrap_or(u64::MAX),
         block: extent.start,
         unwritten: extent.unwritten,
-        shared,
+        shared: false,
+        realtime,
     }
 }
 

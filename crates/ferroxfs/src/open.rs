@@ -7,6 +7,7 @@ mod damaged;
 mod error;
 mod identity;
 mod quota;
+mod realtime;
 mod writable;
 
 use std::io;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xfs_buffer::{BufferCache, IoError, Liveness};
-use xfs_device::{OverlayDevice, Selection, SharedDevice};
+use xfs_device::{LocatedVolume, OverlayDevice, Selection, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{
     Superblock, SuperblockCheck, SuperblockError, Unsupported, VolumeAccess,
@@ -63,6 +64,7 @@ pub struct OpenOptions {
     live: bool,
     no_recovery: bool,
     log_device: Option<PathBuf>,
+    realtime_device: Option<PathBuf>,
     cache_bytes: usize,
     writes: bool,
     pub(crate) options: MountOptions,
@@ -88,6 +90,7 @@ impl OpenOptions {
             live: false,
             no_recovery: false,
             log_device: None,
+            realtime_device: None,
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,
             options: MountOptions {
@@ -138,6 +141,15 @@ impl OpenOptions {
     #[must_use]
     pub fn log_device(mut self, path: impl Into<PathBuf>) -> Self {
         self.log_device = Some(path.into());
+        self
+    }
+
+    /// Sets the device or file that holds the realtime section. Without it, everything but the
+    /// contents of realtime files can be read. A section inside the data device needs no option.
+    #[must_use]
+    #[doc(alias = "rtdev")]
+    pub fn realtime_device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.realtime_device = Some(path.into());
         self
     }
 
@@ -254,18 +266,25 @@ impl OpenOptions {
     pub fn open_devices(&self, path: impl AsRef<Path>) -> Result<Devices, OpenError> {
         let data = self.open_file(path.as_ref())?;
         let found = xfs_device::find_filesystem(data, self.selection)?;
-        let log = match &self.log_device {
-            Some(path) => Some(self.open_file(path)?),
-            None => None,
-        };
-        Ok(Devices { data: found.device, start: found.start, log, options: self.clone() })
+        self.located_devices(found)
     }
 
     /// Uses the caller's devices: the data device, which starts with the superblock, and the log
     /// device if the log is external.
     #[must_use]
     pub fn with_devices(&self, data: SharedDevice, log: Option<SharedDevice>) -> Devices {
-        Devices { data, start: 0, log, options: self.clone() }
+        Devices { data, start: 0, log, realtime: None, options: self.clone() }
+    }
+
+    /// Opens the other devices of a volume whose data device was opened.
+    fn located_devices(&self, found: LocatedVolume) -> Result<Devices, OpenError> {
+        let open = |path: &Option<PathBuf>| match path {
+            Some(path) => self.open_file(path).map(Some),
+            None => Ok(None),
+        };
+        let (log, realtime) = (open(&self.log_device)?, open(&self.realtime_device)?);
+        let LocatedVolume { device: data, start, .. } = found;
+        Ok(Devices { data, start, log, realtime, options: self.clone() })
     }
 
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
@@ -289,10 +308,18 @@ pub struct Devices {
     data: SharedDevice,
     start: u64,
     log: Option<SharedDevice>,
+    /// The device of the realtime section. `None`: it was not given.
+    realtime: Option<SharedDevice>,
     options: OpenOptions,
 }
 
 impl Devices {
+    /// Sets the device of the realtime section, in place of one that the options name.
+    #[must_use]
+    pub fn with_realtime(self, realtime: SharedDevice) -> Self {
+        Self { realtime: Some(realtime), ..self }
+    }
+
     /// Returns the device that holds the volume, from the first byte of its superblock on.
     #[must_use]
     pub fn data(&self) -> &SharedDevice {
@@ -344,6 +371,7 @@ impl Devices {
         }
         let cut_short = self.cut_short(&superblock).filter(|_| !as_it_is);
         let mut findings: Vec<Error> = cut_short.map(Error::from).into_iter().collect();
+        findings.extend(self.realtime_damage(&superblock)?);
         let log = match log {
             Some(Ok(state)) if as_it_is => Some(state),
             Some(Ok(state)) if state.clean => {
@@ -413,6 +441,7 @@ impl Devices {
             data: over(&self.data),
             start: self.start,
             log: self.log.as_ref().map(over),
+            realtime: self.realtime.clone(),
             options: self.options.clone(),
         };
         recovered.recover()?;
@@ -426,6 +455,7 @@ impl Devices {
     fn cache(&self, device: SharedDevice, superblock: &Superblock) -> BufferCache {
         let geometry = Arc::new(superblock.geometry.clone());
         BufferCache::new(device, geometry, self.options.cache_bytes)
+            .with_realtime_device(self.realtime.clone())
     }
 
     fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {

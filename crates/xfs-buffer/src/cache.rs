@@ -64,6 +64,8 @@ pub enum Liveness {
 /// device.
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
+    /// The device of the realtime section, if the section has a device of its own that was given.
+    realtime_device: Option<Arc<dyn BlockDevice>>,
     /// The geometry of the volume, and the geometries from before the volume grew.
     geometry: Arc<VersionChain<Geometry, Volume>>,
     /// The newest LSN that a block on the device may carry; 0 while that is unknown.
@@ -122,6 +124,7 @@ impl BufferCache {
         let geometry = Arc::new(VersionChain::new(Arc::unwrap_or_clone(geometry)));
         Self {
             device,
+            realtime_device: None,
             geometry,
             log_head: AtomicU64::new(0),
             keeps_seals: false,
@@ -137,6 +140,25 @@ impl BufferCache {
     pub fn with_liveness(mut self, liveness: Liveness) -> Self {
         self.liveness = liveness;
         self
+    }
+
+    /// Sets the device of the realtime section, for a section with a device of its own. The cache
+    /// reads no metadata from it.
+    #[must_use]
+    pub fn with_realtime_device(mut self, device: Option<Arc<dyn BlockDevice>>) -> Self {
+        self.realtime_device = device;
+        self
+    }
+
+    /// Returns the device that holds the realtime section: the data device for an internal section.
+    /// Returns `None` if the volume has no such section, or its device was not given.
+    #[must_use]
+    pub fn realtime_device(&self) -> Option<&Arc<dyn BlockDevice>> {
+        let realtime = &self.geometry().realtime;
+        if !realtime.is_present() {
+            return None;
+        }
+        if realtime.is_internal() { Some(&self.device) } else { self.realtime_device.as_ref() }
     }
 
     /// Returns the number of times that a structure that fails its checks is read again; 0 unless

@@ -125,7 +125,10 @@ impl Image {
         if let Some(log) = &options.log_device {
             open = open.log_device(log);
         }
-        for read in [Some(path), options.log_device.as_deref()].into_iter().flatten() {
+        if let Some(realtime) = &options.realtime_device {
+            open = open.realtime_device(realtime);
+        }
+        for read in std::iter::once(path).chain(options.other_devices()) {
             check_not_stdout(read)?;
         }
         Ok(open)

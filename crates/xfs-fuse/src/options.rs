@@ -39,6 +39,7 @@ pub struct MountOptions {
     offset: Option<u64>,
     partition: Option<u32>,
     log_device: Option<PathBuf>,
+    realtime_device: Option<PathBuf>,
     cache_bytes: Option<usize>,
     allow_other: bool,
     suid: bool,
@@ -110,7 +111,7 @@ impl OptionError {
 }
 
 /// Options of the kernel's XFS, or of FUSE, that are refused, each with the reason.
-const REFUSED: [(&str, &str); 55] = [
+const REFUSED: [(&str, &str); 54] = [
     ("strictatime", "access times are relatime or noatime"),
     ("noiversion", "version 5 always counts changes"),
     ("mand", "mandatory locks are not supported"),
@@ -143,7 +144,6 @@ const REFUSED: [(&str, &str); 55] = [
     ("logbsize", LOG),
     ("discard", "a mount does not discard free space"),
     ("dax", "images are not mapped into memory"),
-    ("rtdev", REALTIME),
     ("lifetime", REALTIME),
     ("nolifetime", REALTIME),
     ("max_open_zones", REALTIME),
@@ -169,7 +169,7 @@ const REFUSED: [(&str, &str); 55] = [
 ];
 const ALIGNMENT: &str = "the layout follows the superblock";
 const LOG: &str = "log buffers cannot be configured";
-const REALTIME: &str = "realtime devices are not supported";
+const REALTIME: &str = "realtime devices are only read";
 const QUOTA: &str = "quotas are not enforced";
 const LABELS: &str = "security labels come from the files";
 const ELSEWHERE: &str =
@@ -286,6 +286,7 @@ impl MountOptions {
             "offset" => self.offset = Some(bytes(value).ok_or_else(bad)?),
             "partition" => self.partition = Some(value.parse().map_err(|_| bad())?),
             "logdev" => self.log_device = Some(PathBuf::from(value)),
+            "rtdev" => self.realtime_device = Some(PathBuf::from(value)),
             "cache" => {
                 let size = bytes(value).filter(|size| *size >= LEAST_CACHE_BYTES);
                 let size = size.and_then(|size| usize::try_from(size).ok());
@@ -363,6 +364,9 @@ impl MountOptions {
         }
         if let Some(path) = &self.log_device {
             open = open.log_device(path);
+        }
+        if let Some(path) = &self.realtime_device {
+            open = open.realtime_device(path);
         }
         if let Some(bytes) = self.cache_bytes {
             let for_inodes = if self.is_read_only() { 0 } else { bytes / INODES_PART };
@@ -444,13 +448,14 @@ impl MountOptions {
 }
 
 /// Options that need a value.
-const VALUED: [&str; 7] = ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"];
+const VALUED: [&str; 8] =
+    ["offset", "partition", "logdev", "rtdev", "cache", "threads", "uid", "gid"];
 
 /// Returns a description of the values of an option, for error messages.
 fn values(name: &str) -> &'static str {
     match name {
         "offset" => "a number of bytes",
-        "logdev" => "the path of a file or device",
+        "logdev" | "rtdev" => "the path of a file or device",
         "cache" => "a number of bytes, at least 1M",
         "threads" => "a number from 1 to 64",
         "uid" | "gid" => "the number of a user or group",

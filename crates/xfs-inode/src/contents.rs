@@ -6,13 +6,14 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
 use xfs_device::BlockDevice;
 use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::superblock::Unsupported;
-use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
+use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, Geometry};
 
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::fork::corrupt;
@@ -25,10 +26,11 @@ impl Inode {
     /// # Errors
     ///
     /// [`PosixError::IsDirectory`] or [`PosixError::InvalidArgument`] if this is not a regular
-    /// file; [`Unsupported::RealtimeData`] for a file on the realtime device; the device's error;
-    /// the check that failed.
+    /// file; [`Unsupported::RealtimeData`] for a file on a realtime device that was not given; the
+    /// device's error; the check that failed.
     pub fn read_at(&self, cache: &BufferCache, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let map = self.contents_map(cache)?;
+        let device = self.contents_device(cache)?;
         let left = usize::try_from(self.core().size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = buffer.len().min(left);
         let mut rest = buffer.split_at_mut(wanted).0;
@@ -40,7 +42,8 @@ impl Inode {
             let (piece, behind) = rest.split_at_mut(here);
             match mapping {
                 Mapping::Extent(extent) if !extent.unwritten => {
-                    self.read_extent(cache, &extent, at, piece)?;
+                    let address = self.address(cache.geometry(), &extent, at)?;
+                    read_piece(&**device, address, piece)?;
                 }
                 _ => piece.fill(0),
             }
@@ -50,8 +53,8 @@ impl Inode {
         Ok(wanted)
     }
 
-    /// Returns the byte range on the device that [`read_at`](Self::read_at) would read. Returns
-    /// `None` unless all of these bytes lie in one written extent.
+    /// Returns the byte range on the data device that [`read_at`](Self::read_at) would read. Returns
+    /// `None` unless all of these bytes lie in one written extent on the data device.
     ///
     /// # Errors
     ///
@@ -67,7 +70,8 @@ impl Inode {
         let Mapping::Extent(extent) = map.find(geometry.file_block(offset)) else {
             return Ok(None);
         };
-        let has_contents = cache.device().holds_file_contents();
+        let is_elsewhere = self.core().is_realtime() && !geometry.realtime.is_internal();
+        let has_contents = cache.device().holds_file_contents() && !is_elsewhere;
         if !has_contents
             || extent.unwritten
             || wanted == 0
@@ -126,27 +130,19 @@ impl Inode {
     /// its data cannot be read.
     fn contents_map(&self, cache: &BufferCache) -> Result<&ExtentMap> {
         match self.file_type() {
-            FileType::Regular if self.core().is_realtime() => Err(Unsupported::RealtimeData.into()),
             FileType::Regular => self.extent_map(cache, ForkKind::Data),
             FileType::Directory => Err(PosixError::IsDirectory.into()),
             _ => Err(PosixError::InvalidArgument.into()),
         }
     }
 
-    /// Reads bytes of one written extent into a buffer; `at` is the file offset of the first byte.
-    fn read_extent(
-        &self,
-        cache: &BufferCache,
-        extent: &Extent,
-        at: u64,
-        piece: &mut [u8],
-    ) -> Result<()> {
-        let offset = self.address(cache.geometry(), extent, at)?;
-        let length_bytes = piece.len() as u64;
-        read_contents(&**cache.device(), offset, piece).map_err(|source| {
-            let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
-            IoError::new("read", at, length_bytes, source).into()
-        })
+    /// Returns the device that holds the contents: the data device, or the realtime device for a
+    /// realtime file.
+    fn contents_device<'a>(&self, cache: &'a BufferCache) -> Result<&'a Arc<dyn BlockDevice>> {
+        if self.core().is_realtime() {
+            return cache.realtime_device().ok_or_else(|| Unsupported::RealtimeData.into());
+        }
+        Ok(cache.device())
     }
 
     /// Returns the byte address on the device of the byte at file offset `at`, which lies in
@@ -158,13 +154,33 @@ impl Inode {
             let check = ExtentCheck::OutsideVolume { file_block, start, length_blocks };
             corrupt(self.core(), check).into()
         };
-        let address = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset);
+        let address = extent_address(geometry, extent.start, self.core().is_realtime());
         let start = geometry.blocks_to_bytes(extent.file_block.0);
         address
             .zip(start)
             .and_then(|(address, start)| address.checked_add(at.checked_sub(start)?))
             .ok_or_else(outside)
     }
+}
+
+/// Returns the byte address of a block of file contents: on the realtime device for a realtime
+/// file, else on the data device. Returns `None` if there is no such block.
+#[must_use]
+pub fn extent_address(geometry: &Geometry, block: FsBlock, is_realtime: bool) -> Option<u64> {
+    if is_realtime {
+        return geometry.blocks_to_bytes(geometry.realtime.device_block(block)?);
+    }
+    geometry.block_disk_addr(block).and_then(DiskAddr::byte_offset)
+}
+
+/// Reads bytes of one written extent into a buffer. `offset` is the address of the first byte on
+/// the device.
+fn read_piece(device: &dyn BlockDevice, offset: u64, piece: &mut [u8]) -> Result<()> {
+    let length_bytes = piece.len() as u64;
+    read_contents(device, offset, piece).map_err(|source| {
+        let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
+        IoError::new("read", at, length_bytes, source).into()
+    })
 }
 
 /// Reads bytes of a file from the device.

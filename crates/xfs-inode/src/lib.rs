@@ -35,6 +35,7 @@ mod symlink;
 #[cfg(test)]
 mod testing;
 
+pub use contents::extent_address;
 pub use edit::BlockRange;
 pub use extent_map::{ExtentMap, Mapping};
 pub use extent_walk::Extents;

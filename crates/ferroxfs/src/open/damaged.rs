@@ -70,12 +70,7 @@ impl OpenOptions {
             Err(error) if start.accepts(&error) => (self.place_of(data)?, Some(error)),
             Err(error) => return Err(error.into()),
         };
-        let log = match &self.log_device {
-            Some(path) => Some(self.open_file(path)?),
-            None => None,
-        };
-        let (data, start) = (found.device, found.start);
-        Ok((Devices { data, start, log, options: self.clone() }, lack))
+        Ok((self.located_devices(found)?, lack))
     }
 
     /// Opens and locks the files as [`open_devices`](Self::open_devices) does, even if the first

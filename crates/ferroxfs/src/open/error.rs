@@ -37,6 +37,9 @@ pub enum OpenError {
     /// The log is external and its device was not named.
     #[error("the log is on a device of its own, which was not named")]
     LogDeviceMissing,
+    /// A realtime device was named, but the volume has none of its own.
+    #[error("a realtime device was named, but the volume has {0}")]
+    RealtimeDevice(&'static str),
     /// The system cannot start the threads of a volume that is open for writing.
     #[error("its threads cannot be started: {0}")]
     Threads(#[source] io::Error),
@@ -65,6 +68,12 @@ impl OpenError {
                  --allow-loss, or read what there is, as it stands, with --no-recovery",
             ),
             Self::LogDeviceMissing => Some("name it with --log-device"),
+            Self::RealtimeDevice(_) => Some("leave out --rt-device"),
+            Self::Volume(Error::Corrupt(corruption))
+                if corruption.structure() == Structure::RealtimeSuperblock =>
+            {
+                Some("name the realtime device of this volume with --rt-device, or none")
+            }
             Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
                 Some("run ferroxfs repair, or read it as it stands with --no-recovery")
             }
@@ -89,7 +98,9 @@ impl From<OpenError> for io::Error {
                 kind_of(source)
             }
             OpenError::DirtyLog(_) => io::ErrorKind::Unsupported,
-            OpenError::LogDeviceMissing => io::ErrorKind::InvalidInput,
+            OpenError::LogDeviceMissing | OpenError::RealtimeDevice(_) => {
+                io::ErrorKind::InvalidInput
+            }
             OpenError::Find(_) => io::ErrorKind::InvalidData,
         };
         Self::new(kind, error)

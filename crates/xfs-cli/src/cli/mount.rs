@@ -48,6 +48,7 @@ Mount options:
                              EIO; all names are kept in memory
   partition=N, offset=BYTES  where in the image the volume is
   logdev=FILE                the external log
+  rtdev=FILE                 the realtime device (read-only)
   allow_other                other users may use the mount; permissions are
                              always checked
   default_permissions        (the default) the kernel checks permissions

@@ -1,7 +1,7 @@
 //! Options that several commands share.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -35,6 +35,9 @@ pub(crate) struct GlobalOptions {
     /// The device or file that holds the external log
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image options")]
     pub(crate) log_device: Option<PathBuf>,
+    /// The device or file that holds the realtime section (not for mkfs)
+    #[arg(long = "rt-device", global = true, value_name = "FILE", help_heading = "Image options")]
+    pub(crate) realtime_device: Option<PathBuf>,
     /// The image, when the other arguments are plain paths inside it
     #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image options")]
     pub(crate) image: Option<PathBuf>,
@@ -88,6 +91,14 @@ pub(crate) struct JsonOption {
     /// Print one JSON document, with "schema_version"
     #[arg(long, global = true, help_heading = "Output options")]
     pub(crate) json: bool,
+}
+
+impl GlobalOptions {
+    /// Returns the files of the host that hold parts of the volume in addition to its image: an
+    /// external log and a realtime device.
+    pub(crate) fn other_devices(&self) -> impl Iterator<Item = &Path> {
+        [&self.log_device, &self.realtime_device].into_iter().flatten().map(PathBuf::as_path)
+    }
 }
 
 /// Options of commands that print lists of names.

@@ -98,8 +98,16 @@ const COMMANDS: &[SharedOptions] = &[
 ];
 
 /// The ids of the shared options that are of use only to commands that open an image.
-const OF_IMAGES: &[&str] =
-    &["partition", "offset", "live", "no_recovery", "log_device", "image", "sandbox"];
+const OF_IMAGES: &[&str] = &[
+    "partition",
+    "offset",
+    "live",
+    "no_recovery",
+    "log_device",
+    "realtime_device",
+    "image",
+    "sandbox",
+];
 
 /// The id of the option `--json`, here and in [`JsonOption`](super::options::JsonOption).
 const JSON: &str = "json";

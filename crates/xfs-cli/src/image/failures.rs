@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use ferroxfs::raw::format::superblock::Unsupported;
 use ferroxfs::{OpenError, PosixError};
 use xfs_device::{DeviceFailure, FindError, MetadumpError, SourceErrorKind};
 use xfs_format::{Check, Structure};
@@ -28,6 +29,9 @@ impl From<ferroxfs::Error> for Failure {
                 failure.with_missing(Missing::Room(None))
             }
             _ if is_host_full(&error) => failure.hint(HOST_FULL),
+            ferroxfs::Error::Unsupported(Unsupported::RealtimeData) => {
+                failure.hint("name the realtime device with --rt-device")
+            }
             _ => failure,
         }
     }

@@ -136,7 +136,8 @@ impl ImagePath {
 /// Paths in images. The images are open, but their volumes have not been read.
 pub(crate) struct ImagePaths {
     images: HashMap<PathBuf, Image>,
-    log_device: Option<PathBuf>,
+    /// The external log and the realtime device, if they were named.
+    other_devices: Vec<PathBuf>,
     addresses: Vec<Address>,
 }
 
@@ -170,13 +171,14 @@ impl ImagePaths {
                 images.insert(address.image.clone(), image);
             }
         }
-        Ok(Self { images, log_device: options.log_device.clone(), addresses })
+        let other_devices = options.other_devices().map(Path::to_owned).collect();
+        Ok(Self { images, other_devices, addresses })
     }
 
-    /// Returns the files that the command reads: the images that the arguments name, and an
-    /// external log.
+    /// Returns the files that the command reads: the images that the arguments name, an external
+    /// log and a realtime device.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        self.images.keys().chain(&self.log_device).map(PathBuf::as_path)
+        self.images.keys().chain(&self.other_devices).map(PathBuf::as_path)
     }
 
     /// Returns the number of images.

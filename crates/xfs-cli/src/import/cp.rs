@@ -64,7 +64,7 @@ pub(crate) fn open(
     let (numbers, mut read) = (Numbers::default(), Vec::new());
     for word in sources {
         if !is_in_image(word) {
-            let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
+            let images = std::iter::once(image.as_path()).chain(options.other_devices());
             let source = HostSource::open_numbered(Path::new(word), !is_recursive, &numbers)?;
             pieces.push(CopySource::Host(source.without(images)));
             continue;

@@ -30,7 +30,7 @@ pub(crate) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
-    let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
+    let images = std::iter::once(image.as_path()).chain(options.other_devices());
     let source = ImportOrigin::open(&arguments.source, PipeReading::Whole, arguments.archive)?;
     let source = source.without(images);
     let writer_options = WriterOptions::faithful(arguments.all_root, source_date_epoch()?);

@@ -82,7 +82,7 @@ pub(crate) fn open(
             .hint("the other formats have a line for each fact among their rows"));
     }
     let create = |path: &PathBuf| {
-        let read = arguments.images.iter().chain(&options.log_device).map(PathBuf::as_path);
+        let read = arguments.images.iter().map(PathBuf::as_path).chain(options.other_devices());
         Output::open(path, read)
     };
     if let (Some(output), Some(facts)) = (&output, &arguments.facts)

@@ -163,6 +163,11 @@ fn option_lists(
         let path = path.ok_or_else(|| Failure::usage("--log-device: no commas in its name"))?;
         lists.push(format!("logdev={path}"));
     }
+    if let Some(path) = &global.realtime_device {
+        let path = path.to_str().filter(|path| !path.contains(','));
+        let path = path.ok_or_else(|| Failure::usage("--rt-device: no commas in its name"))?;
+        lists.push(format!("rtdev={path}"));
+    }
     Ok(lists)
 }
 

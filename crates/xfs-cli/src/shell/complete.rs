@@ -28,10 +28,14 @@ struct Complete {
 }
 
 /// An incomplete command line, whose last word is completed.
+/// The options with a value that say where the volume is.
+const OPTIONS: [&str; 5] = ["--image", "--log-device", "--rt-device", "--partition", "--offset"];
+
 #[derive(Default)]
 struct CompletionLine {
     image: Option<PathBuf>,
     log_device: Option<PathBuf>,
+    realtime_device: Option<PathBuf>,
     partition: Option<u32>,
     offset: Option<u64>,
     /// The part of the last word before the path: `IMAGE:`.
@@ -75,13 +79,14 @@ impl CompletionLine {
                 Some((name, value)) => (name, Some(OsString::from(value))),
                 None => (&*text, None),
             };
-            if !["--image", "--log-device", "--partition", "--offset"].contains(&name) {
+            if !OPTIONS.contains(&name) {
                 continue;
             }
             let value = value.or_else(|| rest.next().cloned())?;
             match name {
                 "--image" => line.image = Some(value.into()),
                 "--log-device" => line.log_device = Some(value.into()),
+                "--rt-device" => line.realtime_device = Some(value.into()),
                 "--partition" => line.partition = value.to_str()?.parse().ok(),
                 _ => line.offset = size::parse(value.to_str()?).ok(),
             }
@@ -120,6 +125,9 @@ impl CompletionLine {
         }
         if let Some(bytes) = self.offset {
             open = open.offset(bytes);
+        }
+        if let Some(realtime) = &self.realtime_device {
+            open = open.realtime_device(realtime);
         }
         match &self.log_device {
             Some(log) => open.log_device(log),

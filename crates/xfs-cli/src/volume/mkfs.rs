@@ -224,6 +224,9 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
     if let Some(label) = &arguments.label {
         options.parse_label(label.as_bytes()).map_err(|error| option_failure(&error))?;
     }
+    if global.realtime_device.is_some() {
+        return Err(Failure::usage("mkfs makes no realtime section: --rt-device is for reading"));
+    }
     if let Some(log) = &global.log_device
         && options.log.device.replace(log.clone()).is_some()
     {

@@ -75,6 +75,10 @@ pub(crate) fn open(
         let message = "repair: a volume with an external log is not repaired yet";
         return Err(Failure::new(Exit::Refused, message));
     }
+    if options.realtime_device.is_some() {
+        let message = "repair: a volume with a realtime device is not repaired yet";
+        return Err(Failure::new(Exit::Refused, message));
+    }
     let is_json = arguments.json.json;
     let image = Image::open_for_repair(&arguments.image, options, !arguments.plan)?;
     interrupt::arm()?;

@@ -135,7 +135,7 @@ fn refused_option_is_named_in_the_error() {
 
 #[test]
 fn missing_value_is_reported() {
-    for name in ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"] {
+    for name in ["offset", "partition", "logdev", "rtdev", "cache", "threads", "uid", "gid"] {
         let error = parse(name).expect_err(name);
         assert_eq!(error, OptionError::ValueMissing { name: name.to_owned() });
         assert!(
@@ -158,7 +158,7 @@ fn every_option_of_kernel_xfs_is_known() {
     }
     for refused in [
         "noalign swalloc sunit=8 swidth=8 allocsize=64k largeio filestreams inode32 ikeep noattr2",
-        "logbufs=8 logbsize=32k rtdev=/dev/null lifetime nolifetime max_open_zones=6",
+        "logbufs=8 logbsize=32k lifetime nolifetime max_open_zones=6",
         "discard dax dax=always grpid bsdgroups max_atomic_write=1m errortag=1",
         "quota qnoenforce usrquota uquota uqnoenforce grpquota gquota gqnoenforce",
         "prjquota pquota pqnoenforce",
