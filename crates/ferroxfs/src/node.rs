@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, PosixError};
 use xfs_dir::Directory;
-use xfs_format::InodeNumber;
-use xfs_format::inode::FileType;
+use xfs_format::inode::{FileType, InodeCheck, InodeFlags2};
+use xfs_format::{Corruption, InodeNumber, Structure, StructureAddress};
 use xfs_inode::{Inode, InodeGuard};
 use xfs_sync::{Object, SharedLatch};
 use xfs_vfs::{
@@ -255,7 +255,23 @@ impl Node {
             return Ok(self.volume_ref().node_of(entry));
         }
         let (number, _) = self.in_directory(|directory| directory.lookup(name.as_bytes()))?;
-        self.volume_ref().node(number)
+        let node = self.volume_ref().node(number)?;
+        node.check_metadata(self.is_metadata())?;
+        Ok(node)
+    }
+
+    /// Returns whether the inode belongs to the metadata directory.
+    pub(crate) fn is_metadata(&self) -> bool {
+        self.view().core().flags2.contains(InodeFlags2::METADATA)
+    }
+
+    /// Checks that the inode belongs to the metadata directory, or that it does not.
+    pub(crate) fn check_metadata(&self, expected: bool) -> Result<()> {
+        if self.is_metadata() == expected {
+            return Ok(());
+        }
+        let place = StructureAddress::Inode(self.number());
+        Err(Corruption::new(Structure::Inode, place, InodeCheck::MetadataMismatch).into())
     }
 
     /// Returns the error for a name that a lookup did not find. That is damage if the directory has

@@ -273,7 +273,7 @@ impl OpenOptions {
     /// device if the log is external.
     #[must_use]
     pub fn with_devices(&self, data: SharedDevice, log: Option<SharedDevice>) -> Devices {
-        Devices { data, start: 0, log, realtime: None, options: self.clone() }
+        Devices { data, start: 0, log, realtime: None, options: self.clone(), is_in_memory: false }
     }
 
     /// Opens the other devices of a volume whose data device was opened.
@@ -284,7 +284,7 @@ impl OpenOptions {
         };
         let (log, realtime) = (open(&self.log_device)?, open(&self.realtime_device)?);
         let LocatedVolume { device: data, start, .. } = found;
-        Ok(Devices { data, start, log, realtime, options: self.clone() })
+        Ok(Devices { data, start, log, realtime, options: self.clone(), is_in_memory: false })
     }
 
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
@@ -311,6 +311,8 @@ pub struct Devices {
     /// The device of the realtime section. `None`: it was not given.
     realtime: Option<SharedDevice>,
     options: OpenOptions,
+    /// Whether all writes to the devices stay in memory.
+    is_in_memory: bool,
 }
 
 impl Devices {
@@ -443,6 +445,7 @@ impl Devices {
             log: self.log.as_ref().map(over),
             realtime: self.realtime.clone(),
             options: self.options.clone(),
+            is_in_memory: true,
         };
         recovered.recover()?;
         let Description { superblock, log, .. } = recovered.description()?;

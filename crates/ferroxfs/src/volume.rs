@@ -226,18 +226,37 @@ impl Volume {
         self.volume_ref().node(self.volume_ref().superblock.root_inode)
     }
 
+    /// Returns the root of the metadata directory, which no path leads to. Its entries are the
+    /// files of realtime groups and of quota.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT for a volume without a metadata directory; EPERM without
+    /// [`Capabilities::SYS_ADMIN`]; EUCLEAN for a corrupt root.
+    #[doc(alias = "metadir")]
+    pub fn metadata_root(&self) -> Result<Node> {
+        self.require(Capabilities::SYS_ADMIN)?;
+        let root = self.volume_ref().superblock.metadata_directory_inode;
+        let node = self.volume_ref().node(root.ok_or(PosixError::NotFound)?)?;
+        node.check_metadata(true)?;
+        Ok(node)
+    }
+
     /// Returns the inode of this number. The number may come from anywhere: the inode is read only
     /// if the inode btree says that it exists.
     ///
     /// # Errors
     ///
-    /// ENOENT if no inode has the number; EPERM without [`Capabilities::DAC_READ_SEARCH`]; EUCLEAN
+    /// ENOENT if no inode has the number, or an inode of the metadata directory has it; EPERM without [`Capabilities::DAC_READ_SEARCH`]; EUCLEAN
     /// for a corrupt volume.
     #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;
         match xfs_alloc::inode_state(&self.volume_ref().cache, number)? {
-            InodeState::Allocated => self.volume_ref().node(number),
+            InodeState::Allocated => {
+                let node = self.volume_ref().node(number)?;
+                if node.is_metadata() { Err(PosixError::NotFound.into()) } else { Ok(node) }
+            }
             InodeState::Free | InodeState::Absent => Err(PosixError::NotFound.into()),
         }
     }

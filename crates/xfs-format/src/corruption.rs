@@ -41,6 +41,8 @@ pub enum Structure {
     Superblock,
     /// Superblock of the realtime device (`xfs_rtsb`).
     RealtimeSuperblock,
+    /// Bitmap, summary or btree block of a realtime group.
+    RealtimeMetadata,
     /// AG free-space header (AGF, `xfs_agf`).
     Agf,
     /// AG inode header (AGI, `xfs_agi`).
@@ -88,6 +90,7 @@ impl Structure {
         match self {
             Self::Superblock => "superblock",
             Self::RealtimeSuperblock => "realtime superblock",
+            Self::RealtimeMetadata => "realtime metadata",
             Self::Agf => "AGF",
             Self::Agi => "AGI",
             Self::Agfl => "AGFL",

@@ -114,11 +114,29 @@ pub enum ItemKind {
     /// Completion of an exchange of extents.
     #[doc(alias = "XMD")]
     ExchangeDone,
+    /// Intent to free extents of the realtime section.
+    #[doc(alias = "EFI_RT")]
+    RealtimeFree,
+    /// Completion of freeing extents of the realtime section.
+    #[doc(alias = "EFD_RT")]
+    RealtimeFreeDone,
+    /// Intent to change the reverse map of a realtime group.
+    #[doc(alias = "RUI_RT")]
+    RealtimeRmap,
+    /// Completion of a change of the reverse map of a realtime group.
+    #[doc(alias = "RUD_RT")]
+    RealtimeRmapDone,
+    /// Intent to change reference counts of a realtime group.
+    #[doc(alias = "CUI_RT")]
+    RealtimeRefcount,
+    /// Completion of a change of reference counts of a realtime group.
+    #[doc(alias = "CUD_RT")]
+    RealtimeRefcountDone,
 }
 
 impl ItemKind {
     /// All kinds of items.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 23] = [
         Self::ExtentFree,
         Self::ExtentFreeDone,
         Self::Inode,
@@ -136,6 +154,12 @@ impl ItemKind {
         Self::AttrDone,
         Self::Exchange,
         Self::ExchangeDone,
+        Self::RealtimeFree,
+        Self::RealtimeFreeDone,
+        Self::RealtimeRmap,
+        Self::RealtimeRmapDone,
+        Self::RealtimeRefcount,
+        Self::RealtimeRefcountDone,
     ];
 
     /// Returns the number that stands for this kind in the log.
@@ -159,6 +183,12 @@ impl ItemKind {
             Self::AttrDone => 0x1247,
             Self::Exchange => 0x1248,
             Self::ExchangeDone => 0x1249,
+            Self::RealtimeFree => 0x124a,
+            Self::RealtimeFreeDone => 0x124b,
+            Self::RealtimeRmap => 0x124c,
+            Self::RealtimeRmapDone => 0x124d,
+            Self::RealtimeRefcount => 0x124e,
+            Self::RealtimeRefcountDone => 0x124f,
         }
     }
 
@@ -189,6 +219,12 @@ impl ItemKind {
             Self::AttrDone => "ATTRD",
             Self::Exchange => "XMI",
             Self::ExchangeDone => "XMD",
+            Self::RealtimeFree => "EFI_RT",
+            Self::RealtimeFreeDone => "EFD_RT",
+            Self::RealtimeRmap => "RUI_RT",
+            Self::RealtimeRmapDone => "RUD_RT",
+            Self::RealtimeRefcount => "CUI_RT",
+            Self::RealtimeRefcountDone => "CUD_RT",
         }
     }
 
@@ -196,6 +232,13 @@ impl ItemKind {
     #[must_use]
     pub const fn is_intent(self) -> bool {
         self.completion().is_some()
+    }
+
+    /// Returns whether this is an intent about the free space, the reverse map or the reference
+    /// counts of the realtime section. Such an intent changes no file.
+    #[must_use]
+    pub const fn is_of_realtime_space(self) -> bool {
+        matches!(self, Self::RealtimeFree | Self::RealtimeRmap | Self::RealtimeRefcount)
     }
 
     /// Returns the kind that completes this intent, or `None` if this kind is no intent.
@@ -208,6 +251,9 @@ impl ItemKind {
             Self::Map => Some(Self::MapDone),
             Self::Attr => Some(Self::AttrDone),
             Self::Exchange => Some(Self::ExchangeDone),
+            Self::RealtimeFree => Some(Self::RealtimeFreeDone),
+            Self::RealtimeRmap => Some(Self::RealtimeRmapDone),
+            Self::RealtimeRefcount => Some(Self::RealtimeRefcountDone),
             _ => None,
         }
     }
@@ -327,7 +373,12 @@ pub enum LogItem<'a> {
     Map(IntentExtents<MapExtent>),
     Attr(AttrIntent<'a>),
     Exchange(ExchangeIntent),
-    /// The completion of any intent other than [`ExtentFree`](Self::ExtentFree).
+    RealtimeFree(IntentExtents<ExtentFree>),
+    RealtimeFreeDone(IntentExtents<ExtentFree>),
+    RealtimeRmap(IntentExtents<RmapExtent>),
+    RealtimeRefcount(IntentExtents<RefcountExtent>),
+    /// The completion of any intent other than [`ExtentFree`](Self::ExtentFree) and
+    /// [`RealtimeFree`](Self::RealtimeFree).
     Done(IntentDone),
 }
 
@@ -374,6 +425,18 @@ impl<'a> LogItem<'a> {
             ItemKind::ExtentFreeDone => {
                 alone(Self::ExtentFreeDone(extents::decode_list(kind, first, order)?))
             }
+            ItemKind::RealtimeFree => {
+                alone(Self::RealtimeFree(extents::decode_list(kind, first, order)?))
+            }
+            ItemKind::RealtimeFreeDone => {
+                alone(Self::RealtimeFreeDone(extents::decode_list(kind, first, order)?))
+            }
+            ItemKind::RealtimeRmap => {
+                alone(Self::RealtimeRmap(extents::decode_list(kind, first, order)?))
+            }
+            ItemKind::RealtimeRefcount => {
+                alone(Self::RealtimeRefcount(extents::decode_list(kind, first, order)?))
+            }
             ItemKind::Rmap => alone(Self::Rmap(extents::decode_list(kind, first, order)?)),
             ItemKind::Refcount => alone(Self::Refcount(extents::decode_list(kind, first, order)?)),
             ItemKind::Map => alone(Self::Map(extents::decode_list(kind, first, order)?)),
@@ -384,7 +447,11 @@ impl<'a> LogItem<'a> {
             | ItemKind::RefcountDone
             | ItemKind::MapDone
             | ItemKind::AttrDone
-            | ItemKind::ExchangeDone => alone(Self::Done(IntentDone::read(kind, first, order)?)),
+            | ItemKind::ExchangeDone
+            | ItemKind::RealtimeRmapDone
+            | ItemKind::RealtimeRefcountDone => {
+                alone(Self::Done(IntentDone::read(kind, first, order)?))
+            }
         }
     }
 
@@ -393,11 +460,18 @@ impl<'a> LogItem<'a> {
     pub fn encode(&self, order: HostOrder) -> Vec<Vec<u8>> {
         let kind = self.kind();
         match self {
-            Self::ExtentFree(list) | Self::ExtentFreeDone(list) => {
+            Self::ExtentFree(list)
+            | Self::ExtentFreeDone(list)
+            | Self::RealtimeFree(list)
+            | Self::RealtimeFreeDone(list) => {
                 vec![extents::encode_list(kind, list, order)]
             }
-            Self::Rmap(list) => vec![extents::encode_list(kind, list, order)],
-            Self::Refcount(list) => vec![extents::encode_list(kind, list, order)],
+            Self::Rmap(list) | Self::RealtimeRmap(list) => {
+                vec![extents::encode_list(kind, list, order)]
+            }
+            Self::Refcount(list) | Self::RealtimeRefcount(list) => {
+                vec![extents::encode_list(kind, list, order)]
+            }
             Self::Map(list) => vec![extents::encode_list(kind, list, order)],
             Self::Done(done) => vec![done.encode(order)],
             Self::Attr(intent) => intent.encode(order),
@@ -434,6 +508,10 @@ impl<'a> LogItem<'a> {
             Self::Map(_) => ItemKind::Map,
             Self::Attr(_) => ItemKind::Attr,
             Self::Exchange(_) => ItemKind::Exchange,
+            Self::RealtimeFree(_) => ItemKind::RealtimeFree,
+            Self::RealtimeFreeDone(_) => ItemKind::RealtimeFreeDone,
+            Self::RealtimeRmap(_) => ItemKind::RealtimeRmap,
+            Self::RealtimeRefcount(_) => ItemKind::RealtimeRefcount,
             Self::Done(done) => done.kind,
         }
     }
@@ -442,10 +520,10 @@ impl<'a> LogItem<'a> {
     #[must_use]
     pub const fn intent_id(&self) -> Option<u64> {
         match self {
-            Self::ExtentFree(intent) => Some(intent.id),
-            Self::ExtentFreeDone(done) => Some(done.id),
-            Self::Rmap(intent) => Some(intent.id),
-            Self::Refcount(intent) => Some(intent.id),
+            Self::ExtentFree(intent) | Self::RealtimeFree(intent) => Some(intent.id),
+            Self::ExtentFreeDone(done) | Self::RealtimeFreeDone(done) => Some(done.id),
+            Self::Rmap(intent) | Self::RealtimeRmap(intent) => Some(intent.id),
+            Self::Refcount(intent) | Self::RealtimeRefcount(intent) => Some(intent.id),
             Self::Map(intent) => Some(intent.id),
             Self::Attr(intent) => Some(intent.id),
             Self::Exchange(intent) => Some(intent.id),

@@ -8,6 +8,10 @@
 //! 0 magic  4 CRC  8 pad  12 label  24 UUID  40 meta UUID  56 zeros to the end of the block
 //! ```
 
+mod metadata;
+
+pub use metadata::RealtimeBlockKind;
+
 use core::mem::offset_of;
 
 use uuid::Uuid;

@@ -67,6 +67,7 @@ mod finish;
 mod inode;
 mod intent;
 mod pieces;
+mod realtime;
 mod refusal;
 mod store;
 
@@ -350,10 +351,13 @@ fn run(
     if state.clean {
         return Ok(replayed);
     }
-    if let Some(reason) = replayed.superblock.refusal(VolumeAccess::Recover) {
+    if let Some(reason) = replayed.superblock.refusal(VolumeAccess::Replay) {
         return Err(Error::from(reason).into());
     }
     replayed.intents = replay_items(&mut replayed, log, targets)?.into_intents(&state)?;
+    // Only volumes that are replayed in memory have such intents, and reading needs none of the
+    // structures that they would change.
+    replayed.intents.retain(|intent| !intent.kind().is_of_realtime_space());
     if leftovers == Leftovers::Refused {
         finish::refuse(&replayed)?;
     }

@@ -8,6 +8,7 @@
 //!   symlink    payload: target
 //!   xattr      payload: name with its namespace
 //!   shared     payload: first block (8), number of blocks (8)
+//!   realtime   payload: number of blocks (8)
 //! ```
 //!
 //! # Invariants
@@ -31,6 +32,8 @@ pub(crate) enum RowItem<'a> {
     Xattr(&'a [u8]),
     /// Blocks that are shared with other files.
     Shared(SharedRun),
+    /// Number of filesystem blocks in the realtime section.
+    Realtime(u64),
 }
 
 /// A run of shared blocks.
@@ -102,6 +105,7 @@ pub(crate) fn push_item(arena: &mut Vec<u8>, item: RowItem<'_>) {
         RowItem::Shared(SharedRun { start, length }) => {
             push_parts(arena, 4, &start.to_be_bytes(), &length.to_be_bytes());
         }
+        RowItem::Realtime(blocks) => push_parts(arena, 5, &[], &blocks.to_be_bytes()),
     }
 }
 
@@ -162,6 +166,7 @@ impl<'a> Iterator for Items<'a> {
             }
             2 => Some(RowItem::Symlink(payload)),
             3 => Some(RowItem::Xattr(payload)),
+            5 => Some(RowItem::Realtime(u64::from_be_bytes(*payload.first_chunk()?))),
             _ => {
                 let (&start, after) = payload.split_first_chunk()?;
                 let (&length, _) = after.split_first_chunk()?;

@@ -4,7 +4,7 @@
 //! accounts. Does **not** own: what these do with the row.
 
 use xfs_format::AgNumber;
-use xfs_format::inode::FileType;
+use xfs_format::inode::{ExtendedFlags, FileType};
 
 use crate::accounting::AccountPart;
 use crate::batch::{Batch, Link, RowItem};
@@ -100,6 +100,7 @@ impl<'a> Emitter<'a> {
                     is_orphan: self.writer.is_some() && self.paths.is_empty(),
                     symlink: find_symlink(&batch, row),
                     xattrs: &self.xattrs,
+                    realtime_fs_blocks: find_realtime_blocks(&batch, row),
                 };
                 pieces.encode(|encoder| encoder.inode(&view))?;
                 let items = batch.items(row);
@@ -154,7 +155,10 @@ impl<'a> Emitter<'a> {
                     }
                 }
                 RowItem::Xattr(name) => self.xattrs.push(name),
-                RowItem::Link(_) | RowItem::Symlink(_) | RowItem::Shared(_) => {}
+                RowItem::Link(_)
+                | RowItem::Symlink(_)
+                | RowItem::Shared(_)
+                | RowItem::Realtime(_) => {}
             }
         }
         if link_count == 0 && row.nlink != 0 && !is_root {
@@ -237,6 +241,19 @@ fn find_symlink<'b>(batch: &'b Batch, row: &Row) -> Option<&'b [u8]> {
         RowItem::Symlink(target) => Some(target),
         _ => None,
     })
+}
+
+/// Returns the number of blocks in the realtime section; 0 if the scan has not counted them.
+#[inline]
+fn find_realtime_blocks(batch: &Batch, row: &Row) -> u64 {
+    if row.xflags & ExtendedFlags::REALTIME.bits() == 0 {
+        return 0;
+    }
+    let found = batch.items(row).find_map(|item| match item {
+        RowItem::Realtime(blocks) => Some(blocks),
+        _ => None,
+    });
+    found.unwrap_or(0)
 }
 
 #[cold]

@@ -32,6 +32,9 @@ pub enum Field {
     Size,
     /// Allocated space in units of 512 bytes.
     Blocks,
+    /// Allocated space in the realtime section, in units of 512 bytes. Left out unless it is
+    /// requested by name.
+    RealtimeBlocks,
     /// Access time, in nanoseconds since 1970.
     Atime,
     /// Modification time, in nanoseconds since 1970.
@@ -59,7 +62,7 @@ pub enum Field {
 
 impl Field {
     /// All columns, in the order of the output.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::VolumeUuid,
         Self::VolumeLabel,
         Self::Ino,
@@ -73,6 +76,7 @@ impl Field {
         Self::ProjectId,
         Self::Size,
         Self::Blocks,
+        Self::RealtimeBlocks,
         Self::Atime,
         Self::Mtime,
         Self::Ctime,
@@ -103,6 +107,7 @@ impl Field {
             Self::ProjectId => "project_id",
             Self::Size => "size",
             Self::Blocks => "blocks",
+            Self::RealtimeBlocks => "rt_blocks",
             Self::Atime => "atime",
             Self::Mtime => "mtime",
             Self::Ctime => "ctime",
@@ -188,11 +193,12 @@ impl Fields {
     }
 }
 
-/// Selects all columns except symlink targets and attribute names, which must be requested by name.
+/// Selects all columns except symlink targets, attribute names and the space in the realtime
+/// section, which must be requested by name.
 impl Default for Fields {
     fn default() -> Self {
         let all: Self = Field::ALL.into_iter().collect();
-        all.without(Field::Symlink).without(Field::Xattrs)
+        all.without(Field::Symlink).without(Field::Xattrs).without(Field::RealtimeBlocks)
     }
 }
 

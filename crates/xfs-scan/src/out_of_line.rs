@@ -17,7 +17,7 @@ mod directories;
 use std::ops::ControlFlow;
 
 use xfs_alloc::sharing_run;
-use xfs_buffer::Error;
+use xfs_buffer::{BufferCache, Error};
 use xfs_dir::{Attributes, Audit};
 use xfs_format::directory::{DirectoryCheck, Entry, ShortForm};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags2};
@@ -185,6 +185,12 @@ impl<'a> OutOfLineReader<'a> {
                 Err(error) => note_part(out, number, &error),
             }
         }
+        if selection.realtime && part.inode.core().is_realtime() {
+            match count_blocks(cache, &part.inode) {
+                Ok(blocks) => push_item(&mut items, RowItem::Realtime(blocks)),
+                Err(error) => note_part(out, number, &error),
+            }
+        }
         if selection.sharing && part.inode.core().flags2.contains(InodeFlags2::REFLINK) {
             let added = self.add_shared(&part.inode, &mut items);
             if let Err(error) = added {
@@ -218,6 +224,15 @@ impl<'a> OutOfLineReader<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the number of blocks that the data fork of a file maps.
+fn count_blocks(cache: &BufferCache, inode: &Inode) -> Result<u64, Error> {
+    let mut blocks = 0_u64;
+    for extent in inode.extents(cache, ForkKind::Data) {
+        blocks = blocks.saturating_add(extent?.length_blocks.into());
+    }
+    Ok(blocks)
 }
 
 fn add_entry(links: &mut LinkBuckets, plan: &Plan, directory: &Inode, entry: &Entry<'_>) {

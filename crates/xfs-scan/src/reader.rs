@@ -47,6 +47,8 @@ pub(crate) struct ReadSelection {
     pub(crate) xattrs: bool,
     /// The runs of blocks that are shared with other files.
     pub(crate) sharing: bool,
+    /// The number of blocks in the realtime section.
+    pub(crate) realtime: bool,
 }
 
 impl ReadSelection {
@@ -59,6 +61,7 @@ impl ReadSelection {
             symlinks: fields.contains(Field::Symlink),
             xattrs: fields.contains(Field::Xattrs),
             sharing: !options.accounts.is_empty(),
+            realtime: fields.contains(Field::RealtimeBlocks),
         }
     }
 }
@@ -266,6 +269,9 @@ impl<'a> UnitReader<'a> {
         }
         out.batch.place_items(&mut row, start);
         if self.selection.sharing && row.is_reflink != 0 {
+            is_out_of_line = true;
+        }
+        if self.selection.realtime && core.is_realtime() {
             is_out_of_line = true;
         }
         if is_out_of_line {

@@ -244,6 +244,8 @@ pub struct RowView<'a> {
     pub symlink: Option<&'a [u8]>,
     /// The names of the extended attributes. Empty if they were not requested.
     pub xattrs: &'a ByteList,
+    /// Number of filesystem blocks in the realtime section; 0 if the number was not requested.
+    pub realtime_fs_blocks: u64,
 }
 
 impl RowView<'_> {
@@ -252,6 +254,12 @@ impl RowView<'_> {
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.row.fs_blocks << self.block_units_log
+    }
+
+    /// Returns the allocated space in the realtime section in units of 512 bytes.
+    #[must_use]
+    pub const fn realtime_blocks(&self) -> u64 {
+        self.realtime_fs_blocks.saturating_mul(1 << self.block_units_log)
     }
 }
 

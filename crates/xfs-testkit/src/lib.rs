@@ -15,6 +15,7 @@ mod pack;
 mod parts;
 mod power_cut;
 mod prng;
+mod realtime;
 mod recording;
 mod scheduled;
 
@@ -30,6 +31,7 @@ pub use pack::{pack, unpack};
 pub use parts::JoinedDevice;
 pub use power_cut::{Cut, MAX_ENUMERATED, PowerCuts};
 pub use prng::Prng;
+pub use realtime::RealtimeSection;
 pub use recording::{Recording, RecordingDevice, Request};
 pub use scheduled::{HeldRequest, ScheduledDevice, Scheduler};
 

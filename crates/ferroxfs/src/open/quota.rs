@@ -38,7 +38,7 @@ pub(super) fn stop_counting(
     }
     let stops = match access {
         VolumeAccess::Write => true,
-        VolumeAccess::Recover => leaves_work_to_count(journal, replayed)?,
+        VolumeAccess::Recover | VolumeAccess::Replay => leaves_work_to_count(journal, replayed)?,
         VolumeAccess::Describe | VolumeAccess::Read => false,
     };
     if !stops {

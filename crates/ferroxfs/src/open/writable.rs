@@ -62,7 +62,7 @@ impl Devices {
         if read_superblock(&self.data)?.geometry.version == FormatVersion::V4 {
             return self.recover_version_4().map(Some);
         }
-        let (_, journal, summary) = self.open_journal(VolumeAccess::Recover)?;
+        let (_, journal, summary) = self.open_journal(self.recovery_access())?;
         journal.unmount().map_err(OpenError::Recovery)?;
         Ok(Some(summary))
     }
@@ -85,9 +85,15 @@ impl Devices {
         Ok(*replayed.summary())
     }
 
+    /// Returns the access that a recovery needs: some kinds of volumes are recovered in memory
+    /// only, to be read.
+    const fn recovery_access(&self) -> VolumeAccess {
+        if self.is_in_memory { VolumeAccess::Replay } else { VolumeAccess::Recover }
+    }
+
     fn log_is_clean(&self) -> Result<bool, OpenError> {
         let superblock = read_superblock(&self.data)?;
-        if let Some(reason) = superblock.refusal(VolumeAccess::Recover) {
+        if let Some(reason) = superblock.refusal(self.recovery_access()) {
             return Err(OpenError::Volume(reason.into()));
         }
         let state = self.log_state(&superblock).ok_or(OpenError::LogDeviceMissing)?;
@@ -177,6 +183,11 @@ impl IntentRecovery for Finisher<'_> {
 
     fn free_unlinked(&mut self) -> BufferResult<FreedInodes> {
         let mut done = FreedInodes::default();
+        // Freeing a realtime file would change structures of the realtime section. On a volume that
+        // has one, which is recovered in memory, no directory names these inodes.
+        if self.journal.geometry().realtime.is_present() {
+            return Ok(done);
+        }
         for group in self.journal.geometry().groups() {
             for list in xfs_alloc::unlinked_lists(self.journal.cache(), group)? {
                 self.free_list(group, &list, &mut done)?;

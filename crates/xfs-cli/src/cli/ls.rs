@@ -40,6 +40,10 @@ pub(crate) struct LsArguments {
     /// List directories themselves, not their contents
     #[arg(short, long)]
     pub(crate) directory: bool,
+    /// List the metadata directory, which no path leads to: the files of realtime groups and of
+    /// quota
+    #[arg(long)]
+    pub(crate) metadir: bool,
     /// Do not sort: list in the order of the directory, in bounded memory
     #[arg(short = 'U', long)]
     pub(crate) unsorted: bool,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ferroxfs::{File, FileType, Node, PosixError};
 
@@ -42,6 +42,17 @@ impl ImagePath {
             true => volume.lookup(&self.path),
             false => volume.lookup_no_follow(&self.path),
         };
+        found.map_err(|error| self.failure(error))
+    }
+
+    /// Returns the inode at the path in the metadata directory.
+    pub(crate) fn metadata_node(&self) -> Result<Node, Failure> {
+        let root = self.volume.inner().metadata_root();
+        let names = self.path.components().filter_map(|component| match component {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        });
+        let found = names.fold(root, |node, name| node?.lookup(name));
         found.map_err(|error| self.failure(error))
     }
 

@@ -92,6 +92,9 @@ impl Map<'_> {
             object.insert("fsblock".to_owned(), extent.block.0.into());
             object.insert("unwritten".to_owned(), extent.unwritten.into());
             object.insert("shared".to_owned(), extent.shared.into());
+            if extent.realtime {
+                object.insert("realtime".to_owned(), true.into());
+            }
             serde_json::Value::from(object)
         });
         object.insert("extents".to_owned(), extents.collect());
@@ -199,10 +202,16 @@ impl Map<'_> {
         };
         let (file, blocks, group) = (width(0, 16), width(1, 16), width(2, 2));
         let (inside, total) = (width(3, 16), width(4, 5));
+        let names = if self.is_realtime() {
+            ["RT-BLOCK-RANGE", "RG", "RG-OFFSET"]
+        } else {
+            ["BLOCK-RANGE", "AG", "AG-OFFSET"]
+        };
+        let [range, number, offset] = names;
         writeln!(
             out,
-            " EXT: {:<file$} {:<blocks$} {:<group$} {:<inside$} {:>total$} FLAGS",
-            "FILE-OFFSET", "BLOCK-RANGE", "AG", "AG-OFFSET", "TOTAL"
+            " EXT: {:<file$} {range:<blocks$} {number:<group$} {offset:<inside$} {:>total$} FLAGS",
+            "FILE-OFFSET", "TOTAL"
         )?;
         for (index, row) in rows.iter().enumerate() {
             let [range, block, ag, offset, length, flags] = row;
@@ -226,20 +235,38 @@ impl Map<'_> {
             let nothing = String::new;
             return [range, "hole".into(), nothing(), nothing(), length.to_string(), nothing()];
         };
-        let geometry = self.geometry();
-        let ag_length = u64::from(geometry.ag_blocks) * u64::from(geometry.block_basic_blocks());
         let first = extent.device_offset_bytes / BASIC_BLOCK;
         let last = first.saturating_add(length).saturating_sub(1);
-        let ag = first.checked_div(ag_length).unwrap_or(0);
-        let ag_start = ag.saturating_mul(ag_length);
+        let (group, in_group) = self.in_group(extent, first);
         [
             range,
             format!("{first}..{last}"),
-            ag.to_string(),
-            format!("({}..{})", first.saturating_sub(ag_start), last.saturating_sub(ag_start)),
+            group.to_string(),
+            format!("({in_group}..{})", in_group.saturating_add(length).saturating_sub(1)),
             length.to_string(),
             format!("{:06o}", self.bmap_flags(extent, first, last)),
         ]
+    }
+
+    /// Returns whether the extents are in the realtime section.
+    fn is_realtime(&self) -> bool {
+        self.extents.first().is_some_and(|extent| extent.realtime)
+    }
+
+    /// Returns the group of an extent that starts at basic block `first` of its device, and the
+    /// basic block inside the group. A realtime section without groups counts as one group.
+    fn in_group(&self, extent: &FileExtent, first: u64) -> (u64, u64) {
+        let geometry = self.geometry();
+        let basic_blocks = u64::from(geometry.block_basic_blocks());
+        if extent.realtime {
+            let split = geometry.realtime.split_block(extent.block);
+            return split.map_or((0, first), |split| {
+                (split.group.into(), split.block.saturating_mul(basic_blocks))
+            });
+        }
+        let group_length = u64::from(geometry.ag_blocks) * basic_blocks;
+        let group = first.checked_div(group_length).unwrap_or(0);
+        (group, first.saturating_sub(group.saturating_mul(group_length)))
     }
 
     /// Returns the flags that xfs_bmap(8) shows for an extent: shared, unwritten, and a start or an

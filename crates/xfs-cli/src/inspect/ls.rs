@@ -80,7 +80,11 @@ impl Run for Ls {
         let mut has_printed = false;
         for target in &targets {
             // As in ls(1), the long format shows a symbolic link itself, unless a slash follows.
-            match target.node(!arguments.directory && !arguments.long) {
+            let node = match arguments.metadir {
+                true => target.metadata_node(),
+                false => target.node(!arguments.directory && !arguments.long),
+            };
+            match node {
                 Err(failure) => console.report(&failure),
                 Ok(node) if arguments.directory || !is_directory(&node) => {
                     let row = listing.row_of(target.shown(), &node, target, console);

@@ -51,6 +51,8 @@ pub enum InodeCheck {
     CowExtentSizeHint { blocks: u32, flags: InodeFlags2 },
     #[error("a {file_type:?} cannot share extents")]
     Reflink { file_type: FileType },
+    #[error("its directory is part of the metadata or it is, but not both")]
+    MetadataMismatch,
     #[error("time stamp {raw:#018x} has more than a second of nanoseconds")]
     Nanoseconds { raw: u64 },
     #[error("a symbolic link of {size} bytes; 1024 is the limit")]

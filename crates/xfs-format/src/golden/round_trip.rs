@@ -85,6 +85,8 @@ fn superblocks_round_trip() {
         golden!("stripe.superblock"),
         golden!("tiny.superblock"),
         golden!("realtime.superblock"),
+        golden!("metadir.superblock"),
+        golden!("zoned.superblock"),
     ] {
         let superblock = Superblock::decode(stored, StructureAddress::Disk(DiskAddr(0))).unwrap();
         let mut encoded = vec![0xaa; superblock.geometry.sector_size as usize];

@@ -158,8 +158,14 @@ pub(super) fn decode_list<E: Format>(
     let short = LogItemCheck::Short { item: kind.name(), bytes, needed: HEADER_BYTES };
     let (header, entries) = region.split_at_checked(HEADER_BYTES).ok_or(short)?;
     let (count, id) = read_header(header, order).ok_or(short)?;
-    let is_packed = matches!(kind, ItemKind::ExtentFree | ItemKind::ExtentFreeDone)
-        && entries.len() == count as usize * PACKED_EXTENT_BYTES;
+    let frees = matches!(
+        kind,
+        ItemKind::ExtentFree
+            | ItemKind::ExtentFreeDone
+            | ItemKind::RealtimeFree
+            | ItemKind::RealtimeFreeDone
+    );
+    let is_packed = frees && entries.len() == count as usize * PACKED_EXTENT_BYTES;
     let entry_bytes = if is_packed { PACKED_EXTENT_BYTES } else { E::BYTES };
     // The count is not trusted: it must equal the number of entries in the region (I1).
     if entries.len() / entry_bytes != count as usize {

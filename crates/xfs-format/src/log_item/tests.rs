@@ -42,6 +42,10 @@ fn extent_items() -> Vec<LogItem<'static>> {
         LogItem::Rmap(IntentExtents { id: 1 << 60, extents: vec![rmap; 16] }),
         LogItem::Refcount(IntentExtents { id: 2, extents: vec![refcount] }),
         LogItem::Map(IntentExtents { id: 3, extents: vec![map] }),
+        LogItem::RealtimeFree(IntentExtents { id: 4, extents: frees.to_vec() }),
+        LogItem::RealtimeFreeDone(IntentExtents { id: 4, extents: frees.to_vec() }),
+        LogItem::RealtimeRmap(IntentExtents { id: 5, extents: vec![rmap; 2] }),
+        LogItem::RealtimeRefcount(IntentExtents { id: 6, extents: vec![refcount] }),
     ]
 }
 
@@ -73,7 +77,8 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
         ItemKind::ALL
             .into_iter()
             .filter_map(ItemKind::completion)
-            .skip(1)
+            // These two repeat the extents of their intent.
+            .filter(|kind| !matches!(kind, ItemKind::ExtentFreeDone | ItemKind::RealtimeFreeDone))
             .map(|kind| LogItem::Done(IntentDone { kind, id: 0x0102_0304_0506_0708 })),
     );
     let format = InodeFormat {
@@ -158,7 +163,7 @@ fn kinds_have_the_numbers_of_the_format() {
         assert_eq!(kind.is_intent(), kind.completion().is_some());
     }
     assert_eq!(ItemKind::decode(0x1238), None);
-    assert_eq!(ItemKind::decode(0x124a), None);
+    assert_eq!(ItemKind::decode(0x1250), None);
 }
 
 #[test]

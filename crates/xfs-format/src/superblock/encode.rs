@@ -91,9 +91,8 @@ impl Superblock {
             disk.metadata_directory_inode = inode.0.into();
             disk.realtime_group_count = self.realtime_group_count.into();
             disk.realtime_group_extents = self.realtime_group_extents.into();
-            disk.realtime_group_extents = self.realtime_group_extents.into();
+            disk.realtime_group_blocks_log = self.geometry.realtime.group_blocks_log;
             disk.realtime_start = self.realtime_start.into();
-            disk.realtime_reserved = self.realtime_reserved.into();
             disk.realtime_reserved = self.realtime_reserved.into();
         }
     }

@@ -114,7 +114,7 @@ fn realtime_of(disk: &SuperblockDisk, incompat: IncompatFeatures) -> RealtimeGeo
     let blocks = disk.realtime_extents.get().saturating_mul(extent_blocks);
     let mut realtime = RealtimeGeometry::NONE;
     realtime.blocks = if disk.realtime_blocks.get() == 0 { 0 } else { blocks };
-    if incompat.contains(IncompatFeatures::METADIR) && realtime.is_present() {
+    if incompat.contains(IncompatFeatures::METADIR) {
         realtime.group_count = disk.realtime_group_count.get();
         realtime.group_blocks = u64::from(disk.realtime_group_extents.get()) * extent_blocks;
         realtime.group_blocks_log = disk.realtime_group_blocks_log;

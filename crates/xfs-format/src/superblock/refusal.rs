@@ -14,8 +14,10 @@ pub enum VolumeAccess {
     Read,
     /// Changes the volume.
     Write,
-    /// Replays the log of the volume.
+    /// Replays the log of the volume onto its devices.
     Recover,
+    /// Replays the log of the volume in memory, to read the volume.
+    Replay,
 }
 
 /// A feature, or a kind of volume, that ferroxfs does not handle.
@@ -169,8 +171,13 @@ impl Superblock {
             return Some(Unsupported::UnknownRoCompat(unknown.bits()));
         }
         let unknown = self.log_incompat.difference(LogIncompatFeatures::XATTRS);
-        if access == VolumeAccess::Recover && !unknown.is_empty() {
+        let replays = matches!(access, VolumeAccess::Recover | VolumeAccess::Replay);
+        if replays && !unknown.is_empty() {
             return Some(Unsupported::UnknownLogIncompat(unknown.bits()));
+        }
+        // Reading a volume needs none of the structures that only a writer maintains.
+        if access == VolumeAccess::Replay {
+            return None;
         }
         if self.has_realtime() {
             return Some(Unsupported::RealtimeWrite);

@@ -299,12 +299,60 @@ fn realtime_fields_must_agree() {
         sb.realtime_blocks = 1003.into();
         sb.realtime_extents = 100.into();
         sb.realtime_extent_blocks = 10.into();
+        sb.realtime_extents_log = 6;
+        sb.realtime_bitmap_blocks = 1.into();
     });
+}
+
+/// Returns the check that refuses the golden superblock of a zoned volume after a change.
+fn refused_zoned(change: impl FnOnce(&mut SuperblockDisk)) -> SuperblockCheck {
+    let mut sector = golden::sector(golden!("zoned.superblock"), 0);
+    change(SuperblockDisk::mut_from_prefix(&mut sector).unwrap().0);
+    super::seal(&mut sector);
+    match decode(&sector) {
+        Err(SuperblockError::Corrupt(corruption)) => match corruption.check() {
+            Check::Superblock(check) => *check,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn realtime_groups_must_cover_the_section() {
+    use SuperblockCheck::{MetadataDirectory, RealtimeGroups, RealtimeSizes, RealtimeStart, Zoned};
+    for count in [0, 13, 15] {
+        let found = refused_zoned(|sb| sb.realtime_group_count = count.into());
+        assert!(matches!(found, RealtimeGroups { groups, .. } if groups == count), "{found:?}");
+    }
+    for extents in [0, 1, 1 << 31, u32::MAX] {
+        let found = refused_zoned(|sb| sb.realtime_group_extents = extents.into());
+        assert!(matches!(found, RealtimeGroups { .. }), "{found:?}");
+    }
+    for log in [0, 15, 17, 255] {
+        let found = refused_zoned(|sb| sb.realtime_group_blocks_log = log);
+        assert!(matches!(found, RealtimeGroups { .. }), "{found:?}");
+    }
+    for start in [1, 0x1_ffff, u64::MAX] {
+        let found = refused_zoned(|sb| sb.realtime_start = start.into());
+        assert!(matches!(found, RealtimeStart { .. }), "{found:?}");
+    }
+    let found = refused_zoned(|sb| sb.realtime_reserved = u64::MAX.into());
+    assert!(matches!(found, RealtimeStart { .. }), "{found:?}");
+    let found = refused_zoned(|sb| sb.realtime_bitmap_blocks = 1.into());
+    assert!(matches!(found, RealtimeSizes { .. }), "{found:?}");
+    let found = refused_zoned(|sb| sb.realtime_extents_log = 18);
+    assert!(matches!(found, RealtimeSizes { .. }), "{found:?}");
+    assert_eq!(refused_zoned(|sb| sb.realtime_extent_blocks = 2.into()), Zoned);
+    for inode in [0, 1 << 40] {
+        let found = refused_zoned(|sb| sb.metadata_directory_inode = inode.into());
+        assert_eq!(found, MetadataDirectory { inode });
+    }
 }
 
 #[test]
 fn features_are_refused_by_name() {
-    use VolumeAccess::{Describe, Read, Recover, Write};
+    use VolumeAccess::{Describe, Read, Recover, Replay, Write};
     let refusal = |change: &dyn Fn(&mut SuperblockDisk), access| {
         decode(&changed(change)).unwrap().refusal(access)
     };
@@ -315,6 +363,10 @@ fn features_are_refused_by_name() {
     };
     let log_incompat = |sb: &mut SuperblockDisk| sb.log_incompat = 2.into();
     let ascii_ci = |sb: &mut SuperblockDisk| sb.version = (sb.version.get() | 0x4000).into();
+    let metadir = |sb: &mut SuperblockDisk| {
+        incompat(IncompatFeatures::METADIR.bits())(sb);
+        sb.metadata_directory_inode = 129.into();
+    };
     let quota = |sb: &mut SuperblockDisk| sb.quota_flags = 1.into();
     let unknown = Some(Unsupported::UnknownIncompat(1 << 31));
     assert_eq!(refusal(&incompat(1 << 31), Describe), None);
@@ -330,7 +382,10 @@ fn features_are_refused_by_name() {
     assert_eq!(refusal(&log_incompat, Recover), Some(Unsupported::UnknownLogIncompat(2)));
     assert_eq!(refusal(&quota, Write), None);
     assert_eq!(refusal(&quota, Recover), None);
-    assert_eq!(refusal(&incompat(1 << 8), Write), Some(Unsupported::MetadirWrite));
+    assert_eq!(refusal(&metadir, Write), Some(Unsupported::MetadirWrite));
+    assert_eq!(refusal(&metadir, Recover), Some(Unsupported::MetadirWrite));
+    assert_eq!(refusal(&metadir, Replay), None);
+    assert_eq!(refusal(&log_incompat, Replay), Some(Unsupported::UnknownLogIncompat(2)));
 }
 
 #[test]

@@ -4,9 +4,20 @@ use xfs_format::{BlockKind, DiskAddr};
 
 use super::Attack;
 use super::Outcome::{Failed, Harmless, Refused};
-use crate::forge::put;
+use crate::forge::{Forge, put};
 
 const MAX: [u8; 8] = [0xff; 8];
+/// The bits of the features METADIR and ZONED, in the third byte of their word.
+const METADIR: u8 = 1;
+const ZONED: u8 = 2;
+
+/// Sets bits of the incompatible features.
+fn add_features(forge: &mut Forge, bits: u8) {
+    forge.edit(DiskAddr(0), BlockKind::Superblock, |bytes| {
+        let features = bytes.get(218).copied().unwrap_or_default();
+        put(bytes, 218, &[features | bits]);
+    });
+}
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new("2^32 - 1 groups", Refused, |forge| forge.superblock(88, &[0xff; 4])),
@@ -53,6 +64,29 @@ pub(super) const ATTACKS: &[Attack] = &[
         let link = forge.number("/links-inline");
         forge.superblock(56, &link.0.to_be_bytes());
     }),
+    Attack::new("realtime extents of no blocks", Refused, |forge| {
+        forge.superblock(16, &1000_u64.to_be_bytes());
+        forge.superblock(24, &1000_u64.to_be_bytes());
+        forge.superblock(80, &[0; 4]);
+    }),
+    Attack::new("2^63 realtime blocks", Refused, |forge| {
+        forge.superblock(16, &(1_u64 << 63).to_be_bytes());
+        forge.superblock(24, &(1_u64 << 63).to_be_bytes());
+        forge.superblock(80, &1_u32.to_be_bytes());
+    }),
+    Attack::new("a metadata directory past the end", Refused, |forge| {
+        add_features(forge, METADIR);
+        forge.superblock(264, &(1_u64 << 63).to_be_bytes());
+    }),
+    Attack::new("realtime groups of no extents", Refused, |forge| {
+        add_features(forge, METADIR);
+        forge.superblock(264, &129_u64.to_be_bytes());
+        forge.superblock(16, &1000_u64.to_be_bytes());
+        forge.superblock(24, &1000_u64.to_be_bytes());
+        forge.superblock(80, &1_u32.to_be_bytes());
+        forge.superblock(272, &1_u32.to_be_bytes());
+    }),
+    Attack::new("zones without realtime groups", Refused, |forge| add_features(forge, ZONED)),
     Attack::new("parent pointers on a volume that has none", Failed, |forge| {
         forge.edit(DiskAddr(0), BlockKind::Superblock, |bytes| {
             let features = bytes.get(219).copied().unwrap_or_default();

@@ -107,7 +107,9 @@ impl LiveInode {
         };
         self.change_map(tx, fork, &change, extent.length_blocks.into())?;
         MapCounts::of(tx.journal()).note(MapUse::Insertion);
-        defer_map(tx, &self.file_mapping(fork, extent));
+        if !self.is_realtime(tx, fork) {
+            defer_map(tx, &self.file_mapping(fork, extent));
+        }
         Ok(())
     }
 
@@ -126,7 +128,9 @@ impl LiveInode {
         };
         self.change_map(tx, fork, &change, -i64::from(extent.length_blocks))?;
         MapCounts::of(tx.journal()).note(MapUse::Deletion);
-        defer_unmap(tx, &self.file_mapping(fork, extent));
+        if !self.is_realtime(tx, fork) {
+            defer_unmap(tx, &self.file_mapping(fork, extent));
+        }
         Ok(())
     }
 
@@ -261,6 +265,14 @@ impl LiveInode {
             return Err(PosixError::FileTooLarge.into());
         }
         Ok(())
+    }
+
+    /// Whether the blocks of the fork are in the realtime section. Only a recovery in memory changes
+    /// the map of such a fork. It leaves out the reverse map, which no reader needs.
+    fn is_realtime(&self, tx: &Transaction<'_>, fork: ForkKind) -> bool {
+        tx.geometry().realtime.is_present()
+            && fork == ForkKind::Data
+            && self.inode().core().is_realtime()
     }
 
     /// Whether blocks of the fork may be shared with other files.

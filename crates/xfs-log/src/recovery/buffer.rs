@@ -2,6 +2,7 @@
 
 use xfs_buffer::Result;
 use xfs_format::btree::BtreeKind;
+use xfs_format::features::IncompatFeatures;
 use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::kind;
 use xfs_format::log_item::{BufferFlags, BufferItem, BufferRegion, BufferType, LogItemCheck};
@@ -13,6 +14,7 @@ use xfs_format::{
 
 use super::Targets;
 use super::dquot::{self, DquotReplay};
+use super::realtime;
 use super::refusal::RecoveryError;
 use super::store::Store;
 
@@ -49,6 +51,11 @@ pub(super) fn replay(
     let buffer_type = format.buffer_type().ok_or_else(wrong_type)?;
     if let Some(kind) = dquot::kind_of_buffer(buffer_type) {
         return dquots.replay_buffer(store, item, kind);
+    }
+    if store.geometry().has_incompat(IncompatFeatures::METADIR) || is_realtime(buffer_type) {
+        if let Some(changed) = realtime::replay(store, item, buffer_type)? {
+            return Ok(changed);
+        }
     }
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;
@@ -118,6 +125,10 @@ fn replay_v4(store: &mut Store, item: &BufferItem<'_>) -> Result<(), RecoveryErr
     Ok(())
 }
 
+const fn is_realtime(buffer_type: BufferType) -> bool {
+    matches!(buffer_type, BufferType::RealtimeBitmap | BufferType::RealtimeSummary)
+}
+
 /// Returns the kind of the buffer after the change, or `None` if buffers of this type are not
 /// replayed. Only for btrees does the kind depend on the magic number.
 #[doc(alias = "xlog_recover_validate_buf_type")]
@@ -137,8 +148,7 @@ fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option
         BufferType::DaNode if points_into_directory(bytes, geometry) => BlockKind::DirectoryIndex,
         BufferType::DaNode | BufferType::AttrLeaf => BlockKind::Attr,
         BufferType::Superblock => BlockKind::Superblock,
-        // Inodes have a flag of their own, remote values are never logged, and the rest is
-        // realtime.
+        // Inodes have a flag of their own, and remote values are never logged.
         _ => return None,
     })
 }

@@ -1,7 +1,7 @@
 //! Replay of logged inodes: core and forks are written over the inode on disk.
 
 use xfs_buffer::Result;
-use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, INODE_MAGIC, InodeDisk};
+use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, INODE_MAGIC, InodeDisk};
 use xfs_format::log_item::{
     HostOrder, InodeItem, LOG_CORE_BYTES_V4, LogItemCheck, LoggedFields, core_to_disk,
     core_to_disk_v4, logged_flush_count, stored_flush_count,
@@ -10,9 +10,14 @@ use xfs_format::{Check, Corruption, FormatVersion, Structure, StructureAddress};
 use zerocopy::FromBytes;
 
 use super::Targets;
+use super::realtime;
 use super::refusal::{RecoveryError, Refusal};
 use super::store::Store;
 
+/// The offset in bytes, in the core, of the format of the data fork.
+const DATA_FORMAT_AT: usize = 5;
+/// The offset in bytes, in the core, of the kind of a metadata inode.
+const METATYPE_AT: usize = 6;
 /// The offset in bytes, in the core, of the field that says where the attribute fork begins.
 const FORK_OFFSET_AT: usize = 82;
 /// The length in bytes of the header of a btree root in the kernel's memory, which is the form that
@@ -148,6 +153,10 @@ fn replay_forks(item: &InodeItem<'_>, bytes: &mut [u8]) -> Result<(), LogItemChe
     let (core, literal) =
         bytes.split_at_mut_checked(core_bytes).expect("an inode is longer than its core");
     let fork_offset = *core.get(FORK_OFFSET_AT).expect("the core holds the offset of the fork");
+    let format = core.get(DATA_FORMAT_AT).expect("the core holds the format of the fork");
+    let is_metadata_btree = *format == ForkFormat::MetadataBtree.encode();
+    let metatype = core.get(METATYPE_AT..).and_then(<[u8]>::first_chunk::<2>);
+    let metatype = u16::from_be_bytes(*metatype.expect("the core holds the kind of metadata"));
     let middle = usize::from(fork_offset) * FORK_OFFSET_BYTES;
     let middle = if fork_offset == 0 { literal.len() } else { middle };
     let room = literal.len();
@@ -158,7 +167,9 @@ fn replay_forks(item: &InodeItem<'_>, bytes: &mut [u8]) -> Result<(), LogItemChe
         let device = data.first_chunk_mut().ok_or(LogItemCheck::Fork { bytes: 4, room })?;
         *device = item.format.device.to_be_bytes();
     }
-    if let Some(region) = item.data {
+    if let Some(region) = item.data.filter(|_| is_metadata_btree) {
+        realtime::replay_root(region, data, metatype)?;
+    } else if let Some(region) = item.data {
         replay_fork(region, data, fields.contains(LoggedFields::DATA_ROOT))?;
     }
     if let Some(region) = item.attr {

@@ -10,6 +10,7 @@ fn items_round_trip() {
         RowItem::Symlink(b"../target"),
         RowItem::Xattr(b"user.x"),
         RowItem::Shared(SharedRun { start: 1 << 40, length: 9 }),
+        RowItem::Realtime(1 << 41),
         RowItem::Link(Link { parent: u64::MAX, parent_generation: 0, name: &[0xff; 255] }),
     ];
     let mut batch = Batch::default();

@@ -137,6 +137,7 @@ fn push_cell(out: &mut Vec<u8>, field: Field, view: &RowView<'_>) {
         Field::ProjectId => push_number(out, row.project_id),
         Field::Size => push_number(out, row.size),
         Field::Blocks => push_number(out, view.blocks()),
+        Field::RealtimeBlocks => push_number(out, view.realtime_blocks()),
         Field::Atime => push_moment(out, row.atime),
         Field::Mtime => push_moment(out, row.mtime),
         Field::Ctime => push_moment(out, row.ctime),

@@ -82,6 +82,7 @@ impl NdjsonEncoder {
         self.number(Field::ProjectId, b",\"project_id\":", row.project_id);
         self.number(Field::Size, b",\"size\":", row.size);
         self.number(Field::Blocks, b",\"blocks\":", view.blocks());
+        self.number(Field::RealtimeBlocks, b",\"rt_blocks\":", view.realtime_blocks());
     }
 
     fn times(&mut self, view: &RowView<'_>) {

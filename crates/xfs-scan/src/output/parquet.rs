@@ -169,6 +169,7 @@ struct InodeRows {
     rows: Vec<Row>,
     ags: Vec<u32>,
     blocks: Vec<u64>,
+    realtime_blocks: Vec<u64>,
     orphans: Vec<bool>,
 }
 
@@ -282,6 +283,7 @@ impl InodeRows {
             Field::ProjectId => narrow(|row| row.project_id),
             Field::Size => wide(|row| row.size),
             Field::Blocks => numbers::<UInt64Type>(self.blocks.iter().copied()),
+            Field::RealtimeBlocks => numbers::<UInt64Type>(self.realtime_blocks.iter().copied()),
             Field::Atime => moments(rows, |row| row.atime),
             Field::Mtime => moments(rows, |row| row.mtime),
             Field::Ctime => moments(rows, |row| row.ctime),
@@ -340,12 +342,13 @@ impl ParquetEncoder<'_> {
             ParquetColumn::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
             ParquetColumn::Inode(field) => inodes.column(field),
         })?;
-        let InodeRows { mut rows, mut ags, mut blocks, mut orphans } = inodes;
+        let InodeRows { mut rows, mut ags, mut blocks, mut realtime_blocks, mut orphans } = inodes;
         rows.clear();
         ags.clear();
         blocks.clear();
+        realtime_blocks.clear();
         orphans.clear();
-        self.inodes = InodeRows { rows, ags, blocks, orphans };
+        self.inodes = InodeRows { rows, ags, blocks, realtime_blocks, orphans };
         Ok(())
     }
 }
@@ -355,6 +358,7 @@ impl RowEncoder for ParquetEncoder<'_> {
         self.inodes.rows.push(view.row.clone());
         self.inodes.ags.push(view.ag);
         self.inodes.blocks.push(view.blocks());
+        self.inodes.realtime_blocks.push(view.realtime_blocks());
         self.inodes.orphans.push(view.is_orphan);
         let fields = self.encoding.fields;
         if fields.contains(Field::Paths) {

@@ -123,6 +123,7 @@ fn cell_text(field: Field, view: &RowView<'_>) -> String {
         Field::ProjectId => row.project_id.to_string(),
         Field::Size => row.size.to_string(),
         Field::Blocks => view.blocks().to_string(),
+        Field::RealtimeBlocks => view.realtime_blocks().to_string(),
         Field::Atime => moment_text(row.atime),
         Field::Mtime => moment_text(row.mtime),
         Field::Ctime => moment_text(row.ctime),

@@ -54,6 +54,7 @@ fn push_inode(encoder: &mut dyn RowEncoder, row: &Row, paths: &[&[u8]], symlink:
         is_orphan: paths.is_empty(),
         symlink,
         xattrs: &list(&[b"user.a", b"user.\xff"]),
+        realtime_fs_blocks: 0,
     };
     encoder.inode(&view).unwrap();
 }

@@ -19,6 +19,7 @@ fn add(summary: &mut Summary, row: Row, path: &str) {
         is_orphan: path.is_empty(),
         symlink: None,
         xattrs: &ByteList::default(),
+        realtime_fs_blocks: 0,
     };
     summary.add(&view, std::iter::once(128).filter(|_| !path.is_empty()));
 }

@@ -19,15 +19,18 @@ pub(super) fn describe(item: &LogItem<'_>) -> Fields {
             ("offset_bytes", number(item.format.offset_bytes)),
         ],
         LogItem::QuotaOff(end) => vec![("flags", Value::Bits(end.flags.into()))],
-        LogItem::ExtentFree(list) | LogItem::ExtentFreeDone(list) => {
+        LogItem::ExtentFree(list)
+        | LogItem::ExtentFreeDone(list)
+        | LogItem::RealtimeFree(list)
+        | LogItem::RealtimeFreeDone(list) => {
             intent(list.id, list.extents.iter().map(|e| extent(e.start, e.length_blocks)).collect())
         }
-        LogItem::Refcount(list) => {
+        LogItem::Refcount(list) | LogItem::RealtimeRefcount(list) => {
             let entries = list.extents.iter();
             let entries = entries.map(|e| flagged(extent(e.start, e.length_blocks), e.flags));
             intent(list.id, entries.collect())
         }
-        LogItem::Rmap(list) => {
+        LogItem::Rmap(list) | LogItem::RealtimeRmap(list) => {
             let entries = list.extents.iter().map(|e| {
                 let extent = extent(e.start, e.length_blocks);
                 mapped("owner", e.owner, e.offset.0, extent, e.flags)

@@ -137,6 +137,7 @@ impl Rows<'_> {
                 is_orphan,
                 symlink: symlink.as_deref(),
                 xattrs: &xattrs,
+                realtime_fs_blocks: 0,
             })?;
         }
         Ok(())

@@ -51,9 +51,12 @@ impl ParquetColumn {
         let list = |item| DataType::List(Arc::new(ArrowField::new("item", item, true)));
         match self {
             Self::Inode(field) => match field {
-                Field::Ino | Field::Size | Field::Blocks | Field::Extents | Field::Rdev => {
-                    DataType::UInt64
-                }
+                Field::Ino
+                | Field::Size
+                | Field::Blocks
+                | Field::RealtimeBlocks
+                | Field::Extents
+                | Field::Rdev => DataType::UInt64,
                 Field::Atime | Field::Mtime | Field::Ctime | Field::Btime => {
                     DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
                 }

@@ -1,0 +1,53 @@
+//! Small volumes with a realtime section. mkfs.xfs made them and a guest's kernel filled them;
+//! `testdata/realtime.sh` is the recipe.
+
+use crate::image::Image;
+use crate::pack::unpack;
+
+/// A kind of realtime section, of which there is an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RealtimeSection {
+    /// A section without groups, with extents of 16 KiB.
+    Classic,
+    /// Four groups of 4 MiB, with shared extents.
+    Groups,
+    /// Zones of 1 MiB inside the data device.
+    Zoned,
+}
+
+impl RealtimeSection {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Classic, Self::Groups, Self::Zoned];
+
+    /// Returns a copy of the data device of the volume.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the file in `testdata` is not a packed image.
+    #[must_use]
+    pub fn data(self) -> Image {
+        image(match self {
+            Self::Classic => include_bytes!("../../../testdata/realtime/classic.image"),
+            Self::Groups => include_bytes!("../../../testdata/realtime/groups.image"),
+            Self::Zoned => include_bytes!("../../../testdata/realtime/zoned.image"),
+        })
+    }
+
+    /// Returns a copy of the realtime device of the volume, or `None` for an internal section.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the file in `testdata` is not a packed image.
+    #[must_use]
+    pub fn device(self) -> Option<Image> {
+        Some(image(match self {
+            Self::Classic => include_bytes!("../../../testdata/realtime/classic-device.image"),
+            Self::Groups => include_bytes!("../../../testdata/realtime/groups-device.image"),
+            Self::Zoned => return None,
+        }))
+    }
+}
+
+fn image(packed: &[u8]) -> Image {
+    Image::new(unpack(packed).expect("the file is a packed image"))
+}
