@@ -54,7 +54,7 @@ fn push_inode(encoder: &mut dyn RowEncoder, row: &Row, paths: &[&[u8]], symlink:
         is_orphan: paths.is_empty(),
         symlink,
         xattrs: &list(&[b"user.a", b"user.\xff"]),
-        realtime_fs_blocks: 0,
+        realtime_fs_blocks: 1,
     };
     encoder.inode(&view).unwrap();
 }
@@ -118,10 +118,10 @@ fn ndjson() {
         expect![[r#"
         {"row":"scan","schema_version":2,"scan_time":1700000000000000000}
         {"row":"volume","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\""}
-        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":131,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":["/a","/d/\\"b\\"\
+        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":131,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":["/a","/d/\\"b\\"\
         "]}
-        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":132,"generation":77,"ag":0,"type":"symlink","mode":41471,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"symlink":"t","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"paths_bytes":["L/4="]}
-        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":133,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":2049,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"orphan":true}
+        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":132,"generation":77,"ag":0,"type":"symlink","mode":41471,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"symlink":"t","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"paths_bytes":["L/4="]}
+        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":133,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":2049,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"orphan":true}
         {"row":"error","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","code":"checksum","ino":192,"inode_count":64,"structure":"inode","message":"wrong, \\"quite\\""}
         {"row":"account","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","by":"dir","key":128,"inodes":3,"size":5,"blocks":16,"shared_blocks":8,"paths":["/"]}
         {"row":"end","inodes":3,"errors":1,"missing_inodes":64}
@@ -161,11 +161,11 @@ fn csv_has_one_line_per_inode_and_no_others() {
         Format::Csv,
         "all",
         expect![[r#"
-            volume_uuid,volume_label,ino,generation,ag,type,mode,nlink,uid,gid,project_id,size,blocks,atime,mtime,ctime,btime,extents,attr_extents,xflags,rdev,symlink,symlink_bytes,xattrs,xattrs_bytes,paths,more_paths,paths_bytes,orphan
-            00000000-0000-0000-0000-0000000000f0,"a,""label""",131,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,,,"[""user.a""]","[""dXNlci7/""]",/a,"[""/d/\\""b\\""\
+            volume_uuid,volume_label,ino,generation,ag,type,mode,nlink,uid,gid,project_id,size,blocks,rt_blocks,atime,mtime,ctime,btime,extents,attr_extents,xflags,rdev,symlink,symlink_bytes,xattrs,xattrs_bytes,paths,more_paths,paths_bytes,orphan
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",131,77,0,file,33188,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,,,"[""user.a""]","[""dXNlci7/""]",/a,"[""/d/\\""b\\""\
             ""]",,false
-            00000000-0000-0000-0000-0000000000f0,"a,""label""",132,77,0,symlink,41471,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,t,,"[""user.a""]","[""dXNlci7/""]",,,"[""L/4=""]",false
-            00000000-0000-0000-0000-0000000000f0,"a,""label""",133,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,2049,,,"[""user.a""]","[""dXNlci7/""]",,,,true
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",132,77,0,symlink,41471,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,t,,"[""user.a""]","[""dXNlci7/""]",,,"[""L/4=""]",false
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",133,77,0,file,33188,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,2049,,,"[""user.a""]","[""dXNlci7/""]",,,,true
         "#]],
     );
     check_text(
