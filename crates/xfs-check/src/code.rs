@@ -30,6 +30,7 @@ pub enum Area {
     Attributes,
     ParentPointers,
     Symlink,
+    Quota,
     Space,
     Log,
 }
@@ -54,6 +55,7 @@ impl Area {
             Self::Attributes => "Extended attributes",
             Self::ParentPointers => "Parent pointers",
             Self::Symlink => "Symbolic links",
+            Self::Quota => "Quota",
             Self::Space => "Owners of blocks",
             Self::Log => "Log",
         }
@@ -78,6 +80,7 @@ impl Area {
             Self::Attributes => "attributes of the file are missing or cannot be read",
             Self::ParentPointers => "the path of the file cannot be found from its inode",
             Self::Symlink => "the link leads nowhere",
+            Self::Quota => "limits and usage of owners are wrong, and changes of their files fail",
             Self::Space => "blocks are lost, or two owners overwrite each other",
             Self::Log => "the newest changes may be missing",
         }
@@ -102,6 +105,7 @@ impl Area {
             Self::Attributes => "write the nodes again from the leaves",
             Self::ParentPointers => "write the parent pointers again from the entries",
             Self::Symlink => "keep the parts that are left",
+            Self::Quota => "let the next mount with quota write the dquots again",
             Self::Log => "replay the whole checkpoints before the damage",
         }
     }
@@ -307,6 +311,9 @@ codes! {
     LinkLsn = "link.lsn", Symlink, Unsafe, "it was written after the end of the log";
     LinkShort = "link.short", Symlink, Loss, "it has fewer bytes than it needs";
     LinkTarget = "link.target", Symlink, Loss, "the target of a symbolic link is not whole";
+    QuotaUnreadable = "quota.unreadable", Quota, Unsafe, "the device cannot read it";
+    QuotaDquot = "quota.dquot", Quota, Unsafe, "a dquot is damaged";
+    QuotaStale = "quota.stale", Quota, Preen, "a dquot is damaged, and the next mount with quota writes it again";
     BnoRecord = "bno.record", FreeSpace, Unsafe, "a record of free space is impossible";
     BnoDiffers = "bno.differs", FreeSpace, Unsafe, "the btrees of free space differ";
     InoRecord = "ino.record", InodeBtree, Loss, "a record of an inode chunk is impossible";

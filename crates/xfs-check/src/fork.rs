@@ -17,6 +17,7 @@ use crate::code::Code;
 use crate::facts::{Claim, Facts, Gap};
 use crate::finding::Finding;
 use crate::inode::{Inode, Pass, owner_of};
+use crate::quota;
 use crate::tree::{TreeSpace, TreeVisitor, TreeWalk};
 
 /// A fork of an inode.
@@ -36,7 +37,8 @@ pub(crate) struct BlockRun {
 /// The map of a fork.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForkMap {
-    /// The extents in order. Those of a regular file's contents are not kept.
+    /// The extents in order. Those of a regular file's contents are kept only
+    /// for quota inodes.
     pub(crate) extents: Vec<Extent>,
     /// Number of blocks of the extents and of the btree that holds them.
     pub(crate) blocks: u64,
@@ -126,7 +128,8 @@ pub(crate) fn walk<T: Facts>(
         return None;
     }
     let rules = ExtentRules::of(&inode.core, kind, geometry);
-    let keeps = kind == ForkKind::Attr || inode.file_type != FileType::Regular;
+    let is_quota = quota::kind_of(pass.volume.superblock, inode.number()).is_some();
+    let keeps = kind == ForkKind::Attr || inode.file_type != FileType::Regular || is_quota;
     let mut collected = Collected {
         rules,
         keeps,

@@ -17,6 +17,7 @@ use crate::finding::{Finding, Place};
 use crate::flags;
 use crate::fork::{ForkMap, walk};
 use crate::group::GroupSummary;
+use crate::quota;
 use crate::symlink;
 
 /// A pass over inodes: where its facts and findings go.
@@ -188,6 +189,11 @@ impl<T: Facts> Pass<'_, T> {
             (FileType::Directory, Some(map)) => directory::check(self, inode, map),
             (FileType::Directory, None) => self.facts.gap(Gap::Names),
             (FileType::Symlink, Some(map)) => symlink::check(self, inode, map),
+            (FileType::Regular, Some(map)) => {
+                if let Some(kind) = quota::kind_of(self.volume.superblock, inode.number()) {
+                    quota::check(self, inode, map, kind);
+                }
+            }
             _ => {}
         }
     }

@@ -41,6 +41,7 @@ mod fork;
 mod group;
 mod hash;
 mod inode;
+mod quota;
 mod reach;
 mod report;
 mod sums;

@@ -79,8 +79,8 @@ impl BlockKind {
     /// Stores the LSN and the checksum before the buffer is written. The buffer belongs to a v5
     /// volume.
     ///
-    /// The code that changes inodes, remote attribute blocks and dquots seals each of them. This function
-    /// leaves such buffers as they are.
+    /// The code that changes inodes, remote attribute blocks and dquots seals each of them. This
+    /// function leaves such buffers as they are.
     ///
     /// # Panics
     ///

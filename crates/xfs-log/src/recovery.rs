@@ -27,7 +27,8 @@
 //!
 //! A change is replayed over an object that is older than its transaction, according to the LSN in
 //! the object. Objects without an LSN (inode clusters as a whole, blocks of dquots as a whole,
-//! blocks of another use) are always replayed over. That is sound because the log holds all later changes.
+//! blocks of another use) are always replayed over. That is sound because the log holds all later
+//! changes.
 //!
 //! Several checkpoints may start in one record and so have one LSN. A block's LSN is therefore
 //! stamped only when the replay reaches a transaction of another LSN ([`store`]): until then every

@@ -17,6 +17,7 @@ mod names;
 mod orphans;
 mod owners;
 mod pieces;
+mod quota;
 mod resolve;
 mod space;
 mod superblock;
@@ -112,6 +113,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<bool, Repair
     }
     space::run(patient, damage)?;
     counters::run(patient, damage)?;
+    let is_changed = patient.count_actions() != before;
+    quota::run(patient, damage, is_changed)?;
     Ok(patient.count_actions() != before)
 }
 

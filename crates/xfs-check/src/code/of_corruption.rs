@@ -66,6 +66,10 @@ const ATTRIBUTES: Common =
 const SYMLINK: Common =
     common!(LinkUnreadable LinkMagic LinkChecksum LinkUuid LinkAddress LinkOwner LinkLsn LinkShort);
 
+const QUOTA: Common = common!(
+    QuotaUnreadable QuotaDquot QuotaDquot QuotaDquot QuotaDquot QuotaDquot QuotaDquot QuotaDquot
+);
+
 const fn common(structure: Structure) -> &'static Common {
     match structure {
         Structure::Superblock => &SUPERBLOCK,
@@ -78,6 +82,7 @@ const fn common(structure: Structure) -> &'static Common {
         Structure::DaBtree => &DIRECTORY,
         Structure::Attr | Structure::Acl | Structure::Parent => &ATTRIBUTES,
         Structure::Symlink => &SYMLINK,
+        Structure::Dquot => &QUOTA,
         _ => &BTREE,
     }
 }
@@ -132,6 +137,7 @@ impl Code {
             Check::Directory(check) => of_directory(*check),
             Check::Attr(check) => of_attributes(*check),
             Check::Symlink(_) => Self::LinkTarget,
+            Check::Dquot(_) => Self::QuotaDquot,
             Check::Acl(_) => Self::AttrAcl,
             Check::Parent(_) => Self::ParentRecord,
             Check::LogRecord(_) | Check::LogItem(_) => Self::LogUnreadable,
