@@ -4,11 +4,13 @@
 //! bytes. The target reads the block as it is and again with a recomputed checksum, since few
 //! mutations would get past the checksum otherwise.
 
+pub mod dquots;
 pub mod log_item;
 pub mod metadump;
 pub mod partition_table;
 pub mod recovery;
 
+pub use dquots::dquots;
 pub use log_item::log_item;
 pub use metadump::metadump;
 pub use partition_table::partition_table;
@@ -78,6 +80,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "attr_remote", run: attr_remote, seeds: || inputs(BlockKind::AttrRemote) },
     FuzzTarget { name: "attr_short", run: attr_short, seeds: fork_inputs },
     FuzzTarget { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
+    FuzzTarget { name: "dquots", run: dquots, seeds: dquots::inputs },
     FuzzTarget { name: "access_list", run: access_list, seeds: access_list_inputs },
     FuzzTarget { name: "log_record", run: log_record, seeds: log_inputs },
     FuzzTarget { name: "log_item", run: log_item, seeds: log_item::inputs },

@@ -87,6 +87,18 @@ pub(super) const ATTACKS: &[Attack] = &[
         forge.superblock(272, &1_u32.to_be_bytes());
     }),
     Attack::new("zones without realtime groups", Refused, |forge| add_features(forge, ZONED)),
+    Attack::new("a quota inode that is a directory", Harmless, |forge| {
+        let directory = forge.number("/short");
+        forge.superblock(160, &directory.0.to_be_bytes());
+        forge.superblock(176, &5_u16.to_be_bytes());
+    }),
+    Attack::new("three quota inodes that are one long file", Harmless, |forge| {
+        let file = forge.number("/files/tree");
+        for offset in [160, 168, 232] {
+            forge.superblock(offset, &file.0.to_be_bytes());
+        }
+        forge.superblock(176, &0x7cf_u16.to_be_bytes());
+    }),
     Attack::new("parent pointers on a volume that has none", Failed, |forge| {
         forge.edit(DiskAddr(0), BlockKind::Superblock, |bytes| {
             let features = bytes.get(219).copied().unwrap_or_default();

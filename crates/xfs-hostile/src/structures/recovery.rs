@@ -10,20 +10,24 @@ use std::sync::Arc;
 use ferroxfs::OpenOptions;
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::agi::AGI_SECTOR;
+use xfs_format::dquot::{DQUOT_BLOCK_BYTES, QuotaKind, dquot_at};
 use xfs_format::log_item::{
     BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES,
-    ExtentFree, HostOrder, InodeCreate, InodeFormat, InodeItem, IntentExtents, LogItem,
-    LoggedFields, TransactionHeader, core_to_log,
+    DquotFormat, DquotItem, ExtentFree, HostOrder, InodeCreate, InodeFormat, InodeItem,
+    IntentExtents, LogItem, LoggedFields, QuotaOff, TransactionHeader, core_to_log,
 };
 use xfs_format::log_record::{
     ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags, unmount_operation,
 };
 use xfs_format::{
     AgBlock, AgNumber, BASIC_BLOCK_BYTES, BlockKind, DiskAddr, FsBlock, Lsn, Superblock,
+    SuperblockDisk,
 };
 use xfs_log::{LogDevice, LogGeometry, RecoveryError, Replayed, replay};
 use xfs_testkit::golden;
+use zerocopy::{FromBytes, IntoBytes};
 
+use super::dquots::build_block;
 use crate::seeds;
 
 const LOG_BLOCKS: u32 = 256;
@@ -107,7 +111,37 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
     let agi = seeds::of(BlockKind::Agi).next().map(|seed| seed.bytes.clone()).unwrap_or_default();
     let items = items(&core, agi.get(..CHUNK_BYTES).unwrap_or_default());
     let alone = items.chunks(1);
-    alone.chain([items.as_slice()]).map(input).collect()
+    let mut inputs: Vec<_> = alone.chain([items.as_slice()]).map(input).collect();
+    inputs.extend(quota_inputs());
+    inputs
+}
+
+/// Returns transactions that add a block of dquots to a quota inode and change a dquot in it. The
+/// last one also ends the accounting. The block lies where the golden image has its log, which is
+/// not used.
+fn quota_inputs() -> Vec<Vec<u8>> {
+    let geometry = seeds::geometry();
+    let block = build_block(QuotaKind::User);
+    let log = golden().bytes(DiskAddr(0), BLOCK).and_then(|sector| {
+        let (disk, _) = SuperblockDisk::read_from_prefix(&sector).ok()?;
+        geometry.block_disk_addr(FsBlock(disk.log_start.get()))
+    });
+    let (Some(at), Some(first)) = (log, dquot_at(&block, 1)) else { return Vec::new() };
+    let mut changed = *first;
+    changed.inodes = 7.into();
+    let Some(dquot) = changed.as_bytes().first_chunk() else { return Vec::new() };
+    let (id, offset_bytes) = (1, DQUOT_BLOCK_BYTES as u32);
+    let format = DquotFormat { id, at, blocks: 1, offset_bytes };
+    let change = LogItem::Dquot(DquotItem { format, dquot });
+    let pieces = vec![BufferRegion { offset_bytes: 0, bytes: &block }];
+    let chunks = block.len() / CHUNK_BYTES;
+    let (flags, blocks) = (BufferType::UserDquot.flags(), (block.len() / BLOCK) as u16);
+    let format = BufferFormat { regions: 2, flags, at, blocks, bitmap: vec![(1 << chunks) - 1] };
+    let new_block = LogItem::Buffer(BufferItem { format, pieces });
+    let mut items = vec![new_block, change];
+    let replayed = input(&items);
+    items.push(LogItem::QuotaOff(QuotaOff { flags: 1 }));
+    vec![replayed, input(&items)]
 }
 
 fn core() -> [u8; 176] {
