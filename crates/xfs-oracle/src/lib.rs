@@ -14,8 +14,8 @@
 //! A [`guest`] runs another kernel in a virtual machine, for volumes that this machine's kernel
 //! cannot mount.
 //!
-//! All parts of the crate except the guests need root and Linux. [`ready`] returns the reason why a test must be
-//! skipped.
+//! All parts of the crate except the guests need root and Linux. [`ready`] returns the reason why a
+//! test must be skipped.
 
 mod agreement;
 mod checked;

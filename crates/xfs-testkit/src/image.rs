@@ -124,8 +124,8 @@ impl Image {
 }
 
 /// Recomputes the checksums of a buffer. Most kinds of buffer have one. Inode clusters have one per
-/// inode, blocks of dquots one per dquot, and remote attribute values one per block. A buffer that is too short for a checksum is
-/// left as it is.
+/// inode, blocks of dquots one per dquot, and remote attribute values one per block. A buffer that
+/// is too short for a checksum is left as it is.
 pub fn reseal(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
     // "Never logged" is valid at any state of the log.
     let lsn = Lsn(0);

@@ -135,17 +135,18 @@ export PATH=/sbin:/bin HOME=/ TERM=dumb TZ=UTC
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 while read -r name; do insmod /modules/$name.ko 2>/dev/null; done </modules.list
-out=/dev/console control=/dev/console
-for attempt in 1 2 3 4 5 6 7 8 9 10; do
+out= control=
+for attempt in $(seq 50); do
   for port in /sys/class/virtio-ports/*; do
     case "$(cat $port/name 2>/dev/null)" in
       out) out=/dev/${port##*/} ;;
       control) control=/dev/${port##*/} ;;
     esac
   done
-  [ $out != /dev/console ] && [ $control != /dev/console ] && break
+  [ -n "$out" ] && [ -n "$control" ] && break
   usleep 100000
 done
+[ -n "$out" ] && [ -n "$control" ] || poweroff -f
 if [ -f /null_blk.parameters ]; then
   while read -r name; do
     [ $name = null_blk ] && set -- $(cat /null_blk.parameters) || set --
@@ -153,6 +154,7 @@ if [ -f /null_blk.parameters ]; then
   done </null_blk.list
 fi
 cd /tmp
+echo begun >$control
 sh /in/script >$out 2>&1; status=$?
 cd /
 grep ' xfs ' /proc/mounts | awk '{print $2}' | sort -r | while read -r folder; do
