@@ -18,3 +18,16 @@ static GOLDEN: LazyLock<Image> = LazyLock::new(|| {
 pub fn golden() -> Image {
     GOLDEN.clone()
 }
+
+static PACKED_QUOTA: &[u8] = include_bytes!("../../../testdata/quota.image");
+
+/// Returns a volume with quota of users, groups and projects, and a log with changes of dquots.
+/// `testdata/quota.sh` is the recipe.
+#[must_use]
+pub fn golden_quota() -> Image {
+    static QUOTA: LazyLock<Image> = LazyLock::new(|| {
+        let bytes = unpack(PACKED_QUOTA).expect("testdata/quota.image is a packed image");
+        Image::new(bytes)
+    });
+    QUOTA.clone()
+}

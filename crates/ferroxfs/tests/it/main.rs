@@ -32,6 +32,7 @@ mod opening;
 mod paths;
 mod permissions;
 mod privileges;
+mod quota;
 mod realtime;
 mod reproducible;
 mod small_log;

@@ -9,6 +9,7 @@
 mod inodes;
 mod logical;
 mod physical;
+mod quota;
 mod reserved;
 mod seeded;
 mod trial;

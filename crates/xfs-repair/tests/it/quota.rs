@@ -1,0 +1,107 @@
+//! Checks and repairs of a volume with quota: `testdata/quota.image`, after its log was replayed.
+
+use std::sync::Arc;
+
+use xfs_check::{CheckOptions, Code, Report, check};
+use xfs_device::{Durability, SharedDevice};
+use xfs_evidence::{Evidence, find_superblock};
+use xfs_format::dquot::{DQUOT_BLOCK_BYTES, QuotaFlags, seal_block};
+use xfs_format::inode::ForkKind;
+use xfs_format::{DiskAddr, Superblock};
+use xfs_log::{LogDevice, replay};
+use xfs_repair::{RehearsalOptions, rehearse};
+use xfs_testkit::{CowDevice, golden_quota};
+
+fn superblock(device: &SharedDevice) -> Superblock {
+    find_superblock(&**device).expect("a known version").expect("a superblock").superblock
+}
+
+/// Returns the volume with its log replayed, as a device that can be written.
+fn recovered() -> SharedDevice {
+    let device: SharedDevice = Arc::new(CowDevice::new(Arc::new(golden_quota())));
+    let superblock = superblock(&device);
+    let log = LogDevice::new(Arc::clone(&device), &superblock).unwrap();
+    let replayed = replay(Arc::clone(&device), &log, &superblock).unwrap();
+    replayed.write_back(&log).unwrap();
+    device
+}
+
+fn report(device: &SharedDevice) -> Report {
+    check(&**device, &superblock(device), &CheckOptions::default(), &()).unwrap()
+}
+
+/// Returns the codes of all findings, also of those that are no damage.
+fn codes(device: &SharedDevice) -> Vec<Code> {
+    report(device).findings.iter().map(|finding| finding.code).collect()
+}
+
+/// Returns the address of the first block of user dquots.
+fn first_block(device: &SharedDevice) -> DiskAddr {
+    let superblock = superblock(device);
+    let evidence = Evidence::new(&**device, &superblock);
+    let [users, ..] = superblock.quota_inodes;
+    let inode = evidence.inode(users.expect("the volume has user quota"));
+    let start = evidence.extents(&inode, ForkKind::Data).extents[0].start;
+    superblock.geometry.block_disk_addr(start).unwrap()
+}
+
+/// Changes the first block of user dquots, and computes its checksums again.
+fn damage(device: &SharedDevice, change: impl FnOnce(&mut [u8])) {
+    let mut block = vec![0; superblock(device).geometry.block_size as usize];
+    let offset = first_block(device).byte_offset().unwrap();
+    device.read_at(&mut block, offset).unwrap();
+    change(&mut block);
+    seal_block(&mut block);
+    device.write_at(&block, offset, Durability::Cached).unwrap();
+}
+
+fn repair(device: &SharedDevice) -> Vec<&'static str> {
+    let rehearsed = rehearse(device, &superblock(device), &RehearsalOptions::default()).unwrap();
+    rehearsed.actions.iter().map(|action| action.rule).collect()
+}
+
+fn flags(device: &SharedDevice) -> QuotaFlags {
+    QuotaFlags::from_bits_retain(superblock(device).quota_flags)
+}
+
+#[test]
+fn sound_volume_with_quota_has_no_findings() {
+    let device = recovered();
+    let report = report(&device);
+    assert!(report.is_clean(), "{:?}", report.findings);
+    assert_eq!(codes(&device), []);
+    assert_eq!(repair(&device), Vec::<&str>::new());
+    assert!(flags(&device).contains(QuotaFlags::CHECKED));
+}
+
+/// Damages a dquot in several ways. Each is reported, and a repair lets the next mount count again.
+#[test]
+fn damaged_dquot_is_reported_and_counted_again_after_a_repair() {
+    let changes: [fn(&mut [u8]); 4] = [
+        |block| block[0] = 0,
+        |block| block[DQUOT_BLOCK_BYTES + 3] = 4,
+        |block| block[7] = 7,
+        |block| block[2 * DQUOT_BLOCK_BYTES + 125] ^= 1,
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let device = recovered();
+        damage(&device, change);
+        assert_eq!(codes(&device), [Code::QuotaDquot], "change {number}");
+        assert_eq!(repair(&device), ["quota"], "change {number}");
+        assert_eq!(codes(&device), [Code::QuotaStale], "change {number}");
+        assert!(!flags(&device).is_empty() && !flags(&device).intersects(QuotaFlags::CHECKED));
+        assert_eq!(repair(&device), Vec::<&str>::new(), "change {number}");
+    }
+}
+
+/// Damages the header of a group. The repair changes files without counting, so it clears the flags
+/// for checked counts too.
+#[test]
+fn repair_of_anything_lets_the_next_mount_count_again() {
+    let device = recovered();
+    device.write_at(&[0; 512], 512, Durability::Cached).unwrap();
+    let rules = repair(&device);
+    assert!(rules.contains(&"quota"), "{rules:?}");
+    assert!(report(&device).is_clean());
+    assert!(!flags(&device).intersects(QuotaFlags::CHECKED));
+}
