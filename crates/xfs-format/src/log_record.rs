@@ -283,10 +283,12 @@ impl LogRecordHeader {
 
     fn check_sizes(disk: &LogRecordHeaderDisk) -> Result<(), LogRecordCheck> {
         let (version, length, size) = (disk.version.get(), disk.length.get(), disk.size.get());
-        if LogVersion::decode(version).is_none() {
-            return Err(LogRecordCheck::Version { version });
-        }
-        if size > MAX_RECORD_BYTES || !size.is_multiple_of(BASIC_BLOCK_BYTES) {
+        let most = match LogVersion::decode(version) {
+            None => return Err(LogRecordCheck::Version { version }),
+            Some(LogVersion::V1) => BYTES_PER_HEADER,
+            Some(LogVersion::V2) => MAX_RECORD_BYTES,
+        };
+        if size > most || !size.is_multiple_of(BASIC_BLOCK_BYTES) {
             return Err(LogRecordCheck::Size { size });
         }
         // Old versions of mkfs.xfs wrote one record that is longer than its buffer size.

@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ferroxfs::contents::ForkKind;
 use ferroxfs::{Error, FileType, Node, OpenError, OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
+use xfs_check::CheckOptions;
 use xfs_format::btree::BtreeFormat;
-use xfs_format::{AgNumber, Structure};
+use xfs_format::{AgNumber, DiskAddr, Structure, StructureAddress, Superblock};
 use xfs_scan::{AccountBy, Field, Fields, Format, Header, Output, ScanOptions, ScanSource};
-use xfs_testkit::{Image, Prng, golden};
+use xfs_testkit::{Image, Prng, golden, golden_version_4};
 
 use crate::structures::FuzzTarget;
 use crate::{damaged, seeds};
@@ -291,6 +292,47 @@ pub fn volume(input: &[u8]) {
     let mut image = golden();
     for change in input.as_chunks::<12>().0.iter().take(MAX_CHANGES) {
         apply(&mut image, change, true);
+    }
+    drop(black_box(survey(image)));
+}
+
+/// Runs every read operation and the checker on the golden image of version 4 with random bytes in
+/// some sectors: as it is on disk, and with its log replayed. Nothing has a checksum there, so that
+/// each change reaches a decoder.
+///
+/// # Panics
+///
+/// Panics if the golden image is empty.
+pub fn version_4(prng: &mut Prng) {
+    static USED: LazyLock<Vec<DiskAddr>> = LazyLock::new(|| {
+        let image = golden_version_4();
+        let sectors = (0..image.length_bytes() as u64 / 512).map(DiskAddr);
+        let is_used = |at: &DiskAddr| image.bytes(*at, 512).is_some_and(|bytes| bytes != [0; 512]);
+        sectors.filter(is_used).collect()
+    });
+    let mut image = golden_version_4();
+    for _ in 0..prng.within(1..24) {
+        let index = prng.within(0..USED.len() as u64) as usize;
+        let at = *USED.get(index).expect("the index is below the length");
+        image.edit_with(at, 512, |bytes| {
+            let width = 1 << prng.within(0..4);
+            let offset = prng.within(0..512) as usize / width * width;
+            let value = if prng.within(0..3) == 0 { u64::MAX } else { prng.number() };
+            set(bytes, offset, &value.to_be_bytes(), width);
+        });
+    }
+    let place = StructureAddress::Disk(DiskAddr(0));
+    let superblock = image.bytes(DiskAddr(0), 512);
+    let superblock = superblock.and_then(|sector| Superblock::decode(&sector, place).ok());
+    if let Some(superblock) = superblock {
+        let options = CheckOptions::default().threads(1);
+        drop(black_box(xfs_check::check(&image, &superblock, &options, &())));
+    }
+    let options = OpenOptions::new().cache_bytes(CACHE_BYTES);
+    if let Ok(volume) = options.with_devices(Arc::new(image.clone()), None).open() {
+        let mut survey = Survey::default();
+        tree(&volume, &mut survey);
+        black_box(survey);
     }
     drop(black_box(survey(image)));
 }

@@ -13,6 +13,20 @@ static GOLDEN: LazyLock<Image> = LazyLock::new(|| {
     Image::new(bytes)
 });
 
+static PACKED_VERSION_4: &[u8] = include_bytes!("../../../testdata/version4.image");
+
+static GOLDEN_VERSION_4: LazyLock<Image> = LazyLock::new(|| {
+    let bytes = unpack(PACKED_VERSION_4).expect("testdata/version4.image is a packed image");
+    Image::new(bytes)
+});
+
+/// Returns a copy of the golden image of version 4, whose log is dirty. Linux 6.1 filled and
+/// crashed it; `testdata/version4.sh` is the recipe.
+#[must_use]
+pub fn golden_version_4() -> Image {
+    GOLDEN_VERSION_4.clone()
+}
+
 /// Returns a copy of the golden image. Copies share the sectors that they do not change.
 #[must_use]
 pub fn golden() -> Image {

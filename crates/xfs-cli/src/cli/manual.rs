@@ -34,7 +34,7 @@ const EXIT_CODES: [(&str, &str); 10] = [
     ("0", "everything succeeded"),
     ("1", "something failed: no such file, no permission, no space"),
     ("2", "the command line is invalid, or not possible for this image"),
-    ("3", "no XFS volume of version 5, or a feature that is refused by name"),
+    ("3", "no XFS volume of version 4 or 5, or a feature that is refused by name"),
     ("4", "the log holds changes that this command does not replay"),
     ("5", "a structure of the image is corrupt, or past the end of the image"),
     ("129", "stopped by SIGHUP, after everything was closed"),

@@ -8,8 +8,9 @@ use super::{
     AttrIntent, AttrNames, AttrOperation, BufferFlags, BufferFormat, BufferItem, BufferRegion,
     BufferType, DquotFormat, DquotItem, ExchangeFlags, ExchangeIntent, ExtentFree, HostOrder,
     InodeCreate, InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LOG_CORE_BYTES,
-    LogItem, LogItemCheck, LoggedFields, MapExtent, QuotaOff, RefcountExtent, RmapExtent,
-    TransactionHeader, core_to_disk, core_to_log,
+    LOG_CORE_BYTES_V4, LogItem, LogItemCheck, LoggedFields, MapExtent, QuotaOff, RefcountExtent,
+    RmapExtent, TransactionHeader, core_to_disk, core_to_disk_v4, core_to_log, logged_flush_count,
+    stored_flush_count,
 };
 use crate::addr::{AgBlock, AgNumber, DiskAddr, FileBlock, FsBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, StructureAddress};
@@ -344,4 +345,26 @@ fn runs_match_a_count_of_single_bits() {
         let mut ends = format.runs().zip(format.runs().skip(1));
         assert!(ends.all(|(run, next)| run.0 + run.1 < next.0), "{:x?}", format.bitmap);
     }
+}
+
+/// Applies the conversion of a logged core to the fields of an inode of a v4 volume, and compares
+/// the times, which no flag describes, and the count of flushes.
+#[test]
+fn core_of_a_version_4_inode_becomes_its_disk_form_without_the_flush_count() {
+    let mut logged = [0_u8; LOG_CORE_BYTES_V4];
+    logged[..2].copy_from_slice(&0x494e_u16.to_le_bytes());
+    logged[4] = 2;
+    logged[16..20].copy_from_slice(&3_u32.to_le_bytes());
+    logged[30..32].copy_from_slice(&0x0102_u16.to_le_bytes());
+    logged[40..44].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
+    logged[44..48].copy_from_slice(&7_u32.to_le_bytes());
+    logged[92..96].copy_from_slice(&0xdead_beef_u32.to_le_bytes());
+    assert_eq!(logged_flush_count(&logged, HostOrder::Little), 0x0102);
+    let disk = core_to_disk_v4(&logged, HostOrder::Little);
+    assert_eq!(&disk[..5], b"IN\0\0\x02");
+    assert_eq!(&disk[16..20], &3_u32.to_be_bytes());
+    assert_eq!(stored_flush_count(&disk), Some(0));
+    assert_eq!(&disk[40..44], &1_000_000_000_u32.to_be_bytes());
+    assert_eq!(&disk[44..48], &7_u32.to_be_bytes());
+    assert_eq!(&disk[92..96], &0xdead_beef_u32.to_be_bytes());
 }

@@ -38,6 +38,16 @@ fn mutated_images() {
 }
 
 #[test]
+fn mutated_images_of_version_4() {
+    run_limited("volume::mutated_images_of_version_4", crate::LIMITS, || {
+        for round in 0..ROUNDS / 8 {
+            println!("seed {:#x}", SEED + round);
+            volume::version_4(&mut Prng::new(SEED + round));
+        }
+    });
+}
+
+#[test]
 fn mutated_images_are_checked() {
     mutated("volume::mutated_images_are_checked", ROUNDS / 4, damaged::check);
 }

@@ -8,11 +8,13 @@ mod ours;
 
 mod boot;
 mod quota;
+mod version4;
 
 use std::process::ExitCode;
 
 use xfs_oracle::harness;
 
 fn main() -> ExitCode {
-    harness::run(boot::trials().into_iter().chain(quota::trials()).collect())
+    let trials = [boot::trials(), quota::trials(), version4::trials()];
+    harness::run(trials.into_iter().flatten().collect())
 }

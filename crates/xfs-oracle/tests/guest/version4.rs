@@ -1,0 +1,259 @@
+//! Volumes of version 4, filled and crashed by Linux 6.1, against what that kernel recovers.
+//!
+//! One guest fills a volume for each seed, and lists a copy that it has recovered. The crashed image
+//! is then read with its log replayed in memory, and again after `recover`. The golden volume has
+//! the same listing without a guest.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ferroxfs::{Error, FileType, Node, OpenOptions, Volume};
+use xfs_oracle::guest::{Guest, GuestKernel};
+use xfs_oracle::harness::{Trial, TrialError, seeds};
+use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume};
+
+/// The program that fills, crashes and lists a volume.
+const FILL: &[u8] = include_bytes!("../../../../testdata/version4.sh");
+/// The golden volume: crashed by the recipe in [`FILL`], and packed.
+const GOLDEN: &[u8] = include_bytes!("../../../../testdata/version4.image");
+/// The kernel's listing of the recovered golden volume.
+const GOLDEN_LISTING: &[u8] = include_bytes!("../../../../testdata/version4.listing");
+/// Number of seeds in a usual run.
+const SEEDS: u64 = 2;
+/// Length of an image in bytes.
+const IMAGE_BYTES: u64 = 32 << 20;
+/// The attributes that the listing shows are those of these files.
+const WITH_ATTRIBUTES: [&str; 6] =
+    ["block/file1", "block/file2", "block/file3", "short/s1", "link", "logged/f5"];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new("version_4_golden_volume_reads_as_its_kernel_listed_it", check_golden),
+        Trial::new("version_4_volumes_read_as_their_kernel_recovers_them", check_seeds),
+    ]
+}
+
+fn check_golden() -> Result<(), TrialError> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let image = folder.path().join("image");
+    let bytes = xfs_testkit::unpack(GOLDEN).ok_or("version4.image is not packed")?;
+    fs::write(&image, bytes).map_err(|error| error.to_string())?;
+    check_crashed(&image, &String::from_utf8_lossy(GOLDEN_LISTING))?;
+    Ok(())
+}
+
+fn check_seeds() -> Result<(), TrialError> {
+    let folder =
+        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let programs = Xfsprogs::newer()?;
+    let mut guest = Guest::new(GuestKernel::V4)?.file("version4.sh", FILL);
+    let mut script = "set -e\n".to_owned();
+    let mut images = Vec::new();
+    for (seed, index) in seeds(SEEDS).zip(0_u8..) {
+        let image = folder.path().join(format!("seed-{seed}"));
+        make(&programs, &image, seed)?;
+        let copy = folder.path().join(format!("copy-{seed}"));
+        empty(&copy)?;
+        guest = guest.image(&image).image(&copy);
+        let [device, other] = [2 * index, 2 * index + 1].map(|drive| char::from(b'a' + drive));
+        script.push_str(&format!("echo seed {seed}\n"));
+        script.push_str(&format!("sh /in/version4.sh /dev/vd{device} /dev/vd{other} {seed}\n"));
+        images.push((seed, image));
+    }
+    let limit = Duration::from_secs(120 * images.len() as u64);
+    let text = guest.script(&script).limit(limit).run()?.checked()?;
+    for (seed, image) in images {
+        let listing = text.split(&format!("seed {seed}\n")).nth(1).unwrap_or_default();
+        let listing = listing.split("\nseed ").next().unwrap_or_default();
+        check_crashed(&image, listing).map_err(|error| format!("seed {seed}: {error}"))?;
+        let repair = programs.command("xfs_repair").arg("-n").arg(&image).output();
+        let repair = repair.map_err(|error| error.to_string())?;
+        if !repair.status.success() {
+            let said = String::from_utf8_lossy(&repair.stderr).into_owned();
+            return Err(format!("seed {seed}: xfs_repair -n: {said}").into());
+        }
+    }
+    Ok(())
+}
+
+fn empty(image: &Path) -> Result<(), TrialError> {
+    let file = File::create(image).map_err(|error| error.to_string())?;
+    Ok(file.set_len(IMAGE_BYTES).map_err(|error| error.to_string())?)
+}
+
+/// Makes a volume whose features depend on the seed: each bit chooses one of two forms.
+fn make(programs: &Xfsprogs, image: &Path, seed: u64) -> Result<(), TrialError> {
+    empty(image)?;
+    let is = |bit: u32| seed >> bit & 1 == 1;
+    let blocks = if is(0) { "size=4096" } else { "size=512" };
+    let inodes = if is(0) { "attr=2,projid32bit=1" } else { "attr=1,projid32bit=0" };
+    let log = match is(0) ^ is(1) {
+        true => "version=2,lazy-count=1",
+        false => "version=1,lazy-count=0",
+    };
+    let names = match (is(0), is(1)) {
+        (false, false) => "ftype=0",
+        (true, false) => "version=ci",
+        (false, true) => "version=ci,ftype=0",
+        (true, true) => "ftype=1",
+    };
+    let size = if is(2) { "size=512" } else { "size=256" };
+    let mut command = programs.command("mkfs.xfs");
+    command.args(["-q", "--unsupported", "-m", "crc=0", "-b", blocks, "-i", inodes, "-i", size]);
+    let output = command.args(["-l", log, "-n", names]).arg(image).output();
+    let output = output.map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
+}
+
+/// Compares a crashed volume with the kernel's listing of a recovered copy: with its log replayed
+/// in memory, and again after a recovery, which must leave a clean volume. Writing is refused.
+fn check_crashed(image: &Path, expected: &str) -> Result<(), String> {
+    let open = || OpenOptions::new().open(image).map_err(|error| error.to_string());
+    let crashed = listing(&open()?).map_err(|error| error.to_string())?;
+    compare("in memory", &crashed, expected)?;
+    let devices = OpenOptions::new().write(true).open_devices(image);
+    let devices = devices.map_err(|error| error.to_string())?;
+    let summary = devices.recover().map_err(|error| error.to_string())?;
+    if summary.is_none_or(|summary| summary.items == 0) {
+        return Err("the log holds nothing".to_owned());
+    }
+    drop(devices);
+    let volume = open()?;
+    compare("recovered", &listing(&volume).map_err(|error| error.to_string())?, expected)?;
+    if volume.log_state().is_none_or(|state| !state.clean) {
+        return Err("the recovered log is not clean".to_owned());
+    }
+    drop(volume);
+    check_structures(image)?;
+    match OpenOptions::new().write(true).open(image) {
+        Ok(_) => Err("the volume was opened for writing".to_owned()),
+        Err(error) if error.to_string().contains("version 4") => Ok(()),
+        Err(error) => Err(format!("refused for another reason: {error}")),
+    }
+}
+
+/// Runs the checker on the recovered volume.
+fn check_structures(image: &Path) -> Result<(), String> {
+    let open = xfs_device::open_device(image, xfs_device::OpenOptions::read_only());
+    let device = open.map_err(|error| error.to_string())?.device;
+    match check_volume(&device, &device) {
+        CheckerVerdict::Findings(findings) if findings.is_empty() => Ok(()),
+        verdict => Err(format!("{verdict:?}")),
+    }
+}
+
+fn compare(when: &str, ours: &BTreeSet<String>, expected: &str) -> Result<(), String> {
+    let kernel: BTreeSet<String> = expected.lines().map(str::to_owned).collect();
+    if kernel.len() < 500 {
+        return Err(format!("the kernel's listing has only {} lines", kernel.len()));
+    }
+    let missing: Vec<_> = kernel.difference(ours).take(5).collect();
+    let added: Vec<_> = ours.difference(&kernel).take(5).collect();
+    if missing.is_empty() && added.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{when}: the kernel also has {missing:#?}, ferroxfs also has {added:#?}"))
+}
+
+/// Returns a volume's listing in the form of the kernel's.
+fn listing(volume: &Volume) -> Result<BTreeSet<String>, Error> {
+    let mut lines = BTreeSet::new();
+    let mut folders = vec![(volume.root()?, OsString::from("."))];
+    describe(&volume.root()?, OsStr::new("."), &mut lines)?;
+    while let Some((folder, path)) = folders.pop() {
+        for entry in folder.entries()? {
+            let entry = entry?;
+            let mut path = path.clone();
+            path.push("/");
+            path.push(entry.name());
+            let node = entry.node()?;
+            describe(&node, &path, &mut lines)?;
+            if node.file_type() == FileType::Directory {
+                folders.push((node, path));
+            }
+        }
+    }
+    for path in WITH_ATTRIBUTES {
+        add_attributes(volume, path, &mut lines)?;
+    }
+    Ok(lines)
+}
+
+fn describe(node: &Node, path: &OsStr, lines: &mut BTreeSet<String>) -> Result<(), Error> {
+    let stat = node.metadata();
+    let path = String::from_utf8_lossy(path.as_bytes());
+    let (major, minor) = stat.device.map_or((0, 0), |device| (device.major, device.minor));
+    let seconds = [stat.accessed, stat.modified, stat.changed].map(|time| time.seconds());
+    let [accessed, modified, changed] = seconds;
+    lines.insert(format!(
+        "stat {path} {} {:x} {} {} {} {} {accessed} {modified} {changed} {major:x}:{minor:x}",
+        stat.number.0, stat.mode, stat.nlink, stat.uid, stat.gid, stat.size
+    ));
+    match stat.file_type {
+        FileType::Regular => {
+            let bytes = contents(node)?;
+            lines.insert(format!("sum {} {} {path}", posix_sum(&bytes), bytes.len()));
+        }
+        FileType::Symlink => {
+            let target = node.read_link()?;
+            lines.insert(format!("link {path} {}", target.to_string_lossy()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn contents(node: &Node) -> Result<Vec<u8>, Error> {
+    let (file, size) = (node.open()?, node.metadata().size);
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(64 << 20)];
+    let mut done = 0;
+    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, done as u64)? {
+            0 => break,
+            read => done += read,
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
+}
+
+/// Adds the attributes of one file in the namespace `user`: each name, and the length and the start
+/// of its value.
+fn add_attributes(volume: &Volume, path: &str, lines: &mut BTreeSet<String>) -> Result<(), Error> {
+    let node = volume.lookup_no_follow(PathBuf::from("/").join(path))?;
+    for attribute in node.attributes() {
+        let name = attribute?.name;
+        let shown = name.to_string_lossy();
+        if shown.starts_with("user.") {
+            let value = String::from_utf8_lossy(&node.attribute(&name)?).into_owned();
+            let start: String = value.chars().take(9).collect();
+            lines.insert(format!("attribute ./{path} {shown} {} {start}", value.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Computes the checksum of cksum(1).
+fn posix_sum(bytes: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0x04c1_1db7;
+    let mut length = bytes.len();
+    let digits = std::iter::from_fn(|| {
+        let digit = (length != 0).then_some(length as u8);
+        length >>= 8;
+        digit
+    });
+    let step = |sum: u32, byte: u8| {
+        (0..8).fold(sum ^ (u32::from(byte) << 24), |sum, _| match sum >> 31 {
+            1 => sum << 1 ^ POLYNOMIAL,
+            _ => sum << 1,
+        })
+    };
+    !bytes.iter().copied().chain(digits).fold(0, step)
+}
