@@ -52,22 +52,31 @@ impl Shortfalls {
         console: &mut Console,
         concerns: impl Fn(&FileReport) -> bool,
     ) {
-        let mut more = self.more;
-        let mut named = 0;
-        for report in self.reports.iter().filter(|report| concerns(report)) {
-            if named == MOST_NAMED {
-                more += 1;
-                continue;
-            }
-            named += 1;
+        for failure in self.failures(shown, concerns) {
+            console.report(&failure);
+        }
+    }
+
+    /// Returns a failure for each file that `concerns` accepts; for the last ones of very many, one
+    /// failure with their number.
+    pub(crate) fn failures(
+        &self,
+        shown: &str,
+        concerns: impl Fn(&FileReport) -> bool,
+    ) -> Vec<Failure> {
+        let mut reports = self.reports.iter().filter(|report| concerns(report));
+        let failure = |report: &FileReport| {
             let path = [b"/", report.path.as_slice()].concat();
             let failure = Failure::new(Exit::Corrupt, describe(report));
-            console.report(&failure.about(&names::in_message(&path)).about(shown));
-        }
+            failure.about(&names::in_message(&path)).about(shown)
+        };
+        let mut failures: Vec<Failure> = reports.by_ref().take(MOST_NAMED).map(failure).collect();
+        let more = self.more + reports.count() as u64;
         if more > 0 {
             let message = format!("{more} more files are not whole");
-            console.report(&Failure::new(Exit::Corrupt, message).about(shown));
+            failures.push(Failure::new(Exit::Corrupt, message).about(shown));
         }
+        failures
     }
 }
 

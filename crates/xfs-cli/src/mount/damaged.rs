@@ -26,10 +26,13 @@ use crate::damaged::volume::{DamagedImage, DamagedVolume};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::Time;
-use crate::file::source::Source;
+use crate::file::source::{Source, is_safe_name};
 
 /// The time between two looks for a signal during the survey.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Length of the longest name that the kernel takes, in bytes.
+const MOST_NAME_BYTES: usize = 255;
 
 /// A question to the thread that reads the volume.
 type Question = Box<dyn for<'a> FnOnce(&Surveyed<'a>) + Send>;
@@ -138,12 +141,23 @@ fn read(
         blocks: superblock.geometry.data_bytes() >> superblock.geometry.block_log,
         files: survey.inode_count(),
     };
+    let hidden = (0..tree.count()).filter_map(NameId::of_index).skip(1);
+    let hidden = hidden.filter(|id| !is_shown(tree.name(*id))).count();
+    if hidden > 0 {
+        notes.push(format!("{hidden} names are not shown, because no path can hold them"));
+    }
     let (dropped, shortfalls) = (tree.dropped(), shortfalls.take());
     let _ = tell.send(Ok(SurveyReport { notes, shortfalls, dropped, space }));
     let surveyed = Surveyed { survey: &survey, tree, children: RefCell::default() };
     for question in asked {
         question(&surveyed);
     }
+}
+
+/// Returns whether a mount can show a name. The kernel would refuse a whole listing for a name that
+/// no path can hold.
+fn is_shown(name: &[u8]) -> bool {
+    is_safe_name(name) && name.len() <= MOST_NAME_BYTES
 }
 
 /// A surveyed volume in its thread.
@@ -170,7 +184,8 @@ impl<'a> Surveyed<'a> {
         let id = self.id(node)?;
         let mut known = self.children.borrow_mut();
         let children = known.entry(id).or_insert_with(|| {
-            let mut children: Vec<NameId> = self.tree.children(id).collect();
+            let shown = self.tree.children(id).filter(|id| is_shown(self.tree.name(*id)));
+            let mut children: Vec<NameId> = shown.collect();
             children.sort_by(|a, b| self.tree.name(*a).cmp(self.tree.name(*b)));
             children.into()
         });

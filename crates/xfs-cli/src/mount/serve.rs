@@ -197,8 +197,16 @@ impl ServeVolume {
         if report.dropped > 0 {
             console.note(format!("{shown}: {} names were left out", report.dropped));
         }
-        report.shortfalls.print(&shown, console, |_| true);
-        let is_partial = report.dropped > 0 || !report.shortfalls.reports().is_empty();
+        let failures = report.shortfalls.failures(&shown, |_| true);
+        let is_partial = report.dropped > 0 || !failures.is_empty();
+        for failure in failures {
+            match self.background {
+                // The process that waits for the mount exits with the code for damage. The code of
+                // the server would be that of a failed unmount.
+                true => console.note(failure.message()),
+                false => console.report(&failure),
+            }
+        }
         Ok(SurveyedTree { tree, is_partial })
     }
 

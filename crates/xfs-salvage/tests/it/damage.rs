@@ -1,6 +1,6 @@
 //! Damaged volumes: what is left is delivered, and the reports tell the truth.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xfs_device::MemoryDevice;
 use xfs_evidence::Evidence;
@@ -11,7 +11,7 @@ use xfs_format::{
 use xfs_salvage::{Origin, RescueMap, RescuedDevice, SalvageOptions, Status};
 use xfs_testkit::{Image, Prng, golden};
 
-use crate::support::{Delivered, salvage};
+use crate::support::{Delivered, named, salvage};
 
 const BLOCK: usize = 1024;
 
@@ -161,15 +161,38 @@ fn inode_btree_that_is_zeroed_loses_no_file() {
     assert_eq!(left.notes.len(), 2, "{:?}", left.notes);
 }
 
-#[test]
-fn noise_at_the_start_leaves_every_file_whose_inode_survives() {
-    const NOISE: u64 = 192 << 10;
-    let mut image = golden();
-    let whole = run(&image);
-    let geometry = superblock(&image).geometry;
+const NOISE: u64 = 192 << 10;
+
+/// Fills the start of an image with random bytes.
+fn add_noise(image: &mut Image) {
     let mut random = Prng::new(0x5eed);
     let noise: Vec<u8> = (0..NOISE / 8).flat_map(|_| random.number().to_be_bytes()).collect();
     image.replace(DiskAddr(0), &noise);
+}
+
+/// Checks that the names in memory are those of a walk, on a sound volume and on one without its
+/// start.
+#[test]
+fn names_in_memory_are_those_of_a_walk() {
+    let mut image = golden();
+    for is_damaged in [false, true] {
+        if is_damaged {
+            add_noise(&mut image);
+        }
+        let walked = run(&image).files.into_iter();
+        let walked: BTreeMap<String, (u16, u64)> =
+            walked.map(|(path, copied)| (path, (copied.mode, copied.size))).collect();
+        assert!(walked.len() > 500);
+        assert_eq!(named(&image), walked);
+    }
+}
+
+#[test]
+fn noise_at_the_start_leaves_every_file_whose_inode_survives() {
+    let mut image = golden();
+    let whole = run(&image);
+    let geometry = superblock(&image).geometry;
+    add_noise(&mut image);
     let is_lost = |number: InodeNumber| {
         geometry.inode_location(number).unwrap().cluster.byte_offset().unwrap() < NOISE
     };

@@ -7,7 +7,7 @@ use xfs_format::{BlockKind, DiskAddr};
 use xfs_salvage::SalvageOptions;
 use xfs_testkit::{Image, Prng, golden};
 
-use crate::support::salvage;
+use crate::support::{named, salvage};
 
 /// Number of seeds of one run.
 const SEEDS: u64 = 24;
@@ -55,6 +55,13 @@ fn changed(seed: u64) -> Image {
         random.number();
     }
     image
+}
+
+#[test]
+fn changed_structures_never_stop_the_reading_of_names() {
+    for seed in 0..SEEDS / 4 {
+        assert!(named(&changed(seed)).len() > 1000, "seed {seed}");
+    }
 }
 
 #[test]

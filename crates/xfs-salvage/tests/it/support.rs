@@ -8,7 +8,7 @@ use std::rc::Rc;
 use xfs_device::BlockDevice;
 use xfs_evidence::find_superblock;
 use xfs_format::inode::FileType;
-use xfs_salvage::{FileReport, Node, NodeEntries, Salvage, SalvageOptions, Totals};
+use xfs_salvage::{FileReport, NameId, Node, NodeEntries, Salvage, SalvageOptions, Totals};
 
 /// The length of one read of the tests, in bytes.
 const READ_BYTES: usize = 64 << 10;
@@ -46,6 +46,34 @@ pub(crate) fn salvage(device: &dyn BlockDevice, options: SalvageOptions) -> Deli
     drop(salvage);
     let reports = reports.borrow().clone();
     Delivered { files, reports, totals, notes }
+}
+
+/// Reads the names of a volume into memory. Returns the mode and the size of the file at each path,
+/// and checks that each path leads to its name again.
+pub(crate) fn named(device: &dyn BlockDevice) -> BTreeMap<String, (u16, u64)> {
+    let superblock = find_superblock(device).unwrap().unwrap().superblock;
+    let options = SalvageOptions::default();
+    let salvage = Salvage::survey(device, &superblock, options, &()).unwrap();
+    let tree = salvage.name_tree(&()).unwrap();
+    assert_eq!(tree.dropped(), 0);
+    let reported = salvage.totals();
+    let mut files = BTreeMap::new();
+    for id in (1..tree.count()).filter_map(NameId::of_index) {
+        let path = tree.path(id);
+        // A hostile volume has names that no path can hold.
+        let is_plain = |name: &[u8]| !name.contains(&b'/') && name != b"." && name != b"..";
+        let ids = std::iter::successors(Some(id), |id| Some(tree.parent(*id)));
+        if ids.take_while(|id| *id != NameId::TOP).all(|id| is_plain(tree.name(id))) {
+            assert_eq!(tree.find(&path), Some(id));
+        }
+        assert_eq!(tree.child(tree.parent(id), tree.name(id)), Some(id));
+        let facts = tree.node(&salvage, id).facts();
+        let path = String::from_utf8_lossy(&path[1..]).into_owned();
+        files.insert(path, (facts.mode, facts.size));
+    }
+    // A file that is read again is not reported again.
+    assert_eq!(salvage.totals(), reported);
+    files
 }
 
 /// Walks the tree depth first and copies every file.
