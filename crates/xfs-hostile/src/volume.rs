@@ -312,11 +312,11 @@ pub fn version_4(prng: &mut Prng) {
     });
     let mut image = golden_version_4();
     for _ in 0..prng.within(1..24) {
-        let index = prng.within(0..USED.len() as u64) as usize;
+        let index = prng.within(0..USED.len());
         let at = *USED.get(index).expect("the index is below the length");
         image.edit_with(at, 512, |bytes| {
             let width = 1 << prng.within(0..4);
-            let offset = prng.within(0..512) as usize / width * width;
+            let offset = prng.within(0..512_usize) / width * width;
             let value = if prng.within(0..3) == 0 { u64::MAX } else { prng.number() };
             set(bytes, offset, &value.to_be_bytes(), width);
         });

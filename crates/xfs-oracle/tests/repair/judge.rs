@@ -176,7 +176,6 @@ impl<'a> Judge<'a> {
         Ok(Outcome {
             kept: self.names.kept_in(&found),
             differences: self.names.differences(&found, MOST_LINES),
-            names: found,
             findings: findings(image)?,
             complaints,
             failure: None,
@@ -184,6 +183,7 @@ impl<'a> Judge<'a> {
             displaced: self
                 .names
                 .displaced(&found, |inode| Self::is_overwritten(&geometry, patches, inode)),
+            names: found,
         })
     }
 }
