@@ -18,8 +18,8 @@
 //! - The node form has a tree of index blocks and keeps the best free lengths in separate blocks
 //!   ([`free`]).
 //!
-//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. A v5 volume without the
-//! type byte is refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
+//! Every v5 volume that mkfs.xfs makes has the type byte in its entries. A v5 volume without it is
+//! refused ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
 //! A v4 volume may lack the type byte, and its blocks have shorter headers ([`DirectoryForm`]).
 
 pub mod data;

@@ -1,7 +1,7 @@
 //! XFS on-disk structures: bytes to types and back, geometry, checksums, verifiers.
 //!
-//! Owns: the meaning of each byte of a v4 or v5 volume, and every check of a structure against its own
-//! bytes. Does **not** own: I/O, caching, policy, or any check that needs a second structure.
+//! Owns: the meaning of each byte of a v4 or v5 volume, and every check of a structure against its
+//! own bytes. Does **not** own: I/O, caching, policy, or any check that needs a second structure.
 //!
 //! Nothing in the input is trusted. A decoder returns a [`Corruption`] with the structure, its
 //! address, the failed check and the values. It never panics, never indexes unchecked, and never

@@ -3,7 +3,7 @@
 //! ```text
 //! format  0 kind  2 regions  4 fields  8 attr bytes  10 data bytes  12 pad 16 inode 24 device (16)
 //!        40 cluster address  48 cluster length  52 offset in the cluster                     .. 56
-//! then    the core, 176 bytes (v4: 96); the data fork, if it is logged; the attribute fork, if it is logged
+//! then    the core, 176 bytes (v4: 96); the data fork, if logged; the attribute fork, if logged
 //! ```
 //!
 //! The logged core has the fields of the inode on disk at the same offsets, in the byte order of

@@ -1,6 +1,7 @@
 //! Replay of logged inodes: core and forks are written over the inode on disk.
 
 use xfs_buffer::Result;
+use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, INODE_MAGIC, InodeDisk};
 use xfs_format::log_item::{
     HostOrder, InodeItem, LOG_CORE_BYTES_V4, LogItemCheck, LoggedFields, core_to_disk,
@@ -20,9 +21,6 @@ const DATA_FORMAT_AT: usize = 5;
 const METATYPE_AT: usize = 6;
 /// The offset in bytes, in the core, of the field that says where the attribute fork begins.
 const FORK_OFFSET_AT: usize = 82;
-/// The length in bytes of the header of a btree root in the kernel's memory, which is the form that
-/// is logged.
-const MEMORY_ROOT_BYTES: usize = 72;
 /// The length in bytes of the header of a btree root in a fork: level and number of records.
 const DISK_ROOT_BYTES: usize = 4;
 /// The length in bytes of a key, and also of a pointer.
@@ -167,21 +165,31 @@ fn replay_forks(item: &InodeItem<'_>, bytes: &mut [u8]) -> Result<(), LogItemChe
         let device = data.first_chunk_mut().ok_or(LogItemCheck::Fork { bytes: 4, room })?;
         *device = item.format.device.to_be_bytes();
     }
+    // The root of a btree is logged in the form that it has in the kernel's memory, with the header
+    // of a block.
+    let root_header = BtreeKind::Extent.layout_in(item.version()).header_bytes();
+    let header = |root| fields.contains(root).then_some(root_header);
     if let Some(region) = item.data.filter(|_| is_metadata_btree) {
         realtime::replay_root(region, data, metatype)?;
     } else if let Some(region) = item.data {
-        replay_fork(region, data, fields.contains(LoggedFields::DATA_ROOT))?;
+        replay_fork(region, data, header(LoggedFields::DATA_ROOT))?;
     }
     if let Some(region) = item.attr {
-        replay_fork(region, attr, fields.contains(LoggedFields::ATTR_ROOT))?;
+        replay_fork(region, attr, header(LoggedFields::ATTR_ROOT))?;
     }
     Ok(())
 }
 
-fn replay_fork(region: &[u8], fork: &mut [u8], is_root: bool) -> Result<(), LogItemCheck> {
+/// Replays a fork. `root_header` is the length in bytes of the header of a btree's root in the
+/// region, or `None` if the fork is not the root of a btree.
+fn replay_fork(
+    region: &[u8],
+    fork: &mut [u8],
+    root_header: Option<usize>,
+) -> Result<(), LogItemCheck> {
     let (bytes, room) = (region.len(), fork.len());
-    if is_root {
-        return replay_root(region, fork);
+    if let Some(header_bytes) = root_header {
+        return replay_root(region, fork, header_bytes);
     }
     let target = fork.get_mut(..bytes).ok_or(LogItemCheck::Fork { bytes, room })?;
     target.copy_from_slice(region);
@@ -191,10 +199,10 @@ fn replay_fork(region: &[u8], fork: &mut [u8], is_root: bool) -> Result<(), LogI
 /// Replays the root of a btree. Keys and pointers move, because their offsets depend on the number
 /// of entries for which there is room.
 #[doc(alias = "xfs_bmbt_to_bmdr")]
-fn replay_root(region: &[u8], fork: &mut [u8]) -> Result<(), LogItemCheck> {
+fn replay_root(region: &[u8], fork: &mut [u8], header_bytes: usize) -> Result<(), LogItemCheck> {
     let (bytes, room) = (region.len(), fork.len());
     let entries = |length: usize, header| length.saturating_sub(header) / (2 * ENTRY_BYTES);
-    let (logged, fits) = (entries(bytes, MEMORY_ROOT_BYTES), entries(room, DISK_ROOT_BYTES));
+    let (logged, fits) = (entries(bytes, header_bytes), entries(room, DISK_ROOT_BYTES));
     let word = |offset: usize| region.get(offset..).and_then(<[u8]>::first_chunk::<2>).copied();
     let records = word(6).map_or(0, u16::from_be_bytes);
     let bad = LogItemCheck::Root { bytes, records, room };
@@ -203,8 +211,8 @@ fn replay_root(region: &[u8], fork: &mut [u8]) -> Result<(), LogItemCheck> {
         return Err(bad);
     }
     let header = region.get(4..8).ok_or(bad)?;
-    let keys = region.get(MEMORY_ROOT_BYTES..).and_then(|rest| rest.get(..count * ENTRY_BYTES));
-    let pointers = region.get(MEMORY_ROOT_BYTES + logged * ENTRY_BYTES..);
+    let keys = region.get(header_bytes..).and_then(|rest| rest.get(..count * ENTRY_BYTES));
+    let pointers = region.get(header_bytes + logged * ENTRY_BYTES..);
     let pointers = pointers.and_then(|rest| rest.get(..count * ENTRY_BYTES));
     let mut copy = |offset: usize, source: Option<&[u8]>| {
         let source = source.ok_or(bad)?;

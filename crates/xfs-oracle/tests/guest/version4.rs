@@ -1,8 +1,8 @@
 //! Volumes of version 4, filled and crashed by Linux 6.1, against what that kernel recovers.
 //!
-//! One guest fills a volume for each seed, and lists a copy that it has recovered. The crashed image
-//! is then read with its log replayed in memory, and again after `recover`. The golden volume has
-//! the same listing without a guest.
+//! One guest fills a volume for each seed, and lists a copy that it has recovered. The crashed
+//! image is then read with its log replayed in memory, and again after `recover`. The golden volume
+//! has such a listing too, and needs no guest.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ferroxfs::{Error, FileType, Node, OpenOptions, Volume};
+use xfs_format::DiskAddr;
 use xfs_oracle::guest::{Guest, GuestKernel};
 use xfs_oracle::harness::{Trial, TrialError, seeds};
 use xfs_oracle::{CheckerVerdict, Xfsprogs, check_volume};
+use xfs_testkit::golden_version_4;
 
 /// The program that fills, crashes and lists a volume.
 const FILL: &[u8] = include_bytes!("../../../../testdata/version4.sh");
-/// The golden volume: crashed by the recipe in [`FILL`], and packed.
-const GOLDEN: &[u8] = include_bytes!("../../../../testdata/version4.image");
 /// The kernel's listing of the recovered golden volume.
 const GOLDEN_LISTING: &[u8] = include_bytes!("../../../../testdata/version4.listing");
 /// Number of seeds in a usual run.
@@ -40,7 +40,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn check_golden() -> Result<(), TrialError> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let image = folder.path().join("image");
-    let bytes = xfs_testkit::unpack(GOLDEN).ok_or("version4.image is not packed")?;
+    let golden = golden_version_4();
+    let bytes = golden.bytes(DiskAddr(0), golden.length_bytes());
+    let bytes = bytes.expect("the image has its length");
     fs::write(&image, bytes).map_err(|error| error.to_string())?;
     check_crashed(&image, &String::from_utf8_lossy(GOLDEN_LISTING))?;
     Ok(())
@@ -88,7 +90,7 @@ fn empty(image: &Path) -> Result<(), TrialError> {
 /// Makes a volume whose features depend on the seed: each bit chooses one of two forms.
 fn make(programs: &Xfsprogs, image: &Path, seed: u64) -> Result<(), TrialError> {
     empty(image)?;
-    let is = |bit: u32| seed >> bit & 1 == 1;
+    let is = |bit: u32| (seed >> bit) & 1 == 1;
     let blocks = if is(0) { "size=4096" } else { "size=512" };
     let inodes = if is(0) { "attr=2,projid32bit=1" } else { "attr=1,projid32bit=0" };
     let log = match is(0) ^ is(1) {
@@ -251,7 +253,7 @@ fn posix_sum(bytes: &[u8]) -> u32 {
     });
     let step = |sum: u32, byte: u8| {
         (0..8).fold(sum ^ (u32::from(byte) << 24), |sum, _| match sum >> 31 {
-            1 => sum << 1 ^ POLYNOMIAL,
+            1 => (sum << 1) ^ POLYNOMIAL,
             _ => sum << 1,
         })
     };
