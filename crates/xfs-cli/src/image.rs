@@ -1,8 +1,8 @@
 //! Open images and paths in them.
 //!
 //! Owns: opening an image as the options of the command line ask for. Does **not** own: the wording
-//! of errors ([`failures`]), or volumes whose start is damaged ([`damaged`]). An [`Image`] is open, but its volume has not been read; an
-//! [`ImageVolume`] is a volume that has been read.
+//! of errors ([`failures`]), or volumes whose start is damaged ([`damaged`]). An [`Image`] is open,
+//! but its volume has not been read; an [`ImageVolume`] is a volume that has been read.
 
 pub(crate) mod address;
 mod damaged;

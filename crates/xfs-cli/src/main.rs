@@ -27,7 +27,7 @@
 //!
 //! cli            arguments, help, manual pages, suggestions for mistyped commands
 //! image          opening images; addresses IMAGE:/path; errors of the library
-//! damaged        volumes that are read in spite of damage: opening, survey, files that are not whole
+//! damaged        volumes that are read in spite of damage: opening, survey, what is not whole
 //! file           facts of a file; the trait Source of files to copy
 //! input, output  standard input; files of the host that a command writes
 //! terminal       standard output and error: escaping, names, colours, progress, summaries

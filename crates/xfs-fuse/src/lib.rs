@@ -45,7 +45,7 @@ pub use transport::{
     Session, Unmount, WaitOutcome, is_mount_point, mounts, remount, source_of, sources, unmount,
 };
 
-pub use tree_server::{FileTree, TreeAttributes, TreeEntry, TreeServer, TreeSpace};
+pub use tree_server::{FileTree, TreeAttributes, TreeEntry, TreeServer, TreeSpace, TreeXattr};
 
 use transport::MountPoint;
 

@@ -76,12 +76,12 @@ pub trait FileTree: Send + Sync + 'static {
     /// EIO if nothing is left of it.
     fn target(&self, node: u64) -> Result<Vec<u8>, Errno>;
 
-    /// Returns the extended attributes under their Linux names, with their values.
+    /// Returns the extended attributes.
     ///
     /// # Errors
     ///
     /// ENOENT if there is no such node.
-    fn extended_attributes(&self, node: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno>;
+    fn extended_attributes(&self, node: u64) -> Result<Vec<TreeXattr>, Errno>;
 
     /// Returns the size of the tree.
     fn space(&self) -> TreeSpace;
@@ -123,6 +123,15 @@ pub struct TreeEntry {
     pub inode: u64,
     /// Type and permissions; 0 if the type is not known.
     pub mode: u32,
+}
+
+/// An extended attribute of a file in a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeXattr {
+    /// The name with its namespace, as Linux shows it.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
 }
 
 /// The size of a tree.
@@ -249,15 +258,14 @@ impl<T: FileTree> TreeServer<T> {
             return answer_sized(&value, wanted.size, reply);
         }
         let all = self.tree.extended_attributes(request.node())?;
-        let found = all.into_iter().find(|(found, _)| found == name.as_bytes());
-        let (_, value) = found.ok_or(Errno::NODATA)?;
-        answer_sized(&value, wanted.size, reply)
+        let found = all.into_iter().find(|found| found.name == name.as_bytes());
+        answer_sized(&found.ok_or(Errno::NODATA)?.value, wanted.size, reply)
     }
 
     fn list_xattrs(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<XattrSize>()?;
         let mut names = Vec::new();
-        for (name, _) in self.tree.extended_attributes(request.node())? {
+        for TreeXattr { name, .. } in self.tree.extended_attributes(request.node())? {
             if request.uid() == 0 || !name.starts_with(HIDDEN_PREFIX) {
                 names.extend_from_slice(&name);
                 names.push(0);

@@ -166,8 +166,8 @@ impl<'a> Salvage<'a> {
         self.inventory.borrow().count(Mark::Used)
     }
 
-    /// Returns the number of filesystem blocks that the inodes in use count. Blocks that files share
-    /// count for each of them.
+    /// Returns the number of filesystem blocks that the inodes in use count. Blocks that files
+    /// share count for each of them.
     #[must_use]
     pub const fn block_count(&self) -> u64 {
         self.block_count

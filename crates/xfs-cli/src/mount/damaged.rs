@@ -17,7 +17,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use xfs_fuse::{FileTree, ROOT_NODE, TreeAttributes, TreeEntry, TreeSpace};
+use xfs_fuse::{FileTree, ROOT_NODE, TreeAttributes, TreeEntry, TreeSpace, TreeXattr};
 use xfs_salvage::{NameId, NameTree, Salvage, SalvageOptions, SurveyProgress};
 
 use crate::damaged::shortfalls::Shortfalls;
@@ -26,7 +26,7 @@ use crate::damaged::volume::{DamagedImage, DamagedVolume};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::Time;
-use crate::file::source::{Source, is_safe_name};
+use crate::file::source::{NamedValue, Source, is_safe_name};
 
 /// The time between two looks for a signal during the survey.
 const LOOK: Duration = Duration::from_millis(100);
@@ -278,10 +278,11 @@ impl FileTree for DamagedTree {
         self.ask(move |surveyed| surveyed.source(node)?.target().map_err(|_| Errno::IO))
     }
 
-    fn extended_attributes(&self, node: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+    fn extended_attributes(&self, node: u64) -> Result<Vec<TreeXattr>, Errno> {
         self.ask(move |surveyed| {
             let named = surveyed.source(node)?.attributes();
-            Ok(named.into_iter().flatten().map(|found| (found.name, found.value)).collect())
+            let named = named.into_iter().flatten();
+            Ok(named.map(|NamedValue { name, value }| TreeXattr { name, value }).collect())
         })
     }
 

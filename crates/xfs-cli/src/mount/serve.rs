@@ -322,8 +322,8 @@ fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>,
 }
 
 /// Reports to the service manager that the mount is ready. In the background, also leaves the
-/// terminal and reports to the process that waits for the mount. `is_partial` says that parts of the
-/// volume cannot be read.
+/// terminal and reports to the process that waits for the mount. `is_partial` says that parts of
+/// the volume cannot be read.
 fn announce(background: bool, is_partial: bool, console: &mut Console) -> Result<(), Failure> {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         console.note(format!("sd_notify: {error}"));

@@ -38,7 +38,7 @@ use crate::text::time::source_date_epoch;
 
 /// The length that a new volume has at least, in bytes.
 const LEAST_BYTES: u64 = 300 << 20;
-/// Bytes that an inode takes besides its blocks: the inode, its name, and its reverse mappings.
+/// Bytes that an inode takes in addition to its blocks: the inode, its name, and its reverse mappings.
 const INODE_BYTES: u64 = 2048;
 /// Bytes for the log and for the headers of the groups.
 const SPARE_BYTES: u64 = 256 << 20;
@@ -76,6 +76,7 @@ impl NewVolume {
                 .about(&shown)
                 .hint("choose a new name: salvage replaces no file and no device")
         };
+        // I1: a file that is there is refused before anything is written.
         if fs::symlink_metadata(path).is_ok() {
             return Err(exists());
         }
@@ -127,6 +128,7 @@ impl NewVolume {
         filled.map_err(|failure| volume.whole_failure(failure).hint("no file was created"))?;
         volume.close()?;
         self.staged.file().set_len(length).map_err(failed)?;
+        // I1: another program may have taken the name since.
         self.staged.publish_new().map_err(failed)
     }
 
