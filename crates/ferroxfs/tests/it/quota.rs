@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferroxfs::device::{BlockDevice, SharedDevice};
+use ferroxfs::device::SharedDevice;
 use ferroxfs::{OpenOptions, Volume};
 use xfs_format::dquot::{DQUOT_BLOCK_BYTES, DquotDisk, QuotaFlags, QuotaKind};
 use xfs_format::inode::ForkKind;

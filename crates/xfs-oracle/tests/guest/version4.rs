@@ -40,14 +40,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn check_golden() -> Result<(), TrialError> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let image = folder.path().join("image");
-<<<<<<< Updated upstream
     let golden = golden_version_4();
     let bytes = golden.bytes(DiskAddr(0), golden.length_bytes());
     let bytes = bytes.expect("the image has its length");
-=======
-    let packed = || "version4.image is not packed".to_owned();
-    let bytes = xfs_testkit::unpack(GOLDEN).ok_or_else(packed)?;
->>>>>>> Stashed changes
     fs::write(&image, bytes).map_err(|error| error.to_string())?;
     check_crashed(&image, &String::from_utf8_lossy(GOLDEN_LISTING))?;
     Ok(())
