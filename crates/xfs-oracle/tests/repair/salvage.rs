@@ -87,7 +87,17 @@ pub(crate) fn judge(
         let found = files.get(path).is_some_and(|found| is_same(found.number, found.contents));
         outcome.delivered += u64::from(found);
         let left = repaired.file(path);
-        if !found && left.is_some_and(|left| is_same(left.number(), left.contents())) {
+        // A repair may know the size of a file whose inode is gone from the log. The salvage ends
+        // such a file with a whole block, and must say so.
+        let is_admitted = files.get(path).is_some_and(|found| found.number == file.number())
+            && reports.iter().any(|(reported, status, reasons)| {
+                let is_gone = reasons.iter().any(|reason| reason.starts_with("the inode is gone"));
+                reported == path && *status == Status::Doubtful && is_gone
+            });
+        if !found
+            && !is_admitted
+            && left.is_some_and(|left| is_same(left.number(), left.contents()))
+        {
             let status = reports.iter().find(|(reported, ..)| reported == path);
             let status = status.map_or_else(
                 || "no report".to_owned(),
