@@ -2,6 +2,7 @@
 
 use core::mem::{offset_of, size_of};
 
+use xfs_format::dquot::QuotaFlags;
 use xfs_format::features::{Features2, VersionFlags};
 use xfs_format::superblock::{Superblock, SuperblockDisk, SuperblockError};
 use xfs_format::{AgNumber, BlockKind, DiskAddr, IncompatFeatures, InodeNumber, StructureAddress};
@@ -11,10 +12,6 @@ use zerocopy::big_endian::U64;
 use crate::blocks::{Findings, Volume};
 use crate::code::Code;
 use crate::finding::{Finding, Place};
-
-/// The flags for the state of quota that a volume of version 5 may have. The two flags that group
-/// and project quota shared before are left out.
-const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 
 /// Checks the part of the first superblock that has no field. A superblock that cannot be read is
 /// reported by the caller.
@@ -32,10 +29,11 @@ pub(crate) fn check_first(volume: Volume<'_>, findings: &mut Findings) {
         }
     }
     let flags = volume.superblock.quota_flags;
-    if flags & !KNOWN_QUOTA_FLAGS != 0 {
+    let known = QuotaFlags::known(volume.geometry().version).bits();
+    if flags & !known != 0 {
         let found = format!("quota flags {flags:#x}");
         let finding = Finding::new(Code::SbField, place, found);
-        findings.push(finding.expected(format!("only bits of {KNOWN_QUOTA_FLAGS:#x}")));
+        findings.push(finding.expected(format!("only bits of {known:#x}")));
     }
 }
 

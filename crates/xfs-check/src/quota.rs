@@ -7,7 +7,9 @@
 //! checked. Otherwise the next mount with quota writes every dquot again, and damage does no harm.
 
 use xfs_format::dquot::{self, QuotaFlags, QuotaKind};
-use xfs_format::{BlockKind, Check, DiskAddr, FileBlock, FsBlock, InodeNumber, Superblock};
+use xfs_format::{
+    BlockKind, Check, DiskAddr, FileBlock, FormatVersion, FsBlock, InodeNumber, Superblock,
+};
 
 use crate::code::Code;
 use crate::facts::Facts;
@@ -15,10 +17,15 @@ use crate::finding::Finding;
 use crate::fork::ForkMap;
 use crate::inode::{Inode, Pass};
 
-/// Returns the type of quota that an inode holds, or `None` for every other inode.
+/// Returns the type of quota that an inode holds, or `None` for every other inode. A volume of
+/// version 4 has one inode for groups or projects, whichever it counts.
 pub(crate) fn kind_of(superblock: &Superblock, number: InodeNumber) -> Option<QuotaKind> {
     let mut kinds = QuotaKind::ALL.into_iter().zip(superblock.quota_inodes);
-    kinds.find(|(_, inode)| *inode == Some(number)).map(|(kind, _)| kind)
+    let (kind, _) = kinds.find(|(_, inode)| *inode == Some(number))?;
+    let flags = QuotaFlags::from_bits_retain(superblock.quota_flags);
+    let is_shared = kind == QuotaKind::Group && superblock.geometry.version == FormatVersion::V4;
+    let counts_projects = flags.contains(QuotaFlags::PROJECT_ACCOUNTED);
+    Some(if is_shared && counts_projects { QuotaKind::Project } else { kind })
 }
 
 /// Checks the blocks of a quota inode. The size of the inode is 0, whatever blocks it maps.
@@ -61,7 +68,7 @@ fn check_block<T: Facts>(pass: &mut Pass<'_, T>, inode: &Inode<'_>, placed: Plac
         },
     };
     let flags = QuotaFlags::from_bits_retain(pass.volume.superblock.quota_flags);
-    let is_trusted = flags.contains(placed.kind.checked_flag());
+    let is_trusted = flags.contains(placed.kind.checked_flag(pass.geometry().version));
     let code = if is_trusted { code } else { Code::QuotaStale };
     pass.findings.push(Finding::new(code, place, found));
 }

@@ -25,7 +25,7 @@ pub use crate::checks::dquot::DquotCheck;
 use crate::corruption::Check;
 use crate::crc;
 use crate::envelope;
-use crate::features::IncompatFeatures;
+use crate::features::{FormatVersion, IncompatFeatures};
 use crate::geometry::Geometry;
 use crate::log_item::DQUOT_BYTES;
 use crate::verify_context::VerifyContext;
@@ -55,6 +55,12 @@ bitflags! {
         const USER_CHECKED = 0x0004;
         /// The usage of projects is counted.
         const PROJECT_ACCOUNTED = 0x0008;
+        /// On a volume of version 4, the limits of groups or projects are enforced.
+        const V4_OTHER_ENFORCED = 0x0010;
+        /// On a volume of version 4, the counts of groups or projects were checked. Such a volume
+        /// has one quota inode for both.
+        #[doc(alias = "XFS_OQUOTA_CHKD")]
+        const V4_OTHER_CHECKED = 0x0020;
         /// The usage of groups is counted.
         const GROUP_ACCOUNTED = 0x0040;
         /// The limits of groups are enforced.
@@ -74,8 +80,19 @@ impl QuotaFlags {
     /// The flags that say that counts are right. A kernel counts again at the next mount with quota
     /// if the flag of a type is not set.
     #[doc(alias = "XFS_ALL_QUOTA_CHKD")]
-    pub const CHECKED: Self =
-        Self::USER_CHECKED.union(Self::GROUP_CHECKED).union(Self::PROJECT_CHECKED);
+    pub const CHECKED: Self = Self::USER_CHECKED
+        .union(Self::GROUP_CHECKED)
+        .union(Self::PROJECT_CHECKED)
+        .union(Self::V4_OTHER_CHECKED);
+
+    /// Returns the flags that a volume of a version may have.
+    #[must_use]
+    pub const fn known(version: FormatVersion) -> Self {
+        Self::from_bits_retain(match version {
+            FormatVersion::V4 => 0x007f,
+            FormatVersion::V5 => 0x07cf,
+        })
+    }
 }
 
 /// The type of owner for which a dquot counts.
@@ -103,13 +120,15 @@ impl QuotaKind {
         }
     }
 
-    /// Returns the flag that says that the counts of this type are right.
+    /// Returns the flag that says that the counts of this type are right, on a volume of this
+    /// version.
     #[must_use]
-    pub const fn checked_flag(self) -> QuotaFlags {
-        match self {
-            Self::User => QuotaFlags::USER_CHECKED,
-            Self::Group => QuotaFlags::GROUP_CHECKED,
-            Self::Project => QuotaFlags::PROJECT_CHECKED,
+    pub const fn checked_flag(self, version: FormatVersion) -> QuotaFlags {
+        match (self, version) {
+            (Self::User, _) => QuotaFlags::USER_CHECKED,
+            (_, FormatVersion::V4) => QuotaFlags::V4_OTHER_CHECKED,
+            (Self::Group, FormatVersion::V5) => QuotaFlags::GROUP_CHECKED,
+            (Self::Project, FormatVersion::V5) => QuotaFlags::PROJECT_CHECKED,
         }
     }
 
@@ -303,17 +322,24 @@ pub fn dquot_at(block: &[u8], index: u32) -> Option<&DquotDisk> {
     DquotDisk::ref_from_prefix(block.get(start..)?).ok().map(|(dquot, _)| dquot)
 }
 
-/// Replaces the fields of the dquot at an index of a block by those of a log item, and seals the
-/// dquot.
+/// Replaces the fields of the dquot at an index of a block by those of a log item. Computes the
+/// checksum of the dquot again if the volume has checksums.
 ///
 /// # Panics
 ///
 /// If the block has no such dquot: a mistake of the caller.
-pub fn replace_fields(block: &mut [u8], index: u32, fields: &[u8; DQUOT_BYTES]) {
+pub fn replace_fields(
+    block: &mut [u8],
+    index: u32,
+    fields: &[u8; DQUOT_BYTES],
+    version: FormatVersion,
+) {
     let start = index as usize * DQUOT_BLOCK_BYTES;
     let dquot = block.get_mut(start..start + DQUOT_BLOCK_BYTES).expect("the block has the dquot");
     dquot.get_mut(..DQUOT_BYTES).expect("a dquot has its fields").copy_from_slice(fields);
-    crc::seal(dquot, CRC_OFFSET);
+    if version == FormatVersion::V5 {
+        crc::seal(dquot, CRC_OFFSET);
+    }
 }
 
 /// Computes the checksum of each dquot of a block.
@@ -338,8 +364,11 @@ pub(crate) fn verify(bytes: &[u8], _: DiskAddr, context: &VerifyContext<'_>) -> 
     Ok(())
 }
 
-/// Checks the checksum, the UUID and the LSN of a dquot.
+/// Checks the checksum, the UUID and the LSN of a dquot. Dquots of a v4 volume have none of them.
 fn verify_seal(dquot: &DquotDisk, context: &VerifyContext<'_>) -> Result<(), Check> {
+    if context.geometry.version == FormatVersion::V4 {
+        return Ok(());
+    }
     envelope::verify_checksum(dquot.as_bytes(), CRC_OFFSET)?;
     let found = uuid::Uuid::from_bytes(dquot.uuid);
     if found != context.geometry.meta_uuid {

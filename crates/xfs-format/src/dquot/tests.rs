@@ -6,13 +6,13 @@ use std::vec::Vec;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::{
-    CRC_OFFSET, DQUOT_BLOCK_BYTES, DQUOT_MAGIC, DquotCheck, DquotDisk, DquotPlace, QuotaKind,
-    dquot_at, dquots_per_block, replace_fields,
+    CRC_OFFSET, DQUOT_BLOCK_BYTES, DQUOT_MAGIC, DquotCheck, DquotDisk, DquotPlace, QuotaFlags,
+    QuotaKind, dquot_at, dquots_per_block, replace_fields,
 };
 use crate::addr::{DiskAddr, FileBlock, Lsn};
 use crate::corruption::Check;
 use crate::crc;
-use crate::features::IncompatFeatures;
+use crate::features::{FormatVersion, IncompatFeatures};
 use crate::geometry::Geometry;
 use crate::kind::BlockKind;
 use crate::verify_context::VerifyContext;
@@ -121,7 +121,7 @@ fn exceeded_soft_limit_needs_a_timer() {
     exceed(&mut dquot);
     dquot.inode_timer = 1.into();
     let fields = dquot.as_bytes().first_chunk().unwrap();
-    replace_fields(&mut block, 2, fields);
+    replace_fields(&mut block, 2, fields, FormatVersion::V5);
     assert_eq!(verify(&block), Ok(()));
     assert_eq!(dquot_at(&block, 2).unwrap().inodes.get(), 9);
 }
@@ -138,4 +138,27 @@ fn bigtime_needs_its_feature_and_an_id() {
     let mut zero = *dquot;
     zero.id = 0.into();
     assert_eq!(zero.verify_fields(&geometry()), Err(DquotCheck::Bigtime { id: 0 }.into()));
+}
+
+/// Verifies a block without checksums and UUIDs, as a v4 volume has it.
+#[test]
+fn dquots_of_version_4_have_no_checksum() {
+    let mut geometry = Geometry::without_groups(12, 8, 512);
+    geometry.version = FormatVersion::V4;
+    let mut block = block();
+    for dquot in block.chunks_exact_mut(DQUOT_BLOCK_BYTES) {
+        dquot[3] = 1;
+        dquot[104..].fill(0);
+    }
+    let context = VerifyContext { geometry: &geometry, log_head: None };
+    assert_eq!(BlockKind::Dquots.verify(&block, DiskAddr(80), &context), Ok(()));
+    let fields = *dquot_at(&block, 1).unwrap().as_bytes().first_chunk().unwrap();
+    let before = block.clone();
+    replace_fields(&mut block, 1, &fields, FormatVersion::V4);
+    assert_eq!(block, before, "no checksum is stored");
+    let flag = QuotaKind::Project.checked_flag(FormatVersion::V4);
+    assert!(
+        QuotaFlags::CHECKED.contains(flag) && QuotaFlags::known(FormatVersion::V4).contains(flag)
+    );
+    assert!(!QuotaFlags::known(FormatVersion::V5).contains(flag));
 }

@@ -42,6 +42,9 @@ pub(super) fn replay(
         replay_links(store, item)?;
         return Ok(true);
     }
+    if let Some(kind) = format.buffer_type().and_then(dquot::kind_of_buffer) {
+        return dquots.replay_buffer(store, item, kind);
+    }
     if store.geometry().version == FormatVersion::V4 {
         replay_v4(store, item)?;
         return Ok(true);
@@ -49,9 +52,6 @@ pub(super) fn replay(
     let raw = (format.flags.bits() >> 11) as u8;
     let wrong_type = || store.corrupt(LogItemCheck::BufferType { raw });
     let buffer_type = format.buffer_type().ok_or_else(wrong_type)?;
-    if let Some(kind) = dquot::kind_of_buffer(buffer_type) {
-        return dquots.replay_buffer(store, item, kind);
-    }
     if store.geometry().has_incompat(IncompatFeatures::METADIR) || is_realtime(buffer_type) {
         if let Some(changed) = realtime::replay(store, item, buffer_type)? {
             return Ok(changed);

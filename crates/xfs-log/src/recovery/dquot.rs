@@ -70,13 +70,14 @@ impl DquotReplay {
         let Some(old) =
             self.find_owner(store, at, &block, OwnerOfDquot { kind, place, logged: &logged })
         else {
-            self.stale |= kind.checked_flag();
+            self.stale |= kind.checked_flag(store.geometry().version);
             return Ok(false);
         };
         if old.0 != 0 && !old.is_null() && old >= store.lsn() {
             return Ok(false);
         }
-        dquot::replace_fields(&mut block, place.index, item.dquot);
+        let version = store.geometry().version;
+        dquot::replace_fields(&mut block, place.index, item.dquot, version);
         store.write(at, 0, &block)?;
         store.touch(at, length, BlockKind::Dquots);
         Ok(true)
@@ -115,17 +116,20 @@ impl DquotReplay {
         let at = item.format.at;
         let mut block =
             store.read(at, usize::from(item.format.blocks) * BASIC_BLOCK_BYTES as usize)?;
+        let length = block.len();
         for piece in &item.pieces {
-            let end = piece.offset_bytes + piece.bytes.len();
-            let target = block.get_mut(piece.offset_bytes..end);
-            target.expect("a decoded item lies in its buffer").copy_from_slice(piece.bytes);
+            let end = piece.offset_bytes.saturating_add(piece.bytes.len());
+            let target = block.get_mut(piece.offset_bytes..end).ok_or_else(|| {
+                store.corrupt(LogItemCheck::Piece { bytes: length, needed: piece.offset_bytes })
+            })?;
+            target.copy_from_slice(piece.bytes);
         }
         let context = VerifyContext { geometry: store.geometry(), log_head: Some(self.head) };
         let is_whole = block.len() == store.geometry().block_size as usize;
         let first = dquot::dquot_at(&block, 0).and_then(DquotDisk::quota_kind);
         let is_good = is_whole && BlockKind::Dquots.verify(&block, at, &context).is_ok();
         if !is_good || first != Some(kind) {
-            self.stale |= kind.checked_flag();
+            self.stale |= kind.checked_flag(store.geometry().version);
             return Ok(false);
         }
         store.write(at, 0, &block)?;
