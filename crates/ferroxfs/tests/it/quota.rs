@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use ferroxfs::device::SharedDevice;
 use ferroxfs::{OpenOptions, Volume};
-use xfs_format::dquot::{DQUOT_BLOCK_BYTES, DquotDisk, QuotaFlags, QuotaKind};
+use xfs_format::dquot::{QuotaFlags, QuotaKind, dquot_at, dquots_per_block};
 use xfs_format::inode::ForkKind;
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_testkit::{CowDevice, golden_quota};
-use zerocopy::FromBytes;
 
 /// The usage of an owner: blocks and inodes.
 type Usage = (u64, u64);
@@ -44,12 +43,13 @@ fn usage(device: &SharedDevice, kind: QuotaKind) -> BTreeMap<u32, Usage> {
         let extent = extent.unwrap();
         let mut bytes = vec![0; extent.length_bytes as usize];
         device.read_at(&mut bytes, extent.device_offset_bytes).unwrap();
-        let blocks = bytes.chunks(superblock.geometry.block_size as usize);
-        for dquot in blocks.flat_map(|block| block.chunks_exact(DQUOT_BLOCK_BYTES)) {
-            let dquot = DquotDisk::read_from_bytes(dquot).unwrap();
-            let found = (dquot.blocks.get(), dquot.inodes.get());
-            if found != (0, 0) {
-                usage.insert(dquot.id.get(), found);
+        for block in bytes.chunks(superblock.geometry.block_size as usize) {
+            for index in 0..dquots_per_block(&superblock.geometry) {
+                let dquot = dquot_at(block, index).unwrap();
+                let found = (dquot.blocks.get(), dquot.inodes.get());
+                if found != (0, 0) {
+                    usage.insert(dquot.id.get(), found);
+                }
             }
         }
     }
