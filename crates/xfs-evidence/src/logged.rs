@@ -60,8 +60,8 @@ struct Replay {
 impl Evidence<'_> {
     /// Returns the inodes for which `wanted` holds and that the log has in a state with a name.
     ///
-    /// Damaged records are passed over. Volumes of version 4 give no inodes. `log` is the device of the log, which is the data device of
-    /// a volume with an internal log.
+    /// Damaged records are passed over. Volumes of version 4 give no inodes. `log` is the device of
+    /// the log, which is the data device of a volume with an internal log.
     #[must_use]
     pub fn logged_inodes(
         &self,

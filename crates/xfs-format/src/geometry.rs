@@ -181,8 +181,8 @@ impl Geometry {
         (0..self.ag_count).map(AgNumber)
     }
 
-    /// Returns the number of allocation groups that begin before the end of a device of this length.
-    /// A device that is too short has fewer groups than the superblock states, and a damaged
+    /// Returns the number of allocation groups that begin before the end of a device of this
+    /// length. A device that is too short has fewer groups than the superblock states, and a damaged
     /// superblock can state far more groups than the device has.
     #[must_use]
     pub fn count_groups_on_device(&self, device_bytes: u64) -> u32 {

@@ -9,9 +9,12 @@
 //! | dirty | it is replayed, and open work is finished | no |
 //! | dirty, and open work on space cannot be finished | it is replayed without that work | no |
 //! | dirty, and open work on contents cannot be finished | it is replayed without that work | yes |
-//! | dirty, and it changes structures that are destroyed | all other changes are replayed, without open work on space | no: the log keeps what it has of these structures |
+//! | dirty, and it changes structures that are destroyed | all other changes are replayed | no |
 //! | clean, and older than the volume | it is made empty in a later cycle | no: it holds nothing |
 //! | damaged | it is made empty in a later cycle | yes |
+//!
+//! The log keeps what it has of destroyed structures, and later rules read it there. Open work is
+//! dropped as in the rows above.
 //!
 //! A log is older than the volume if it was zeroed, or belongs to an earlier state of the volume.
 

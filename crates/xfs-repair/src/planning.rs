@@ -139,9 +139,10 @@ impl Rehearsal {
         UndoFile::write(file, identity, &self.overlay, &self.witnesses())
     }
 
-    /// Returns the first bytes of the sectors that show a change by another program: the sector at
-    /// the head of the log, which every mount for writing changes, and the headers of each group in
-    /// which the repair changes something, which change with the space and the inodes of the group.
+    /// Returns the first bytes of the sectors that show a change by another program. Every mount
+    /// for writing changes the sector at the head of the log. Programs without a log change the
+    /// headers of a group with its space and its inodes. So the headers of each group in which the
+    /// repair changes something are witnesses.
     fn witnesses(&self) -> BTreeSet<u64> {
         let geometry = &self.superblock.geometry;
         let mut witnesses: BTreeSet<u64> = self.log_head_byte.into_iter().collect();

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | a later record has a tail past the head | a tail moves only past durable records |
 //! | a later record completes a checkpoint, and ferroxfs wrote it | I1 of `xfs_log::writer` |
-//! | [`MAX_RECORDS_IN_FLIGHT`] records after a later record that completes a checkpoint, there is another whole one | below |
+//! | a later record is [`MAX_RECORDS_IN_FLIGHT`] records past one that completes one | below |
 //!
 //! The number of a checkpoint tells its writer. ferroxfs counts upwards, the kernel draws a random
 //! number of 32 bits for each.

@@ -178,8 +178,9 @@ impl Names {
     }
 
     /// Returns the names that are not in their place in the volume `other`, although the damage has
-    /// left a witness of them: the inode of the name and those of all directories above it hold
-    /// their parent pointers, and no byte of these inodes is overwritten. The root needs no pointer.
+    /// left a witness of them. A name has one if its inode and those of all directories above it
+    /// hold their parent pointers, and no byte of these inodes is overwritten. The root needs no
+    /// pointer.
     pub(crate) fn displaced(
         &self,
         other: &Self,
