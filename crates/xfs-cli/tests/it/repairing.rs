@@ -211,6 +211,7 @@ fn partly_repairable() -> (VolumeDir, Image) {
         let at = block.chunks(512).position(inode)?;
         Some(number * BLOCK as u64 + at as u64 * 512)
     });
+    damage_newest_record(&place);
     let file = File::options().read(true).write(true).open(place.path("image")).unwrap();
     file.write_all_at(&[0xff; 512], inode.expect("a regular file")).unwrap();
     let field = |offset: u64| {
@@ -236,7 +237,7 @@ fn json(place: &VolumeDir, arguments: &[&str]) -> Value {
 /// Overwrites the inode of a path with a byte.
 fn overwrite_inode(place: &VolumeDir, path: &str, byte: u8) {
     let stat = json(place, &["stat", path]);
-    let number = stat["ino"].as_u64().unwrap_or_else(|| panic!("{stat}"));
+    let number = stat["files"][0]["ino"].as_u64().unwrap_or_else(|| panic!("{stat}"));
     let info = json(place, &["info", "image"]);
     let group_inodes = info["ag_blocks"].as_u64().unwrap() * (BLOCK as u64 / INODE_BYTES);
     // An inode number has the group above the bits of the number in the group.
@@ -264,7 +265,7 @@ fn logged() -> VolumeDir {
 fn overwritten_inode_is_restored_from_the_log_byte_for_byte() {
     let place = logged();
     let before = image(&place);
-    for path in ["image:/7", "image:/directory", "image:/link", "image:/"] {
+    for path in ["image:/7", "image:/directory", "image:/link"] {
         for byte in [0, 0x5a] {
             overwrite_inode(&place, path, byte);
             let said = check_code(&place, &["--yes", "image"], 1);
@@ -275,18 +276,22 @@ fn overwritten_inode_is_restored_from_the_log_byte_for_byte() {
     }
 }
 
-/// Damages the newest record of the log, after which the log could have newer states of an inode.
+/// Damages the newest record of the log, so that no earlier record is known to have the newest
+/// state of an inode.
+fn damage_newest_record(place: &VolumeDir) {
+    let log = json(place, &["log", "image"]);
+    let head = log["head"].as_str().and_then(|lsn| lsn.split(':').nth(1));
+    let head: u64 = head.unwrap_or_else(|| panic!("{log}")).parse().unwrap();
+    let file = File::options().write(true).open(place.path("image")).unwrap();
+    let last_block = log["start"].as_u64().unwrap() + head - 1;
+    file.write_all_at(&[0xff], last_block * 512 + 300).unwrap();
+}
+
 #[test]
 fn overwritten_inode_is_not_taken_from_a_log_that_is_damaged_after_it() {
     let place = logged();
-    let log = json(&place, &["log", "image"]);
-    let number = |key: &str| log[key].as_u64().unwrap_or_else(|| panic!("{log}"));
-    let head = log["head"].as_str().and_then(|lsn| lsn.split(':').nth(1));
-    let head: u64 = head.unwrap_or_else(|| panic!("{log}")).parse().unwrap();
-    let at = (number("start") + head - 1) * 512 + 300;
+    damage_newest_record(&place);
     overwrite_inode(&place, "image:/7", 0);
-    let file = File::options().write(true).open(place.path("image")).unwrap();
-    file.write_all_at(&[0xff], at).unwrap();
     let said = check_code(&place, &["--plan", "image"], 4);
     assert!(!said.contains("the log has the newest state of the inode"), "{said}");
 }
