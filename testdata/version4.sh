@@ -69,7 +69,7 @@ cat "$device" > "$copy"
 mount -o noatime "$copy" /mnt
 cd /mnt
 find . -exec stat -c 'stat %n %i %f %h %u %g %s %X %Y %Z %t:%T' {} +
-find . -type f -exec cksum {} + | sed 's/^/sum /'
+find . -type f -exec crc32 {} + | sed 's/^/sum /'
 find . -type l | while read -r name; do echo "link $name $(readlink "$name")"; done
 for name in block/file1 block/file2 block/file3 short/s1 link logged/f5; do
   getfattr -h -d "$name" | awk -F '="' -v "name=$name" '/^user\./ {

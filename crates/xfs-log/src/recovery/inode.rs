@@ -87,7 +87,7 @@ pub(super) fn replay(
 /// logged. An inode of a v4 volume has no LSN. It counts how often it was written in place, and the
 /// count starts again at 0 after the highest number.
 #[doc(alias = "di_flushiter")]
-fn is_flushed_later(bytes: &[u8], core: &[u8], order: HostOrder) -> bool {
+pub(super) fn is_flushed_later(bytes: &[u8], core: &[u8], order: HostOrder) -> bool {
     let (Some(stored), Some(core)) = (stored_flush_count(bytes), core.first_chunk()) else {
         return false;
     };

@@ -26,6 +26,7 @@ use crate::testing::LogImage;
 
 mod dquot;
 mod open;
+mod version4;
 
 const LOG_BLOCKS: u32 = 2048;
 /// The cycle in which the tests write their logs: later than any cycle in the golden image.

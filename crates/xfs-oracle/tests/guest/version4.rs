@@ -200,8 +200,7 @@ fn describe(node: &Node, path: &OsStr, lines: &mut BTreeSet<String>) -> Result<(
     ));
     match stat.file_type {
         FileType::Regular => {
-            let bytes = contents(node)?;
-            lines.insert(format!("sum {} {} {path}", posix_sum(&bytes), bytes.len()));
+            lines.insert(format!("sum {:08x} {path}", crc32(&contents(node)?)));
         }
         FileType::Symlink => {
             let target = node.read_link()?;
@@ -242,20 +241,14 @@ fn add_attributes(volume: &Volume, path: &str, lines: &mut BTreeSet<String>) -> 
     Ok(())
 }
 
-/// Computes the checksum of cksum(1).
-fn posix_sum(bytes: &[u8]) -> u32 {
-    const POLYNOMIAL: u32 = 0x04c1_1db7;
-    let mut length = bytes.len();
-    let digits = std::iter::from_fn(|| {
-        let digit = (length != 0).then_some(length as u8);
-        length >>= 8;
-        digit
-    });
-    let step = |sum: u32, byte: u8| {
-        (0..8).fold(sum ^ (u32::from(byte) << 24), |sum, _| match sum >> 31 {
-            1 => (sum << 1) ^ POLYNOMIAL,
-            _ => sum << 1,
+/// Computes the checksum of busybox's crc32.
+fn crc32(bytes: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    let step = |sum: u32, byte: &u8| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| match sum & 1 {
+            1 => (sum >> 1) ^ POLYNOMIAL,
+            _ => sum >> 1,
         })
     };
-    !bytes.iter().copied().chain(digits).fold(0, step)
+    !bytes.iter().fold(u32::MAX, step)
 }
