@@ -2,7 +2,7 @@
 //!
 //! Owns: reading an inode from its place and judging it. Does **not** own: the forks.
 
-use xfs_format::inode::{self, ForkKind, InodeCore};
+use xfs_format::inode::{self, CORE_BYTES, ForkKind, InodeCore};
 use xfs_format::{Corruption, DiskAddr, InodeNumber};
 
 use crate::volume::{Damage, Evidence};
@@ -73,7 +73,9 @@ impl InodeEvidence {
     /// Returns the bytes of a fork, or no bytes if the core cannot be decoded.
     #[must_use]
     pub fn fork(&self, kind: ForkKind) -> &[u8] {
-        self.any_core().map_or(&[], |core| inode::fork(&self.bytes, core, kind))
+        // Evidence is gathered on v5 volumes only. The version in a damaged inode says nothing.
+        let fork = |core| inode::fork_after(CORE_BYTES, &self.bytes, core, kind);
+        self.any_core().map_or(&[], fork)
     }
 }
 

@@ -379,7 +379,20 @@ impl InodeCore {
 /// `bytes` is the whole inode, from which `core` was decoded.
 #[must_use]
 pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
-    let literal = bytes.get(core_bytes(bytes)..).unwrap_or_default();
+    fork_after(core_bytes(bytes), bytes, core, kind)
+}
+
+/// Returns the bytes of a fork like [`fork`], of an inode that has not passed its verifier.
+/// `core_bytes` is the length of a core on the volume, because the version in a damaged inode does
+/// not say it.
+#[must_use]
+pub fn fork_after<'a>(
+    core_bytes: usize,
+    bytes: &'a [u8],
+    core: &InodeCore,
+    kind: ForkKind,
+) -> &'a [u8] {
+    let literal = bytes.get(core_bytes..).unwrap_or_default();
     let middle = usize::from(core.fork_offset) * FORK_OFFSET_BYTES;
     match kind {
         ForkKind::Data if !core.has_attr_fork() => literal,
@@ -394,7 +407,7 @@ pub fn fork<'a>(bytes: &'a [u8], core: &InodeCore, kind: ForkKind) -> &'a [u8] {
 #[must_use]
 pub fn core_bytes(bytes: &[u8]) -> usize {
     match bytes.get(offset_of!(InodeDisk, version)) {
-        Some(version) if *version < INODE_VERSION => CORE_BYTES_V4,
+        Some(1 | 2) => CORE_BYTES_V4,
         _ => CORE_BYTES,
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use xfs_format::btree::BtreeKind;
 use xfs_format::extent::{Extent, ExtentRoot};
-use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
+use xfs_format::inode::{self, CORE_BYTES, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags2};
 use xfs_format::{DiskAddr, FsBlock, Geometry, IncompatFeatures, Superblock};
 
 use crate::btree::{Tree, TreeOwner, TreePointer};
@@ -39,7 +39,7 @@ impl Dump<'_> {
     /// metadata.
     pub(crate) fn dump_fork(&mut self, inode: &OpenInode, kind: ForkKind) -> Result<(), DumpError> {
         let core = &inode.core;
-        let fork = inode::fork(&inode.bytes, core, kind);
+        let fork = inode::fork_after(CORE_BYTES, &inode.bytes, core, kind);
         let contents = self.contents_of(core, kind);
         let mut extents = Vec::new();
         let mut keep = |record: &[u8]| {
