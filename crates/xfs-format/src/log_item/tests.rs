@@ -352,13 +352,13 @@ fn runs_match_a_count_of_single_bits() {
 #[test]
 fn core_of_a_version_4_inode_becomes_its_disk_form_without_the_flush_count() {
     let mut logged = [0_u8; LOG_CORE_BYTES_V4];
-    logged[..2].copy_from_slice(&0x494e_u16.to_le_bytes());
+    logged[..2].copy_from_slice(&0x494e_u16.swap_bytes().to_be_bytes());
     logged[4] = 2;
-    logged[16..20].copy_from_slice(&3_u32.to_le_bytes());
-    logged[30..32].copy_from_slice(&0x0102_u16.to_le_bytes());
-    logged[40..44].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
-    logged[44..48].copy_from_slice(&7_u32.to_le_bytes());
-    logged[92..96].copy_from_slice(&0xdead_beef_u32.to_le_bytes());
+    logged[16..20].copy_from_slice(&3_u32.swap_bytes().to_be_bytes());
+    logged[30..32].copy_from_slice(&0x0102_u16.swap_bytes().to_be_bytes());
+    logged[40..44].copy_from_slice(&1_000_000_000_u32.swap_bytes().to_be_bytes());
+    logged[44..48].copy_from_slice(&7_u32.swap_bytes().to_be_bytes());
+    logged[92..96].copy_from_slice(&0xdead_beef_u32.swap_bytes().to_be_bytes());
     assert_eq!(logged_flush_count(&logged, HostOrder::Little), 0x0102);
     let disk = core_to_disk_v4(&logged, HostOrder::Little);
     assert_eq!(&disk[..5], b"IN\0\0\x02");

@@ -57,7 +57,7 @@ fn check_flushes(stored: u16, logged: u16, is_later: bool) {
     let mut inode = [0; 256];
     inode[30..32].copy_from_slice(&stored.to_be_bytes());
     let mut core = [0; LOG_CORE_BYTES_V4];
-    core[30..32].copy_from_slice(&logged.to_le_bytes());
+    core[30..32].copy_from_slice(&logged.swap_bytes().to_be_bytes());
     assert_eq!(is_flushed_later(&inode, &core, HostOrder::Little), is_later, "{stored} {logged}");
 }
 
