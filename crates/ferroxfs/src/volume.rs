@@ -247,8 +247,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// ENOENT if no inode has the number, or an inode of the metadata directory has it; EPERM without [`Capabilities::DAC_READ_SEARCH`]; EUCLEAN
-    /// for a corrupt volume.
+    /// ENOENT if no inode has the number, or an inode of the metadata directory has it; EPERM
+    /// without [`Capabilities::DAC_READ_SEARCH`]; EUCLEAN for a corrupt volume.
     #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
         self.require(Capabilities::DAC_READ_SEARCH)?;

@@ -167,6 +167,7 @@ mod tests {
     #[test]
     fn block_after_a_group_does_not_exist() {
         for block in [2 << 7 | 50, 1 << 7 | 100, 3 << 7, u64::MAX] {
+            // I1: no argument overflows.
             assert_eq!(GROUPS.device_block(FsBlock(block)), None, "{block:#x}");
         }
         assert!(GROUPS.contains_extent(FsBlock(0), 100));

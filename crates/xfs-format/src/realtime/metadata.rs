@@ -62,8 +62,8 @@ impl RealtimeBlockKind {
         }
     }
 
-    /// Returns the LSN of the last logged change of the block. Returns `None` if the block was never
-    /// logged, or belongs to another volume.
+    /// Returns the LSN of the last logged change of the block. Returns `None` if the block was
+    /// never logged, or belongs to another volume.
     #[must_use]
     pub fn find_lsn(self, bytes: &[u8], context: &VerifyContext<'_>) -> Option<Lsn> {
         let lsn = self.envelope().find_lsn(bytes, context.geometry.meta_uuid)?;

@@ -23,8 +23,8 @@ const RMAP_METATYPE: u16 = 7;
 /// The value of the field `di_metatype` of a btree of reference counts.
 const REFCOUNT_METATYPE: u16 = 8;
 
-/// Replays a buffer if it belongs to the realtime section. Returns whether it was changed, or `None`
-/// for another buffer.
+/// Replays a buffer if it belongs to the realtime section. Returns whether it was changed, or
+/// `None` for another buffer.
 ///
 /// A block is stamped at once. A block that is stamped with the LSN of the transaction is changed
 /// again: several transactions may have one LSN, and the log holds all their changes in order.

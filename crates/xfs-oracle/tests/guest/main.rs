@@ -8,6 +8,7 @@ mod ours;
 
 mod boot;
 mod quota;
+mod realtime;
 mod version4;
 
 use std::process::ExitCode;
@@ -15,6 +16,6 @@ use std::process::ExitCode;
 use xfs_oracle::harness;
 
 fn main() -> ExitCode {
-    let trials = [boot::trials(), quota::trials(), version4::trials()];
+    let trials = [boot::trials(), quota::trials(), realtime::trials(), version4::trials()];
     harness::run(trials.into_iter().flatten().collect())
 }

@@ -1,9 +1,9 @@
 //! Volumes with a realtime section: ferroxfs reads what the guest has written, inode by inode.
 //!
 //! One guest fills several volumes: each kind of section, once unmounted and once with a dirty log.
-//! A seed determines the operations on a volume. Another guest mounts copies, which recovers a dirty
-//! log, and prints the metadata and the checksum of each file. ferroxfs reads the volumes as the
-//! first guest has left them.
+//! A seed determines the operations on a volume. Another guest mounts copies, which recovers a
+//! dirty log, and prints the metadata and the checksum of each file. ferroxfs reads the volumes as
+//! the first guest has left them.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -242,8 +242,8 @@ fn file_script(script: &mut String, section: Section, file: usize, random: &mut 
     let _ = writeln!(script, " -c fsync {folder}/f{file} > /dev/null 2>&1");
 }
 
-/// The properties of a file that are compared: inode, mode, links, size, blocks, time, owner, group,
-/// and the checksum of a regular file.
+/// The properties of a file that are compared: inode, mode, links, size, blocks, time, owner,
+/// group, and the checksum of a regular file.
 type FileFacts = (String, Option<String>);
 
 /// Returns the files of a volume by their paths, from the output of the guest.

@@ -93,8 +93,8 @@ fn verify_start(disk: &SuperblockDisk, is_zoned: bool) -> Result<(), SuperblockC
     }
 }
 
-/// Checks the sizes that follow from the number of extents. The copies of the superblock and volumes
-/// without a realtime section may have other values.
+/// Checks the sizes that follow from the number of extents. Volumes without a realtime section may
+/// have other values.
 fn verify_bitmap(
     disk: &SuperblockDisk,
     has_metadir: bool,
