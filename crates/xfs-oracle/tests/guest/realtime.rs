@@ -46,18 +46,12 @@ enum Section {
     ZonedInternal,
 }
 
-const SECTIONS: [Section; 4] =
-    [Section::Classic, Section::Groups, Section::ZonedDevice, Section::ZonedInternal];
-
 impl Section {
     /// Returns the sections of the volumes with this seed. Odd seeds give classic sections larger
     /// extents.
     fn of(seed: u64) -> [Self; 4] {
-        let mut sections = SECTIONS;
-        if seed % 2 == 1 {
-            sections[0] = Self::ClassicLargeExtents;
-        }
-        sections
+        let classic = if seed % 2 == 1 { Self::ClassicLargeExtents } else { Self::Classic };
+        [classic, Self::Groups, Self::ZonedDevice, Self::ZonedInternal]
     }
 
     const fn has_device(self) -> bool {
@@ -321,7 +315,7 @@ fn shown_by_us(volume: &Volume) -> Result<BTreeMap<String, FileFacts>, String> {
 
 /// Returns the checksum and the size of a file, as cksum(1) prints them.
 fn checksum(file: &mut ferroxfs::File) -> Result<String, String> {
-    let (mut sum, mut buffer) = (Cksum::default(), vec![0; 1 << 16]);
+    let (mut sum, mut buffer) = (Cksum::new(), vec![0; 1 << 16]);
     loop {
         let count = file.read(&mut buffer).map_err(|error| error.to_string())?;
         match buffer.get(..count) {

@@ -1,30 +1,33 @@
 //! The checksum of cksum(1): a CRC-32 with the most significant bit first, over the bytes and then
 //! their number.
 
+const POLYNOMIAL: u32 = 0x04c1_1db7;
+
 /// The state of the checksum over the bytes so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Cksum {
+    /// The checksum of each byte.
+    table: Vec<u32>,
     crc: u32,
     length: u64,
 }
 
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut index = 0;
-    while index < 256 {
-        let mut crc = (index as u32) << 24;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc >> 31 == 1 { (crc << 1) ^ 0x04c1_1db7 } else { crc << 1 };
-            bit += 1;
-        }
-        table[index] = crc;
-        index += 1;
-    }
-    table
-};
+/// Returns the checksum of one byte, without a length.
+fn sum_of(byte: u32) -> u32 {
+    (0..8).fold(
+        byte << 24,
+        |crc, _| {
+            if crc >> 31 == 1 { (crc << 1) ^ POLYNOMIAL } else { crc << 1 }
+        },
+    )
+}
 
 impl Cksum {
+    /// Creates the state over no bytes.
+    pub(super) fn new() -> Self {
+        Self { table: (0..256).map(sum_of).collect(), crc: 0, length: 0 }
+    }
+
     /// Adds bytes.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
@@ -33,7 +36,7 @@ impl Cksum {
 
     fn add(&mut self, byte: u8) {
         let index = (self.crc >> 24) as usize ^ usize::from(byte);
-        self.crc = (self.crc << 8) ^ TABLE.get(index).expect("the index has 8 bits");
+        self.crc = (self.crc << 8) ^ self.table.get(index).expect("the index has 8 bits");
     }
 
     /// Returns the checksum and the number of bytes, as cksum(1) prints them.
