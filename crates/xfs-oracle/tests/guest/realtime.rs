@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `FERROXFS_LONG=1` | fills 20 volumes of each kind instead of 2 |
 
-mod cksum;
+mod crc32;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ use xfs_oracle::guest::{Guest, GuestKernel};
 use xfs_oracle::harness::{Trial, TrialError};
 use xfs_testkit::Prng;
 
-use cksum::Cksum;
+use crc32::Crc32;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![Trial::new("realtime_volumes_of_a_guest_are_read_as_the_guest_shows_them", check_all)]
@@ -167,7 +167,7 @@ impl Filled {
 
 /// Lists the mounted volume: metadata and checksums.
 const LIST: &str = "find /mnt -exec stat -c '%n %i %f %h %s %b %Y %u %g' {} +
-find /mnt -type f -exec cksum {} +
+find /mnt -type f -exec crc32 {} +
 umount /mnt
 echo end of volume
 ";
@@ -249,9 +249,9 @@ fn shown_by_guest(text: &str) -> Result<BTreeMap<String, FileFacts>, String> {
             [path, facts @ ..] if facts.len() == 8 => {
                 files.insert((*path).to_owned(), (facts.join(" "), None));
             }
-            [sum, size, path] => {
+            [sum, path] => {
                 let file = files.get_mut(*path).ok_or_else(|| format!("no facts: {line}"))?;
-                file.1 = Some(format!("{sum} {size}"));
+                file.1 = Some((*sum).to_owned());
             }
             _ => return Err(format!("unknown line of the guest: {line}")),
         }
@@ -313,9 +313,9 @@ fn shown_by_us(volume: &Volume) -> Result<BTreeMap<String, FileFacts>, String> {
     Ok(files)
 }
 
-/// Returns the checksum and the size of a file, as cksum(1) prints them.
+/// Returns the checksum of a file, as busybox's crc32 prints it.
 fn checksum(file: &mut ferroxfs::File) -> Result<String, String> {
-    let (mut sum, mut buffer) = (Cksum::new(), vec![0; 1 << 16]);
+    let (mut sum, mut buffer) = (Crc32::new(), vec![0; 1 << 16]);
     loop {
         let count = file.read(&mut buffer).map_err(|error| error.to_string())?;
         match buffer.get(..count) {
