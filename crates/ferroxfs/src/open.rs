@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xfs_buffer::{BufferCache, IoError, Liveness};
-use xfs_device::{LocatedVolume, OverlayDevice, Selection, SharedDevice};
+use xfs_device::{LocatedVolume, OverlayDevice, Selection, SharedDevice, VolumeNote};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{
     Superblock, SuperblockCheck, SuperblockError, Unsupported, VolumeAccess,
@@ -65,6 +65,7 @@ pub struct OpenOptions {
     no_recovery: bool,
     log_device: Option<PathBuf>,
     realtime_device: Option<PathBuf>,
+    members: Vec<PathBuf>,
     cache_bytes: usize,
     writes: bool,
     pub(crate) options: MountOptions,
@@ -91,6 +92,7 @@ impl OpenOptions {
             no_recovery: false,
             log_device: None,
             realtime_device: None,
+            members: Vec::new(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,
             options: MountOptions {
@@ -119,6 +121,21 @@ impl OpenOptions {
     #[must_use]
     pub fn offset(mut self, bytes: u64) -> Self {
         self.selection = Selection::Offset(bytes);
+        self
+    }
+
+    /// Takes the filesystem from the logical volume of LVM with this name: `VG/LV`, or `LV` if only
+    /// one volume group has it.
+    #[must_use]
+    pub fn logical_volume(mut self, name: impl Into<String>) -> Self {
+        self.selection = Selection::Volume(name.into());
+        self
+    }
+
+    /// Adds another image or device of the same volume group or software RAID.
+    #[must_use]
+    pub fn member(mut self, path: impl Into<PathBuf>) -> Self {
+        self.members.push(path.into());
         self
     }
 
@@ -265,7 +282,8 @@ impl OpenOptions {
     /// [`OpenError::Device`] and [`OpenError::Find`].
     pub fn open_devices(&self, path: impl AsRef<Path>) -> Result<Devices, OpenError> {
         let data = self.open_file(path.as_ref())?;
-        let found = xfs_device::find_filesystem(data, self.selection)?;
+        let found =
+            xfs_device::find_filesystem_among(data, &self.open_members()?, &self.selection)?;
         self.located_devices(found)
     }
 
@@ -273,7 +291,15 @@ impl OpenOptions {
     /// device if the log is external.
     #[must_use]
     pub fn with_devices(&self, data: SharedDevice, log: Option<SharedDevice>) -> Devices {
-        Devices { data, start: 0, log, realtime: None, options: self.clone(), is_in_memory: false }
+        Devices {
+            data,
+            start: 0,
+            log,
+            realtime: None,
+            notes: Vec::new(),
+            options: self.clone(),
+            is_in_memory: false,
+        }
     }
 
     /// Opens the other devices of a volume whose data device was opened.
@@ -283,8 +309,14 @@ impl OpenOptions {
             None => Ok(None),
         };
         let (log, realtime) = (open(&self.log_device)?, open(&self.realtime_device)?);
-        let LocatedVolume { device: data, start, .. } = found;
-        Ok(Devices { data, start, log, realtime, options: self.clone(), is_in_memory: false })
+        let LocatedVolume { device: data, start, notes, .. } = found;
+        let options = self.clone();
+        Ok(Devices { data, start, log, realtime, notes, options, is_in_memory: false })
+    }
+
+    /// Opens the other devices of the volume group or software RAID.
+    fn open_members(&self) -> Result<Vec<SharedDevice>, OpenError> {
+        self.members.iter().map(|path| self.open_file(path)).collect()
     }
 
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
@@ -310,6 +342,7 @@ pub struct Devices {
     log: Option<SharedDevice>,
     /// The device of the realtime section. `None`: it was not given.
     realtime: Option<SharedDevice>,
+    notes: Vec<VolumeNote>,
     options: OpenOptions,
     /// Whether all writes to the devices stay in memory.
     is_in_memory: bool,
@@ -320,6 +353,12 @@ impl Devices {
     #[must_use]
     pub fn with_realtime(self, realtime: SharedDevice) -> Self {
         Self { realtime: Some(realtime), ..self }
+    }
+
+    /// Returns notes about the devices that the user must know, such as a stale mirror.
+    #[must_use]
+    pub fn notes(&self) -> &[VolumeNote] {
+        &self.notes
     }
 
     /// Returns the device that holds the volume, from the first byte of its superblock on.
@@ -444,6 +483,7 @@ impl Devices {
             start: self.start,
             log: self.log.as_ref().map(over),
             realtime: self.realtime.clone(),
+            notes: Vec::new(),
             options: self.options.clone(),
             is_in_memory: true,
         };

@@ -122,11 +122,17 @@ impl Image {
         if let Some(bytes) = options.offset {
             open = open.offset(bytes);
         }
+        if let Some(name) = &options.logical_volume {
+            open = open.logical_volume(name);
+        }
         if let Some(log) = &options.log_device {
             open = open.log_device(log);
         }
         if let Some(realtime) = &options.realtime_device {
             open = open.realtime_device(realtime);
+        }
+        for member in &options.member {
+            open = open.member(member);
         }
         for read in std::iter::once(path).chain(options.other_devices()) {
             check_not_stdout(read)?;
@@ -233,6 +239,10 @@ impl Image {
         let step = console.step("opening the volume");
         let volume = self.read()?;
         drop(step);
+        for note in self.devices.notes() {
+            let shown = names::in_message(self.path.as_os_str().as_bytes());
+            console.note(format!("{shown}: {note}"));
+        }
         for finding in volume.volume.findings() {
             console.report(&self.failure(Failure::new(exit_of(finding), finding.to_string())));
         }

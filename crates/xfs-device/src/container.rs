@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 
 use crate::device::BlockDevice;
-use crate::lvm::{self, VolumeGroup};
+use crate::lvm;
 use crate::partition::PartitionTable;
 use crate::signature::{self, Contents};
 use crate::text::printable;
@@ -62,11 +62,12 @@ impl Container {
             Contents::Lvm => {
                 let Some(volume) = lvm::read(device, start)? else { return Ok(None) };
                 container.is_described_elsewhere = volume.is_described_elsewhere;
-                if let Some(VolumeGroup { name, volumes }) = volume.group {
-                    container.group = Some(printable(&name));
-                    let inner = volumes.into_iter().map(|volume| {
-                        let at = volume.start.and_then(|at| at.checked_add(start));
-                        InnerVolume::look(device, printable(&volume.name), at)
+                if let Some(group) = volume.group {
+                    container.group = Some(printable(&group.name));
+                    let inner = group.volumes.iter().map(|inner| {
+                        let at = group.contiguous_start(inner, &volume.id);
+                        let at = at.and_then(|at| at.checked_add(start));
+                        InnerVolume::look(device, printable(&inner.name), at)
                     });
                     container.volumes = inner.collect::<io::Result<_>>()?;
                 }

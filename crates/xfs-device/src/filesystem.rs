@@ -1,4 +1,8 @@
-//! Finds the XFS volume on a device: the whole device, or a partition of it.
+//! Finds the XFS volume on a device: the whole device, a partition, a logical volume, or a mirror.
+//!
+//! Owns: the choice and its errors. Does **not** own: looking through the device ([`finder`]).
+
+mod finder;
 
 use std::borrow::Cow;
 use std::io;
@@ -6,9 +10,12 @@ use std::sync::Arc;
 
 use crate::container::Container;
 use crate::device::{BlockDevice, SharedDevice};
+use crate::lvm::VolumeError;
 use crate::partition::{Partition, PartitionError, PartitionTable, partitions};
+use crate::raid::{RaidError, VolumeNote};
 use crate::signature::{self, Contents};
 use crate::window::WindowDevice;
+use finder::Finder;
 
 /// Base-2 logarithms of the sector sizes that XFS supports.
 const SECTOR_LOGS: std::ops::RangeInclusive<u32> = 9..=15;
@@ -16,25 +23,42 @@ const SECTOR_LOGS: std::ops::RangeInclusive<u32> = 9..=15;
 const GROUP_MAGICS: [[u8; 4]; 2] = [*b"XAGF", *b"XAGI"];
 
 /// The part of a device in which to look for the volume.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// The only XFS volume: the whole device, or the one partition with XFS.
+    /// The only XFS volume: the whole device, the one partition with XFS, or the one logical volume
+    /// with XFS.
     #[default]
     Auto,
     /// The partition with this number, if it holds XFS.
     Partition(u32),
     /// The bytes from this offset to the end of the device, if an XFS volume starts at the offset.
     Offset(u64),
+    /// The logical volume of LVM with this name: `VG/LV`, or `LV` if only one group has it.
+    Volume(String),
 }
 
 /// A volume found on a device.
 pub struct LocatedVolume {
     /// The device that contains exactly the bytes of the volume.
     pub device: SharedDevice,
-    /// The offset of the volume on the searched device in bytes.
+    /// The offset of the volume on the searched device in bytes. 0 for a logical volume, which need
+    /// not be one piece.
     pub start: u64,
     /// The partition that contains the volume, or `None`.
     pub partition: Option<Partition>,
+    /// The logical volume of LVM that is the volume, as `VG/LV`, or `None`.
+    pub logical_volume: Option<String>,
+    /// Notes that the user must know, such as a stale mirror.
+    pub notes: Vec<VolumeNote>,
+}
+
+impl LocatedVolume {
+    /// Returns the volume that is this whole device, which starts at byte `start` of the searched
+    /// device.
+    #[must_use]
+    pub fn whole(device: SharedDevice, start: u64) -> Self {
+        Self { device, start, partition: None, logical_volume: None, notes: Vec::new() }
+    }
 }
 
 /// The reason why no volume was found.
@@ -83,6 +107,21 @@ pub enum FindError {
     /// More than one partition contains XFS.
     #[error("has several XFS partitions: {}", list_xfs(.0))]
     Several(PartitionTable),
+    /// More than one logical volume contains XFS.
+    #[error("has several XFS logical volumes: {}", .0.join(", "))]
+    SeveralVolumes(Vec<String>),
+    /// A logical volume cannot be read.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// The logical volume must not be written.
+    #[error("the logical volume {0} is read-only, or has snapshots, which a write would damage")]
+    ReadOnlyVolume(String),
+    /// A member of a software RAID cannot be used by itself.
+    #[error(transparent)]
+    Raid(#[from] RaidError),
+    /// Other devices were given, but the volume is in no volume group and no array.
+    #[error("is in no volume group and no software RAID, so it has no other members")]
+    NoMembers,
 }
 
 impl FindError {
@@ -99,6 +138,30 @@ impl FindError {
     const fn plain_hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Several(_) => "choose one with --partition N",
+            Self::SeveralVolumes(_) | Self::Volume(VolumeError::NotFound { .. }) => {
+                "choose one with --volume VG/LV"
+            }
+            Self::Volume(VolumeError::Missing { .. }) => {
+                "name the images or disks with the other physical volumes: --member FILE, once for \
+                 each"
+            }
+            Self::Volume(VolumeError::Layout { .. }) => {
+                "activate it and open its device: vgchange -ay VG, then /dev/VG/LV (attach an image \
+                 file first: losetup -fP IMAGE)"
+            }
+            Self::ReadOnlyVolume(_) => {
+                "activate it and open its device for writing: vgchange -ay VG, then /dev/VG/LV"
+            }
+            Self::Raid(RaidError::Write) => {
+                "assemble the array and open it: mdadm --assemble, then /dev/mdN; if the array is \
+                 given up, erase its superblock first: mdadm --zero-superblock"
+            }
+            Self::Raid(RaidError::NotActive | RaidError::Incomplete) => {
+                "open another member of the array, or name it with --member FILE"
+            }
+            Self::Raid(RaidError::Stranger { .. }) | Self::NoMembers => {
+                "leave out --member for devices that do not belong to the volume"
+            }
             Self::NoSuchPartition { .. } | Self::NoTable { .. } => {
                 "choose an existing partition, or give the offset of the volume with --offset BYTES"
             }
@@ -173,53 +236,46 @@ fn list_xfs(table: &PartitionTable) -> String {
 /// A [`FindError`], which says what was found instead.
 pub fn find_filesystem(
     device: SharedDevice,
-    selection: Selection,
+    selection: &Selection,
 ) -> Result<LocatedVolume, FindError> {
+    find_filesystem_among(device, &[], selection)
+}
+
+/// Finds the XFS volume on a device. `members` are the other devices of its volume group or of its
+/// software RAID.
+///
+/// # Errors
+///
+/// A [`FindError`], which says what was found instead.
+pub fn find_filesystem_among(
+    device: SharedDevice,
+    members: &[SharedDevice],
+    selection: &Selection,
+) -> Result<LocatedVolume, FindError> {
+    let finder = Finder { disk: Arc::clone(&device), members };
     match selection {
-        Selection::Auto => find_only(device),
+        Selection::Auto => finder.find_only(device),
+        Selection::Volume(name) => finder.find_volume(name),
         Selection::Partition(number) => {
+            let number = *number;
             let Some(table) = partitions(&*device)? else {
                 let found = signature::detect(&*device, 0)?;
                 return Err(FindError::NoTable { number, found });
             };
             match table.find(number).cloned() {
-                Some(partition) => refuse_others(partition_of(device, partition)),
+                Some(partition) => finder.enter(partition_of(device, partition)),
                 None => Err(FindError::NoSuchPartition { number, table }),
             }
         }
-        Selection::Offset(0) => refuse_others(LocatedVolume { device, start: 0, partition: None }),
+        Selection::Offset(0) => finder.enter(LocatedVolume::whole(device, 0)),
         Selection::Offset(offset) => {
-            let length_bytes = device.length_bytes();
+            let (offset, length_bytes) = (*offset, device.length_bytes());
             if offset >= length_bytes {
                 return Err(FindError::OffsetPastEnd { offset, length_bytes });
             }
             let window = WindowDevice::new(device, offset, length_bytes - offset);
-            refuse_others(LocatedVolume {
-                device: Arc::new(window),
-                start: offset,
-                partition: None,
-            })
+            finder.enter(LocatedVolume::whole(Arc::new(window), offset))
         }
-    }
-}
-
-/// Returns an error if the volume does not contain XFS. A volume of which only the first sector is
-/// damaged is accepted, because opening it reports the damage.
-fn refuse_others(found: LocatedVolume) -> Result<LocatedVolume, FindError> {
-    let (device, start) = (&found.device, found.start);
-    match signature::detect(&**device, 0)? {
-        Contents::Xfs => Ok(found),
-        other @ (Contents::Lvm | Contents::Raid | Contents::Bcache) => {
-            // Offsets count from the first byte of the image.
-            let mut container = Container::read(&**device, 0, other)?;
-            for volume in container.iter_mut().flat_map(|container| &mut container.volumes) {
-                volume.start = volume.start.and_then(|at| at.checked_add(start));
-            }
-            Err(container
-                .map_or(FindError::NotXfs(other), |found| FindError::Container(Box::new(found))))
-        }
-        Contents::Zeros | Contents::Unknown if has_group_headers(&*found.device)? => Ok(found),
-        other => Err(FindError::NotXfs(other)),
     }
 }
 
@@ -245,25 +301,6 @@ pub fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
     Ok(false)
 }
 
-fn find_only(device: SharedDevice) -> Result<LocatedVolume, FindError> {
-    let contents = signature::detect(&*device, 0)?;
-    if contents == Contents::Xfs {
-        return Ok(LocatedVolume { device, start: 0, partition: None });
-    }
-    if contents.is_disk_image() {
-        return Err(FindError::NotXfs(contents));
-    }
-    let Some(table) = partitions(&*device)? else {
-        return refuse_others(LocatedVolume { device, start: 0, partition: None });
-    };
-    let mut candidates: Vec<Partition> = table.xfs_partitions().cloned().collect();
-    match (candidates.pop(), candidates.is_empty()) {
-        (Some(partition), true) => Ok(partition_of(device, partition)),
-        (Some(_), false) => Err(FindError::Several(table)),
-        (None, _) => Err(no_xfs(&*device, table)?),
-    }
-}
-
 /// Returns the error for a disk without an XFS partition. The error names the first container of
 /// volumes, or the partition table if no partition is a container.
 fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindError> {
@@ -279,7 +316,8 @@ fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindErr
 
 fn partition_of(device: SharedDevice, partition: Partition) -> LocatedVolume {
     let window = WindowDevice::new(device, partition.start, partition.length_bytes);
-    LocatedVolume { device: Arc::new(window), start: partition.start, partition: Some(partition) }
+    let start = partition.start;
+    LocatedVolume { partition: Some(partition), ..LocatedVolume::whole(Arc::new(window), start) }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod metadump;
 mod open;
 mod overlay;
 mod partition;
+mod raid;
 mod signature;
 mod stack;
 mod text;
@@ -29,8 +30,11 @@ pub use container::{Container, InnerVolume};
 pub use device::{BlockDevice, Durability, SharedDevice, check_read, check_write};
 pub use error::{DeviceError, DeviceFailure, SourceError, SourceErrorKind};
 pub use file::{DeviceAccess, FileDevice, OpenOptions};
-pub use filesystem::{FindError, LocatedVolume, Selection, find_filesystem, has_group_headers};
+pub use filesystem::{
+    FindError, LocatedVolume, Selection, find_filesystem, find_filesystem_among, has_group_headers,
+};
 pub use lock_holder::LockHolder;
+pub use lvm::VolumeError;
 pub use memory::MemoryDevice;
 pub use metadump::{
     MAX_EXTENTS, METADUMP_DEVICE_SHIFT, METADUMP_INDEX_ADDRESSES, METADUMP_MAGIC_1,
@@ -42,6 +46,7 @@ pub use overlay::OverlayDevice;
 pub use partition::{
     MAX_PARTITIONS, Partition, PartitionError, PartitionTable, PartitionType, TableKind, partitions,
 };
+pub use raid::{RaidError, VolumeNote};
 pub use signature::{Contents, detect};
 pub use stack::share_bytes;
 pub use text::printable;

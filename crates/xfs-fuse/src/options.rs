@@ -38,6 +38,8 @@ pub struct MountOptions {
     damaged: bool,
     offset: Option<u64>,
     partition: Option<u32>,
+    logical_volume: Option<String>,
+    members: Vec<PathBuf>,
     log_device: Option<PathBuf>,
     realtime_device: Option<PathBuf>,
     cache_bytes: Option<usize>,
@@ -285,6 +287,8 @@ impl MountOptions {
         match name {
             "offset" => self.offset = Some(bytes(value).ok_or_else(bad)?),
             "partition" => self.partition = Some(value.parse().map_err(|_| bad())?),
+            "volume" => self.logical_volume = Some(value.to_owned()),
+            "member" => self.members.push(PathBuf::from(value)),
             "logdev" => self.log_device = Some(PathBuf::from(value)),
             "rtdev" => self.realtime_device = Some(PathBuf::from(value)),
             "cache" => {
@@ -332,6 +336,12 @@ impl MountOptions {
         !self.no_recovery
     }
 
+    /// Returns the option that names a part of the image other than a logical volume, if one does.
+    fn part_option(&self) -> Option<&'static str> {
+        let partition = self.partition.map(|_| "partition");
+        partition.or_else(|| self.offset.map(|_| "offset"))
+    }
+
     /// Returns the options for opening the volume.
     ///
     /// # Errors
@@ -346,6 +356,15 @@ impl MountOptions {
             (Some(number), None) => open = open.partition(number),
             (None, Some(bytes)) => open = open.offset(bytes),
             (None, None) => {}
+        }
+        if let Some(name) = &self.logical_volume {
+            if let Some(second) = self.part_option() {
+                return Err(OptionError::Conflict { first: "volume", second });
+            }
+            open = open.logical_volume(name);
+        }
+        for member in &self.members {
+            open = open.member(member);
         }
         if self.settings.writeback && self.sync_all {
             return Err(OptionError::Conflict { first: "writeback_cache", second: "sync" });
@@ -448,14 +467,25 @@ impl MountOptions {
 }
 
 /// Options that need a value.
-const VALUED: [&str; 8] =
-    ["offset", "partition", "logdev", "rtdev", "cache", "threads", "uid", "gid"];
+const VALUED: [&str; 10] = [
+    "offset",
+    "partition",
+    "volume",
+    "member",
+    "logdev",
+    "rtdev",
+    "cache",
+    "threads",
+    "uid",
+    "gid",
+];
 
 /// Returns a description of the values of an option, for error messages.
 fn values(name: &str) -> &'static str {
     match name {
         "offset" => "a number of bytes",
-        "logdev" | "rtdev" => "the path of a file or device",
+        "volume" => "the name of a logical volume, VG/LV",
+        "logdev" | "member" | "rtdev" => "the path of a file or device",
         "cache" => "a number of bytes, at least 1M",
         "threads" => "a number from 1 to 64",
         "uid" | "gid" => "the number of a user or group",

@@ -22,7 +22,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-pub use xfs_device::{DeviceError, DeviceFailure, FindError};
+pub use xfs_device::{
+    DeviceError, DeviceFailure, FindError, RaidError, SourceError, SourceErrorKind, VolumeError,
+    VolumeNote,
+};
 pub use xfs_format::superblock::Unsupported;
 pub use xfs_format::{Check, DiskAddr, Structure, StructureAddress};
 pub use xfs_log::Refusal;

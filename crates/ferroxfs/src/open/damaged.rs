@@ -10,7 +10,7 @@ use std::sync::Arc;
 use xfs_check::{Code, Finding, Place};
 use xfs_device::{
     BlockDevice, Contents, Durability, FindError, LocatedVolume, OverlayDevice, Selection,
-    SharedDevice, WindowDevice,
+    SharedDevice, WindowDevice, find_filesystem_among,
 };
 use xfs_evidence::{SuperblockDoubt, SuperblockEvidence, SuperblockSource, find_superblock};
 use xfs_format::DiskAddr;
@@ -42,6 +42,11 @@ impl DamagedStart {
             Self::Overwritten => !matches!(
                 error,
                 FindError::Several(_)
+                    | FindError::SeveralVolumes(_)
+                    | FindError::Volume(_)
+                    | FindError::ReadOnlyVolume(_)
+                    | FindError::Raid(_)
+                    | FindError::NoMembers
                     | FindError::NoTable { .. }
                     | FindError::NoSuchPartition { .. }
                     | FindError::OffsetPastEnd { .. }
@@ -65,7 +70,9 @@ impl OpenOptions {
         start: DamagedStart,
     ) -> Result<(Devices, Option<FindError>), OpenError> {
         let data = self.open_file(path.as_ref())?;
-        let (found, lack) = match xfs_device::find_filesystem(Arc::clone(&data), self.selection) {
+        let members = self.open_members()?;
+        let found = find_filesystem_among(Arc::clone(&data), &members, &self.selection);
+        let (found, lack) = match found {
             Ok(found) => (found, None),
             Err(error) if start.accepts(&error) => (self.place_of(data)?, Some(error)),
             Err(error) => return Err(error.into()),
@@ -98,19 +105,20 @@ impl OpenOptions {
 
     /// Returns the part of a device that the options name, whatever it contains.
     fn place_of(&self, data: SharedDevice) -> Result<LocatedVolume, FindError> {
-        let (start, length) = match self.selection {
+        let (start, length) = match &self.selection {
             Selection::Auto => (0, data.length_bytes()),
-            Selection::Offset(start) => (start, data.length_bytes().saturating_sub(start)),
+            Selection::Offset(start) => (*start, data.length_bytes().saturating_sub(*start)),
+            Selection::Volume(_) => return Err(FindError::NotXfs(Contents::Unknown)),
             Selection::Partition(number) => {
                 let table = xfs_device::partitions(&*data)?;
-                let found = table.and_then(|table| table.find(number).cloned());
+                let found = table.and_then(|table| table.find(*number).cloned());
                 // The caller has found the partition before.
                 let found = found.ok_or(FindError::NotXfs(Contents::Unknown))?;
                 (found.start, found.length_bytes)
             }
         };
         let device = Arc::new(WindowDevice::new(data, start, length));
-        Ok(LocatedVolume { device, start, partition: None })
+        Ok(LocatedVolume::whole(device, start))
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use thiserror::Error;
-use xfs_device::{DeviceError, DeviceFailure, FindError};
+use xfs_device::{DeviceError, DeviceFailure, FindError, SourceErrorKind};
 use xfs_format::superblock::Unsupported;
 use xfs_format::{Check, Corruption, Structure};
 use xfs_log::Refusal;
@@ -121,6 +121,11 @@ fn kind_of_failure(failure: &DeviceFailure) -> io::ErrorKind {
         | DeviceFailure::Lock(source) => source.kind(),
         DeviceFailure::WriteProtected => io::ErrorKind::ReadOnlyFilesystem,
         DeviceFailure::NotADevice(_) => io::ErrorKind::InvalidInput,
+        DeviceFailure::Source(error) => match error.kind() {
+            SourceErrorKind::Damaged => io::ErrorKind::InvalidData,
+            SourceErrorKind::Failed => io::ErrorKind::Other,
+            _ => io::ErrorKind::Unsupported,
+        },
         DeviceFailure::Locked(_)
         | DeviceFailure::LockedBelow { .. }
         | DeviceFailure::TwinBusy { .. }

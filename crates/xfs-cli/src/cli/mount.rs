@@ -46,7 +46,10 @@ Mount options:
   damaged                    read-only, as far as the volume can be read, as
                              salvage does; reading missing contents fails with
                              EIO; all names are kept in memory
-  partition=N, offset=BYTES  where in the image the volume is
+  partition=N, offset=BYTES, volume=VG/LV
+                             where in the image the volume is
+  member=FILE                another device of the volume group or software
+                             RAID
   logdev=FILE                the external log
   rtdev=FILE                 the realtime device (read-only)
   allow_other                other users may use the mount; permissions are

@@ -26,6 +26,13 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Image options")]
     #[arg(value_parser = size::parse)]
     pub(crate) offset: Option<u64>,
+    /// Use this logical volume of LVM, as VG/LV (not for mkfs)
+    #[arg(long = "volume", global = true, value_name = "VG/LV", help_heading = "Image options")]
+    #[arg(conflicts_with_all = ["partition", "offset"])]
+    pub(crate) logical_volume: Option<String>,
+    /// Another image or device of the same volume group or software RAID; give it once for each
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image options")]
+    pub(crate) member: Vec<PathBuf>,
     /// Read an image or device that is mounted right now; the output may be stale
     #[arg(long, global = true, help_heading = "Image options")]
     pub(crate) live: bool,
@@ -53,6 +60,13 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
     #[arg(help_heading = "Output options")]
     pub(crate) color: ColorWhen,
+}
+
+impl GlobalOptions {
+    /// Returns whether the options name a partition or a logical volume.
+    pub(crate) const fn names_a_part(&self) -> bool {
+        self.partition.is_some() || self.logical_volume.is_some()
+    }
 }
 
 /// When a command enters the sandbox.
@@ -95,9 +109,10 @@ pub(crate) struct JsonOption {
 
 impl GlobalOptions {
     /// Returns the files of the host that hold parts of the volume in addition to its image: an
-    /// external log and a realtime device.
+    /// external log, a realtime device, and other members of a volume group or RAID.
     pub(crate) fn other_devices(&self) -> impl Iterator<Item = &Path> {
-        [&self.log_device, &self.realtime_device].into_iter().flatten().map(PathBuf::as_path)
+        let named = [&self.log_device, &self.realtime_device].into_iter().flatten();
+        named.chain(&self.member).map(PathBuf::as_path)
     }
 }
 

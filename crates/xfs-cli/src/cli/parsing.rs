@@ -82,7 +82,15 @@ const COMMANDS: &[SharedOptions] = &[
     SharedOptions { commands: &["scan"], hidden: &["image"], json: Json::Result },
     SharedOptions {
         commands: &["mkfs"],
-        hidden: &["partition", "offset", "live", "no_recovery", "image"],
+        hidden: &[
+            "partition",
+            "offset",
+            "logical_volume",
+            "member",
+            "live",
+            "no_recovery",
+            "image",
+        ],
         json: Json::Own,
     },
     SharedOptions { commands: &["mount"], hidden: &["live", "image"], json: Json::Result },
@@ -101,6 +109,8 @@ const COMMANDS: &[SharedOptions] = &[
 const OF_IMAGES: &[&str] = &[
     "partition",
     "offset",
+    "logical_volume",
+    "member",
     "live",
     "no_recovery",
     "log_device",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ferroxfs::raw::format::superblock::Unsupported;
 use ferroxfs::{OpenError, PosixError};
-use xfs_device::{DeviceFailure, FindError, MetadumpError, SourceErrorKind};
+use xfs_device::{DeviceFailure, FindError, MetadumpError, SourceErrorKind, VolumeError};
 use xfs_format::{Check, Structure};
 
 use crate::exit::Exit;
@@ -140,13 +140,20 @@ pub(crate) fn exit_of_metadump(error: &MetadumpError) -> Exit {
 
 fn exit_of_find(error: &FindError) -> Exit {
     match error {
-        FindError::NotXfs(_) | FindError::NoXfsPartition(_) | FindError::Container(_) => {
-            Exit::Refused
-        }
+        FindError::NotXfs(_)
+        | FindError::NoXfsPartition(_)
+        | FindError::Container(_)
+        | FindError::Raid(_)
+        | FindError::ReadOnlyVolume(_)
+        | FindError::Volume(VolumeError::Layout { .. }) => Exit::Refused,
+        FindError::Volume(VolumeError::Damaged { .. }) => Exit::Corrupt,
         FindError::NoTable { .. }
         | FindError::NoSuchPartition { .. }
         | FindError::OffsetPastEnd { .. }
-        | FindError::Several(_) => Exit::Usage,
+        | FindError::Several(_)
+        | FindError::SeveralVolumes(_)
+        | FindError::NoMembers
+        | FindError::Volume(_) => Exit::Usage,
         _ => Exit::Failed,
     }
 }

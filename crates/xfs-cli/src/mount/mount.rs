@@ -110,6 +110,10 @@ pub(crate) fn open(
     );
     let devices =
         devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
+    for note in devices.notes() {
+        let shown = names::in_message(arguments.device.as_os_str().as_bytes());
+        Console::open(global.color).note(format!("{shown}: {note}"));
+    }
     let device = arguments.device;
     Ok(Box::new(ServeVolume {
         devices,
@@ -158,10 +162,14 @@ fn option_lists(
     lists.extend(global.offset.map(|bytes| format!("offset={bytes}")));
     lists.extend(global.no_recovery.then(|| "norecovery".to_owned()));
     lists.extend(arguments.damaged.then(|| "damaged".to_owned()));
-    if let Some(path) = &global.log_device {
+    lists.extend(global.logical_volume.as_ref().map(|name| format!("volume={name}")));
+    let log = global.log_device.iter().map(|path| ("log-device", "logdev", path));
+    let members = global.member.iter().map(|path| ("member", "member", path));
+    for (option, name, path) in log.chain(members) {
         let path = path.to_str().filter(|path| !path.contains(','));
-        let path = path.ok_or_else(|| Failure::usage("--log-device: no commas in its name"))?;
-        lists.push(format!("logdev={path}"));
+        let path =
+            path.ok_or_else(|| Failure::usage(format!("--{option}: no commas in its name")))?;
+        lists.push(format!("{name}={path}"));
     }
     if let Some(path) = &global.realtime_device {
         let path = path.to_str().filter(|path| !path.contains(','));

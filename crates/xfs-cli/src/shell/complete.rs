@@ -29,7 +29,15 @@ struct Complete {
 
 /// An incomplete command line, whose last word is completed.
 /// The options with a value that say where the volume is.
-const OPTIONS: [&str; 5] = ["--image", "--log-device", "--rt-device", "--partition", "--offset"];
+const OPTIONS: [&str; 7] = [
+    "--image",
+    "--log-device",
+    "--rt-device",
+    "--partition",
+    "--offset",
+    "--volume",
+    "--member",
+];
 
 #[derive(Default)]
 struct CompletionLine {
@@ -37,6 +45,8 @@ struct CompletionLine {
     log_device: Option<PathBuf>,
     realtime_device: Option<PathBuf>,
     partition: Option<u32>,
+    logical_volume: Option<String>,
+    members: Vec<PathBuf>,
     offset: Option<u64>,
     /// The part of the last word before the path: `IMAGE:`.
     before: Vec<u8>,
@@ -87,6 +97,8 @@ impl CompletionLine {
                 "--image" => line.image = Some(value.into()),
                 "--log-device" => line.log_device = Some(value.into()),
                 "--rt-device" => line.realtime_device = Some(value.into()),
+                "--volume" => line.logical_volume = value.into_string().ok(),
+                "--member" => line.members.push(value.into()),
                 "--partition" => line.partition = value.to_str()?.parse().ok(),
                 _ => line.offset = size::parse(value.to_str()?).ok(),
             }
@@ -125,6 +137,12 @@ impl CompletionLine {
         }
         if let Some(bytes) = self.offset {
             open = open.offset(bytes);
+        }
+        if let Some(name) = &self.logical_volume {
+            open = open.logical_volume(name);
+        }
+        for member in &self.members {
+            open = open.member(member);
         }
         if let Some(realtime) = &self.realtime_device {
             open = open.realtime_device(realtime);

@@ -37,7 +37,7 @@ pub(crate) fn open(
     arguments: &MdrestoreArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    if options.partition.is_some() || options.offset.is_some() || options.image.is_some() {
+    if options.names_a_part() || options.offset.is_some() || options.image.is_some() {
         return Err(Failure::usage("mdrestore restores to a whole file or device"));
     }
     if arguments.target.as_os_str() == "-" {

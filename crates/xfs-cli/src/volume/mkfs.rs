@@ -59,7 +59,7 @@ pub(crate) fn open(
     arguments: MkfsArguments,
     global: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    if global.partition.is_some() || global.offset.is_some() || global.image.is_some() {
+    if global.names_a_part() || global.offset.is_some() || global.image.is_some() {
         return Err(Failure::usage("mkfs makes a volume of a whole file or device"));
     }
     let options = read_options(&arguments, global)?;

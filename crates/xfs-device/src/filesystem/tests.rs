@@ -7,11 +7,11 @@ use crate::memory::MemoryDevice;
 use crate::partition::tests::{Gpt, write, write_record};
 use crate::signature::Contents;
 
-fn find(disk: MemoryDevice, selection: Selection) -> Result<LocatedVolume, FindError> {
+fn find(disk: MemoryDevice, selection: &Selection) -> Result<LocatedVolume, FindError> {
     find_filesystem(Arc::new(disk), selection)
 }
 
-fn error(disk: MemoryDevice, selection: Selection) -> FindError {
+fn error(disk: MemoryDevice, selection: &Selection) -> FindError {
     find(disk, selection).err().expect("no volume is found")
 }
 
@@ -24,7 +24,7 @@ fn whole_device_is_preferred() {
     let disk = two_partitions();
     write(&disk, 0, b"XFSB");
     write(&disk, 100 * 512, b"XFSB");
-    let found = find(disk, Selection::Auto).unwrap();
+    let found = find(disk, &Selection::Auto).unwrap();
     assert_eq!((found.start, found.partition), (0, None));
 }
 
@@ -32,7 +32,7 @@ fn whole_device_is_preferred() {
 fn only_xfs_partition_is_found() {
     let disk = two_partitions();
     write(&disk, 200 * 512, b"XFSB");
-    let found = find(disk, Selection::Auto).unwrap();
+    let found = find(disk, &Selection::Auto).unwrap();
     assert_eq!(found.start, 200 * 512);
     assert_eq!(found.device.length_bytes(), 100 * 512);
     assert_eq!(found.partition.unwrap().number, 2);
@@ -46,12 +46,12 @@ fn several_xfs_partitions_are_listed_and_one_is_chosen() {
         write(&disk, 200 * 512, b"XFSB");
         disk
     };
-    let several = error(disks(), Selection::Auto);
+    let several = error(disks(), &Selection::Auto);
     assert!(matches!(several, FindError::Several(_)));
     let text = several.to_string();
     assert!(text.contains("partition 1") && text.contains("partition 2"), "{text}");
-    assert_eq!(find(disks(), Selection::Partition(1)).unwrap().start, 100 * 512);
-    let missing = error(disks(), Selection::Partition(3));
+    assert_eq!(find(disks(), &Selection::Partition(1)).unwrap().start, 100 * 512);
+    let missing = error(disks(), &Selection::Partition(3));
     assert!(matches!(missing, FindError::NoSuchPartition { number: 3, .. }));
 }
 
@@ -59,22 +59,22 @@ fn several_xfs_partitions_are_listed_and_one_is_chosen() {
 fn other_contents_are_named() {
     let disk = two_partitions();
     write(&disk, 100 * 512 + 1080, b"\x53\xef");
-    let text = error(disk, Selection::Auto).to_string();
+    let text = error(disk, &Selection::Auto).to_string();
     assert!(text.contains("GPT") && text.contains("ext2/3/4"), "{text}");
 
     // Only the first bytes are examined.
     let disk = MemoryDevice::new(2 << 20);
     write(&disk, 1 << 20, b"XFSB");
-    let zeros = error(disk, Selection::Auto);
+    let zeros = error(disk, &Selection::Auto);
     assert!(matches!(zeros, FindError::NotXfs(Contents::Zeros)));
     assert!(zeros.to_string().contains("only zeros in its first 66 KiB"), "{zeros}");
     assert!(zeros.hint().unwrap().contains("--offset"));
     let disk = MemoryDevice::new(1 << 20);
-    assert!(matches!(error(disk, Selection::Partition(1)), FindError::NoTable { .. }));
+    assert!(matches!(error(disk, &Selection::Partition(1)), FindError::NoTable { .. }));
 
     let disk = MemoryDevice::new(8 << 20);
     write(&disk, 0, b"QFI\xfb");
-    let image = error(disk, Selection::Auto);
+    let image = error(disk, &Selection::Auto);
     assert!(matches!(image, FindError::NotXfs(Contents::Qcow2)));
     assert!(image.hint().unwrap().contains("qemu-nbd"));
 }
@@ -83,16 +83,16 @@ fn other_contents_are_named() {
 fn offset_is_used_as_given() {
     let disk = MemoryDevice::new(5000);
     write(&disk, 1000, b"XFSB");
-    let found = find(disk, Selection::Offset(1000)).unwrap();
+    let found = find(disk, &Selection::Offset(1000)).unwrap();
     assert_eq!((found.start, found.device.length_bytes()), (1000, 4000));
-    let nothing = error(MemoryDevice::new(5000), Selection::Offset(1000));
+    let nothing = error(MemoryDevice::new(5000), &Selection::Offset(1000));
     assert!(matches!(nothing, FindError::NotXfs(Contents::Zeros)));
-    let empty = error(MemoryDevice::new(0), Selection::Auto);
+    let empty = error(MemoryDevice::new(0), &Selection::Auto);
     assert_eq!(empty.to_string(), "is not an XFS volume: it is empty");
     assert!(empty.hint().unwrap().contains("mkfs"));
-    assert!(matches!(error(MemoryDevice::new(0), Selection::Offset(0)), FindError::NotXfs(_)));
+    assert!(matches!(error(MemoryDevice::new(0), &Selection::Offset(0)), FindError::NotXfs(_)));
     for offset in [5000, u64::MAX] {
-        let past = error(MemoryDevice::new(5000), Selection::Offset(offset));
+        let past = error(MemoryDevice::new(5000), &Selection::Offset(offset));
         assert!(matches!(past, FindError::OffsetPastEnd { .. }));
     }
 }
@@ -111,15 +111,15 @@ fn volume_with_a_damaged_first_sector_is_found() {
             disk
         };
         for selection in [Selection::Partition(1), Selection::Offset(start)] {
-            let refused = error(disk(&[b"XAGF"]), selection);
+            let refused = error(disk(&[b"XAGF"]), &selection);
             assert!(matches!(refused, FindError::NotXfs(_)), "{refused}");
-            assert_eq!(find(disk(&[b"XAGF", b"XAGI"]), selection).unwrap().start, start);
+            assert_eq!(find(disk(&[b"XAGF", b"XAGI"]), &selection).unwrap().start, start);
         }
     }
     let whole = MemoryDevice::new(1 << 20);
     write(&whole, 32 << 10, b"XAGF");
     write(&whole, 64 << 10, b"XAGI");
-    assert_eq!(find(whole, Selection::Auto).unwrap().start, 0);
+    assert_eq!(find(whole, &Selection::Auto).unwrap().start, 0);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn partition_of_a_truncated_disk_is_cut_off() {
     let disk = MemoryDevice::new(8 << 20);
     write_record(&disk, 0, &[(0x83, 100, u32::MAX)]);
     write(&disk, 51200, b"XFSB");
-    let found = find(disk, Selection::Auto).unwrap();
+    let found = find(disk, &Selection::Auto).unwrap();
     assert_eq!(found.device.length_bytes(), (8 << 20) - 51200);
     assert_eq!(found.partition.unwrap().length_bytes, u64::from(u32::MAX) * 512);
 }

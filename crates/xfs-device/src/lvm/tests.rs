@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
-use super::{LogicalVolume, read};
+use super::{PhysicalVolume, VolumeError, read};
 use crate::device::{BlockDevice, Durability};
-use crate::filesystem::{FindError, Selection, find_filesystem};
+use crate::filesystem::{
+    FindError, LocatedVolume, Selection, find_filesystem, find_filesystem_among,
+};
 use crate::memory::MemoryDevice;
 use crate::partition::tests::Gpt;
 
@@ -78,14 +80,30 @@ fn disk() -> MemoryDevice {
     MemoryDevice::new(64 << 20)
 }
 
-fn volumes(text: &str, ring: u64) -> Vec<LogicalVolume> {
-    let disk = disk();
-    make(&disk, 0, text, ring);
-    read(&disk, 0).unwrap().unwrap().group.unwrap().volumes
+/// Returns the name and the contiguous start of each logical volume.
+fn starts(volume: &PhysicalVolume) -> Vec<(String, Option<u64>)> {
+    let Some(group) = &volume.group else { return Vec::new() };
+    let start = |inner| group.contiguous_start(inner, &volume.id);
+    group.volumes.iter().map(|inner| (inner.name.clone(), start(inner))).collect()
 }
 
-fn error(disk: MemoryDevice, selection: Selection) -> FindError {
-    find_filesystem(Arc::new(disk), selection).err().expect("LVM is not opened on its own")
+fn find(disk: MemoryDevice, selection: &Selection) -> Result<LocatedVolume, FindError> {
+    find_filesystem(Arc::new(disk), selection)
+}
+
+fn error(disk: MemoryDevice, selection: &Selection) -> FindError {
+    find(disk, selection).err().expect("no volume is found")
+}
+
+fn named(name: &str) -> Selection {
+    Selection::Volume(name.to_owned())
+}
+
+/// Returns the first 4 bytes of a volume.
+fn magic(volume: &LocatedVolume) -> [u8; 4] {
+    let mut bytes = [0; 4];
+    volume.device.read_at(&mut bytes, 0).unwrap();
+    bytes
 }
 
 #[test]
@@ -104,8 +122,9 @@ fn linear_volume_has_an_offset() {
     );
     // The text may wrap around the end of its ring.
     for ring in [512, 4096, AREA_BYTES - 100] {
-        let found: Vec<_> =
-            volumes(&text, ring).into_iter().map(|volume| (volume.name, volume.start)).collect();
+        let disk = disk();
+        make(&disk, 0, &text, ring);
+        let found = starts(&read(&disk, 0).unwrap().unwrap());
         let expected = [
             ("root", Some(FIRST + 3 * EXTENT)),
             ("joined", Some(FIRST + 8 * EXTENT)),
@@ -119,7 +138,7 @@ fn linear_volume_has_an_offset() {
 }
 
 #[test]
-fn xfs_volume_is_named_with_its_offset() {
+fn only_xfs_volume_of_a_group_is_opened_and_others_by_name() {
     let text = text(&[volume("swap", &[("pv0", 0, 1)]), volume("root", &[("pv0", 2, 5)])].concat());
     let start = FIRST + 2 * EXTENT;
     let disk = || {
@@ -129,52 +148,134 @@ fn xfs_volume_is_named_with_its_offset() {
         write(&disk, start, b"XFSB");
         disk
     };
-    let refused = error(disk(), Selection::Auto);
-    assert!(matches!(refused, FindError::Container(_)), "{refused:?}");
-    let said = refused.to_string();
-    assert!(said.contains("an LVM physical volume of the volume group vg0"), "{said}");
-    assert!(said.contains("swap: swap space at 1048576; root: an XFS volume at 9437184"), "{said}");
-    let hint = refused.hint().unwrap();
-    assert_eq!(hint, format!("open the logical volume vg0/root with --offset {start}"));
-    let found = find_filesystem(Arc::new(disk()), Selection::Offset(start)).unwrap();
-    assert_eq!(found.start, start);
+    for selection in [Selection::Auto, named("vg0/root"), named("root"), named("/dev/vg0/root")] {
+        let found = find(disk(), &selection).unwrap();
+        assert_eq!(found.logical_volume.as_deref(), Some("vg0/root"));
+        assert_eq!((magic(&found), found.device.length_bytes()), (*b"XFSB", 5 * EXTENT));
+        assert!(!found.device.is_read_only());
+    }
+    let found = find(disk(), &Selection::Offset(start)).unwrap();
+    assert_eq!((found.start, found.logical_volume), (start, None));
+    let swap = error(disk(), &named("vg0/swap"));
+    assert!(matches!(swap, FindError::NotXfs(crate::Contents::Swap)), "{swap}");
+    let unknown = error(disk(), &named("vg1/root")).to_string();
+    assert_eq!(unknown, "has no logical volume vg1/root; it has vg0/swap, vg0/root");
 }
 
 #[test]
-fn offsets_count_from_the_first_byte_of_the_image() {
+fn several_xfs_volumes_of_a_group_are_listed() {
+    let text = text(&[volume("home", &[("pv0", 0, 1)]), volume("root", &[("pv0", 2, 5)])].concat());
+    let disk = disk();
+    make(&disk, 0, &text, 512);
+    write(&disk, FIRST, b"XFSB");
+    write(&disk, FIRST + 2 * EXTENT, b"XFSB");
+    let refused = error(disk, &Selection::Auto);
+    assert_eq!(refused.to_string(), "has several XFS logical volumes: vg0/home, vg0/root");
+    assert!(refused.hint().unwrap().contains("--volume"), "{refused}");
+}
+
+#[test]
+fn volume_in_a_partition_is_opened() {
     let text = text(&volume("root", &[("pv0", 1, 5)]));
     let begin = 100 * 512;
     let disk = || {
-        let disk = Gpt::new(512, &[(1, 90, 95), (2, 100, 16000)]).disk();
+        let disk = Gpt::new(512, &[(1, 90, 95), (2, 100, 100_000)]).disk();
         make(&disk, begin, &text, 512);
-        let start = begin + FIRST + EXTENT;
-        write(&disk, start, b"XFSB");
+        write(&disk, begin + FIRST + EXTENT, b"XFSB");
         disk
     };
-    let start = begin + FIRST + EXTENT;
-    let hint = format!("open the logical volume vg0/root with --offset {start}");
-    let auto = error(disk(), Selection::Auto);
-    assert!(
-        auto.to_string().contains("partition 2 of its GPT is an LVM physical volume"),
-        "{auto}"
-    );
-    for refused in
-        [auto, error(disk(), Selection::Partition(2)), error(disk(), Selection::Offset(begin))]
+    for selection in
+        [Selection::Auto, Selection::Partition(2), Selection::Offset(begin), named("vg0/root")]
     {
-        assert_eq!(refused.hint().unwrap(), hint, "{refused}");
+        let found = find(disk(), &selection).unwrap();
+        assert_eq!(found.logical_volume.as_deref(), Some("vg0/root"), "{selection:?}");
+        assert_eq!(magic(&found), *b"XFSB");
     }
+}
+
+/// Checks the order of bytes in a volume with a linear and a striped segment over two physical
+/// volumes, written and read through the volume.
+#[test]
+fn striped_volume_over_two_physical_volumes_is_read_and_written() {
+    let striped = "segment2 {\nstart_extent = 1\nextent_count = 2\ntype = \"striped\"\n\
+                   stripe_count = 2\nstripe_size = 128\nstripes = [\n\"pv0\", 5,\n\"pv1\", 7\n]\n}\n}\n";
+    let linear = volume("root", &[("pv1", 3, 1)]);
+    let text = text(&(linear.trim_end().trim_end_matches('}').to_owned() + striped));
+    let text = text.replace("id = \"other\"", &format!("id = \"{}\"", "2".repeat(32)));
+    let first = disk();
+    make(&first, 0, &text, 512);
+    let second = disk();
+    make(&second, 0, "", 0);
+    write(&second, 512 + 32, &[b'2'; 32]);
+    let second_start = 2048 * 512;
+    write(&second, second_start + 3 * EXTENT, b"XFSB");
+    let (first, second) = (Arc::new(first), Arc::new(second));
+    let missing = find_filesystem(first.clone(), &named("root")).err().unwrap();
+    assert!(matches!(missing, FindError::Volume(VolumeError::Missing { .. })), "{missing}");
+    assert!(missing.hint().unwrap().contains("--member"));
+    let members = [second.clone() as crate::SharedDevice];
+    let found = find_filesystem_among(first.clone(), &members, &Selection::Auto).unwrap();
+    assert_eq!((magic(&found), found.device.length_bytes()), (*b"XFSB", 3 * EXTENT));
+    let bytes: Vec<u8> = (0..3 * EXTENT).map(|at| (at >> 12) as u8 ^ (at >> 16) as u8).collect();
+    found.device.write_at(&bytes, 0, Durability::Cached).unwrap();
+    found.device.flush().unwrap();
+    let part = |device: &MemoryDevice, at: u64, from: u64, length: usize| {
+        let mut there = vec![0; length];
+        device.read_at(&mut there, at).unwrap();
+        assert!(there == bytes[from as usize..][..length], "{at} holds {from}");
+    };
+    part(&second, second_start + 3 * EXTENT, 0, 4 << 20);
+    let stripe = 64 << 10;
+    for (number, row) in [(0, 0), (2, 1), (126, 63)] {
+        part(&first, FIRST + 5 * EXTENT + row * stripe, EXTENT + number * stripe, 65536);
+        let other = EXTENT + (number + 1) * stripe;
+        part(&second, second_start + 7 * EXTENT + row * stripe, other, 65536);
+    }
+    let mut again = vec![0; bytes.len()];
+    found.device.read_at(&mut again, 0).unwrap();
+    assert!(again == bytes);
+    let stray = [Arc::new(disk()) as crate::SharedDevice];
+    let stray = find_filesystem_among(first, &stray, &named("root")).err().unwrap();
+    assert!(stray.to_string().contains("device 1 of the members"), "{stray}");
+}
+
+#[test]
+fn volume_with_snapshots_is_read_and_not_written() {
+    let snapshot = "snapshot0 {\nstatus = [\"READ\"]\nsegment1 {\nstart_extent = 0\n\
+                    extent_count = 2\ntype = \"snapshot\"\norigin = \"root\"\n\
+                    cow_store = \"old\"\n}\n}\n";
+    let volumes = [volume("root", &[("pv0", 1, 2)]), volume("old", &[("pv0", 8, 2)])].concat();
+    let text = text(&(volumes + snapshot));
+    let disk = || {
+        let disk = disk();
+        make(&disk, 0, &text, 512);
+        write(&disk, FIRST + EXTENT, b"XFSB");
+        write(&disk, FIRST + 8 * EXTENT, b"XFSB");
+        disk
+    };
+    let refused = error(disk(), &Selection::Auto);
+    assert!(matches!(refused, FindError::ReadOnlyVolume(_)), "{refused}");
+    let store = error(disk(), &named("old")).to_string();
+    assert!(store.contains("the layout snapshot"), "{store}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut bytes = vec![0; 64 << 20];
+    disk().read_at(&mut bytes, 0).unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    let reader = crate::FileDevice::open(file.path(), crate::OpenOptions::read_only()).unwrap();
+    let found = find_filesystem(Arc::new(reader), &Selection::Auto).unwrap();
+    assert_eq!(magic(&found), *b"XFSB");
 }
 
 #[test]
 fn volume_without_an_offset_has_a_hint_to_activate_it() {
     let physical = disk();
     make(&physical, 0, &text(&volume("root", &[("pv1", 1, 5)])), 512);
-    let hint = error(physical, Selection::Auto).hint().unwrap().into_owned();
+    let hint = error(physical, &Selection::Auto).hint().unwrap().into_owned();
     assert!(hint.contains("vgchange -ay vg0") && hint.contains("/dev/vg0/root"), "{hint}");
     // As pvcreate leaves it.
     let physical = disk();
     make(&physical, 0, "", 0);
-    let refused = error(physical, Selection::Auto);
+    let refused = error(physical, &Selection::Auto);
     assert_eq!(refused.to_string(), "is not an XFS volume: it holds an LVM physical volume");
     assert!(refused.hint().unwrap().contains("belongs to no volume group"));
 }
@@ -189,8 +290,8 @@ fn hostile_metadata_is_ignored() {
     for text in [&nested, &lists, &endless, &numbers, "}", "= 1", "vg0 = 1\n"] {
         let disk = disk();
         make(&disk, 0, text, 512);
-        let found = read(&disk, 0).unwrap().unwrap().group;
-        assert!(found.is_none_or(|group| group.volumes.iter().all(|v| v.start.is_none())));
+        let found = read(&disk, 0).unwrap().unwrap();
+        assert!(starts(&found).iter().all(|(_, start)| start.is_none()));
     }
     // Every byte of label and area in turn, and every truncation of the text.
     for at in (512..1024).chain(AREA..AREA + 64) {
@@ -199,32 +300,22 @@ fn hostile_metadata_is_ignored() {
             make(&disk, 0, &whole, 512);
             write(&disk, at, &[value]);
             let _ = read(&disk, 0).unwrap();
+            let _ = find(disk, &named("root"));
         }
     }
     for length in (0..whole.len()).step_by(7) {
         let disk = disk();
         make(&disk, 0, whole.get(..length).unwrap(), 512);
-        let _ = read(&disk, 0).unwrap();
+        let _ = find(disk, &named("root"));
     }
 }
 
 #[test]
-fn raid_copy_is_named_with_its_offset() {
-    let member = |level: u32| {
-        let disk = disk();
-        write(&disk, 4096, b"\xfc\x4e\x2b\xa9\x01");
-        write(&disk, 4096 + 72, &level.to_le_bytes());
-        write(&disk, 4096 + 92, &2_u32.to_le_bytes());
-        write(&disk, 4096 + 128, &2048_u64.to_le_bytes());
-        write(&disk, 2048 * 512, b"XFSB");
-        error(disk, Selection::Auto).hint().unwrap().into_owned()
-    };
-    assert!(member(1).contains("--offset 1048576"), "{}", member(1));
-    assert!(!member(5).contains("--offset") && member(5).contains("mdadm"), "{}", member(5));
+fn backing_device_of_bcache_is_named_with_its_offset() {
     let disk = disk();
     write(&disk, 4096 + 16, &1_u64.to_le_bytes());
     write(&disk, 4096 + 24, b"\xc6\x85\x73\xf6");
     write(&disk, 8192, b"XFSB");
-    let hint = error(disk, Selection::Auto).hint().unwrap().into_owned();
+    let hint = error(disk, &Selection::Auto).hint().unwrap().into_owned();
     assert!(hint.contains("--offset 8192"), "{hint}");
 }
