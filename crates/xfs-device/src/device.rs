@@ -119,7 +119,11 @@ pub trait BlockDevice: Send + Sync {
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
 /// Writes zeros as ordinary bytes, for devices that have no special request for zeros.
-pub(crate) fn write_zeros_plainly<D: BlockDevice + ?Sized>(
+///
+/// # Errors
+///
+/// The errors of [`BlockDevice::write_at`].
+pub fn write_zeros_plainly<D: BlockDevice + ?Sized>(
     device: &D,
     offset: u64,
     length: u64,

@@ -27,7 +27,9 @@ mod usage;
 mod window;
 
 pub use container::{Container, InnerVolume};
-pub use device::{BlockDevice, Durability, SharedDevice, check_read, check_write};
+pub use device::{
+    BlockDevice, Durability, SharedDevice, check_read, check_write, write_zeros_plainly,
+};
 pub use error::{DeviceError, DeviceFailure, SourceError, SourceErrorKind};
 pub use file::{DeviceAccess, FileDevice, OpenOptions};
 pub use filesystem::{

@@ -10,6 +10,7 @@
 mod bytes;
 mod device;
 mod error;
+mod nbd;
 mod neighbour;
 mod open;
 mod qcow2;
@@ -19,5 +20,6 @@ mod vhdx;
 mod vmdk;
 
 pub use error::{FileRole, ImageError, ImageRefusal, NeighbourRefusal};
+pub use nbd::{NbdError, is_address};
 pub use neighbour::Surroundings;
 pub use open::{open_device, open_image};

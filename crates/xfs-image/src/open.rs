@@ -9,6 +9,7 @@ use xfs_device::{
 };
 
 use crate::error::{FileRole, ImageError, ImageRefusal};
+use crate::nbd::{Address, NbdDevice, is_address};
 use crate::neighbour::Surroundings;
 use crate::{qcow2, vdi, vhdx, vmdk};
 
@@ -24,6 +25,9 @@ use crate::{qcow2, vdi, vhdx, vmdk};
 /// A [`DeviceFailure`], with the path and advice for the user.
 pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
     let failed = |failure| DeviceError::new(path, failure);
+    if is_address(path) {
+        return open_export(path, options).map_err(failed);
+    }
     let device = FileDevice::open(path, options)?;
     let contents = detect(&device, 0).map_err(|error| failed(DeviceFailure::Open(error)))?;
     if !is_read_here(contents) {
@@ -37,6 +41,21 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, De
         return Err(failed(DeviceFailure::ForeignImage(contents, options.access())));
     }
     Ok(OpenedDevice { device, usage })
+}
+
+/// Opens the export of an NBD server at the address `path`, and the virtual disk in it if it holds
+/// an image.
+fn open_export(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceFailure> {
+    let export = NbdDevice::open(&Address::parse(path)?, options)?;
+    let contents = detect(&export, 0).map_err(DeviceFailure::Open)?;
+    let export: SharedDevice = Arc::new(export);
+    if !is_read_here(contents) {
+        return Ok(OpenedDevice { device: export, usage: None });
+    }
+    if options.access() == DeviceAccess::ReadWrite {
+        return Err(DeviceFailure::ForeignImage(contents, options.access()));
+    }
+    Ok(OpenedDevice { device: open_image(export, contents, None)?, usage: None })
 }
 
 /// Returns whether this crate reads the format.

@@ -3,13 +3,14 @@
 //! In the first test, four threads fill a volume to the last block and empty it again. The volume
 //! is consistent at any time, and `statfs` agrees with the kernel. The modules test the limit of
 //! inodes, access control lists, permissions, labels and UUIDs, copies of frozen volumes, growth,
-//! and directory blocks in several pieces.
+//! directory blocks in several pieces, and logical volumes of LVM.
 
 mod freeze;
 mod grow;
 mod identity;
 mod inodes;
 mod lists;
+mod logical_volumes;
 mod permissions;
 mod pieces;
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         .chain([
             Trial::new("inodes_run_out", inodes::check_limit),
             Trial::new("directory_blocks_in_pieces", pieces::check),
+            Trial::new("logical_volumes", logical_volumes::check),
         ])
         .collect())
 }

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::node::{self, NodeSource};
 use crate::file::source::InodeSpace;
-use crate::image::address::{Address, last_component};
+use crate::image::address::{Address, last_component, path_separator};
 use crate::image::{ImagePath, ImagePaths};
 use crate::import;
 use crate::interrupt;
@@ -148,7 +148,7 @@ fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failu
     if check_no_volume(path).is_err() {
         return failure.hint(place_in(path));
     }
-    let names_place = |word: &OsStr| word.as_bytes().windows(2).any(|pair| pair == b":/");
+    let names_place = |word: &OsStr| path_separator(word.as_bytes()).is_some();
     let places = "a path in an image is written IMAGE:/path";
     match sources {
         [source] if names_place(source) || names_place(destination) => failure,
@@ -175,7 +175,7 @@ fn is_unknown(path: &OsStr) -> bool {
 
 /// Returns whether an argument is a path in an image, and not a file of the host.
 pub(crate) fn is_in_image(word: &OsStr) -> bool {
-    word.as_bytes().windows(2).any(|pair| pair == b":/") && !Path::new(word).exists()
+    path_separator(word.as_bytes()).is_some() && !Path::new(word).exists()
 }
 
 /// Opens a destination that is written in place: a pipe or a device, and with `keeps_file` also a

@@ -21,13 +21,14 @@ impl Address {
     /// Parses an address of the command line.
     ///
     /// With `image` (the option `--image`), the whole of `word` is the path. Without it, `word` is
-    /// split at the first `:/`; if there is none, `word` is the image, and the path is `/`.
+    /// split at the first `:/`, which can follow an address such as `nbd://HOST/EXPORT`; if there is
+    /// none, `word` is the image, and the path is `/`.
     pub(crate) fn parse(word: &OsStr, image: Option<&Path>) -> Result<Self, Failure> {
         if let Some(image) = image {
             return Ok(Self { image: image.to_owned(), path: absolute(word.as_bytes()) });
         }
         let bytes = word.as_bytes();
-        let Some(at) = bytes.windows(2).position(|pair| pair == b":/") else {
+        let Some(at) = path_separator(bytes) else {
             check_no_path(word)?;
             return Ok(Self { image: PathBuf::from(word), path: b"/".to_vec() });
         };
@@ -53,6 +54,17 @@ impl Address {
             _ => words.iter().map(|word| Self::parse(word, image)).collect(),
         }
     }
+}
+
+/// Returns the place of the first `:/` that does not belong to the scheme of an address, as in
+/// `nbd://HOST`.
+pub(crate) fn path_separator(word: &[u8]) -> Option<usize> {
+    let start = match xfs_image::is_address(Path::new(OsStr::from_bytes(word))) {
+        true => word.windows(3).position(|part| part == b"://")? + 3,
+        false => 0,
+    };
+    let rest = word.get(start..)?;
+    rest.windows(2).position(|pair| pair == b":/").map(|at| start + at)
 }
 
 /// Fails for a word without `:/` that names no image but looks like `IMAGE:path`.

@@ -7,7 +7,7 @@ use ferroxfs::OpenError;
 use xfs_device::{Contents, FindError};
 
 use crate::failure::Failure;
-use crate::image::address::Address;
+use crate::image::address::{Address, path_separator};
 use crate::image::failures::open_failure;
 use crate::terminal::names;
 use crate::text::size::human;
@@ -20,7 +20,7 @@ const PATTERN: &[u8] = b"*?[";
 /// address `IMAGE:/path`. If `path` is a pattern, the hint says that no file matches it.
 pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
     let bytes = path.as_os_str().as_bytes();
-    let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
+    let image = path_separator(bytes).and_then(|at| bytes.get(..at));
     match image {
         Some(image) if !path.exists() => failure
             .hint(format!("this command takes an image without a path: {}", names::in_message(image))),

@@ -11,7 +11,7 @@ use crate::cli::{FindArguments, GlobalOptions};
 use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
 use crate::file::node;
-use crate::image::address::Address;
+use crate::image::address::{Address, path_separator};
 use crate::image::{Image, ImagePath, ImagePaths};
 use crate::inspect::predicate::{
     Evaluation, ExaminedFile, Parser, Program, Reference, Stamp, is_expression_start,
@@ -51,7 +51,7 @@ pub(crate) fn open(
         let word = &reference.address;
         let address = Address::parse(word, options.image.as_deref())?;
         let image = Image::open(&address.image, options).map_err(|failure| {
-            let names_place = word.as_bytes().windows(2).any(|pair| pair == b":/");
+            let names_place = path_separator(word.as_bytes()).is_some();
             match options.image.is_some() || names_place {
                 true => failure,
                 false => failure

@@ -12,6 +12,7 @@ use ferroxfs::{FileType, Volume};
 
 use crate::cli::CompleteArguments;
 use crate::failure::Failure;
+use crate::image::address::path_separator;
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::size;
@@ -107,7 +108,7 @@ impl CompletionLine {
         let path = if line.image.is_some() {
             word
         } else {
-            let at = word.windows(2).position(|pair| pair == b":/")?;
+            let at = path_separator(word)?;
             let (image, path) = word.split_at_checked(at + 1)?;
             line.image = Some(PathBuf::from(OsStr::from_bytes(image.strip_suffix(b":")?)));
             line.before = image.to_vec();

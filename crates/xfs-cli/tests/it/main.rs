@@ -14,6 +14,7 @@ mod blame;
 mod changing;
 mod checking;
 mod completion;
+mod containers;
 mod damaged;
 mod documents;
 mod editing;

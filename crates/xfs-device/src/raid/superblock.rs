@@ -109,7 +109,7 @@ impl Raw<'_> {
         if length % 4 == 2 {
             sum += self.number(length - 2, 2);
         }
-        (sum & 0xffff_ffff) + (sum >> 32) & 0xffff_ffff
+        ((sum & 0xffff_ffff) + (sum >> 32)) & 0xffff_ffff
     }
 }
 

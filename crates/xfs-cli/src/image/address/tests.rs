@@ -15,6 +15,8 @@ fn first_colon_slash_splits() {
     check_parse("disk.img:/a:/b", None, ("disk.img", "/a:/b"));
     check_parse("disk.img:/", None, ("disk.img", "/"));
     check_parse("a:b/disk.img:/c", None, ("a:b/disk.img", "/c"));
+    check_parse("nbd://host:10809/e:/c", None, ("nbd://host:10809/e", "/c"));
+    check_parse("nbd+unix:///e?socket=/s", None, ("nbd+unix:///e?socket=/s", "/"));
 }
 
 #[test]

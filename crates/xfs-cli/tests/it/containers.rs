@@ -1,0 +1,120 @@
+//! Tests of volumes in disk images and behind NBD servers. qemu-img makes the images and qemu-nbd
+//! is the server; a test says that it is skipped where they are not installed.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::{GoldenDir, transcript};
+
+/// Runs qemu-img in the directory. Returns `false`, and says so, if it is not installed.
+fn qemu_img(place: &GoldenDir, arguments: &[&str]) -> bool {
+    match Command::new("qemu-img").current_dir(place.path()).args(arguments).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            eprintln!("skipped: qemu-img cannot be run ({error})");
+            false
+        }
+    }
+}
+
+/// Lists the golden volume in images of several forms, inside of the sandbox, and compares the
+/// listing with that of the raw image.
+#[test]
+fn volume_in_a_disk_image_is_listed_as_in_the_raw_image() {
+    let place = GoldenDir::new();
+    let list = |image: &str| transcript(&place.run(&["ls", "-laR", "--sandbox=always", image]));
+    let expected = list("image");
+    assert!(expected.lines().count() > 20, "{expected}");
+    for form in [
+        &["-O", "vmdk", "-o", "subformat=streamOptimized"][..],
+        &["-O", "vmdk", "-o", "subformat=twoGbMaxExtentSparse"],
+        &["-O", "vhdx"],
+        &["-O", "vdi"],
+        &["-O", "qcow2", "-c", "-o", "compression_type=zstd"],
+    ] {
+        let convert = [&["convert", "-f", "raw"], form, &["image", "disk"]].concat();
+        if !qemu_img(&place, &convert) {
+            return;
+        }
+        assert_eq!(list("disk"), expected, "{form:?}");
+    }
+    let overlay = ["create", "-q", "-f", "qcow2", "-b", "disk", "-F", "qcow2", "overlay"];
+    assert!(qemu_img(&place, &overlay));
+    assert_eq!(list("overlay"), expected);
+}
+
+#[test]
+fn disk_image_that_grows_is_not_written() {
+    let place = GoldenDir::new();
+    if !qemu_img(&place, &["convert", "-f", "raw", "-O", "vhdx", "image", "disk"]) {
+        return;
+    }
+    let refused = transcript(&place.run(&["mkdir", "disk:/new"]));
+    assert!(refused.contains("disk: is a VHDX disk image, which ferroxfs does not write"));
+    assert!(refused.contains("exit 4"), "{refused}");
+}
+
+/// Writes files through qemu-nbd, one command after the other, and kills the server in the middle.
+/// Each file whose command succeeded must be in the image then.
+#[test]
+fn files_written_through_a_killed_nbd_server_are_in_the_image() {
+    let place = GoldenDir::new();
+    let Some(mut server) = serve(&place) else { return };
+    let image = format!("nbd+unix:///disk?socket={}", place.path().join("socket").display());
+    let put = |number: u32| {
+        std::fs::write(place.path().join("source"), format!("file {number}")).unwrap();
+        place.run(&["put", "source", &format!("{image}:/file-{number}")])
+    };
+    let info = transcript(&place.run(&["info", "--sandbox=always", &image]));
+    assert!(info.contains("UUID") || info.contains("uuid"), "{info}");
+    for number in 0..3 {
+        let output = transcript(&put(number));
+        assert!(!output.contains("exit"), "{output}");
+    }
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(150));
+        server.kill().unwrap();
+        server.wait().unwrap();
+    });
+    let mut done = 3;
+    while put(done).status.success() {
+        done += 1;
+    }
+    killer.join().unwrap();
+    let failed = transcript(&put(done));
+    assert!(failed.contains("NBD server"), "{failed}");
+    for number in 0..done {
+        let output = transcript(&place.run(&["cat", &format!("image:/file-{number}")]));
+        assert_eq!(output, format!("file {number}"));
+    }
+    let check = place.run(&["check", "image"]);
+    assert!(check.status.success(), "{}", transcript(&check));
+}
+
+/// Serves the golden image as the export "disk". Returns `None`, and says so, if qemu-nbd is not
+/// installed.
+fn serve(place: &GoldenDir) -> Option<Child> {
+    let socket = place.path().join("socket");
+    let spawned = Command::new("qemu-nbd")
+        .current_dir(place.path())
+        .args(["-f", "raw", "-x", "disk", "--persistent", "-k"])
+        .arg(&socket)
+        .arg("image")
+        .stderr(Stdio::null())
+        .spawn();
+    match spawned {
+        Ok(child) => {
+            while !socket.exists() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Some(child)
+        }
+        Err(error) => {
+            eprintln!("skipped: qemu-nbd cannot be run ({error})");
+            None
+        }
+    }
+}
