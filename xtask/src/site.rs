@@ -25,6 +25,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/install.md",
             "docs/guide/build-an-image.md",
             "docs/guide/look-into-an-image.md",
+            "docs/guide/open-any-container.md",
             "docs/guide/inventory.md",
             "docs/guide/mount.md",
             "docs/guide/recover.md",

@@ -137,7 +137,7 @@
 //!
 //! | feature | adds | stability |
 //! |---|---|---|
-//! | `disk-images` | opening qcow2 images | as the rest |
+//! | `disk-images` | opening qcow2, VMDK, VHDX and VDI images, and NBD exports | as the rest |
 //! | `raw` | the module `raw`: on-disk format, log, buffers, inodes | none is promised |
 //! | `bench` | the module `bench`: switches of benchmarks | none is promised |
 //! | `count` | counters of shared writes, for measurements | none is promised |

@@ -4,12 +4,14 @@
 //! bytes. The target reads the block as it is and again with a recomputed checksum, since few
 //! mutations would get past the checksum otherwise.
 
+pub mod container;
 pub mod dquots;
 pub mod log_item;
 pub mod metadump;
 pub mod partition_table;
 pub mod recovery;
 
+pub use container::container;
 pub use dquots::dquots;
 pub use log_item::log_item;
 pub use metadump::metadump;
@@ -85,6 +87,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "log_record", run: log_record, seeds: log_inputs },
     FuzzTarget { name: "log_item", run: log_item, seeds: log_item::inputs },
     FuzzTarget { name: "recovery", run: recovery, seeds: recovery::inputs },
+    FuzzTarget { name: "container", run: container, seeds: container::inputs },
     FuzzTarget { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
     FuzzTarget { name: "metadump", run: metadump, seeds: metadump::inputs },
 ];

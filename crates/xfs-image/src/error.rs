@@ -137,7 +137,10 @@ impl SourceError for ImageError {
                 NeighbourRefusal::Loop | NeighbourRefusal::TooDeep => {
                     "make one image of the chain (qemu-img convert -O raw IMAGE NEW)"
                 }
-                NeighbourRefusal::Device(_) => "put the file beside the image",
+                NeighbourRefusal::Device(_) => {
+                    "put the file beside the image, or make one image of both where it is \
+                     (qemu-img convert -O raw IMAGE NEW)"
+                }
             },
         })
     }

@@ -17,8 +17,12 @@ const PATTERN: &[u8] = b"*?[";
 
 /// Adds a hint to a failure to open the image `path`. If `path` is `IMAGE:/path`, the hint is to
 /// give only the image. If `path` continues below a regular file of the host, the hint is the
-/// address `IMAGE:/path`. If `path` is a pattern, the hint says that no file matches it.
+/// address `IMAGE:/path`. If `path` is a pattern, the hint says that no file matches it. The
+/// address of an NBD export is none of these.
 pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
+    if xfs_image::is_address(path) {
+        return failure;
+    }
     let bytes = path.as_os_str().as_bytes();
     let image = path_separator(bytes).and_then(|at| bytes.get(..at));
     match image {

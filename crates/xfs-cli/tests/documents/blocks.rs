@@ -1,7 +1,7 @@
 //! Finding the command blocks of a Markdown document.
 //!
 //! A block for a shell opens with `sh`. The words after `sh` are the needs of the block: `root`,
-//! `fuse`, or a `checkout` of the project instead of an empty directory.
+//! `fuse`, `qemu`, or a `checkout` of the project instead of an empty directory.
 
 /// A fenced block that a reader types into a shell.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) struct Needs {
     pub(crate) root: bool,
     /// Whether the block mounts a volume.
     pub(crate) fuse: bool,
+    /// Whether the block runs qemu-img and qemu-nbd.
+    pub(crate) qemu: bool,
     /// Whether the block runs in a checkout of the project, and not in an empty directory.
     pub(crate) checkout: bool,
 }
@@ -57,6 +59,7 @@ fn needs<'a>(words: impl Iterator<Item = &'a str>) -> Result<Needs, &'a str> {
         match word {
             "root" => needs.root = true,
             "fuse" => needs.fuse = true,
+            "qemu" => needs.qemu = true,
             "checkout" => needs.checkout = true,
             _ => return Err(word),
         }
@@ -67,7 +70,7 @@ fn needs<'a>(words: impl Iterator<Item = &'a str>) -> Result<Needs, &'a str> {
 /// Checks that blocks are found with their lines and needs, and that no block is skipped silently.
 pub(crate) fn blocks_are_found_with_their_needs() {
     let document = "# T\n```sh\na\nb\n```\n```text\nno\n```\n  ```sh root fuse\n  c\n  ```\n";
-    let needs = Needs { root: true, fuse: true, checkout: false };
+    let needs = Needs { root: true, fuse: true, ..Needs::default() };
     let expected = [
         Block { line: 3, needs: Needs::default(), commands: "a\nb\n".to_owned() },
         Block { line: 10, needs, commands: "  c\n".to_owned() },

@@ -18,7 +18,7 @@ use xfs_oracle::OracleError;
 use xfs_oracle::harness::{Trial, TrialError, run};
 
 use crate::blocks::Block;
-use crate::shell::{Shell, User, can_be, cannot_mount};
+use crate::shell::{Shell, User, can_be, cannot_mount, cannot_serve};
 
 /// Commands for a checkout, each with the test that runs it or builds its program, or with the
 /// reason why no test does. The commands build the project, so they do not run here.
@@ -117,7 +117,8 @@ fn user_trials(name: &str, blocks: &[Block], user: User, shell: &Arc<Shell>) -> 
     let mut trials = Vec::new();
     let mut commands = String::new();
     for block in blocks.iter().filter(|block| user == User::Root || !block.needs.root) {
-        match block.needs.fuse.then(|| cannot_mount(user)).flatten() {
+        let cannot = block.needs.fuse.then(|| cannot_mount(user)).flatten();
+        match cannot.or_else(|| block.needs.qemu.then(cannot_serve).flatten()) {
             None => commands.push_str(&block.commands),
             Some(reason) => trials.push(skipped(name, block, user, reason)),
         }

@@ -124,6 +124,14 @@ pub(crate) fn cannot_mount(user: User) -> Option<String> {
     (user == User::Ordinary && !has_helper).then(|| "fusermount3 is not installed".to_owned())
 }
 
+/// Returns the reason why disk images cannot be made and served on this machine; `None` if they can.
+pub(crate) fn cannot_serve() -> Option<String> {
+    let programs = ["qemu-img", "qemu-nbd"];
+    let missing =
+        programs.iter().find(|name| Command::new(name).arg("--version").output().is_err());
+    missing.map(|name| format!("{name} is not installed"))
+}
+
 fn fuse_is_missing() -> Option<String> {
     let device = File::options().read(true).write(true).open("/dev/fuse");
     device.err().map(|error| format!("/dev/fuse: {error}"))

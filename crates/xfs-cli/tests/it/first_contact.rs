@@ -138,9 +138,9 @@ fn qcow2_features_are_refused_by_name() {
         bytes[19] = 5;
         bytes[512..517].copy_from_slice(b"a.raw");
     };
-    check(&backed, 3, "has a backing file (a.raw)");
+    check(&backed, 1, "needs the backing file \"a.raw\", which cannot be opened");
     check(&|bytes| bytes[79] = 4, 3, "has an external data file");
-    check(&|bytes| (bytes[79], bytes[104]) = (8, 1), 3, "zstd");
+    check(&|bytes| (bytes[79], bytes[104]) = (8, 2), 3, "compressed by an unknown method (2)");
     check(&|bytes| bytes[35] = 1, 3, "is encrypted");
     check(&|bytes| bytes[79] = 2, 3, "is marked as corrupt");
     check(&|bytes| bytes[72] = 1, 3, "has unknown features");

@@ -70,6 +70,7 @@ macro_rules! smoke_tests {
 
 smoke_tests! {
     superblock agf agi agfl btree inode directory_data directory_index directory_free
-    directory_short attr attr_remote attr_short symlink dquots access_list log_record log_item recovery partition_table
+    directory_short attr attr_remote attr_short symlink dquots access_list log_record log_item recovery container
+    partition_table
     metadump
 }

@@ -34,6 +34,7 @@ impl QemuNbd {
             .arg(&socket)
             .args(options)
             .arg("raw")
+            .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         let child = match child {
