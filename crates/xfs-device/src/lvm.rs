@@ -1,7 +1,7 @@
 //! LVM: physical volumes, and the logical volumes on them.
 //!
-//! Owns: the label and the place of the metadata. Does **not** own: the text ([`text`]), its meaning
-//! ([`group`]), putting logical volumes together ([`assembly`]), or the choice among them
+//! Owns: the label and the place of the metadata. Does **not** own: the text ([`text`]), its
+//! meaning ([`group`]), putting logical volumes together ([`assembly`]), or the choice among them
 //! ([`find_filesystem`](crate::find_filesystem)).
 //!
 //! ```text

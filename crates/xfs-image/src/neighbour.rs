@@ -66,9 +66,11 @@ impl Surroundings {
             let name = printable(name);
             Err(ImageError::Neighbour { role, name, refusal })
         };
+        // I1
         if !stays_inside(name) {
             return refused(NeighbourRefusal::OutsideDirectory);
         }
+        // I2
         if self.chain.len() >= MAX_CHAIN {
             return refused(NeighbourRefusal::TooDeep);
         }

@@ -285,6 +285,7 @@ impl Connection {
 impl State {
     /// Returns the failure of the connection (I1).
     fn check(&self) -> io::Result<()> {
+        // I1 of `xfs_image::nbd`
         match &self.failure {
             Some(failure) => Err(io::Error::new(failure.kind, failure.text.clone())),
             None => Ok(()),

@@ -63,6 +63,7 @@ impl NbdDevice {
         if !is_read_only && device.offers(READ_ONLY) {
             return Err(NbdError::ReadOnly);
         }
+        // I2 of `xfs_image::nbd`
         if !is_read_only && !device.offers(SEND_FLUSH) {
             return Err(NbdError::NoFlush);
         }

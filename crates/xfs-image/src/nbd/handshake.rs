@@ -178,6 +178,7 @@ fn receive_reply(stream: &Stream, option: u32) -> Result<Reply, NbdError> {
     if big(&head, 0, 8) != REPLY_MAGIC || big(&head, 8, 4) != u64::from(option) {
         return Err(NbdError::Protocol("it replies to another option"));
     }
+    // I3 of `xfs_image::nbd`
     if length > MAX_REPLY_BYTES {
         return Err(NbdError::Protocol("its reply is too long"));
     }
