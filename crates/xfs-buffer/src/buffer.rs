@@ -319,7 +319,7 @@ impl DerefMut for BufferBytesMut<'_> {
 
 /// All block kinds. A buffer stores its kind as an index into this table, so readers need no lock
 /// to read the kind.
-const KINDS: [BlockKind; 18] = [
+const KINDS: [BlockKind; 19] = [
     BlockKind::Superblock,
     BlockKind::Agf,
     BlockKind::Agi,
@@ -338,6 +338,7 @@ const KINDS: [BlockKind; 18] = [
     BlockKind::Attr,
     BlockKind::AttrRemote,
     BlockKind::Symlink,
+    BlockKind::Dquots,
 ];
 
 /// The kind of a buffer, as an atomic index into `KINDS`.

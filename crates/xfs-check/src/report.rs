@@ -31,9 +31,9 @@ pub struct Coverage {
 pub struct Report {
     /// The findings: the worst first, and those of one severity in the order of their places.
     pub findings: Vec<Finding>,
-    /// Differences that follow from the damage of a finding, which is their [cause](Finding::cause):
-    /// a structure that could not be read makes others seem wrong. They are in the order of their
-    /// causes. Very many are only counted, on their causes.
+    /// Differences that follow from the damage of a finding, which is their
+    /// [cause](Finding::cause): a structure that could not be read makes others seem wrong. They
+    /// are in the order of their causes. Very many are only counted, on their causes.
     pub consequences: Vec<Finding>,
     /// Number of findings that were left out because there were too many.
     pub dropped: u64,

@@ -182,8 +182,8 @@ impl Geometry {
     }
 
     /// Returns the number of allocation groups that begin before the end of a device of this
-    /// length. A device that is too short has fewer groups than the superblock states, and a damaged
-    /// superblock can state far more groups than the device has.
+    /// length. A device that is too short has fewer groups than the superblock states, and a
+    /// damaged superblock can state far more groups than the device has.
     #[must_use]
     pub fn count_groups_on_device(&self, device_bytes: u64) -> u32 {
         let group_bytes = u64::from(self.ag_blocks) << self.block_log;

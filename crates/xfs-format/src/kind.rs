@@ -121,8 +121,8 @@ fn corrupt(structure: Structure, at: DiskAddr, check: Check) -> Corruption {
 /// Returns the LSN of the block in `bytes`, whatever its kind.
 ///
 /// Returns `None` if the block has no LSN of its own: inodes, remote values, blocks that were never
-/// logged, blocks of another volume or of a v4 volume, and bytes that are not metadata. Nothing else
-/// of the block is checked, because its checksum may be wrong after a crash.
+/// logged, blocks of another volume or of a v4 volume, and bytes that are not metadata. Nothing
+/// else of the block is checked, because its checksum may be wrong after a crash.
 #[doc(alias = "xlog_recover_get_buf_lsn")]
 #[must_use]
 pub fn find_lsn(bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {

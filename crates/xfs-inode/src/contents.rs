@@ -53,8 +53,8 @@ impl Inode {
         Ok(wanted)
     }
 
-    /// Returns the byte range on the data device that [`read_at`](Self::read_at) would read. Returns
-    /// `None` unless all of these bytes lie in one written extent on the data device.
+    /// Returns the byte range on the data device that [`read_at`](Self::read_at) would read.
+    /// Returns `None` unless all of these bytes lie in one written extent on the data device.
     ///
     /// # Errors
     ///

@@ -18,6 +18,9 @@ const STRIPE_BYTES: u64 = 64 << 10;
 /// Where LVM puts the first extent of a physical volume.
 const FIRST_EXTENT: u64 = 1 << 20;
 
+/// The number of a disk, the first extent there, and the number of extents.
+type ExtentRange = (usize, u64, u64);
+
 /// The extents of a volume: pieces of bytes, each with its disk and the byte on it.
 type Pieces = Vec<(u64, usize, u64)>;
 
@@ -94,7 +97,7 @@ impl Group {
         let arguments =
             ["--segments", "--noheadings", "--separator", ";", "-o", columns, path.as_str()];
         let text = self.lvm("lvs", &arguments)?;
-        let mut segments: Vec<(u64, Vec<(usize, u64, u64)>)> = Vec::new();
+        let mut segments: Vec<(u64, Vec<ExtentRange>)> = Vec::new();
         for line in text.lines().filter(|line| line.contains(';')) {
             let (start, ranges) = line.trim().split_once(';').ok_or_else(|| failed("lvs"))?;
             let ranges = ranges.split(' ').map(|range| self.range(range));
@@ -108,7 +111,7 @@ impl Group {
                     pieces.push((count * EXTENT_BYTES, *disk, FIRST_EXTENT + first * EXTENT_BYTES));
                 }
                 columns => {
-                    let (_, _, count) = columns[0];
+                    let (_, _, count) = columns.first().ok_or_else(|| failed("lvs"))?;
                     for row in 0..count * EXTENT_BYTES / STRIPE_BYTES {
                         for (disk, first, _) in columns {
                             let start = FIRST_EXTENT + first * EXTENT_BYTES + row * STRIPE_BYTES;
@@ -122,7 +125,7 @@ impl Group {
     }
 
     /// Parses `/dev/loop0:4-38`: the disk, the first extent and the number of extents.
-    fn range(&self, text: &str) -> Result<(usize, u64, u64), TrialError> {
+    fn range(&self, text: &str) -> Result<ExtentRange, TrialError> {
         let bad = || failed(format!("lvs says {text:?}"));
         let (device, extents) = text.rsplit_once(':').ok_or_else(bad)?;
         let (first, last) = extents.split_once('-').ok_or_else(bad)?;
@@ -163,7 +166,8 @@ fn check_volume(group: &Group, name: &str, pieces: &Pieces) -> Result<(), TrialE
     for (length, disk, start) in pieces {
         let mut bytes = vec![0; *length as usize];
         made.read_at(&mut bytes, at).map_err(failed)?;
-        disks[*disk].write_all_at(&bytes, *start).map_err(failed)?;
+        let disk = disks.get(*disk).ok_or_else(|| failed("there are two disks"))?;
+        disk.write_all_at(&bytes, *start).map_err(failed)?;
         at += length;
     }
     let full = format!("vgtest/{name}");
@@ -192,7 +196,8 @@ fn collect(disks: &[File; 2], pieces: &Pieces, to: &Path) -> Result<(), TrialErr
     let mut at = 0;
     for (length, disk, start) in pieces {
         let mut bytes = vec![0; *length as usize];
-        disks[*disk].read_exact_at(&mut bytes, *start).map_err(failed)?;
+        let disk = disks.get(*disk).ok_or_else(|| failed("there are two disks"))?;
+        disk.read_exact_at(&mut bytes, *start).map_err(failed)?;
         plain.write_all_at(&bytes, at).map_err(failed)?;
         at += length;
     }

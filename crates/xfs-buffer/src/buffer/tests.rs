@@ -29,6 +29,7 @@ fn is_listed(kind: BlockKind) -> bool {
         | BlockKind::Attr
         | BlockKind::AttrRemote
         | BlockKind::Symlink
+        | BlockKind::Dquots
         | BlockKind::Btree(
             BtreeKind::FreeSpaceByBlock
             | BtreeKind::FreeSpaceBySize

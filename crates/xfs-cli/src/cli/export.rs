@@ -87,25 +87,25 @@ pub(crate) struct TarArguments {
 #[derive(Args, Debug)]
 #[command(override_usage = "ferroxfs salvage [OPTIONS] <IMAGE> <DIRECTORY>\n       \
                             ferroxfs salvage [OPTIONS] -o <FILE> <IMAGE>\n       \
-                            ferroxfs salvage [OPTIONS] --volume <FILE> <IMAGE>")]
+                            ferroxfs salvage [OPTIONS] --new-volume <FILE> <IMAGE>")]
 pub(crate) struct SalvageArguments {
     /// The image or device
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// The directory for the copies: a new one, or an empty one
-    #[arg(value_name = "DIRECTORY", required_unless_present_any = ["output", "volume"])]
-    #[arg(conflicts_with_all = ["output", "volume"])]
+    #[arg(value_name = "DIRECTORY", required_unless_present_any = ["output", "new_volume"])]
+    #[arg(conflicts_with_all = ["output", "new_volume"])]
     pub(crate) directory: Option<PathBuf>,
     /// Write a tar archive to this file, or to standard output (-), instead of a directory
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Make a new volume in this file, which must not exist, instead of a directory
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
-    pub(crate) volume: Option<PathBuf>,
+    pub(crate) new_volume: Option<PathBuf>,
     /// The length of the new volume (default: that of the damaged one, or more if the files need
     /// it); the suffixes k, m, g, t are units of 1024
-    #[arg(long, value_name = "BYTES", requires = "volume", value_parser = crate::text::size::parse)]
-    pub(crate) volume_size: Option<u64>,
+    #[arg(long, value_name = "BYTES", requires = "new_volume", value_parser = crate::text::size::parse)]
+    pub(crate) new_volume_size: Option<u64>,
     /// The map that ddrescue made with the image: ranges that it did not copy count as unreadable
     #[arg(long, value_name = "FILE")]
     pub(crate) map: Option<PathBuf>,

@@ -66,16 +66,16 @@ pub(crate) fn open(
     let read = [Some(arguments.image.as_path()), arguments.map.as_deref()];
     let read: Vec<&Path> = read.into_iter().flatten().collect();
     let beside = arguments.directory.as_ref().or(arguments.output.as_ref());
-    let beside = beside.or(arguments.volume.as_ref());
+    let beside = beside.or(arguments.new_volume.as_ref());
     let named = arguments.manifest.clone().or_else(|| {
         let path = unless_stdout(beside.cloned())?;
         Some(beside_copies(&path))
     });
-    let destination = match (arguments.directory, arguments.volume) {
+    let destination = match (arguments.directory, arguments.new_volume) {
         (Some(path), _) => Destination::Directory(open_directory(&path)?),
         (None, Some(path)) => {
             let bytes = image.length_bytes();
-            Destination::Volume(NewVolume::open(&path, arguments.volume_size, bytes)?)
+            Destination::Volume(NewVolume::open(&path, arguments.new_volume_size, bytes)?)
         }
         (None, None) => match unless_stdout(arguments.output) {
             None if io::stdout().is_terminal() => {

@@ -21,8 +21,8 @@ impl Address {
     /// Parses an address of the command line.
     ///
     /// With `image` (the option `--image`), the whole of `word` is the path. Without it, `word` is
-    /// split at the first `:/`, which can follow an address such as `nbd://HOST/EXPORT`; if there is
-    /// none, `word` is the image, and the path is `/`.
+    /// split at the first `:/`, which can follow an address such as `nbd://HOST/EXPORT`; if there
+    /// is none, `word` is the image, and the path is `/`.
     pub(crate) fn parse(word: &OsStr, image: Option<&Path>) -> Result<Self, Failure> {
         if let Some(image) = image {
             return Ok(Self { image: image.to_owned(), path: absolute(word.as_bytes()) });

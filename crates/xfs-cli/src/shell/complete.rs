@@ -30,15 +30,8 @@ struct Complete {
 
 /// An incomplete command line, whose last word is completed.
 /// The options with a value that say where the volume is.
-const OPTIONS: [&str; 7] = [
-    "--image",
-    "--log-device",
-    "--rt-device",
-    "--partition",
-    "--offset",
-    "--volume",
-    "--member",
-];
+const OPTIONS: [&str; 7] =
+    ["--image", "--log-device", "--rt-device", "--partition", "--offset", "--volume", "--member"];
 
 #[derive(Default)]
 struct CompletionLine {

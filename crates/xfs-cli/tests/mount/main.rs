@@ -74,14 +74,6 @@ fn main() -> ExitCode {
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("failed_mount_says_why", refusals::failed_mount_says_why),
         Trial::new(
-            "volume_with_a_damaged_root_is_not_mounted",
-            refusals::volume_with_a_damaged_root_is_not_mounted,
-        ),
-        Trial::new(
-            "damaged_volume_is_mounted_as_far_as_it_can_be_read",
-            refusals::damaged_volume_is_mounted_as_far_as_it_can_be_read,
-        ),
-        Trial::new(
             "write_protected_device_is_only_read",
             refusals::write_protected_device_is_only_read,
         ),
@@ -103,11 +95,25 @@ fn main() -> ExitCode {
         ),
         Trial::new("ordinary_user_mounts", user::ordinary_user_mounts),
     ];
-    trials.extend(killed().into_iter().chain(cut()));
+    trials.extend(killed().into_iter().chain(cut()).chain(damaged()));
     trials.extend(prepared().into_iter().chain(permissions::trials()));
     trials.extend(rings::trials().into_iter().chain(succession::trials()));
     trials.extend(listing::trials().into_iter().chain(media::trials()).chain(writers::trials()));
     run(trials)
+}
+
+/// Trials of mounts of damaged volumes.
+fn damaged() -> Vec<Trial> {
+    vec![
+        Trial::new(
+            "volume_with_a_damaged_root_is_not_mounted",
+            refusals::volume_with_a_damaged_root_is_not_mounted,
+        ),
+        Trial::new(
+            "damaged_volume_is_mounted_as_far_as_it_can_be_read",
+            refusals::damaged_volume_is_mounted_as_far_as_it_can_be_read,
+        ),
+    ]
 }
 
 /// Trials of mounts that another program prepares, or is notified of.

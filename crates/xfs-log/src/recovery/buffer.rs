@@ -52,10 +52,10 @@ pub(super) fn replay(
     let raw = (format.flags.bits() >> 11) as u8;
     let wrong_type = || store.corrupt(LogItemCheck::BufferType { raw });
     let buffer_type = format.buffer_type().ok_or_else(wrong_type)?;
-    if store.geometry().has_incompat(IncompatFeatures::METADIR) || is_realtime(buffer_type) {
-        if let Some(changed) = realtime::replay(store, item, buffer_type)? {
-            return Ok(changed);
-        }
+    let may_be_realtime =
+        store.geometry().has_incompat(IncompatFeatures::METADIR) || is_realtime(buffer_type);
+    if may_be_realtime && let Some(changed) = realtime::replay(store, item, buffer_type)? {
+        return Ok(changed);
     }
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;

@@ -108,7 +108,8 @@ fn replay_core_v4(core: &[u8], order: HostOrder, bytes: &mut [u8]) -> Result<(),
 }
 
 /// Applies the logged parts of an inode to `bytes`, the inode in disk form. The LSN and the
-/// checksum are not set. The link of an unlinked list stays, because it is not logged with the inode.
+/// checksum are not set. The link of an unlinked list stays, because it is not logged with the
+/// inode.
 ///
 /// # Errors
 ///

@@ -162,7 +162,8 @@ fn commands(case: &Case, letter: char) -> String {
 
 fn command(random: &mut Random) -> String {
     let mut below = |limit: u64| random.below(limit);
-    let owner = |index: u64| OWNERS.iter().nth(index as usize).copied().unwrap_or_default();
+    let owner =
+        |index: u64| *OWNERS.get(index as usize).expect("the index is below the number of owners");
     let file = format!("/mnt/d{}/f{}", below(3), below(12));
     match below(16) {
         0..=4 => {

@@ -143,7 +143,7 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
                 "into an archive, from a copy that ddrescue has made",
             ),
             ("ferroxfs salvage --deleted disk.img saved", "look for deleted files too"),
-            ("ferroxfs salvage --volume saved.img disk.img", "into a new volume"),
+            ("ferroxfs salvage --new-volume saved.img disk.img", "into a new volume"),
         ],
         &["ferroxfs-check(1)", "ferroxfs-cp(1)", "ddrescue(1)", "xfs_repair(8)"],
     ),

@@ -1,4 +1,4 @@
-//! `salvage --volume`: copies into a new volume.
+//! `salvage --new-volume`: copies into a new volume.
 //!
 //! Owns: the new file, its length, and the volume in it. Does **not** own: the layout of a new
 //! volume (`xfs-mkfs`), or the writing of files into it ([`ImageWriter`]).
@@ -38,7 +38,8 @@ use crate::text::time::source_date_epoch;
 
 /// The length that a new volume has at least, in bytes.
 const LEAST_BYTES: u64 = 300 << 20;
-/// Bytes that an inode takes in addition to its blocks: the inode, its name, and its reverse mappings.
+/// Bytes that an inode takes in addition to its blocks: the inode, its name, and its reverse
+/// mappings.
 const INODE_BYTES: u64 = 2048;
 /// Bytes for the log and for the headers of the groups.
 const SPARE_BYTES: u64 = 256 << 20;
@@ -85,7 +86,7 @@ impl NewVolume {
         let most = source_bytes.saturating_mul(2).saturating_add(1 << 30).min(MOST_BYTES);
         let room_bytes = asked_bytes.unwrap_or(most);
         space::lengthen(staged.file(), room_bytes)
-            .map_err(|error| failed(error).hint("give a length with --volume-size BYTES"))?;
+            .map_err(|error| failed(error).hint("give a length with --new-volume-size BYTES"))?;
         let device = FileDevice::open(&staged.path(), OpenOptions::read_write())
             .map_err(|error| Failure::new(Exit::Failed, error.reason()).about(&shown))?;
         let (path, device) = (path.to_owned(), Arc::new(device));
@@ -157,7 +158,7 @@ impl NewVolume {
             let shown = names::in_message(self.path.as_os_str().as_encoded_bytes());
             return Err(Failure::new(Exit::Failed, message)
                 .about(&shown)
-                .hint("give a length with --volume-size BYTES, or salvage into a directory"));
+                .hint("give a length with --new-volume-size BYTES, or salvage into a directory"));
         }
         Ok(needed)
     }
