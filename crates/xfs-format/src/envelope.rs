@@ -99,7 +99,7 @@ pub(crate) fn verify_magic(found: u32, expected: u32) -> Result<(), Check> {
     Err(Check::Magic { found: found.into(), expected: expected.into() })
 }
 
-/// Checks that a block has the form of its volume's version (I3 of the crate).
+/// Checks that a block has the form of its volume's version.
 #[inline]
 pub(crate) fn verify_version(
     found: FormatVersion,
