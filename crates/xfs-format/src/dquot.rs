@@ -80,10 +80,10 @@ impl QuotaFlags {
     /// The flags that say that counts are right. A kernel counts again at the next mount with quota
     /// if the flag of a type is not set.
     #[doc(alias = "XFS_ALL_QUOTA_CHKD")]
-    pub const CHECKED: Self = Self::USER_CHECKED
-        .union(Self::GROUP_CHECKED)
-        .union(Self::PROJECT_CHECKED)
-        .union(Self::V4_OTHER_CHECKED);
+    pub const CHECKED: Self = Self::CHECKED_V5.union(Self::V4_OTHER_CHECKED);
+    /// The flags in [`CHECKED`](Self::CHECKED) that a v5 volume can have.
+    pub const CHECKED_V5: Self =
+        Self::USER_CHECKED.union(Self::GROUP_CHECKED).union(Self::PROJECT_CHECKED);
 
     /// Returns the flags that a volume of a version may have.
     #[must_use]

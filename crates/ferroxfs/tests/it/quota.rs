@@ -82,7 +82,7 @@ fn dirty_volume_with_quota_is_read_without_a_write() {
     let names: Vec<_> =
         volume.read_dir("/d").unwrap().map(|entry| entry.unwrap().name().to_owned()).collect();
     assert_eq!(names, ["f1", "f2", "new", "empty"]);
-    assert!(flags(&device).contains(QuotaFlags::CHECKED));
+    assert!(flags(&device).contains(QuotaFlags::CHECKED_V5));
 }
 
 /// Recovers the volume and compares the usage in the dquots with a walk over all files.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use expect_test::expect;
 use xfs_format::DiskAddr;
-use xfs_testkit::golden;
+use xfs_testkit::{golden, golden_version_4};
 
 use crate::{GoldenDir, check, shared, transcript, write_image};
 
@@ -117,17 +117,15 @@ fn other_format_exits_with_3() {
 }
 
 #[test]
-fn version_4_is_refused_by_name() {
-    let mut image = golden();
-    let mut sector = image.bytes(DiskAddr(0), 512).unwrap();
-    sector[101] = (sector[101] & 0xf0) | 4;
-    image.replace(DiskAddr(0), &sector);
-    let place = GoldenDir::with(&image);
+fn write_to_version_4_is_refused_by_name() {
+    let place = GoldenDir::with(&golden_version_4());
+    let before = fs::read(place.path().join("image")).unwrap();
     expect![[r#"
-        ! ferroxfs: image: this is an XFS version 4 volume; only version 5 (-m crc=1) is supported
+        ! ferroxfs: image: XFS version 4 volumes (-m crc=0) can only be read
         exit 3
     "#]]
-    .assert_eq(&transcript(&place.run(&["ls", "image"])));
+    .assert_eq(&transcript(&place.run(&["touch", "image:/new"])));
+    assert_eq!(fs::read(place.path().join("image")).unwrap(), before);
 }
 
 #[test]

@@ -72,8 +72,8 @@ fn copy_within_the_host_is_refused() {
     // These name a path in an image, or nothing that exists.
     place.check_failure(&["cp", "tree/a:/x", "tree/b"], 3, "is not an XFS volume");
     place.check_failure(&["cp", "tree/none", "tree/b"], 1, "tree/none: ");
-    fs::write(place.path("disk.vmdk"), b"KDMV\x01\0\0\0".repeat(1000)).unwrap();
-    place.check_failure(&["cp", "disk.vmdk", "copy"], 3, "hint: convert it");
+    fs::write(place.path("disk.qed"), b"QED\0\x01\0\0\0".repeat(1000)).unwrap();
+    place.check_failure(&["cp", "disk.qed", "copy"], 3, "hint: convert it");
 }
 
 #[test]

@@ -59,6 +59,16 @@ pub(super) struct RecordsAfterHead {
 /// Returns [`Error::Corrupt`] if the records prove that the log is damaged, and [`Error::Io`] if
 /// the device fails.
 pub(super) fn find(log: &LogDevice, state: &LogState) -> Result<Option<RecordsAfterHead>> {
+    let found = search(log, state);
+    if matches!(found, Ok(None) | Err(Error::Io { .. })) {
+        return found;
+    }
+    // A damaged or torn record lies at the head. If a whole one lies there, the log was written
+    // while it was read, or xfsprogs has cleared it.
+    if newer_record(log, state.head.block(), state.head)?.is_some() { Ok(None) } else { found }
+}
+
+fn search(log: &LogDevice, state: &LogState) -> Result<Option<RecordsAfterHead>> {
     let (head, length) = (state.head, log.length_blocks());
     let mut at = head.block();
     let mut left = blocks_to_search(log, state)?;

@@ -202,7 +202,7 @@ fn recover(case: &Case) -> Result<Recovered, TrialError> {
     let tree = ours::walk(&volume).map_err(text)?;
     Differences::between(&tree, &shown).into_result()?;
     let dquots = dquots(&volume, &case.ours)?;
-    if flags(&case.ours)?.contains(QuotaFlags::CHECKED) == case.has_unlinked() {
+    if flags(&case.ours)?.contains(QuotaFlags::CHECKED_V5) == case.has_unlinked() {
         return Err(text(format!("quota is in state {:?}", flags(&case.ours)?)));
     }
     no_findings(&case.ours)?;

@@ -71,7 +71,7 @@ fn sound_volume_with_quota_has_no_findings() {
     assert!(report.is_clean(), "{:?}", report.findings);
     assert_eq!(codes(&device), []);
     assert_eq!(repair(&device), Vec::<&str>::new());
-    assert!(flags(&device).contains(QuotaFlags::CHECKED));
+    assert!(flags(&device).contains(QuotaFlags::CHECKED_V5));
 }
 
 /// Damages a dquot in several ways. Each is reported, and a repair lets the next mount count again.
