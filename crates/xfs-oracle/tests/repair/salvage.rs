@@ -81,6 +81,12 @@ pub(crate) fn judge(
 ) -> Result<SalvageOutcome, TrialError> {
     let (files, reports) = deliver(image)?;
     let mut outcome = SalvageOutcome::default();
+    // A stale directory looks sound. What it lacks is delivered as orphans.
+    let orphans: BTreeSet<(u64, u32)> = files
+        .iter()
+        .filter(|(path, _)| path.starts_with("/orphans"))
+        .map(|(_, file)| (file.number, file.contents))
+        .collect();
     for (path, file) in before.files() {
         let is_same =
             |number: u64, contents: u32| number == file.number() && contents == file.contents();
@@ -94,8 +100,10 @@ pub(crate) fn judge(
                 let is_gone = reasons.iter().any(|reason| reason.starts_with("the inode is gone"));
                 reported == path && *status == Status::Doubtful && is_gone
             });
+        let is_orphan = orphans.contains(&(file.number(), file.contents()));
         if !found
             && !is_admitted
+            && !is_orphan
             && left.is_some_and(|left| is_same(left.number(), left.contents()))
         {
             let status = reports.iter().find(|(reported, ..)| reported == path);
