@@ -41,7 +41,7 @@ pub struct LoggedInode {
     pub has_data: bool,
     /// Whether the log has the attribute fork.
     pub has_attr: bool,
-    /// Whether this is the newest state of the inode ([module](self) documentation).
+    /// Whether this is the newest state of the inode.
     pub is_newest: bool,
 }
 
