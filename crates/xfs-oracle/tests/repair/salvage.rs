@@ -81,7 +81,7 @@ pub(crate) fn judge(
 ) -> Result<SalvageOutcome, TrialError> {
     let (files, reports) = deliver(image)?;
     let mut outcome = SalvageOutcome::default();
-    // A stale directory looks sound. What it lacks is delivered as orphans.
+    // A stale directory looks sound. Files that it lacks are delivered as orphans.
     let orphans: BTreeSet<(u64, u32)> = files
         .iter()
         .filter(|(path, _)| path.starts_with("/orphans"))
