@@ -26,7 +26,7 @@ pub use transaction::{Items, Transaction};
 
 use std::collections::BTreeMap;
 
-use xfs_buffer::{Error, Result};
+use xfs_buffer::Result;
 use xfs_format::log_item::{HostOrder, LogItemCheck};
 use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags};
 use xfs_format::{Check, Corruption, Lsn, Structure, StructureAddress};
@@ -91,8 +91,8 @@ impl<'a> LogReader<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Io`] if the device fails, and [`Error::Corrupt`] for damaged records and
-    /// operations.
+    /// Returns [`Error::Io`](xfs_buffer::Error::Io) if the device fails, and
+    /// [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for damaged records and operations.
     pub fn next_entry(&mut self) -> Result<Option<LogEntry>> {
         loop {
             let Some(record) = &mut self.record else {
@@ -141,29 +141,6 @@ impl<'a> LogReader<'a> {
         self.left = self.left.saturating_sub(header.total_blocks());
         self.record = Some(record);
         Ok(Some(header))
-    }
-}
-
-/// Returns the numbers of the checkpoints that the record at `block` completes, in the order of
-/// their COMMITs. The list ends at the first operation that is damaged.
-///
-/// # Errors
-///
-/// Returns [`Error::Io`] if the device fails.
-pub(crate) fn commits_of(log: &LogDevice, block: u32) -> Result<Vec<u32>> {
-    let mut commits = Vec::new();
-    let mut collect = || -> Result<()> {
-        let (_, mut record) = Record::read(log, block)?;
-        while let Some((operation, _)) = record.next_operation()? {
-            if operation.flags.contains(OperationFlags::COMMIT) {
-                commits.push(operation.transaction);
-            }
-        }
-        Ok(())
-    };
-    match collect() {
-        Ok(()) | Err(Error::Corrupt(_)) => Ok(commits),
-        Err(error) => Err(error),
     }
 }
 

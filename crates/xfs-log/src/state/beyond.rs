@@ -5,22 +5,11 @@
 //! flight and land in any order. A later record is a proof of damage if its writer wrote it only
 //! after the record at the head was durable.
 //!
-//! | proof | reason |
-//! |---|---|
-//! | a later record has a tail past the head | a tail moves only past durable records |
-//! | a later record completes a checkpoint, and ferroxfs wrote it | I1 of `xfs_log::writer` |
-//! | a later record is [`MAX_RECORDS_IN_FLIGHT`] records past one that completes one | below |
+//! A tail moves only past durable records. So a later record whose tail lies past the head proves
+//! that the record there was durable once.
 //!
-//! The number of a checkpoint tells its writer. ferroxfs counts upwards, the kernel draws a random
-//! number of 32 bits for each.
-//!
-//! The kernel writes the record that completes a checkpoint only after the other records of that
-//! checkpoint are durable, and completes checkpoints in their order. So the checkpoint of the
-//! record at the head is completed in a record up to the first later one that completes any. A
-//! buffer is used again only after its record was written: [`MAX_RECORDS_IN_FLIGHT`] records
-//! further, that record was durable, and so was the record at the head. Older kernels write all
-//! records durably. A distance alone proves nothing: all records of one large checkpoint but the
-//! last may be lost in any order.
+//! Nothing else is a proof. Neither the number of later records nor a completed checkpoint in them
+//! says what was durable: the model of the log finds such states after a power failure.
 
 use xfs_buffer::{Error, Result};
 use xfs_format::log_record::{
@@ -31,7 +20,6 @@ use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 use super::LogState;
 use crate::device::LogDevice;
 use crate::head::{corrupt, find_first_header};
-use crate::reader::commits_of;
 
 /// Number of blocks after the head that are always searched: as many as can be in flight. The rest
 /// is searched if one of [`SAMPLES`] blocks is newer than the head, so that opening stays cheap.
@@ -39,10 +27,6 @@ const NEAR_BLOCKS: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_
 
 /// Number of blocks from the head to the end of the log whose cycles are read.
 const SAMPLES: u32 = 64;
-
-/// The largest difference between the numbers of two checkpoints that ferroxfs has written one soon
-/// after the other. The records between them may be lost.
-const MAX_NUMBER_STEP: u32 = 16;
 
 /// The whole records after the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +56,7 @@ fn search(log: &LogDevice, state: &LogState) -> Result<Option<RecordsAfterHead>>
     let (head, length) = (state.head, log.length_blocks());
     let mut at = head.block();
     let mut left = blocks_to_search(log, state)?;
-    let mut search = Search::default();
+    let mut found = RecordsAfterHead { count: 0, end: head.block() };
     while left > 0 {
         let count = left.min(length - at);
         let Some(block) = find_first_header(log, at, at + count)? else {
@@ -81,12 +65,12 @@ fn search(log: &LogDevice, state: &LogState) -> Result<Option<RecordsAfterHead>>
         };
         let mut passed = block - at + 1;
         if let Some(header) = newer_record(log, block, head)? {
-            search.add(log, state, &header)?;
+            found.add(log, head, &header)?;
             passed = block - at + header.total_blocks();
         }
         (at, left) = (log.advance(at, passed), left.saturating_sub(passed));
     }
-    Ok(search.found)
+    Ok((found.count > 0).then_some(found))
 }
 
 /// Returns the number of blocks after the head in which newer records are searched. The replayed
@@ -125,71 +109,18 @@ fn newer_record(log: &LogDevice, block: u32, head: Lsn) -> Result<Option<LogReco
     }
 }
 
-/// A whole record after the head that completes a checkpoint.
-#[derive(Clone, Copy)]
-struct FirstCommit {
-    block: u32,
-    /// Number of whole records that have been found after it.
-    followers: u32,
-}
-
-/// The records found so far, and the facts for a proof that the record at the head was durable.
-#[derive(Default)]
-struct Search {
-    found: Option<RecordsAfterHead>,
-    /// The number of the newest checkpoint that a record so far completes.
-    last_number: Option<u32>,
-    first_commit: Option<FirstCommit>,
-}
-
-impl Search {
+impl RecordsAfterHead {
     /// Adds a whole record after the head. Records are added in the order of their LSNs.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Corrupt`] if the records prove that the record at the head was durable.
-    fn add(&mut self, log: &LogDevice, state: &LogState, later: &LogRecordHeader) -> Result<()> {
-        if self.found.is_none() {
-            self.last_number = commits_of(log, state.last_record)?.last().copied();
+    /// Returns [`Error::Corrupt`] if the record proves that the record at the head was durable.
+    fn add(&mut self, log: &LogDevice, head: Lsn, later: &LogRecordHeader) -> Result<()> {
+        if later.tail > head {
+            return Err(corrupt(head.block(), LogRecordCheck::Lost { later: later.lsn }));
         }
-        let block = later.lsn.block();
-        let commits = commits_of(log, block)?;
-        let is_proof = later.tail > state.head
-            || self.is_of_ferroxfs(&commits)
-            || self.is_past_all_in_flight(log, later);
-        if is_proof {
-            let check = LogRecordCheck::Lost { later: later.lsn };
-            return Err(corrupt(state.head.block(), check));
-        }
-        self.last_number = commits.last().copied().or(self.last_number);
-        if self.first_commit.is_none() && !commits.is_empty() {
-            self.first_commit = Some(FirstCommit { block, followers: 0 });
-        }
-        let count = self.found.map_or(0, |found| found.count) + 1;
-        let end = log.advance(block, later.total_blocks());
-        self.found = Some(RecordsAfterHead { count, end });
+        self.count += 1;
+        self.end = log.advance(later.lsn.block(), later.total_blocks());
         Ok(())
-    }
-
-    /// Returns whether a record that completes the checkpoints of these numbers continues the
-    /// numbers of the records before it.
-    fn is_of_ferroxfs(&self, commits: &[u32]) -> bool {
-        let mut last = self.last_number;
-        commits.iter().any(|number| {
-            let step = last.map(|last| number.wrapping_sub(last));
-            last = Some(*number);
-            step.is_some_and(|step| (1..=MAX_NUMBER_STEP).contains(&step))
-        })
-    }
-
-    /// Counts a record, and returns whether the first record that completes a checkpoint was
-    /// written before this record was begun.
-    fn is_past_all_in_flight(&mut self, log: &LogDevice, later: &LogRecordHeader) -> bool {
-        let Some(first) = &mut self.first_commit else { return false };
-        first.followers += 1;
-        let buffer_bytes = if later.size == 0 { MAX_RECORD_BYTES } else { later.size };
-        let in_flight = MAX_RECORDS_IN_FLIGHT * buffer_bytes / BASIC_BLOCK_BYTES;
-        let distance = log.distance(first.block, later.lsn.block());
-        first.followers >= MAX_RECORDS_IN_FLIGHT || distance > in_flight
     }
 }
